@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The channel table (NV_PCCSR) of Kepler to Turing, and the pointer that the
+//! context-switch firmware keeps to the current context.
+//!
+//! This is the path of the prototype, kept to cross-check the status word. The
+//! pointer has no valid bit and is stale while no context is on the engine
+//! (nouveau firmware; NVIDIA's unverified), so the channel's own state decides
+//! whether anything runs.
+//!
+//! Sources: gk20a `ccsr`, `gr_fecs_arb_ctx_ptr`; gv100 `dev_fifo`; LoGA paper, 4.1.
+
+use super::{read_alive, DeviceGone, Mmio, Occupant};
+use crate::ids::Chid;
+
+/// First word of the entry of channel 0: INST, then STATE.
+const TABLE: u32 = 0x80_0000;
+/// Bytes per entry.
+const STRIDE: u32 = 8;
+/// From INST to STATE.
+const STATE: u32 = 4;
+/// STATE: work of the channel is executing or waits.
+const STATE_BUSY: u32 = 1 << 28;
+/// Current context according to the context-switch firmware.
+const FECS_ARB_CTX_PTR: u32 = 0x40_9a0c;
+/// Address and memory kind of an instance block, in INST and in the pointer.
+const CONTEXT_MASK: u32 = 0x3fff_ffff;
+/// Contexts remembered.
+const CACHED: usize = 64;
+/// Samples after which a context that is in no entry is searched for again: a
+/// search reads the whole table.
+const SEARCH_AGAIN: u32 = 1024;
+
+/// Reads the channel table and remembers which entry belongs to which context.
+pub struct ChannelTable {
+    channels: u16,
+    /// Contexts and their channels; a context of zero is an empty place.
+    cache: [(u32, u16); CACHED],
+    /// Place that is overwritten next.
+    oldest: usize,
+    /// Context that is in no entry, and samples left before the next search.
+    missing: (u32, u32),
+}
+
+impl ChannelTable {
+    /// A table with this many entries.
+    pub const fn new(channels: u16) -> Self {
+        Self {
+            channels,
+            cache: [(0, 0); CACHED],
+            oldest: 0,
+            missing: (0, 0),
+        }
+    }
+
+    /// Reads who is on the compute engine: three reads when the context is known,
+    /// the whole table at most when it is not.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceGone`] when a register holds all ones.
+    pub fn sample(&mut self, mmio: &impl Mmio) -> Result<Occupant, DeviceGone> {
+        let context = read_alive(mmio, FECS_ARB_CTX_PTR)? & CONTEXT_MASK;
+        if context == 0 {
+            return Ok(Occupant::Idle);
+        }
+        let Some(chid) = self.find(mmio, context)? else {
+            return Ok(Occupant::Idle);
+        };
+        let state = read_alive(mmio, entry(chid) + STATE)?;
+        Ok(if state & STATE_BUSY != 0 {
+            // CAST: widening.
+            Occupant::Channel(Chid::from_bits(chid as u32))
+        } else {
+            Occupant::Idle
+        })
+    }
+
+    /// The channel of a context: from the cache if its entry still says so.
+    fn find(&mut self, mmio: &impl Mmio, context: u32) -> Result<Option<u16>, DeviceGone> {
+        if let Some(known) = self.cache.iter_mut().find(|known| known.0 == context) {
+            let chid = known.1;
+            if read_alive(mmio, entry(chid))? & CONTEXT_MASK == context {
+                return Ok(Some(chid));
+            }
+            known.0 = 0;
+        }
+        if self.missing.0 == context && self.missing.1 > 0 {
+            self.missing.1 = self.missing.1.saturating_sub(1);
+            return Ok(None);
+        }
+        let found = self.search(mmio, context)?;
+        match found {
+            Some(chid) => self.remember(context, chid),
+            None => self.missing = (context, SEARCH_AGAIN),
+        }
+        Ok(found)
+    }
+
+    /// Searches the whole table for a context.
+    fn search(&self, mmio: &impl Mmio, context: u32) -> Result<Option<u16>, DeviceGone> {
+        for chid in 0..self.channels {
+            if read_alive(mmio, entry(chid))? & CONTEXT_MASK == context {
+                return Ok(Some(chid));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a context into the cache, in the place of the oldest.
+    fn remember(&mut self, context: u32, chid: u16) {
+        if let Some(place) = self.cache.get_mut(self.oldest) {
+            *place = (context, chid);
+        }
+        self.oldest = (self.oldest + 1) % CACHED;
+    }
+}
+
+/// Offset of the entry of a channel.
+const fn entry(chid: u16) -> u32 {
+    // CAST: widening.
+    TABLE + STRIDE * chid as u32
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which chip this is, from PMC_BOOT_0, and what follows from it.
+//!
+//! Sources: gv100 `dev_master` (PMC_BOOT_0); nouveau `engine/device/base.c` (chip
+//! table), `engine/fifo/{gk104,gk110,gk208,gk20a,gm107,gm200}.c` (channel counts).
+
+use super::{read_alive, Error, Mmio, USERD_SLOT};
+use crate::ids::{Chipset, MAX_CHANNELS};
+
+/// PMC_BOOT_0: ARCHITECTURE 28:24, IMPLEMENTATION 23:20, revisions 7:0.
+const PMC_BOOT_0: u32 = 0x00_0000;
+/// Number of channels on GM200 and later chips up to Turing.
+const CHANNEL_COUNT: u32 = 0x00_2008;
+
+/// Generation of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// GK1xx, GK2xx.
+    Kepler,
+    /// GM1xx, GM2xx.
+    Maxwell,
+    /// GP1xx.
+    Pascal,
+    /// GV1xx.
+    Volta,
+    /// TU1xx.
+    Turing,
+}
+
+/// What LoGA has to know about a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chip {
+    /// Its id.
+    pub chipset: Chipset,
+    /// Its generation.
+    pub family: Family,
+    /// Channels it has.
+    pub channels: u16,
+    /// Bytes per channel in the USERD area of BAR1; nothing where submissions go
+    /// through a doorbell (Volta and later).
+    pub userd_slot: Option<u32>,
+}
+
+/// Where the number of channels comes from.
+enum Channels {
+    Fixed(u16),
+    Register,
+}
+
+/// Finds out which chip this is.
+///
+/// # Errors
+///
+/// [`Error::DeviceGone`], [`Error::UnsupportedChip`] for chips whose status words
+/// are laid out differently (Fermi; Ampere and later), [`Error::UnknownChip`],
+/// [`Error::Implausible`] when the chip reports an impossible number of channels.
+pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
+    let boot0 = read_alive(mmio, PMC_BOOT_0)?;
+    // CAST: nine bits fit 16.
+    let chipset = Chipset::new(((boot0 & 0x1ff0_0000) >> 20) as u16);
+    let (family, channels) = match chipset.get() {
+        0xe4 | 0xe6 | 0xe7 | 0xf0 | 0xf1 => (Family::Kepler, Channels::Fixed(4096)),
+        0x106 | 0x108 => (Family::Kepler, Channels::Fixed(1024)),
+        0xea => (Family::Kepler, Channels::Fixed(128)),
+        // The count of GM108 is taken from GM107, unverified.
+        0x117 | 0x118 => (Family::Maxwell, Channels::Fixed(2048)),
+        0x120 | 0x124 | 0x126 | 0x12b => (Family::Maxwell, Channels::Register),
+        0x130 | 0x132 | 0x134 | 0x136 | 0x137 | 0x138 | 0x13b => {
+            (Family::Pascal, Channels::Register)
+        }
+        0x140 => (Family::Volta, Channels::Register),
+        0x162 | 0x164 | 0x166 | 0x167 | 0x168 => (Family::Turing, Channels::Register),
+        0xc0..=0xd9 | 0x170..=0x1bf => return Err(Error::UnsupportedChip { chipset }),
+        _ => return Err(Error::UnknownChip { boot0 }),
+    };
+    let channels = match channels {
+        Channels::Fixed(count) => count,
+        Channels::Register => channel_count(mmio)?,
+    };
+    let userd_slot = match family {
+        Family::Kepler | Family::Maxwell | Family::Pascal => Some(USERD_SLOT),
+        Family::Volta | Family::Turing => None,
+    };
+    Ok(Chip {
+        chipset,
+        family,
+        channels,
+        userd_slot,
+    })
+}
+
+/// The number of channels a chip reports.
+fn channel_count(mmio: &impl Mmio) -> Result<u16, Error> {
+    let value = read_alive(mmio, CHANNEL_COUNT)?;
+    match u16::try_from(value) {
+        Ok(count) if count > 0 && usize::from(count) <= MAX_CHANNELS => Ok(count),
+        _ => Err(Error::Implausible {
+            offset: CHANNEL_COUNT,
+            value,
+        }),
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_chip))]
+mod tests {
+    use super::super::FakeMmio;
+    use super::*;
+
+    #[test]
+    fn detect_gk110b_has_4096_channels() {
+        let chip = detect(&FakeMmio::new([(0, 0x0f10_00a1)]));
+        assert_eq!(
+            chip,
+            Ok(Chip {
+                chipset: Chipset::new(0xf1),
+                family: Family::Kepler,
+                channels: 4096,
+                userd_slot: Some(0x200),
+            })
+        );
+    }
+
+    #[test]
+    fn detect_gk208_has_1024_channels() {
+        let chip = detect(&FakeMmio::new([(0, 0x1080_00a1)]));
+        assert_eq!(chip.map(|chip| chip.channels), Ok(1024));
+    }
+
+    #[test]
+    fn detect_turing_reads_the_channel_count() {
+        let chip = detect(&FakeMmio::new([(0, 0x1640_00a1), (0x2008, 4096)]));
+        assert_eq!(chip.map(|chip| chip.channels), Ok(4096));
+        assert_eq!(chip.map(|chip| chip.userd_slot), Ok(None));
+    }
+
+    #[test]
+    fn detect_with_an_absurd_channel_count_refuses() {
+        let chip = detect(&FakeMmio::new([(0, 0x1300_00a1), (0x2008, 5000)]));
+        assert_eq!(
+            chip,
+            Err(Error::Implausible {
+                offset: 0x2008,
+                value: 5000
+            })
+        );
+        assert!(detect(&FakeMmio::new([(0, 0x1300_00a1)])).is_err());
+    }
+
+    #[test]
+    fn detect_fermi_and_ampere_refuses() {
+        for chipset in [0xc0u32, 0xd9, 0x170, 0x180, 0x1b7] {
+            let chip = detect(&FakeMmio::new([(0, chipset << 20)]));
+            // CAST: nine bits fit 16.
+            let chipset = Chipset::new(chipset as u16);
+            assert_eq!(chip, Err(Error::UnsupportedChip { chipset }));
+        }
+    }
+
+    #[test]
+    fn detect_garbage_refuses() {
+        let chip = detect(&FakeMmio::new([(0, 0x0050_0000)]));
+        assert_eq!(chip, Err(Error::UnknownChip { boot0: 0x0050_0000 }));
+    }
+
+    #[test]
+    fn detect_all_ones_is_a_lost_device() {
+        let chip = detect(&FakeMmio::new([(0, 0xffff_ffff)]));
+        assert_eq!(chip, Err(Error::DeviceGone));
+    }
+}

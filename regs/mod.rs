@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [hw] What LoGA asks the GPU, and how each family answers.
+//!
+//! LoGA only reads registers. Every read goes through [`Mmio`], so that the same
+//! code runs on BAR0 and on a table in a test. A read of all ones means that the
+//! device is gone: an error, not data.
+//!
+//! Register facts are taken from the manuals named in each file: `gk20a` is the
+//! register description published for the GK20A, `gv100` and `tu104` are the manuals
+//! of the open-gpu-doc collection, `nouveau` is the driver in the kernel. Facts that
+//! no hardware of ours has confirmed are marked *unverified*.
+
+mod channel_table;
+mod chip;
+mod engine_status;
+mod ptimer;
+mod sampler;
+mod userd;
+
+pub use channel_table::ChannelTable;
+pub use chip::{detect, Chip, Family};
+pub use engine_status::EngineStatus;
+pub use ptimer::gpu_time;
+pub use sampler::{Sampler, Source};
+pub use userd::{userd_base, USERD_SLOT};
+
+use crate::ids::{Chid, Chipset, TsgId};
+use core::fmt;
+
+/// What every read returns when the device has left the bus.
+pub const ALL_ONES: u32 = 0xffff_ffff;
+
+/// Register window of a GPU (BAR0).
+pub trait Mmio {
+    /// Reads the 32-bit register at this byte offset.
+    fn read32(&self, offset: u32) -> u32;
+}
+
+/// The device has left the bus: it answered with all ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceGone;
+
+/// Why the registers could not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The device has left the bus.
+    DeviceGone,
+    /// The chip is known, but its status words are not decoded.
+    UnsupportedChip {
+        /// Which chip.
+        chipset: Chipset,
+    },
+    /// PMC_BOOT_0 names no chip known here.
+    UnknownChip {
+        /// PMC_BOOT_0.
+        boot0: u32,
+    },
+    /// A register holds a value that cannot be.
+    Implausible {
+        /// Which register.
+        offset: u32,
+        /// What it holds.
+        value: u32,
+    },
+}
+
+impl From<DeviceGone> for Error {
+    fn from(_: DeviceGone) -> Self {
+        Error::DeviceGone
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::DeviceGone => write!(f, "the device does not answer (all ones)"),
+            Error::UnsupportedChip { chipset } => write!(
+                f,
+                "chip {:#x} is not supported, want Kepler to Turing",
+                chipset.get()
+            ),
+            Error::UnknownChip { boot0 } => {
+                write!(f, "PMC_BOOT_0 {boot0:#010x} names no known chip")
+            }
+            Error::Implausible { offset, value } => {
+                write!(f, "register {offset:#x} holds {value:#x}, which cannot be")
+            }
+        }
+    }
+}
+
+/// Who holds an engine, and so is charged from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// Nobody: the engine has no work.
+    Idle,
+    /// A channel.
+    Channel(Chid),
+    /// A group of channels.
+    Tsg(TsgId),
+    /// The engine works, but it does not say for whom.
+    Unknown,
+}
+
+/// A status word and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The word as read.
+    pub word: u32,
+    /// Who is charged.
+    pub occupant: Occupant,
+}
+
+/// Reads a register that never holds all ones while the device answers.
+fn read_alive(mmio: &impl Mmio, offset: u32) -> Result<u32, DeviceGone> {
+    match mmio.read32(offset) {
+        ALL_ONES => Err(DeviceGone),
+        value => Ok(value),
+    }
+}
+
+/// A register window in a test: a few registers, zero elsewhere, reads counted.
+#[cfg(any(test, loga_kunit))]
+struct FakeMmio<const N: usize> {
+    registers: [(u32, u32); N],
+    reads: core::cell::Cell<u32>,
+}
+
+#[cfg(any(test, loga_kunit))]
+impl<const N: usize> FakeMmio<N> {
+    fn new(registers: [(u32, u32); N]) -> Self {
+        let reads = core::cell::Cell::new(0);
+        Self { registers, reads }
+    }
+
+    fn set(&mut self, offset: u32, value: u32) {
+        for register in &mut self.registers {
+            if register.0 == offset {
+                register.1 = value;
+            }
+        }
+    }
+
+    fn reads(&self) -> u32 {
+        self.reads.get()
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+impl<const N: usize> Mmio for FakeMmio<N> {
+    fn read32(&self, offset: u32) -> u32 {
+        self.reads.set(self.reads.get().saturating_add(1));
+        self.registers
+            .iter()
+            .find(|register| register.0 == offset)
+            .map_or(0, |register| register.1)
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] From changes of the engine's occupant to time held per channel.
+//!
+//! Time between two observed changes belongs to who ran between them. What runs
+//! when the phase ends is charged to the end, and when nothing changed in the whole
+//! phase, whoever ran gets all of it. Time in which the engine held nobody's work
+//! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
+
+mod ledger;
+
+pub use ledger::{settle, Owner};
+
+use crate::ids::MAX_CHANNELS;
+use crate::regs::Occupant;
+use crate::units::Ns;
+
+/// Slots that can be used: one per channel id, then one per channel-group id.
+pub const MAX_SLOTS: usize = 2 * MAX_CHANNELS;
+
+/// Bits in one word of the set of used slots.
+const WORD_BITS: usize = 64;
+
+/// What one channel (or channel group) did in a polling phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Time for which its work held the engine.
+    pub held: Ns,
+    /// Times the engine took up its work. A run that was already there when the
+    /// phase began is not counted again.
+    pub runs: u32,
+}
+
+/// Index of the slot of an occupant: channels first, groups from [`MAX_CHANNELS`].
+/// Nothing for an idle engine or an unknown occupant.
+pub const fn slot_of(occupant: Occupant) -> Option<usize> {
+    match occupant {
+        Occupant::Channel(chid) => Some(chid.index()),
+        Occupant::Tsg(tsg) => Some(MAX_CHANNELS + tsg.index()),
+        Occupant::Idle | Occupant::Unknown => None,
+    }
+}
+
+/// Where the time of one polling phase went.
+///
+/// # Invariants
+///
+/// `length` is the sum of `idle`, `unknown` and `held`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTotals {
+    /// Length of the phase.
+    pub length: Ns,
+    /// Time in which the engine held nobody's work.
+    pub idle: Ns,
+    /// Time held by an occupant that has no slot, or, after [`settle`], no owner.
+    pub unknown: Ns,
+    /// Time held by all others.
+    pub held: Ns,
+    /// Changes of the occupant that were seen.
+    pub switches: u64,
+}
+
+/// Accounts one engine. One per GPU, used by its poller only.
+///
+/// The table of slots belongs to the caller and is passed in; its length decides
+/// which occupants are known: [`MAX_CHANNELS`] for channels, [`MAX_SLOTS`] for
+/// groups too.
+pub struct Accountant {
+    current: Occupant,
+    /// Up to when time has been charged.
+    since: Ns,
+    totals: PhaseTotals,
+    used: [u64; MAX_SLOTS / WORD_BITS],
+}
+
+impl Accountant {
+    /// An accountant that has seen nothing.
+    pub const fn new() -> Self {
+        Self {
+            current: Occupant::Idle,
+            since: Ns::ZERO,
+            totals: PhaseTotals {
+                length: Ns::ZERO,
+                idle: Ns::ZERO,
+                unknown: Ns::ZERO,
+                held: Ns::ZERO,
+                switches: 0,
+            },
+            used: [0; MAX_SLOTS / WORD_BITS],
+        }
+    }
+
+    /// Begins a polling phase in which `occupant` is there from `now` on.
+    ///
+    /// Clears the slots of the last phase.
+    pub fn begin(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) {
+        for index in self.used() {
+            if let Some(slot) = slots.get_mut(index) {
+                *slot = Slot::default();
+            }
+        }
+        self.used = [0; MAX_SLOTS / WORD_BITS];
+        self.totals = PhaseTotals::default();
+        self.current = occupant;
+        self.since = now;
+    }
+
+    /// Notes that `occupant` was there at `now`. Does nothing if it was there before.
+    ///
+    /// A clock that goes backwards charges no time.
+    #[inline]
+    pub fn observe(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) {
+        if occupant == self.current {
+            return;
+        }
+        self.charge(slots, now);
+        self.totals.switches = self.totals.switches.saturating_add(1);
+        self.current = occupant;
+        if let Some(slot) = slot_of(occupant).and_then(|index| slots.get_mut(index)) {
+            slot.runs = slot.runs.saturating_add(1);
+            self.mark(occupant);
+        }
+    }
+
+    /// Ends the phase: who is there is charged up to `now`.
+    pub fn end(&mut self, slots: &mut [Slot], now: Ns) -> PhaseTotals {
+        self.charge(slots, now);
+        self.totals
+    }
+
+    /// Indices of the slots that were used in this phase, ascending.
+    pub fn used(&self) -> impl Iterator<Item = usize> {
+        let used = self.used;
+        used.into_iter().enumerate().flat_map(|(index, word)| {
+            (0..WORD_BITS)
+                .filter(move |bit| (word >> bit) & 1 == 1)
+                .map(move |bit| index * WORD_BITS + bit)
+        })
+    }
+
+    /// Charges the time since the last change to the current occupant.
+    fn charge(&mut self, slots: &mut [Slot], now: Ns) {
+        let time = now.saturating_sub(self.since);
+        self.since = self.since.max(now);
+        self.totals.length = self.totals.length.saturating_add(time);
+        if self.current == Occupant::Idle {
+            self.totals.idle = self.totals.idle.saturating_add(time);
+            return;
+        }
+        match slot_of(self.current).and_then(|index| slots.get_mut(index)) {
+            Some(slot) => {
+                slot.held = slot.held.saturating_add(time);
+                self.totals.held = self.totals.held.saturating_add(time);
+                self.mark(self.current);
+            }
+            None => self.totals.unknown = self.totals.unknown.saturating_add(time),
+        }
+    }
+
+    /// Remembers that the slot of `occupant` has to be cleared.
+    fn mark(&mut self, occupant: Occupant) {
+        let Some(index) = slot_of(occupant) else {
+            return;
+        };
+        if let Some(word) = self.used.get_mut(index / WORD_BITS) {
+            *word |= 1 << (index % WORD_BITS);
+        }
+    }
+}
+
+impl Default for Accountant {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Phases and decisions of one GPU: the main thread without a thread.
+//!
+//! The caller owns the clock and the threads. It wakes the engine at
+//! [`Engine::next_deadline`] and when channels come and go, carries out the
+//! [`Action`], and asks for the new deadline after every call. The phases:
+//!
+//! ```text
+//! parked ──channels──> polling ──deadline──> stopping ──decide──> waiting ──deadline──> polling
+//!    ^                                           │                   │
+//!    └──────────────── no channels ──────────────┴───────────────────┘
+//! ```
+//!
+//! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever
+//! something is wrong, everybody runs, and the reason is counted.
+//!
+//! Source: LoGA paper, sections 3.3, 3.4 and 4.2.
+
+mod check;
+mod config;
+mod random;
+
+pub use crate::policies::{ClientState, Phase, PolicyKind};
+pub use check::Violation;
+pub use config::{Config, PhaseLengths, MAX_NONPOLL, MAX_POLL};
+
+use crate::account::PhaseTotals;
+use crate::error::Error;
+use crate::units::{Ns, VTime};
+use random::XorShift;
+
+/// Deadlines may be missed by this much while somebody is held back. The main
+/// thread is an ordinary thread on a machine that may be busy.
+pub const MAX_LATE: Ns = Ns::from_ms(2_000);
+/// Somebody may be held back for this long while every look finds the GPU idle.
+pub const MAX_IDLE_HOLD: Ns = Ns::from_ms(2_000);
+
+/// Why the engine is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The deadline may have passed.
+    Timer,
+    /// Channels were created or destroyed, see [`Engine::channels_changed`].
+    ChannelsChanged,
+}
+
+/// What the caller has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing before the next deadline.
+    None,
+    /// Tell the poller to start, do not wait for it.
+    StartPolling,
+    /// Tell the poller to stop, wait until it has, and call [`Engine::decide`].
+    StopPolling,
+}
+
+/// Why everybody runs against the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The policy broke its contract.
+    Contract(Violation),
+    /// The main thread missed a deadline.
+    Late {
+        /// By this much.
+        by: Ns,
+    },
+    /// Somebody was held back on an idle GPU.
+    IdleHold {
+        /// For this long.
+        lasting: Ns,
+    },
+}
+
+/// Where in the cycle the engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There are no channels.
+    Parked,
+    /// The poller runs.
+    Polling { since: Ns, deadline: Ns },
+    /// The poller was told to stop; a decision is due.
+    Stopping { since: Ns },
+    /// The poller sleeps.
+    Waiting { since: Ns, deadline: Ns },
+}
+
+/// What the engine has done so far. All values only grow, but for the last phases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Polling phases that ended.
+    pub decisions: u64,
+    /// Times everybody was let run against a decision.
+    pub fallbacks: u64,
+    /// Sum of the lengths of all polling phases.
+    pub polled: Ns,
+    /// Sum of the lengths of all non-polling phases.
+    pub unpolled: Ns,
+    /// Length of the last polling phase.
+    pub last_poll: Ns,
+    /// Length of the non-polling phase before it.
+    pub last_nonpoll: Ns,
+}
+
+/// The phases and decisions of one GPU.
+pub struct Engine {
+    config: Config,
+    random: XorShift,
+    state: State,
+    /// Channels allocated.
+    allocated: u32,
+    /// Lengths of the current cycle.
+    planned: PhaseLengths,
+    /// Actual length of the last non-polling phase.
+    nonpoll: Ns,
+    t_sys: VTime,
+    /// Clients held back by the last decision.
+    holds: usize,
+    /// Since when every look found the GPU idle.
+    idle_since: Option<Ns>,
+    stats: Stats,
+    last_fallback: Option<Fallback>,
+}
+
+impl Engine {
+    /// An engine without channels. `seed` is that of the randomisation.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::check`].
+    pub fn new(config: Config, seed: u64) -> Result<Self, Error> {
+        config.check()?;
+        Ok(Self {
+            config,
+            random: XorShift::new(seed),
+            state: State::Parked,
+            allocated: 0,
+            planned: PhaseLengths::default(),
+            nonpoll: Ns::ZERO,
+            t_sys: VTime::ZERO,
+            holds: 0,
+            idle_since: None,
+            stats: Stats::default(),
+            last_fallback: None,
+        })
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes the settings. Lengths apply from the next polling phase on, policy
+    /// and enforcement from the next decision on; with `enforce` off the caller
+    /// lets everybody run at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::check`]; then nothing changes.
+    pub fn set_config(&mut self, config: Config) -> Result<(), Error> {
+        config.check()?;
+        self.config = config;
+        if !config.enforce {
+            self.holds = 0;
+        }
+        Ok(())
+    }
+
+    /// Virtual time at which a new client starts: that of the system.
+    pub const fn start_vtime(&self) -> VTime {
+        self.t_sys
+    }
+
+    /// What the engine has done so far.
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The last reason for which everybody was let run.
+    pub const fn last_fallback(&self) -> Option<Fallback> {
+        self.last_fallback
+    }
+
+    /// Whether the poller should be running.
+    pub const fn polling(&self) -> bool {
+        matches!(self.state, State::Polling { .. })
+    }
+
+    /// When to wake the engine, or nothing: then only channels can wake it.
+    pub const fn next_deadline(&self) -> Option<Ns> {
+        match self.state {
+            State::Parked => None,
+            State::Polling { deadline, .. } | State::Waiting { deadline, .. } => Some(deadline),
+            State::Stopping { since } => Some(since),
+        }
+    }
+
+    /// Notes that channels were created or destroyed; `allocated` is how many there
+    /// are now. Call [`Engine::wake`] with [`Wake::ChannelsChanged`] afterwards.
+    ///
+    /// A decision is due: a non-polling phase ends now, a polling phase as soon as it
+    /// has lasted `poll_ms`. Not earlier, because applications create a dozen
+    /// channels in a row, and a phase of no length would see nobody active and lift
+    /// everybody.
+    pub fn channels_changed(&mut self, now: Ns, allocated: u32) {
+        self.allocated = allocated;
+        match &mut self.state {
+            State::Polling { since, deadline } => {
+                let least = since.saturating_add(Ns::from_ms(self.config.poll_ms.into()));
+                *deadline = (*deadline).min(least.max(now));
+                if allocated == 0 {
+                    *deadline = now;
+                }
+            }
+            State::Waiting { deadline, .. } => *deadline = (*deadline).min(now),
+            State::Parked | State::Stopping { .. } => {}
+        }
+    }
+
+    /// Moves on, if it is time.
+    pub fn wake(&mut self, now: Ns, wake: Wake) -> Action {
+        match self.state {
+            State::Parked if self.allocated > 0 && wake == Wake::ChannelsChanged => {
+                self.nonpoll = Ns::ZERO;
+                self.start(now)
+            }
+            State::Polling { deadline, .. } if now >= deadline => {
+                self.state = State::Stopping { since: now };
+                Action::StopPolling
+            }
+            State::Waiting { since, .. } if self.allocated == 0 => {
+                self.note_nonpoll(now.saturating_sub(since));
+                self.park();
+                Action::None
+            }
+            State::Waiting { since, deadline } if now >= deadline => {
+                self.note_nonpoll(now.saturating_sub(since));
+                self.start(now)
+            }
+            // The decision is still due: ask again rather than hang.
+            State::Stopping { .. } => Action::StopPolling,
+            _ => Action::None,
+        }
+    }
+
+    /// Decides who is held back until the next decision.
+    ///
+    /// Call it after [`Action::StopPolling`], with what the poller has counted: in
+    /// `clients`, `busy` and `runs` of the phase, the virtual time and whether the
+    /// client was held. Afterwards `vtime` and `held` are new; the caller carries out
+    /// the difference in `held`.
+    ///
+    /// The policy's answer is checked. If it breaks the contract (see
+    /// [`crate::policies`]), nobody is held back, virtual times stay as they were,
+    /// and [`Engine::last_fallback`] says why. Without `enforce`, virtual times
+    /// advance and nobody is held back.
+    pub fn decide(&mut self, totals: &PhaseTotals, clients: &mut [ClientState]) {
+        let policy = self.config.policy;
+        self.decide_by(totals, clients, &|phase, clients| {
+            policy.decide(phase, clients)
+        });
+    }
+
+    /// As [`Engine::decide`], with a rule that need not be in the table.
+    pub fn decide_by(
+        &mut self,
+        totals: &PhaseTotals,
+        clients: &mut [ClientState],
+        rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
+    ) {
+        let phase = Phase {
+            poll: totals.length,
+            nonpoll: self.nonpoll,
+            lead: self.planned.period(),
+            t_sys: self.t_sys,
+        };
+        match check::run(&phase, clients, rule) {
+            Ok(t_sys) => self.t_sys = t_sys,
+            Err(violation) => self.fall_back(Fallback::Contract(violation)),
+        }
+        if !self.config.enforce {
+            clients.iter_mut().for_each(|client| client.held = false);
+        }
+        self.holds = clients.iter().filter(|client| client.held).count();
+        self.end_phase(totals);
+    }
+
+    /// Notes a look at the GPU outside polling phases: whether it had no work at all.
+    pub fn note_idle(&mut self, now: Ns, idle: bool) {
+        self.idle_since = match self.idle_since {
+            _ if !idle => None,
+            None => Some(now),
+            since => since,
+        };
+    }
+
+    /// Whether everybody has to be let run at once. To be asked from outside the
+    /// main thread, every few hundred milliseconds, while somebody is held back.
+    ///
+    /// Says so once; from then on the engine counts nobody as held back.
+    pub fn watchdog(&mut self, now: Ns) -> Option<Fallback> {
+        if self.holds == 0 {
+            return None;
+        }
+        let late = self
+            .next_deadline()
+            .map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
+        let idle = self
+            .idle_since
+            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
+        if late > MAX_LATE {
+            self.fall_back(Fallback::Late { by: late });
+        } else if idle > MAX_IDLE_HOLD {
+            self.fall_back(Fallback::IdleHold { lasting: idle });
+        } else {
+            return None;
+        }
+        self.last_fallback
+    }
+
+    /// Begins a cycle: its lengths are drawn once, for both phases.
+    fn start(&mut self, now: Ns) -> Action {
+        let factor = self.config.randomize.then(|| self.random.factor());
+        self.planned = self.config.lengths(self.allocated, factor);
+        self.state = State::Polling {
+            since: now,
+            deadline: now.saturating_add(self.planned.poll),
+        };
+        Action::StartPolling
+    }
+
+    /// Goes on after a decision.
+    fn end_phase(&mut self, totals: &PhaseTotals) {
+        self.stats.decisions = self.stats.decisions.saturating_add(1);
+        self.stats.polled = self.stats.polled.saturating_add(totals.length);
+        self.stats.last_poll = totals.length;
+        self.stats.last_nonpoll = self.nonpoll;
+        let State::Stopping { since } = self.state else {
+            return;
+        };
+        self.note_idle(since, totals.idle == totals.length);
+        if self.allocated == 0 {
+            self.park();
+            return;
+        }
+        self.state = State::Waiting {
+            since,
+            deadline: since.saturating_add(self.planned.nonpoll),
+        };
+    }
+
+    /// Stops the cycle until there are channels again.
+    fn park(&mut self) {
+        self.state = State::Parked;
+        self.holds = 0;
+        self.idle_since = None;
+    }
+
+    /// Remembers how long a non-polling phase really was.
+    fn note_nonpoll(&mut self, length: Ns) {
+        self.nonpoll = length;
+        self.stats.unpolled = self.stats.unpolled.saturating_add(length);
+    }
+
+    /// Counts that everybody runs, and why.
+    fn fall_back(&mut self, reason: Fallback) {
+        self.holds = 0;
+        self.stats.fallbacks = self.stats.fallbacks.saturating_add(1);
+        self.last_fallback = Some(reason);
+    }
+}

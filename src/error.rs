@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Why a setting was refused.
+//!
+//! One variant per cause, with the value that caused it. The kernel module turns
+//! these into an errno and a line in one place.
+
+use core::fmt;
+
+/// Why a setting was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A number outside its range.
+    OutOfRange {
+        /// Name of the setting, as the user writes it.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// Smallest value accepted.
+        min: u64,
+        /// Largest value accepted.
+        max: u64,
+    },
+    /// No policy has this name.
+    UnknownPolicy,
+    /// No source of observations has this name.
+    UnknownSource,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::OutOfRange {
+                name,
+                value,
+                min,
+                max,
+            } => write!(f, "{name}={value} is out of range, want {min} to {max}"),
+            Error::UnknownPolicy => {
+                write!(f, "unknown policy, want one of")?;
+                for name in crate::policies::NAMES {
+                    write!(f, " {name}")?;
+                }
+                Ok(())
+            }
+            Error::UnknownSource => {
+                write!(f, "unknown source, want engine-status or channel-table")
+            }
+        }
+    }
+}
+
+/// Checks that `value` lies in `min..=max`.
+///
+/// # Errors
+///
+/// [`Error::OutOfRange`] that names the setting, the value and the range.
+pub fn in_range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), Error> {
+    if value < min || value > max {
+        return Err(Error::OutOfRange {
+            name,
+            value,
+            min,
+            max,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_error))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_range_at_both_ends_accepts() {
+        assert!(in_range("ratio", 1, 1, 1000).is_ok());
+        assert!(in_range("ratio", 1000, 1, 1000).is_ok());
+    }
+
+    #[test]
+    fn in_range_outside_names_value_and_range() {
+        let refused = in_range("ratio", 0, 1, 1000);
+        assert_eq!(
+            refused,
+            Err(Error::OutOfRange {
+                name: "ratio",
+                value: 0,
+                min: 1,
+                max: 1000
+            })
+        );
+        assert!(in_range("ratio", 1001, 1, 1000).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The parts of LoGA that need neither a kernel nor a GPU.
+//!
+//! The kernel module mounts the same files under the same names (see
+//! `loga_main.rs`), so what is tested here is what runs there. The way of one
+//! observation: [`regs`] reads and decodes a status word, [`account`] turns changes
+//! into time held per channel, [`engine`] ends the phase and asks one of
+//! [`policies`], which computes with [`fair`]. [`track`] says what an RM call or a
+//! mapping means.
+//!
+//! Words used throughout:
+//! - *channel*: a queue of commands with a hardware id, the *chid*.
+//! - *TSG*: a group of channels that is scheduled as one.
+//! - *USERD*: the slot through which an application announces new commands.
+//! - *client*: what fairness is between, a process for now.
+//! - *polling phase*: the time in which the status word is read in a loop;
+//!   between two of them lies a *non-polling phase*.
+//! - *period*: a non-polling phase and the polling phase after it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod account;
+pub mod engine;
+pub mod error;
+pub mod fair;
+pub mod ids;
+#[path = "../policies/mod.rs"]
+pub mod policies;
+#[path = "../regs/mod.rs"]
+pub mod regs;
+pub mod track;
+pub mod uapi;
+pub mod units;

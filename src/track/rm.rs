@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] The few RM calls that LoGA has to understand.
+//!
+//! The driver looks at the number and the size of an ioctl only, so this does too.
+//! Bytes are little endian, as on every machine that this driver runs on. A field
+//! is read only if the size says that it is there.
+//!
+//! Sources: driver 470 `nv-ioctl-numbers.h`; open driver 515 `nv_escape.h`, `nvos.h`.
+
+/// RM_FREE.
+pub const NR_FREE: u8 = 0x29;
+/// RM_ALLOC.
+pub const NR_ALLOC: u8 = 0x2b;
+/// MAP_MEMORY.
+pub const NR_MAP_MEMORY: u8 = 0x4e;
+/// UNMAP_MEMORY.
+pub const NR_UNMAP_MEMORY: u8 = 0x4f;
+/// IOCTL_XFER_CMD: the real call is elsewhere, see [`Xfer`].
+pub const NR_XFER: u8 = 211;
+
+/// Largest argument that the driver accepts through [`Xfer`].
+pub const MAX_ARGUMENT: usize = 16384;
+/// Largest argument that has to be copied for [`parse`].
+pub const MAX_PARSED: usize = SIZE_MAP_MEMORY_FD;
+
+/// `NVOS00_PARAMETERS`.
+const SIZE_FREE: usize = 16;
+/// `NVOS21_PARAMETERS`: the short form of RM_ALLOC.
+const SIZE_ALLOC: usize = 32;
+/// `NVOS64_PARAMETERS`: the long form of RM_ALLOC.
+const SIZE_ALLOC_LONG: usize = 48;
+/// As [`SIZE_ALLOC_LONG`], in branches up to 515.
+const SIZE_ALLOC_LONG_515: usize = 40;
+/// `NVOS33_PARAMETERS`.
+const SIZE_MAP_MEMORY: usize = 48;
+/// `nv_ioctl_nvos33_parameters_with_fd`.
+const SIZE_MAP_MEMORY_FD: usize = 56;
+/// `NVOS34_PARAMETERS`.
+const SIZE_UNMAP_MEMORY: usize = 32;
+/// `nv_ioctl_xfer_t`.
+const SIZE_XFER: usize = 16;
+
+/// Number of an ioctl command (`_IOC_NR`).
+pub const fn ioc_nr(cmd: u32) -> u8 {
+    // CAST: the low eight bits.
+    (cmd & 0xff) as u8
+}
+
+/// Size of the argument of an ioctl command (`_IOC_SIZE`).
+pub const fn ioc_size(cmd: u32) -> usize {
+    // CAST: 14 bits fit.
+    ((cmd >> 16) & 0x3fff) as usize
+}
+
+/// A handle of an RM object, unique within its client.
+pub type Handle = u32;
+
+/// An RM call that matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// An object is allocated.
+    Alloc {
+        /// The RM client.
+        root: Handle,
+        /// The parent object.
+        parent: Handle,
+        /// The new object.
+        handle: Handle,
+        /// Its class.
+        class: u32,
+    },
+    /// An object is mapped into the caller.
+    MapMemory {
+        /// The RM client.
+        root: Handle,
+        /// The device.
+        device: Handle,
+        /// What is mapped: memory or a channel.
+        memory: Handle,
+        /// Where in it the mapping begins.
+        offset: u64,
+        /// Length of the mapping in bytes.
+        length: u64,
+        /// After the call: physical address of a range in a BAR.
+        linear: u64,
+        /// After the call: zero on success.
+        status: u32,
+        /// File that the mapping is prepared on, where the branch has one.
+        fd: Option<i32>,
+    },
+    /// A mapping ends.
+    UnmapMemory {
+        /// The RM client.
+        root: Handle,
+        /// The device.
+        device: Handle,
+        /// What was mapped.
+        memory: Handle,
+        /// Address that MAP_MEMORY returned.
+        linear: u64,
+        /// After the call: zero on success.
+        status: u32,
+    },
+    /// An object and its children are freed.
+    Free {
+        /// The RM client.
+        root: Handle,
+        /// The parent object.
+        parent: Handle,
+        /// The object.
+        handle: Handle,
+        /// After the call: zero on success.
+        status: u32,
+    },
+}
+
+/// Understands a call by its number, the size it was made with and its argument.
+///
+/// Nothing for other calls, for sizes that no branch knows, and when fewer than
+/// `size` bytes are given.
+pub fn parse(nr: u8, size: usize, bytes: &[u8]) -> Option<Call> {
+    let bytes = bytes.get(..size)?;
+    match (nr, size) {
+        (NR_ALLOC, SIZE_ALLOC | SIZE_ALLOC_LONG | SIZE_ALLOC_LONG_515) => Some(Call::Alloc {
+            root: u32_at(bytes, 0)?,
+            parent: u32_at(bytes, 4)?,
+            handle: u32_at(bytes, 8)?,
+            class: u32_at(bytes, 12)?,
+        }),
+        (NR_MAP_MEMORY, SIZE_MAP_MEMORY | SIZE_MAP_MEMORY_FD) => Some(Call::MapMemory {
+            root: u32_at(bytes, 0)?,
+            device: u32_at(bytes, 4)?,
+            memory: u32_at(bytes, 8)?,
+            offset: u64_at(bytes, 16)?,
+            length: u64_at(bytes, 24)?,
+            linear: u64_at(bytes, 32)?,
+            status: u32_at(bytes, 40)?,
+            // CAST: the field is a signed file descriptor.
+            fd: u32_at(bytes, 48).map(|fd| fd as i32),
+        }),
+        (NR_UNMAP_MEMORY, SIZE_UNMAP_MEMORY) => Some(Call::UnmapMemory {
+            root: u32_at(bytes, 0)?,
+            device: u32_at(bytes, 4)?,
+            memory: u32_at(bytes, 8)?,
+            linear: u64_at(bytes, 16)?,
+            status: u32_at(bytes, 24)?,
+        }),
+        (NR_FREE, SIZE_FREE) => Some(Call::Free {
+            root: u32_at(bytes, 0)?,
+            parent: u32_at(bytes, 4)?,
+            handle: u32_at(bytes, 8)?,
+            status: u32_at(bytes, 12)?,
+        }),
+        _ => None,
+    }
+}
+
+/// The argument of IOCTL_XFER_CMD: a call whose size does not fit an ioctl number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xfer {
+    /// Number of the real call.
+    pub cmd: u32,
+    /// Size of its argument.
+    pub size: u32,
+    /// User address of its argument.
+    pub ptr: u64,
+}
+
+impl Xfer {
+    /// Understands the argument of an ioctl with number [`NR_XFER`].
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != SIZE_XFER {
+            return None;
+        }
+        Some(Self {
+            cmd: u32_at(bytes, 0)?,
+            size: u32_at(bytes, 4)?,
+            ptr: u64_at(bytes, 8)?,
+        })
+    }
+
+    /// Number of the real call, as the driver takes it.
+    pub const fn nr(&self) -> u8 {
+        ioc_nr(self.cmd)
+    }
+}
+
+/// The 32-bit number at a byte offset.
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    let field = bytes.get(offset..offset.checked_add(4)?)?;
+    Some(u32::from_le_bytes(field.try_into().ok()?))
+}
+
+/// The 64-bit number at a byte offset.
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    let field = bytes.get(offset..offset.checked_add(8)?)?;
+    Some(u64::from_le_bytes(field.try_into().ok()?))
+}
+
+/// Whether an object of this class is a channel.
+pub const fn is_channel_class(class: u32) -> bool {
+    matches!(class, 0xa06f | 0xa16f | 0xa26f | 0xb06f | 0xc06f)
+}
