@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The GPUs of this machine and their registers, read only.
+//!
+//! The proprietary driver owns the PCI devices: LoGA neither binds to them nor
+//! claims a resource. It maps BAR0 a second time with the same attribute (UC) and
+//! only reads.
+
+use super::ffi;
+use crate::regs::Mmio;
+use core::ops::Range;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::prelude::*;
+
+/// PCI vendor id of NVIDIA.
+const VENDOR_NVIDIA: c_uint = 0x10de;
+/// Base class of display controllers, in bits 23:16 of the class code.
+const CLASS_DISPLAY: u32 = 0x03;
+/// `PCI_ANY_ID` as the lookup functions take it.
+const ANY_ID: c_uint = c_uint::MAX;
+/// Bytes of BAR0 that LoGA maps: registers of every family it knows.
+const BAR0_LEN: u64 = 16 << 20;
+/// Most GPUs looked for.
+const MAX_GPUS: usize = 16;
+
+/// The registers of one GPU, mapped.
+///
+/// # Invariants
+///
+/// `base` is an `ioremap`ped range of `len` bytes; `device` is a PCI device with a reference.
+pub(super) struct Bar0 {
+    base: NonNull<c_void>,
+    len: u32,
+    device: NonNull<bindings::pci_dev>,
+}
+
+// SAFETY: Register reads may come from any CPU.
+unsafe impl Send for Bar0 {}
+// SAFETY: Reading has no state on the host's side.
+unsafe impl Sync for Bar0 {}
+
+/// Where a GPU sits on the bus.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    pub(super) domain: u32,
+    pub(super) bus: u8,
+    pub(super) devfn: u8,
+}
+
+/// A GPU that was found on the bus.
+pub(super) struct Found {
+    pub(super) bar0: Bar0,
+    /// Physical range of BAR1, through which submission registers are mapped (Fermi to Pascal).
+    pub(super) bar1: Range<u64>,
+    pub(super) address: Address,
+}
+
+impl Bar0 {
+    /// Maps the registers of a device. Takes over a reference on it.
+    fn map(device: NonNull<bindings::pci_dev>) -> Result<Self> {
+        // SAFETY: The device is there: a reference is held.
+        let (start, len) = unsafe {
+            (
+                bindings::pci_resource_start(device.as_ptr(), 0),
+                bindings::pci_resource_len(device.as_ptr(), 0),
+            )
+        };
+        // CAST: cut to 16 MiB.
+        let len = len.min(BAR0_LEN) as u32;
+        let base = if start == 0 || len == 0 {
+            None
+        } else {
+            // SAFETY: The range is the device's memory BAR.
+            NonNull::new(unsafe { bindings::ioremap(start, len as usize) })
+        };
+        match base {
+            // INVARIANT: Just mapped, with the reference that the caller gave up.
+            Some(base) => Ok(Self { base, len, device }),
+            None => {
+                // SAFETY: The reference that the caller gave up.
+                unsafe { bindings::pci_dev_put(device.as_ptr()) };
+                Err(ENXIO)
+            }
+        }
+    }
+}
+
+impl Mmio for Bar0 {
+    fn read32(&self, offset: u32) -> u32 {
+        if offset > self.len.saturating_sub(4) {
+            return u32::MAX;
+        }
+        // SAFETY: By the invariant and the check above the word lies in the mapping.
+        unsafe { bindings::readl(self.base.as_ptr().byte_add(offset as usize)) }
+    }
+}
+
+impl Drop for Bar0 {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant, and nobody reads any more.
+        unsafe { bindings::iounmap(self.base.as_ptr()) };
+        // SAFETY: By the invariant.
+        unsafe { bindings::pci_dev_put(self.device.as_ptr()) };
+    }
+}
+
+/// All GPUs of NVIDIA in the order of the bus, which is the order of the driver's minor numbers.
+///
+/// # Errors
+///
+/// `ENOMEM`, `ENXIO` for a GPU without registers.
+pub(super) fn find_gpus() -> Result<KVec<Found>> {
+    let mut found = KVec::new();
+    let mut previous = core::ptr::null_mut();
+    // TIMEOUT: bounded by the devices on the bus.
+    loop {
+        // SAFETY: `previous` is null or a device with a reference, which the call takes over.
+        let device = unsafe { bindings::pci_get_device(VENDOR_NVIDIA, ANY_ID, previous) };
+        previous = device;
+        let Some(device) = NonNull::new(device) else {
+            return Ok(found);
+        };
+        // SAFETY: The call returned a device with a reference.
+        let class = unsafe { (*device.as_ptr()).class };
+        if class >> 16 != CLASS_DISPLAY || found.len() >= MAX_GPUS {
+            continue;
+        }
+        // SAFETY: The device has a reference; a second one is for `Bar0`.
+        unsafe { bindings::pci_dev_get(device.as_ptr()) };
+        let gpu = Bar0::map(device).and_then(|bar0| {
+            found.push(describe(bar0), GFP_KERNEL)?;
+            Ok(())
+        });
+        if let Err(error) = gpu {
+            // SAFETY: The reference that the next lookup would have taken over.
+            unsafe { bindings::pci_dev_put(device.as_ptr()) };
+            return Err(error);
+        }
+    }
+}
+
+/// BAR1 is resource 1: BAR0 is a 32-bit one on every board (facts of the driver's own code).
+fn describe(bar0: Bar0) -> Found {
+    let device = bar0.device.as_ptr();
+    // SAFETY: By the invariant of `Bar0` the device is there.
+    let (start, len) = unsafe {
+        (
+            bindings::pci_resource_start(device, 1),
+            bindings::pci_resource_len(device, 1),
+        )
+    };
+    // SAFETY: As above; a device on a bus has a bus.
+    let (bus, devfn) = unsafe { ((*device).bus, (*device).devfn) };
+    // SAFETY: As above.
+    let (domain, number) = unsafe { (ffi::loga_pci_domain(device), (*bus).number) };
+    Found {
+        bar0,
+        bar1: start..start.saturating_add(len),
+        address: Address {
+            domain,
+            bus: number,
+            // CAST: device and function are 8 bits.
+            devfn: devfn as u8,
+        },
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Declarations of `shim.c`, and the few values that every unsafe file shares.
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+#[expect(
+    improper_ctypes,
+    reason = "the structures are the kernel's own, passed by pointer only"
+)]
+extern "C" {
+    pub(super) static loga_policy: *const c_char;
+    pub(super) static loga_source: *const c_char;
+    pub(super) static loga_enforce: bool;
+    pub(super) static loga_poll_ms: c_uint;
+    pub(super) static loga_ratio: c_uint;
+    pub(super) static loga_randomize: bool;
+    pub(super) static loga_poll_always: bool;
+    pub(super) static loga_poller_cpu: c_int;
+
+    pub(super) fn loga_attach_ready() -> bool;
+    pub(super) fn loga_in_module_data(owner: *const bindings::module, addr: *const c_void) -> bool;
+    pub(super) fn loga_in_module_text(owner: *const bindings::module, addr: *const c_void) -> bool;
+    pub(super) fn loga_module_name(owner: *const bindings::module) -> *const c_char;
+    pub(super) fn loga_write_pointer(slot: *mut *mut c_void, value: *mut c_void);
+    pub(super) fn loga_synchronize_rcu_tasks();
+
+    pub(super) fn loga_cpu_online(cpu: c_uint) -> bool;
+    pub(super) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
+
+    pub(super) fn loga_current_tgid() -> *mut bindings::pid;
+    pub(super) fn loga_leader_comm(buf: *mut u8);
+
+    pub(super) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);
+    pub(super) fn loga_poll_breathe();
+
+    pub(super) fn loga_release_fault_lock(vmf: *mut bindings::vm_fault);
+    pub(super) fn loga_fault_may_wait(vmf: *const bindings::vm_fault) -> bool;
+    pub(super) fn loga_gate_wait(
+        queue: *mut bindings::wait_queue_head_t,
+        held: *const u32,
+        user: bool,
+        timeout_ms: u32,
+    ) -> c_int;
+    pub(super) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
+    pub(super) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);
+
+    pub(super) fn loga_own_mapping(space: *mut bindings::address_space, file: *mut bindings::file);
+    pub(super) fn loga_shares_inode_mapping(file: *const bindings::file) -> bool;
+    pub(super) fn loga_return_mapping(file: *mut bindings::file);
+    pub(super) fn loga_file_minor(file: *const bindings::file) -> u32;
+    pub(super) fn loga_file_major(file: *const bindings::file) -> u32;
+    pub(super) fn loga_file_is_chrdev(file: *const bindings::file) -> bool;
+}
+
+/// The monotonic clock of the host, in nanoseconds. Any context.
+pub(super) fn now() -> crate::units::Ns {
+    // SAFETY: Readable from every context, without conditions.
+    crate::units::Ns::new(unsafe { bindings::ktime_get_mono_fast_ns() })
+}

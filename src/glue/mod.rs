@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Everything that touches the kernel, and the only place for `unsafe`.
+//!
+//! `hook` puts LoGA's functions into the driver's `file_operations`; `files` is
+//! what they do: follow opens, RM calls and mappings. `gate` owns the mappings of
+//! submission pages and takes them away from a client. `bar` reads registers,
+//! `poller` watches them, `gpu` keeps the books of one GPU, and `scheduler` is
+//! its main thread. `chardev` answers `/dev/loga`.
+//!
+//! # Lock order
+//!
+//! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books` > `Gate::mappings` >
+//! the driver's own locks > `i_mmap_rwsem` (kernel). `Poll::phase` is taken by
+//! the poller, and by the main thread inside `Gpu::books`; nothing is taken
+//! inside it. A fault waits for its release with none of them held.
+
+mod bar;
+mod chardev;
+mod ffi;
+mod files;
+mod gate;
+mod gpu;
+mod hook;
+mod params;
+mod poller;
+mod scheduler;
+mod thread;
+
+pub(crate) use chardev::ControlDevice;
+pub(crate) use hook::{attach_on_load, detach_for_good, prepare};

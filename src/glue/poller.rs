@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The poller: watches the status word of one GPU during polling phases.
+//!
+//! It holds [`Gpu::phase`] for the whole phase. Whoever wants the result sets
+//! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
+//! The loop allocates nothing, prints nothing and takes no other lock.
+
+use super::ffi;
+use super::gpu::Gpu;
+use super::thread::{self, Bell, Work};
+use crate::account::{Accountant, PhaseTotals, Slot, MAX_SLOTS};
+use crate::regs::{Occupant, Sampler};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Relaxed, Release};
+use kernel::sync::Arc;
+
+/// Iterations between two pauses, which let the other thread of a core breathe.
+const POLLS_PER_PAUSE: u32 = 64;
+/// Iterations between two chances for others to run.
+const POLLS_PER_BREATH: u32 = 1024;
+
+/// What the poller works with, and what a phase leaves behind.
+pub(super) struct Phase {
+    /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
+    /// when it never began.
+    pub(super) wanted: bool,
+    pub(super) accountant: Accountant,
+    pub(super) slots: KVVec<Slot>,
+    /// Of the phase that ended last.
+    pub(super) totals: PhaseTotals,
+    pub(super) sampler: Option<Sampler>,
+    /// Iterations since attaching.
+    pub(super) polls: u64,
+}
+
+impl Phase {
+    pub(super) fn new() -> Result<Self> {
+        let mut slots = KVVec::new();
+        slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
+        Ok(Self {
+            wanted: false,
+            accountant: Accountant::new(),
+            slots,
+            totals: PhaseTotals::default(),
+            sampler: None,
+            polls: 0,
+        })
+    }
+
+    /// Polls until told to stop. False if the device has gone.
+    fn poll(&mut self, gpu: &Gpu) -> bool {
+        let Some(sampler) = self.sampler.as_mut() else {
+            self.totals = PhaseTotals::default();
+            return true;
+        };
+        let (slots, accountant) = (&mut self.slots, &mut self.accountant);
+        let mut alive = true;
+        let mut polls: u32 = 0;
+        let first = sampler.sample(&gpu.bar0);
+        let mut last = *first.as_ref().unwrap_or(&Occupant::Idle);
+        accountant.begin(slots, ffi::now(), last);
+        while gpu.stop_polling.load(Relaxed) == 0 {
+            match sampler.sample(&gpu.bar0) {
+                Ok(occupant) if occupant == last => {}
+                Ok(occupant) => {
+                    last = occupant;
+                    accountant.observe(slots, ffi::now(), occupant);
+                }
+                Err(_) => {
+                    alive = false;
+                    break;
+                }
+            }
+            polls = polls.wrapping_add(1);
+            if polls % POLLS_PER_PAUSE == 0 {
+                core::hint::spin_loop();
+            }
+            if polls % POLLS_PER_BREATH == 0 {
+                self.polls = self.polls.saturating_add(POLLS_PER_BREATH.into());
+                // SAFETY: Process context with only a mutex held.
+                unsafe { ffi::loga_poll_breathe() };
+            }
+        }
+        self.polls = self.polls.saturating_add((polls % POLLS_PER_BREATH).into());
+        self.totals = accountant.end(slots, ffi::now());
+        alive
+    }
+}
+
+/// The thread's work.
+pub(super) struct Poller(pub(super) Arc<Gpu>);
+
+impl Work for Poller {
+    fn run(self: Arc<Self>, bell: &Bell) {
+        let gpu = &self.0;
+        while !thread::should_stop() {
+            bell.wait_until(u64::MAX);
+            let mut phase = gpu.phase.lock();
+            if !phase.wanted {
+                continue;
+            }
+            let alive = phase.poll(gpu);
+            phase.wanted = false;
+            drop(phase);
+            if !alive {
+                gpu.lost.store(1, Release);
+                gpu.ring();
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The main thread of one GPU: sleeps until the engine wants something, and
+//! carries it out.
+
+use super::ffi;
+use super::gpu::{Books, Gpu};
+use super::poller::Phase;
+use super::thread::{self, Bell, Work};
+use crate::account::{self, PhaseTotals};
+use crate::engine::{Action, Wake};
+use crate::fair;
+use crate::regs::Sampler;
+use crate::units::Ns;
+use kernel::sync::atomic::{Acquire, Relaxed};
+use kernel::sync::Arc;
+
+/// A hold lasts one period of the engine; beyond this many of them it is a fault.
+const PERIODS_PER_HOLD: u64 = 4;
+/// Engine 0 computes.
+const COMPUTE: u8 = 0;
+
+/// The thread's work.
+pub(super) struct Scheduler(pub(super) Arc<Gpu>);
+
+impl Work for Scheduler {
+    fn run(self: Arc<Self>, bell: &Bell) {
+        let gpu = &self.0;
+        while !thread::should_stop() {
+            let deadline = gpu.books.lock().engine.next_deadline();
+            let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
+            let wake = if rung {
+                Wake::ChannelsChanged
+            } else {
+                Wake::Timer
+            };
+            step(gpu, wake);
+        }
+    }
+}
+
+/// Asks the engine once, and does what it says.
+fn step(gpu: &Gpu, wake: Wake) {
+    let mut books = gpu.books.lock();
+    if gpu.lost.load(Acquire) != 0 {
+        books.release_all(ffi::now());
+    }
+    match books.engine.wake(ffi::now(), wake) {
+        Action::None => {}
+        Action::StartPolling => start_polling(gpu, &mut books),
+        Action::StopPolling => {
+            gpu.stop_polling.store(1, Relaxed);
+            // Waits until the poller has ended its phase.
+            let mut phase = gpu.phase.lock();
+            if core::mem::replace(&mut phase.wanted, false) {
+                // It never began.
+                phase.totals = PhaseTotals::default();
+            }
+            books.decide(&mut phase, gpu);
+        }
+    }
+}
+
+fn start_polling(gpu: &Gpu, books: &mut Books) {
+    if gpu.lost.load(Acquire) != 0 {
+        return;
+    }
+    let Some(chip) = books.chip else {
+        return;
+    };
+    let mut phase = gpu.phase.lock();
+    if phase.sampler.is_none() {
+        phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
+    }
+    phase.wanted = true;
+    gpu.stop_polling.store(0, Relaxed);
+    drop(phase);
+    gpu.ring_poller();
+}
+
+impl Books {
+    /// Books a phase, decides, and drives the gates.
+    fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
+        let now = ffi::now();
+        let mut totals = phase.totals;
+        for client in self.clients.iter_mut() {
+            client.busy = Ns::ZERO;
+            client.runs = 0;
+        }
+        self.totals.polls = phase.polls;
+        self.totals.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.book_channels(phase);
+        self.settle(phase, &mut totals);
+        let span = now.saturating_sub(self.decided);
+        self.decided = now;
+        self.book_clients(&totals, span);
+        self.engine.decide(&totals, &mut self.clients);
+        self.drive_gates(now, gpu);
+    }
+
+    /// Adds the phase to the channels.
+    fn book_channels(&mut self, phase: &Phase) {
+        for channel in self.channels.iter_mut() {
+            if let Some(slot) = phase.slots.get(channel.chid.index()) {
+                channel.measured = channel.measured.saturating_add(slot.held);
+                channel.runs = channel.runs.saturating_add(slot.runs.into());
+            }
+            channel.owner = self
+                .clients
+                .binary_search_by_key(&channel.client, |client| client.id)
+                .ok();
+        }
+    }
+
+    /// Distributes the slots among the clients.
+    fn settle(&mut self, phase: &Phase, totals: &mut PhaseTotals) {
+        let channels = &self.channels;
+        let owner = |index| {
+            let at = channels
+                .binary_search_by_key(&index, |channel| channel.chid.index())
+                .ok()?;
+            channels.get(at)?.owner
+        };
+        let used = phase.accountant.used();
+        account::settle(totals, &phase.slots, used, &owner, &mut self.clients);
+    }
+
+    /// Adds the phase to the clients, and to the sums of the GPU.
+    fn book_clients(&mut self, totals: &PhaseTotals, span: Ns) {
+        self.totals.idle = self.totals.idle.saturating_add(totals.idle);
+        self.totals.unknown = self.totals.unknown.saturating_add(totals.unknown);
+        self.totals.switches = self.totals.switches.saturating_add(totals.switches);
+        let weights = self
+            .clients
+            .iter()
+            .filter(|client| client.active() || client.held)
+            .map(|client| u64::from(client.weight.get()))
+            .sum();
+        for (client, owner) in self.clients.iter().zip(self.owners.iter_mut()) {
+            owner.measured = owner.measured.saturating_add(client.busy);
+            owner.runs = owner.runs.saturating_add(client.runs.into());
+            owner.estimated =
+                owner
+                    .estimated
+                    .saturating_add(fair::estimate(client.busy, totals.length, span));
+            if client.active() || client.held {
+                owner.entitled =
+                    owner
+                        .entitled
+                        .saturating_add(fair::entitlement(span, client.weight, weights));
+            }
+        }
+    }
+
+    /// Opens and closes gates so that they agree with the decision.
+    fn drive_gates(&mut self, now: Ns, gpu: &Gpu) {
+        let stats = self.engine.stats();
+        let period = stats.last_poll.saturating_add(stats.last_nonpoll).get() / 1_000_000;
+        let bound = u32::try_from(period.saturating_mul(PERIODS_PER_HOLD)).unwrap_or(u32::MAX);
+        let lost = gpu.lost.load(Acquire) != 0;
+        for (client, owner) in self.clients.iter_mut().zip(self.owners.iter_mut()) {
+            client.held &= !lost;
+            match (owner.held_since, client.held) {
+                (None, true) => {
+                    owner.held_since = Some(now);
+                    owner.held_count = owner.held_count.saturating_add(1);
+                    owner.gate.revoke(bound);
+                    self.totals.revokes = self.totals.revokes.saturating_add(1);
+                }
+                (Some(since), false) => {
+                    owner.held_since = None;
+                    owner.held = owner.held.saturating_add(now.saturating_sub(since));
+                    owner.gate.restore();
+                    self.totals.restores = self.totals.restores.saturating_add(1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets everybody run, whatever was decided.
+    fn release_all(&mut self, now: Ns) {
+        for (client, owner) in self.clients.iter_mut().zip(self.owners.iter_mut()) {
+            client.held = false;
+            if let Some(since) = owner.held_since.take() {
+                owner.held = owner.held.saturating_add(now.saturating_sub(since));
+                owner.gate.restore();
+                self.totals.restores = self.totals.restores.saturating_add(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What shim.c offers to the Rust files beside it; ffi.rs declares the same. */
+#ifndef LOGA_SHIM_H
+#define LOGA_SHIM_H
+
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/wait.h>
+
+bool loga_attach_ready(void);
+bool loga_in_module_data(const struct module *mod, const void *addr);
+bool loga_in_module_text(const struct module *mod, const void *addr);
+const char *loga_module_name(const struct module *mod);
+void loga_write_pointer(void **slot, void *value);
+void loga_synchronize_rcu_tasks(void);
+bool loga_cpu_online(uint cpu);
+u32 loga_pci_domain(const struct pci_dev *device);
+struct pid *loga_current_tgid(void);
+void loga_leader_comm(char *buf);
+void loga_thread_sleep(const u32 *wake, u64 deadline_ns);
+void loga_poll_breathe(void);
+void loga_release_fault_lock(struct vm_fault *vmf);
+bool loga_fault_may_wait(const struct vm_fault *vmf);
+int loga_gate_wait(wait_queue_head_t *queue, const u32 *held, bool user, u32 timeout_ms);
+void loga_init_waitqueue(wait_queue_head_t *queue);
+void loga_wake_all(wait_queue_head_t *queue);
+void loga_own_mapping(struct address_space *space, struct file *file);
+bool loga_shares_inode_mapping(const struct file *file);
+void loga_return_mapping(struct file *file);
+u32 loga_file_minor(const struct file *file);
+u32 loga_file_major(const struct file *file);
+bool loga_file_is_chrdev(const struct file *file);
+
+/* In Rust: what writing to and reading from the parameter `attach` does. */
+int loga_attach_set(bool attach);
+bool loga_attach_get(void);
+
+#endif

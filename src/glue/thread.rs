@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Kernel threads: one that sleeps until it is woken, a time comes, or it is
+//! told to stop. The kernel crate has no abstraction for them yet.
+
+use super::ffi;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
+use kernel::sync::Arc;
+
+/// What a thread runs.
+pub(super) trait Work: Send + Sync {
+    /// Runs until [`should_stop`]. Called once, in the thread.
+    fn run(self: Arc<Self>, bell: &Bell);
+}
+
+/// How a thread is woken.
+pub(super) struct Bell {
+    rung: Atomic<u32>,
+}
+
+impl Bell {
+    const fn new() -> Self {
+        Self {
+            rung: Atomic::new(0),
+        }
+    }
+
+    /// Sleeps until the bell was rung, the thread shall stop, or `deadline_ns` (monotonic)
+    /// has passed. True if it was rung. The thread's own context only.
+    pub(super) fn wait_until(&self, deadline_ns: u64) -> bool {
+        // SAFETY: `rung` outlives the call, and `Atomic<u32>` has the layout of `u32`.
+        unsafe { ffi::loga_thread_sleep(core::ptr::from_ref(&self.rung).cast(), deadline_ns) };
+        self.rung.xchg(0, Full) != 0
+    }
+}
+
+/// True once the owner wants the calling thread to end.
+pub(super) fn should_stop() -> bool {
+    // SAFETY: Only called inside `Work::run`, hence in a kernel thread.
+    unsafe { bindings::kthread_should_stop() }
+}
+
+struct Start<W> {
+    work: Arc<W>,
+    bell: Arc<Bell>,
+}
+
+/// A running kernel thread. Dropping it stops it and waits until it has ended; may sleep.
+///
+/// # Invariants
+///
+/// `task` is a kernel thread that runs until `kthread_stop` and on which a reference is held.
+pub(super) struct Thread {
+    task: NonNull<bindings::task_struct>,
+    bell: Arc<Bell>,
+}
+
+// SAFETY: A task may be woken and stopped from any thread.
+unsafe impl Send for Thread {}
+// SAFETY: `ring` only calls functions that may run concurrently.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    /// Starts a thread that runs `work`, bound to `cpu` if given.
+    ///
+    /// # Errors
+    ///
+    /// Those of `kthread_create`; `ENOMEM`.
+    pub(super) fn spawn<W: Work + 'static>(
+        name: &CStr,
+        work: Arc<W>,
+        cpu: Option<u32>,
+    ) -> Result<Self> {
+        let bell = Arc::new(Bell::new(), GFP_KERNEL)?;
+        let start = KBox::new(
+            Start {
+                work,
+                bell: bell.clone(),
+            },
+            GFP_KERNEL,
+        )?;
+        let data = KBox::into_raw(start);
+        // SAFETY: `entry::<W>` takes what `data` points to, and the name is copied.
+        let task = from_err_ptr(unsafe {
+            bindings::kthread_create_on_node(
+                Some(entry::<W>),
+                data.cast(),
+                bindings::NUMA_NO_NODE,
+                name.as_char_ptr(),
+            )
+        })
+        .inspect_err(|_| {
+            // SAFETY: No thread was made, so nobody else took what `data` points to.
+            drop(unsafe { KBox::from_raw(data) });
+        })?;
+        if let Some(cpu) = cpu {
+            // SAFETY: The thread has not run yet, and `params` checked that the CPU exists.
+            unsafe { bindings::kthread_bind(task, cpu) };
+        }
+        // SAFETY: The thread exists; the reference keeps the structure until `drop`.
+        unsafe { bindings::get_task_struct(task) };
+        // SAFETY: The thread exists.
+        unsafe { bindings::wake_up_process(task) };
+        // INVARIANT: Just created, and `entry` does not return before `kthread_stop`.
+        Ok(Self {
+            task: NonNull::new(task).ok_or(ENOMEM)?,
+            bell,
+        })
+    }
+
+    /// Wakes the thread; [`Bell::wait_until`] then returns true. Any context.
+    pub(super) fn ring(&self) {
+        self.bell.rung.store(1, Release);
+        // SAFETY: A reference on the task is held.
+        unsafe { bindings::wake_up_process(self.task.as_ptr()) };
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the thread has not been stopped and a reference is held.
+        unsafe { bindings::kthread_stop(self.task.as_ptr()) };
+        // SAFETY: The reference taken in `spawn`.
+        unsafe { bindings::put_task_struct(self.task.as_ptr()) };
+    }
+}
+
+unsafe extern "C" fn entry<W: Work>(data: *mut c_void) -> c_int {
+    // SAFETY: `spawn` passed a `Start<W>` and gave it up.
+    let start = unsafe { KBox::from_raw(data.cast::<Start<W>>()) };
+    let Start { work, bell } = KBox::into_inner(start);
+    work.run(&bell);
+    // A thread that `kthread_stop` may still be called on must not end by itself.
+    while !should_stop() {
+        bell.wait_until(u64::MAX);
+    }
+    let _ = bell.rung.load(Relaxed);
+    0
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] LoGA as a kernel module: the same sources as `lib.rs`, and `glue`.
+
+pub mod account;
+pub mod engine;
+pub mod error;
+pub mod fair;
+pub mod ids;
+#[path = "../policies/mod.rs"]
+pub mod policies;
+#[path = "../regs/mod.rs"]
+pub mod regs;
+pub mod track;
+pub mod uapi;
+pub mod units;
+
+mod glue;
+
+use kernel::bindings;
+use kernel::miscdevice::{MiscDeviceOptions, MiscDeviceRegistration};
+use kernel::prelude::*;
+
+module! {
+    type: Loga,
+    name: "loga",
+    authors: ["The LoGA developers"],
+    description: "Accounts for and fairly shares the compute time of NVIDIA GPUs",
+    license: "GPL v2",
+}
+
+/// The loaded module: the control device, and whatever is attached.
+#[pin_data(PinnedDrop)]
+struct Loga {
+    #[pin]
+    control: MiscDeviceRegistration<glue::ControlDevice>,
+}
+
+impl kernel::InPlaceModule for Loga {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        let options = MiscDeviceOptions { name: c"loga" };
+        try_pin_init!(Self {
+            _: {
+                glue::prepare();
+            },
+            control <- MiscDeviceRegistration::register(options),
+            _: {
+                glue::attach_on_load()?;
+            },
+        })
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Loga {
+    fn drop(self: Pin<&mut Self>) {
+        glue::detach_for_good();
+    }
+}
+
+/// This module, for references on it.
+pub(crate) fn this_module() -> *mut bindings::module {
+    kernel::module::this_module::<Loga>().as_ptr()
+}
