@@ -47,3 +47,157 @@ impl Policy for Event {
         t_sys
     }
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_event_rules))]
+mod tests {
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::units::Weight;
+
+    /// 12 ms polled, 60 ms not, system time at one second.
+    const PHASE: Phase = Phase {
+        poll: Ns::from_ms(12),
+        nonpoll: Ns::from_ms(60),
+        lead: Ns::from_ms(72),
+        t_sys: VTime::new(1_000_000_000),
+    };
+
+    /// A client that used `busy_ms` and is `ahead_ms` ahead of the system.
+    fn client(busy_ms: u64, ahead_ms: u64) -> ClientState {
+        let ahead = VTime::new(Ns::from_ms(ahead_ms).get());
+        let vtime = PHASE.t_sys.saturating_add(ahead);
+        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
+        client.busy = Ns::from_ms(busy_ms);
+        client.runs = 1;
+        client
+    }
+
+    /// How far a client is ahead of the system time before the decision, in ms.
+    fn ahead_ms(client: &ClientState) -> u64 {
+        client.vtime.saturating_sub(PHASE.t_sys).get() / 1_000_000
+    }
+
+    #[test]
+    fn vtime_with_a_third_of_the_use_advances_a_third_of_the_period() {
+        let mut clients = [client(4, 0), client(8, 0)];
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 24);
+        assert_eq!(ahead_ms(&clients[1]), 48);
+    }
+
+    #[test]
+    fn vtime_on_a_half_idle_gpu_advances_by_share_of_use() {
+        let mut clients = [client(3, 0), client(3, 0)];
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 36);
+    }
+
+    #[test]
+    fn vtime_with_double_weight_advances_half() {
+        let mut clients = [client(6, 0), client(6, 0)];
+        clients[0].weight = Weight::new(200).unwrap_or_default();
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 18);
+        assert_eq!(ahead_ms(&clients[1]), 36);
+    }
+
+    #[test]
+    fn system_time_is_the_least_of_the_active() {
+        let mut clients = [client(6, 10), client(6, 50), client(0, 0)];
+        let t_sys = Event::decide(&PHASE, &mut clients);
+        assert_eq!(t_sys, clients[0].vtime);
+    }
+
+    #[test]
+    fn system_time_without_active_clients_stands_still() {
+        let mut clients = [client(0, 10), client(0, 50)];
+        assert_eq!(Event::decide(&PHASE, &mut clients), PHASE.t_sys);
+    }
+
+    #[test]
+    fn idle_client_behind_is_lifted_to_system_time() {
+        let mut clients = [client(12, 10), client(0, 0)];
+        let t_sys = Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 82);
+        assert_eq!(clients[1].vtime, t_sys);
+    }
+
+    #[test]
+    fn idle_client_ahead_stays_where_it_is() {
+        let mut clients = [client(12, 0), client(0, 500)];
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[1]), 500);
+    }
+
+    #[test]
+    fn client_ahead_by_exactly_a_period_runs() {
+        let mut clients = [client(6, 0), client(6, 72)];
+        Event::decide(&PHASE, &mut clients);
+        assert!(!clients[1].held);
+    }
+
+    #[test]
+    fn client_ahead_by_more_than_a_period_is_held() {
+        let mut clients = [client(6, 0), client(6, 73)];
+        Event::decide(&PHASE, &mut clients);
+        assert!(clients[1].held);
+        assert!(!clients[0].held);
+    }
+
+    #[test]
+    fn held_client_without_use_does_not_hold_system_time_down() {
+        let mut clients = [client(12, 80), client(0, 100)];
+        clients[1].held = true;
+        let t_sys = Event::decide(&PHASE, &mut clients);
+        assert_eq!(t_sys, clients[0].vtime);
+        assert!(!clients[1].held);
+    }
+
+    #[test]
+    fn held_client_that_still_runs_commands_is_charged() {
+        let mut clients = [client(6, 0), client(6, 100)];
+        clients[1].held = true;
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[1]), 136);
+        assert!(clients[1].held);
+    }
+
+    #[test]
+    fn client_alone_is_never_held() {
+        let mut clients = [client(12, 1000)];
+        clients[0].held = true;
+        Event::decide(&PHASE, &mut clients);
+        assert!(!clients[0].held);
+    }
+
+    // Regression: the prototype left a held client held while the GPU was idle.
+    #[test]
+    fn held_client_on_an_idle_gpu_is_released() {
+        let mut clients = [client(0, 1000), client(0, 0)];
+        clients[0].held = true;
+        Event::decide(&PHASE, &mut clients);
+        assert!(!clients[0].held);
+    }
+
+    // Regression: the prototype divided by average run length instead of total time.
+    #[test]
+    fn two_runs_count_twice_as_much_as_one() {
+        let mut clients = [client(8, 0), client(4, 0)];
+        clients[0].runs = 2;
+        clients[1].runs = 1;
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 48);
+        assert_eq!(ahead_ms(&clients[1]), 24);
+    }
+
+    // Regression: the prototype charged nothing to a command that began before the
+    // phase and ended after it.
+    #[test]
+    fn command_longer_than_the_phase_is_charged() {
+        let mut clients = [client(12, 0), client(0, 0)];
+        clients[0].runs = 0;
+        Event::decide(&PHASE, &mut clients);
+        assert_eq!(ahead_ms(&clients[0]), 72);
+    }
+}

@@ -18,6 +18,8 @@
 //! what it is good and bad for, its bound and its source; add a line to the table
 //! at the end of this file. The contract tests then run on it too.
 
+#[cfg(any(test, loga_kunit))]
+mod contract;
 mod event;
 mod none;
 
@@ -32,8 +34,9 @@ pub struct Phase {
     pub poll: Ns,
     /// Length of the non-polling phase before it, for which it stands too.
     pub nonpoll: Ns,
-    /// How far a client may be ahead of the system: the length of an undisturbed
-    /// period. A decision that was forced early does not make this smaller.
+    /// How far a client may be ahead of the system: the length of this period, or
+    /// of an undisturbed one when this one was cut short. Otherwise every channel
+    /// that is created would hold back whoever is a little ahead.
     pub lead: Ns,
     /// System virtual time before the decision.
     pub t_sys: VTime,
@@ -96,7 +99,7 @@ pub trait Policy {
 
 /// Builds [`PolicyKind`], its names and its contract tests from one table.
 macro_rules! policies {
-    ($($(#[$doc:meta])* $kind:ident, $rule:ty;)+) => {
+    ($($(#[$doc:meta])* $kind:ident, $rule:ty, $suite:ident;)+) => {
         /// A policy, by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum PolicyKind {
@@ -124,14 +127,61 @@ macro_rules! policies {
                 }
             }
         }
+
+        $(
+            #[cfg(any(test, loga_kunit))]
+            #[cfg_attr(loga_kunit, kernel::macros::kunit_tests($suite))]
+            mod $suite {
+                use super::*;
+
+                const KIND: PolicyKind = PolicyKind::$kind;
+
+                #[test]
+                fn decide_on_random_phases_keeps_its_inputs() {
+                    assert!(contract::holds_for(KIND, contract::keeps_inputs));
+                }
+
+                #[test]
+                fn decide_on_random_phases_never_sets_virtual_time_back() {
+                    assert!(contract::holds_for(KIND, contract::keeps_time_monotone));
+                }
+
+                #[test]
+                fn decide_on_random_phases_leaves_somebody_running() {
+                    assert!(contract::holds_for(KIND, contract::leaves_somebody_running));
+                }
+
+                #[test]
+                fn decide_on_an_idle_gpu_holds_nobody() {
+                    assert!(contract::holds_for(KIND, contract::holds_nobody_when_idle));
+                }
+
+                #[test]
+                fn decide_on_the_same_phase_is_the_same() {
+                    assert!(contract::holds_for(KIND, contract::is_repeatable));
+                }
+
+                #[test]
+                fn decide_without_clients_keeps_system_time() {
+                    let phase = Phase { t_sys: VTime::new(7), ..Phase::default() };
+                    assert_eq!(KIND.decide(&phase, &mut []), VTime::new(7));
+                }
+
+                #[test]
+                fn name_of_the_policy_selects_it() {
+                    assert_eq!(by_name(KIND.name()), Ok(KIND));
+                    assert!(KIND.name().len() < crate::uapi::POLICY_NAME_LEN);
+                }
+            }
+        )+
     };
 }
 
 policies! {
     /// Virtual-time fair queuing on total GPU time, as in the paper.
-    Event, event::Event;
+    Event, event::Event, loga_policy_event;
     /// Nobody is ever held back.
-    None, none::Nobody;
+    None, none::Nobody, loga_policy_none;
 }
 
 /// The policy with this name.
@@ -145,4 +195,25 @@ pub fn by_name(name: &str) -> Result<PolicyKind, Error> {
         .copied()
         .find(|kind| kind.name() == name)
         .ok_or(Error::UnknownPolicy)
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policies))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_name_of_nothing_known_is_refused() {
+        assert_eq!(by_name("fifo"), Err(Error::UnknownPolicy));
+        assert_eq!(by_name(""), Err(Error::UnknownPolicy));
+        assert_eq!(by_name("Event"), Err(Error::UnknownPolicy));
+    }
+
+    #[test]
+    fn names_of_all_policies_differ() {
+        assert_eq!(NAMES.len(), PolicyKind::ALL.len());
+        for (index, name) in NAMES.iter().enumerate() {
+            assert!(!NAMES.iter().skip(index + 1).any(|other| other == name));
+        }
+    }
 }

@@ -121,3 +121,98 @@ const fn entry(chid: u16) -> u32 {
     // CAST: widening.
     TABLE + STRIDE * chid as u32
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_channel_table))]
+mod tests {
+    use super::super::FakeMmio;
+    use super::*;
+
+    const INST_3: u32 = 0x80_0018;
+    const STATE_3: u32 = 0x80_001c;
+    const INST_5: u32 = 0x80_0028;
+    const STATE_5: u32 = 0x80_002c;
+
+    fn mmio() -> FakeMmio<5> {
+        FakeMmio::new([
+            (FECS_ARB_CTX_PTR, 0x2000_1234),
+            (INST_3, 0xa000_1234),
+            (STATE_3, 0x1700_0001),
+            (INST_5, 0xa000_5678),
+            (STATE_5, 0x0000_0001),
+        ])
+    }
+
+    fn busy(chid: u32) -> Result<Occupant, DeviceGone> {
+        Ok(Occupant::Channel(Chid::from_bits(chid)))
+    }
+
+    #[test]
+    fn sample_of_a_busy_context_is_its_channel() {
+        assert_eq!(ChannelTable::new(8).sample(&mmio()), busy(3));
+    }
+
+    #[test]
+    fn sample_of_a_known_context_takes_three_reads() {
+        let (mut table, mmio) = (ChannelTable::new(8), mmio());
+        assert_eq!(table.sample(&mmio), busy(3));
+        let before = mmio.reads();
+        assert_eq!(table.sample(&mmio), busy(3));
+        assert_eq!(mmio.reads() - before, 3);
+    }
+
+    // Regression: the prototype took the interface-enable bit for busy, so that a
+    // drained channel was charged for ever.
+    #[test]
+    fn sample_of_a_drained_context_is_idle() {
+        let mut mmio = mmio();
+        mmio.set(FECS_ARB_CTX_PTR, 0x2000_5678);
+        assert_eq!(ChannelTable::new(8).sample(&mmio), Ok(Occupant::Idle));
+    }
+
+    #[test]
+    fn sample_after_the_entry_changed_searches_again() {
+        let (mut table, mut mmio) = (ChannelTable::new(8), mmio());
+        assert_eq!(table.sample(&mmio), busy(3));
+        mmio.set(INST_3, 0);
+        mmio.set(INST_5, 0xa000_1234);
+        mmio.set(STATE_5, 0x1700_0001);
+        assert_eq!(table.sample(&mmio), busy(5));
+    }
+
+    #[test]
+    fn sample_of_a_context_in_no_entry_searches_rarely() {
+        let (mut table, mut mmio) = (ChannelTable::new(8), mmio());
+        mmio.set(FECS_ARB_CTX_PTR, 0x2000_9999);
+        assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
+        let before = mmio.reads();
+        assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
+        assert_eq!(mmio.reads() - before, 1);
+    }
+
+    #[test]
+    fn sample_without_context_is_idle() {
+        assert_eq!(
+            ChannelTable::new(8).sample(&FakeMmio::new([])),
+            Ok(Occupant::Idle)
+        );
+    }
+
+    #[test]
+    fn sample_of_all_ones_anywhere_is_a_lost_device() {
+        for register in [FECS_ARB_CTX_PTR, INST_3, STATE_3] {
+            let mut mmio = mmio();
+            mmio.set(register, 0xffff_ffff);
+            assert_eq!(ChannelTable::new(8).sample(&mmio), Err(DeviceGone));
+        }
+    }
+
+    #[test]
+    fn cache_with_more_contexts_than_places_still_finds_all() {
+        let mut table = ChannelTable::new(8);
+        for context in 0..200 {
+            table.remember(context, 1);
+        }
+        assert_eq!(table.sample(&mmio()), busy(3));
+    }
+}

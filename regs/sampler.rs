@@ -141,3 +141,76 @@ impl<M: Mmio> Mmio for Counted<'_, M> {
         self.mmio.read32(offset)
     }
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_sampler))]
+mod tests {
+    use super::super::{FakeMmio, Family, USERD_SLOT};
+    use super::*;
+    use crate::ids::{Chid, Chipset};
+
+    const CHIP: Chip = Chip {
+        chipset: Chipset::new(0xf1),
+        family: Family::Kepler,
+        channels: 16,
+        userd_slot: Some(USERD_SLOT),
+    };
+
+    fn channel(chid: u32) -> Result<Occupant, Error> {
+        Ok(Occupant::Channel(Chid::from_bits(chid)))
+    }
+
+    #[test]
+    fn sample_of_the_status_word_takes_one_read() {
+        let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+        let mut mmio = FakeMmio::new([(0x2640, 0x8000_2005)]);
+        assert_eq!(sampler.sample(&mmio), channel(5));
+        assert_eq!(sampler.sample(&mmio), channel(5));
+        mmio.set(0x2640, 0x8000_2006);
+        assert_eq!(sampler.sample(&mmio), channel(6));
+        assert_eq!(mmio.reads(), 3);
+        assert_eq!(sampler.reads(), 3);
+    }
+
+    #[test]
+    fn sample_in_a_switch_follows_the_firmware_each_time() {
+        let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+        let mut mmio = FakeMmio::new([(0x2640, 0x8009_e005), (0x40_9808, 0)]);
+        assert_eq!(sampler.sample(&mmio), channel(5));
+        mmio.set(0x40_9808, 0x0008_0000);
+        assert_eq!(sampler.sample(&mmio), channel(9));
+        assert_eq!(sampler.reads(), 4);
+    }
+
+    #[test]
+    fn sample_of_a_lost_device_fails_every_time() {
+        for source in [Source::EngineStatus, Source::ChannelTable] {
+            let mut sampler = Sampler::new(source, &CHIP, 0);
+            let mmio = FakeMmio::new([(0x2640, 0xffff_ffff), (0x40_9a0c, 0xffff_ffff)]);
+            assert_eq!(sampler.sample(&mmio), Err(Error::DeviceGone));
+            assert_eq!(sampler.sample(&mmio), Err(Error::DeviceGone));
+        }
+    }
+
+    #[test]
+    fn sample_by_both_sources_agrees() {
+        let mmio = FakeMmio::new([
+            (0x2640, 0x8000_2003),
+            (0x40_9a0c, 0x2000_1234),
+            (0x80_0018, 0xa000_1234),
+            (0x80_001c, 0x1700_0001),
+        ]);
+        let mut status = Sampler::new(Source::EngineStatus, &CHIP, 0);
+        let mut table = Sampler::new(Source::ChannelTable, &CHIP, 0);
+        assert_eq!(status.sample(&mmio), table.sample(&mmio));
+        assert_eq!(table.reads(), 1 + 4 + 1);
+    }
+
+    #[test]
+    fn source_by_name_of_nothing_known_is_refused() {
+        for name in Source::NAMES {
+            assert!(Source::by_name(name).is_ok_and(|source| source.name() == *name));
+        }
+        assert!(Source::by_name("ptimer").is_err());
+    }
+}

@@ -45,3 +45,48 @@ pub fn settle(
         }
     }
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_ledger))]
+mod tests {
+    use super::*;
+    use crate::units::Ns;
+
+    #[test]
+    fn settle_gives_each_owner_the_sum_of_its_channels() {
+        let slot = |held| Slot {
+            held: Ns::new(held),
+            runs: 1,
+        };
+        let slots = [slot(10), slot(20), slot(30), slot(40)];
+        let mut totals = PhaseTotals {
+            length: Ns::new(100),
+            held: Ns::new(100),
+            ..PhaseTotals::default()
+        };
+        let mut clients = [ClientState::default(); 2];
+        let owners = |index| [Some(0), Some(1), Some(0), None][index];
+        settle(&mut totals, &slots, 0..4, &owners, &mut clients);
+        assert_eq!(clients[0].busy, Ns::new(40));
+        assert_eq!(clients[0].runs, 2);
+        assert_eq!(clients[1].busy, Ns::new(20));
+        assert_eq!(totals.unknown, Ns::new(40));
+        assert_eq!(totals.held, Ns::new(60));
+    }
+
+    #[test]
+    fn settle_with_an_owner_out_of_range_is_unknown_time() {
+        let slots = [Slot {
+            held: Ns::new(10),
+            runs: 1,
+        }];
+        let mut totals = PhaseTotals {
+            length: Ns::new(10),
+            held: Ns::new(10),
+            ..PhaseTotals::default()
+        };
+        settle(&mut totals, &slots, 0..1, &|_| Some(5), &mut []);
+        assert_eq!(totals.unknown, Ns::new(10));
+        assert_eq!(totals.held, Ns::ZERO);
+    }
+}

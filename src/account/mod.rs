@@ -173,3 +173,154 @@ impl Default for Accountant {
         Self::new()
     }
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account))]
+mod tests {
+    use super::*;
+    use crate::ids::{Chid, TsgId};
+
+    const A: Occupant = channel(1);
+    const B: Occupant = channel(2);
+
+    const fn channel(id: u32) -> Occupant {
+        Occupant::Channel(Chid::from_bits(id))
+    }
+
+    /// Slots for the first few channels: enough for a test.
+    fn slots() -> [Slot; 8] {
+        [Slot::default(); 8]
+    }
+
+    fn ns(time: u64) -> Ns {
+        Ns::new(time)
+    }
+
+    #[test]
+    fn time_between_two_switches_belongs_to_who_ran_between_them() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(100), B);
+        accountant.observe(&mut slots, ns(110), A);
+        accountant.observe(&mut slots, ns(150), B);
+        let totals = accountant.end(&mut slots, ns(160));
+        assert_eq!(slots[1].held, ns(40));
+        assert_eq!(slots[2].held, ns(20));
+        assert_eq!(totals.switches, 2);
+    }
+
+    #[test]
+    fn time_without_busy_is_charged_to_nobody() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), A);
+        accountant.observe(&mut slots, ns(10), Occupant::Idle);
+        let totals = accountant.end(&mut slots, ns(100));
+        assert_eq!(totals.idle, ns(90));
+        assert_eq!(slots[1].held, ns(10));
+    }
+
+    #[test]
+    fn channel_busy_at_the_end_is_charged_to_the_end() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), Occupant::Idle);
+        accountant.observe(&mut slots, ns(90), A);
+        accountant.end(&mut slots, ns(100));
+        assert_eq!(slots[1].held, ns(10));
+    }
+
+    #[test]
+    fn channel_running_all_along_gets_the_whole_phase() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), A);
+        accountant.observe(&mut slots, ns(50), A);
+        let totals = accountant.end(&mut slots, ns(100));
+        assert_eq!(
+            slots[1],
+            Slot {
+                held: ns(100),
+                runs: 0
+            }
+        );
+        assert_eq!(totals.held, totals.length);
+    }
+
+    #[test]
+    fn clock_that_goes_backwards_charges_nothing() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(100), A);
+        accountant.observe(&mut slots, ns(50), B);
+        let totals = accountant.end(&mut slots, ns(120));
+        assert_eq!(slots[1].held, Ns::ZERO);
+        assert_eq!(slots[2].held, ns(20));
+        assert_eq!(totals.length, ns(20));
+    }
+
+    #[test]
+    fn begin_after_a_phase_starts_from_zero() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), A);
+        accountant.end(&mut slots, ns(10));
+        accountant.begin(&mut slots, ns(20), B);
+        let totals = accountant.end(&mut slots, ns(25));
+        assert_eq!(slots[1], Slot::default());
+        assert_eq!(totals.held, ns(5));
+        assert!(accountant.used().eq([2]));
+    }
+
+    #[test]
+    fn occupant_without_slot_is_unknown_time() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), Occupant::Unknown);
+        accountant.observe(&mut slots, ns(10), channel(4000));
+        accountant.observe(&mut slots, ns(30), Occupant::Tsg(TsgId::from_bits(1)));
+        let totals = accountant.end(&mut slots, ns(60));
+        assert_eq!(totals.unknown, ns(60));
+        assert_eq!(totals.held, Ns::ZERO);
+    }
+
+    #[test]
+    fn run_is_counted_where_it_begins() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), A);
+        accountant.observe(&mut slots, ns(10), Occupant::Idle);
+        accountant.observe(&mut slots, ns(20), A);
+        accountant.end(&mut slots, ns(30));
+        assert_eq!(slots[1].runs, 1);
+    }
+
+    // Regression: the prototype had no place for channel 0.
+    #[test]
+    fn slot_of_channels_and_groups_never_overlap() {
+        assert_eq!(slot_of(channel(0)), Some(0));
+        assert_eq!(slot_of(channel(4095)), Some(4095));
+        assert_eq!(slot_of(Occupant::Tsg(TsgId::from_bits(0))), Some(4096));
+        assert_eq!(slot_of(Occupant::Idle), None);
+    }
+
+    // Regression: the prototype lost up to a microsecond at every switch.
+    #[test]
+    fn intervals_below_a_microsecond_add_up() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), A);
+        for switch in 1..1000 {
+            let occupant = if switch % 2 == 0 { A } else { B };
+            accountant.observe(&mut slots, ns(switch * 700), occupant);
+        }
+        accountant.end(&mut slots, ns(700_000));
+        assert_eq!(slots[1].held, ns(350_000));
+        assert_eq!(slots[2].held, ns(350_000));
+    }
+
+    // Regression: the prototype shared its state among the GPUs.
+    #[test]
+    fn accountants_of_two_gpus_do_not_mix() {
+        let (mut one_slots, mut one) = (slots(), Accountant::new());
+        let (mut other_slots, mut other) = (slots(), Accountant::new());
+        one.begin(&mut one_slots, ns(0), A);
+        other.begin(&mut other_slots, ns(50), B);
+        one.end(&mut one_slots, ns(100));
+        other.end(&mut other_slots, ns(60));
+        assert_eq!(one_slots[1].held, ns(100));
+        assert_eq!(other_slots[1].held, Ns::ZERO);
+        assert_eq!(other_slots[2].held, ns(10));
+    }
+}

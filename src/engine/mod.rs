@@ -19,6 +19,8 @@
 
 mod check;
 mod config;
+#[cfg(any(test, loga_kunit))]
+mod phase_tests;
 mod random;
 
 pub use crate::policies::{ClientState, Phase, PolicyKind};
@@ -269,10 +271,11 @@ impl Engine {
         clients: &mut [ClientState],
         rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
     ) {
+        let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
             nonpoll: self.nonpoll,
-            lead: self.planned.period(),
+            lead: span.max(self.planned.period()),
             t_sys: self.t_sys,
         };
         match check::run(&phase, clients, rule) {

@@ -202,3 +202,128 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
 pub const fn is_channel_class(class: u32) -> bool {
     matches!(class, 0xa06f | 0xa16f | 0xa26f | 0xb06f | 0xc06f)
 }
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_rm))]
+mod tests {
+    use super::*;
+
+    /// An argument whose bytes say where they are.
+    fn argument() -> [u8; 64] {
+        let mut bytes = [0; 64];
+        for (index, byte) in (0u8..).zip(bytes.iter_mut()) {
+            *byte = index;
+        }
+        bytes
+    }
+
+    /// The 32-bit number that [`argument`] has at an offset.
+    fn word(offset: u32) -> u32 {
+        0x0302_0100 + offset * 0x0101_0101
+    }
+
+    #[test]
+    fn parse_alloc_in_all_sizes_reads_the_common_part() {
+        for size in [32, 40, 48] {
+            assert_eq!(
+                parse(NR_ALLOC, size, &argument()),
+                Some(Call::Alloc {
+                    root: word(0),
+                    parent: word(4),
+                    handle: word(8),
+                    class: word(12)
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn parse_map_memory_with_fd_reads_it() {
+        let call = parse(NR_MAP_MEMORY, 56, &argument());
+        assert_eq!(
+            call,
+            Some(Call::MapMemory {
+                root: word(0),
+                device: word(4),
+                memory: word(8),
+                offset: 0x1716_1514_1312_1110,
+                length: 0x1f1e_1d1c_1b1a_1918,
+                linear: 0x2726_2524_2322_2120,
+                status: word(40),
+                fd: Some(0x3332_3130),
+            })
+        );
+    }
+
+    #[test]
+    fn parse_map_memory_without_fd_has_none() {
+        let call = parse(NR_MAP_MEMORY, 48, &argument());
+        assert!(matches!(call, Some(Call::MapMemory { fd: None, .. })));
+    }
+
+    #[test]
+    fn parse_free_and_unmap_read_their_status() {
+        assert!(matches!(
+            parse(NR_FREE, 16, &argument()),
+            Some(Call::Free {
+                handle: 0x0b0a_0908,
+                status: 0x0f0e_0d0c,
+                ..
+            })
+        ));
+        assert!(matches!(
+            parse(NR_UNMAP_MEMORY, 32, &argument()),
+            Some(Call::UnmapMemory {
+                linear: 0x1716_1514_1312_1110,
+                status: 0x1b1a_1918,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn parse_of_an_odd_size_or_number_is_nothing() {
+        for size in [0, 1, 31, 33, 57, 64] {
+            assert_eq!(parse(NR_ALLOC, size, &argument()), None);
+            assert_eq!(parse(NR_MAP_MEMORY, size, &argument()), None);
+        }
+        assert_eq!(parse(0x2a, 32, &argument()), None);
+    }
+
+    #[test]
+    fn parse_of_fewer_bytes_than_the_size_is_nothing() {
+        assert_eq!(parse(NR_MAP_MEMORY, 56, &argument()[..55]), None);
+        assert_eq!(parse(NR_MAP_MEMORY, usize::MAX, &argument()), None);
+    }
+
+    #[test]
+    fn xfer_names_the_real_call() {
+        let mut bytes = [0; 16];
+        bytes[0] = NR_MAP_MEMORY;
+        bytes[4] = 56;
+        bytes[8] = 0x10;
+        let xfer = Xfer::parse(&bytes);
+        assert_eq!(
+            xfer,
+            Some(Xfer {
+                cmd: 0x4e,
+                size: 56,
+                ptr: 0x10
+            })
+        );
+        assert_eq!(xfer.map(|xfer| xfer.nr()), Some(NR_MAP_MEMORY));
+        assert_eq!(Xfer::parse(&bytes[..15]), None);
+    }
+
+    #[test]
+    fn ioc_fields_of_a_command_are_separated() {
+        assert_eq!(ioc_nr(0xc038_464e), NR_MAP_MEMORY);
+        assert_eq!(ioc_size(0xc038_464e), 56);
+    }
+
+    #[test]
+    fn channel_classes_are_those_of_kepler_to_pascal() {
+        assert!(is_channel_class(0xa06f) && is_channel_class(0xa16f));
+        assert!(!is_channel_class(0xa06c) && !is_channel_class(0x80));
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] The contract of a policy as checks on random phases, run on every policy
+//! of the table.
+
+use super::{ClientState, Phase, PolicyKind};
+use crate::ids::ClientId;
+use crate::units::{Ns, VTime, Weight};
+
+/// Clients in a random phase.
+const CLIENTS: usize = 6;
+/// Random phases per check.
+const PHASES: u64 = 400;
+
+/// A decision: the phase, the clients before and after, the new system time.
+pub(super) struct Decision {
+    kind: PolicyKind,
+    phase: Phase,
+    before: [ClientState; CLIENTS],
+    after: [ClientState; CLIENTS],
+    t_sys: VTime,
+}
+
+impl Decision {
+    fn of(kind: PolicyKind, phase: Phase, before: [ClientState; CLIENTS]) -> Self {
+        let mut after = before;
+        let t_sys = kind.decide(&phase, &mut after);
+        Self {
+            kind,
+            phase,
+            before,
+            after,
+            t_sys,
+        }
+    }
+}
+
+/// Whether `check` holds for a chain of random phases, each going on from the last.
+pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool {
+    let mut random = Random(0x5eed);
+    let mut clients = [ClientState::default(); CLIENTS];
+    for (index, client) in clients.iter_mut().enumerate() {
+        let id = ClientId::new(u64::try_from(index).unwrap_or_default());
+        let weight = u32::try_from(1 + random.below(1000)).unwrap_or(1);
+        *client = ClientState::new(id, Weight::new(weight).unwrap_or_default(), VTime::ZERO);
+    }
+    let mut t_sys = VTime::ZERO;
+    for round in 0..PHASES {
+        let phase = Phase {
+            poll: Ns::new(1 + random.below(50_000_000)),
+            nonpoll: Ns::new(random.below(250_000_000)),
+            lead: Ns::new(300_000_000),
+            t_sys,
+        };
+        for client in &mut clients {
+            // Every fifth phase is idle, and so is a client every other time.
+            let active = round % 5 != 0 && random.below(2) == 0;
+            let part = if active {
+                random.below(phase.poll.get())
+            } else {
+                0
+            };
+            // CAST: the number of clients is small.
+            client.busy = Ns::new(part / CLIENTS as u64);
+        }
+        let decision = Decision::of(kind, phase, clients);
+        if !check(&decision) {
+            return false;
+        }
+        clients = decision.after;
+        t_sys = decision.t_sys;
+    }
+    true
+}
+
+/// Identities, weights and measurements stay as they were.
+pub(super) fn keeps_inputs(decision: &Decision) -> bool {
+    decision
+        .before
+        .iter()
+        .zip(&decision.after)
+        .all(|(before, after)| {
+            before.id == after.id
+                && before.weight == after.weight
+                && before.busy == after.busy
+                && before.runs == after.runs
+        })
+}
+
+/// No virtual time is set back, neither a client's nor the system's.
+pub(super) fn keeps_time_monotone(decision: &Decision) -> bool {
+    decision.t_sys >= decision.phase.t_sys
+        && decision
+            .before
+            .iter()
+            .zip(&decision.after)
+            .all(|(before, after)| after.vtime >= before.vtime)
+}
+
+/// Not everybody is held back.
+pub(super) fn leaves_somebody_running(decision: &Decision) -> bool {
+    decision.after.iter().any(|client| !client.held)
+}
+
+/// Nobody is held back when nobody used the GPU.
+pub(super) fn holds_nobody_when_idle(decision: &Decision) -> bool {
+    decision.before.iter().any(ClientState::active)
+        || !decision.after.iter().any(|client| client.held)
+}
+
+/// The same phase gives the same decision.
+pub(super) fn is_repeatable(decision: &Decision) -> bool {
+    let again = Decision::of(decision.kind, decision.phase, decision.before);
+    again.after == decision.after && again.t_sys == decision.t_sys
+}
+
+/// Pseudo-random numbers that are the same in every run (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
