@@ -34,6 +34,8 @@ module! {
 struct Loga {
     #[pin]
     control: MiscDeviceRegistration<glue::ControlDevice>,
+    #[pin]
+    costs: glue::Costs,
 }
 
 impl kernel::InPlaceModule for Loga {
@@ -44,6 +46,7 @@ impl kernel::InPlaceModule for Loga {
                 glue::prepare();
             },
             control <- MiscDeviceRegistration::register(options),
+            costs <- glue::Costs::new(),
             _: {
                 glue::attach_on_load()?;
             },

@@ -27,9 +27,20 @@ const MAX_ANNOUNCED: usize = 1024;
 /// Follows the files of one attachment.
 #[pin_data]
 pub(super) struct Tracker {
-    gpus: KVec<Arc<Gpu>>,
+    gpus: Gpus,
     #[pin]
     files: Mutex<Files>,
+}
+
+/// GPUs being looked after; their threads end with it.
+struct Gpus(KVec<Arc<Gpu>>);
+
+impl Drop for Gpus {
+    fn drop(&mut self) {
+        for gpu in self.0.iter() {
+            gpu.stop();
+        }
+    }
 }
 
 struct Files {
@@ -76,11 +87,12 @@ impl Tracker {
     ///
     /// `ENODEV` without a GPU, `EOPNOTSUPP` for a chip that LoGA does not know, `ENOMEM`.
     pub(super) fn start(settings: &Settings) -> Result<Arc<Self>> {
-        let mut gpus = KVec::new();
+        let mut gpus = Gpus(KVec::new());
         for (index, found) in bar::find_gpus()?.into_iter().enumerate() {
-            gpus.push(Gpu::start(index, found, settings)?, GFP_KERNEL)?;
+            gpus.0
+                .push(Gpu::start(index, found, settings)?, GFP_KERNEL)?;
         }
-        if gpus.is_empty() {
+        if gpus.0.is_empty() {
             pr_err!("no NVIDIA GPU on the PCI bus\n");
             return Err(ENODEV);
         }
@@ -98,9 +110,14 @@ impl Tracker {
         )
     }
 
+    /// All GPUs.
+    pub(super) fn gpus(&self) -> &[Arc<Gpu>] {
+        &self.gpus.0
+    }
+
     /// The GPU with this index.
     pub(super) fn gpu(&self, index: usize) -> Option<&Arc<Gpu>> {
-        self.gpus.get(index)
+        self.gpus.0.get(index)
     }
 
     /// Takes no new mapping any more.
@@ -110,7 +127,7 @@ impl Tracker {
     /// `EBUSY` while something of LoGA's is in use; then nothing is changed.
     pub(super) fn close(&self) -> Result {
         let mut files = self.files.lock();
-        if files.adopted != 0 || self.gpus.iter().any(|gpu| gpu.has_mappings()) {
+        if files.adopted != 0 || self.gpus.0.iter().any(|gpu| gpu.has_mappings()) {
             return Err(EBUSY);
         }
         files.closed = true;
@@ -119,7 +136,7 @@ impl Tracker {
 
     /// Ends the threads. After this no register is read. May sleep.
     pub(super) fn stop(&self) {
-        for gpu in self.gpus.iter() {
+        for gpu in self.gpus.0.iter() {
             gpu.stop();
         }
     }
@@ -127,7 +144,7 @@ impl Tracker {
     fn opened(&self, file: *mut bindings::file) {
         // SAFETY: (both) the driver's `open` has just succeeded on this file.
         let minor = unsafe { ffi::loga_file_minor(file) } as usize;
-        let Some(gpu) = self.gpus.get(minor) else {
+        let Some(gpu) = self.gpus.0.get(minor) else {
             return;
         };
         gpu.file_opened();
@@ -152,6 +169,9 @@ impl Tracker {
     }
 
     fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
+        for gpu in self.gpus.0.iter() {
+            gpu.rm_closed(file as usize);
+        }
         let mut files = self.files.lock();
         files
             .announced
@@ -168,13 +188,13 @@ impl Tracker {
             // SAFETY: The reference from `adopt`; `detach` waits for this call to come out.
             unsafe { bindings::module_put(crate::this_module()) };
         }
-        if let Some(gpu) = self.gpus.get(record.gpu) {
+        if let Some(gpu) = self.gpus.0.get(record.gpu) {
             gpu.file_closed();
         }
     }
 
     /// Looks at an RM call that the driver has answered.
-    fn after_ioctl(&self, cmd: u32, arg: usize) {
+    fn after_ioctl(&self, file: *mut bindings::file, cmd: u32, arg: usize) {
         match read_call(cmd, arg) {
             Some(rm::Call::MapMemory {
                 root,
@@ -186,6 +206,7 @@ impl Tracker {
                 ..
             }) => {
                 let handles = Handles {
+                    via: file as usize,
                     client: root,
                     device,
                     object: memory,
@@ -198,8 +219,8 @@ impl Tracker {
                 status: 0,
                 ..
             }) => {
-                for gpu in self.gpus.iter() {
-                    gpu.freed(root, handle);
+                for gpu in self.gpus.0.iter() {
+                    gpu.freed(file as usize, root, handle);
                 }
             }
             _ => {}
@@ -209,6 +230,7 @@ impl Tracker {
     fn announce(&self, linear: u64, fd: Option<i32>, handles: Handles) {
         if !self
             .gpus
+            .0
             .iter()
             .any(|gpu| gpu.submission_pages(linear, 1).is_some())
         {
@@ -271,7 +293,7 @@ impl Tracker {
             return Ok(());
         };
         let len = end.saturating_sub(start) as u64;
-        let Some((gpu, pages)) = self.gpus.iter().find_map(|gpu| {
+        let Some((gpu, pages)) = self.gpus.0.iter().find_map(|gpu| {
             let pages = gpu.submission_pages(physical, len)?;
             // The announced address says which slot of the page it is.
             let exact = announced
@@ -310,7 +332,7 @@ impl Tracker {
     fn is_managed(&self, file: *mut bindings::file) -> bool {
         // SAFETY: The file is in use by the caller.
         let minor = unsafe { ffi::loga_file_minor(file) } as usize;
-        let Some(gpu) = self.gpus.get(minor) else {
+        let Some(gpu) = self.gpus.0.get(minor) else {
             return false;
         };
         let mut files = self.files.lock();
@@ -464,7 +486,7 @@ pub(super) unsafe extern "C" fn ioctl(
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.ioctl)(file, cmd, arg) };
     if answer == 0 {
-        tracker.after_ioctl(cmd, arg);
+        tracker.after_ioctl(file, cmd, arg);
     }
     answer
 }
@@ -483,7 +505,7 @@ pub(super) unsafe extern "C" fn compat_ioctl(
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
     if answer == 0 {
-        tracker.after_ioctl(cmd, arg);
+        tracker.after_ioctl(file, cmd, arg);
     }
     answer
 }

@@ -157,6 +157,9 @@ pub(super) struct Mapping {
     gpu: Arc<Gpu>,
 }
 
+/// Memory for one mapping, the element that lists it included.
+pub(super) const MAPPING_BYTES: usize = size_of::<Mapping>() + size_of::<MappingRef>();
+
 /// What [`wrap`] needs to know of a fresh mapping.
 pub(super) struct Fresh {
     pub(super) pages: Pages,

@@ -5,6 +5,7 @@
 use super::bar::{Address, Bar0, Found};
 use super::ffi;
 use super::gate::{Gate, Pages};
+use super::latency::Latencies;
 use super::params::{refuse_chip, Settings};
 use super::poller::{Phase, Poller};
 use super::scheduler::Scheduler;
@@ -26,6 +27,8 @@ use kernel::sync::{Arc, Mutex};
 /// RM handles by which a channel can be freed.
 #[derive(Clone, Copy)]
 pub(super) struct Handles {
+    /// File of the RM client, to tell clients with the same handles apart. Only compared.
+    pub(super) via: usize,
     pub(super) client: u32,
     pub(super) device: u32,
     pub(super) object: u32,
@@ -67,6 +70,8 @@ pub(super) struct Books {
     pub(super) channels: KVec<ChannelRecord>,
     pub(super) chip: Option<Chip>,
     pub(super) totals: Totals,
+    pub(super) revoke_took: Latencies,
+    pub(super) restore_took: Latencies,
     /// When the last decision was made.
     pub(super) decided: Ns,
     next_id: u64,
@@ -293,15 +298,25 @@ impl Gpu {
     }
 
     /// Notes that an RM object has been freed: a channel, its device or its RM client.
-    pub(super) fn freed(&self, root: u32, object: u32) {
+    pub(super) fn freed(&self, via: usize, root: u32, object: u32) {
+        self.drop_channels(|handles| {
+            handles.via == via
+                && handles.client == root
+                && (object == root || object == handles.device || object == handles.object)
+        });
+    }
+
+    /// Notes that a file is closed, and with it the RM clients that it had.
+    pub(super) fn rm_closed(&self, via: usize) {
+        self.drop_channels(|handles| handles.via == via);
+    }
+
+    fn drop_channels(&self, is_gone: impl Fn(&Handles) -> bool) {
         let mut books = self.books.lock();
         let before = books.channels.len();
-        books.channels.retain(|channel| {
-            !channel.handles.is_some_and(|handles| {
-                handles.client == root
-                    && (object == root || object == handles.device || object == handles.object)
-            })
-        });
+        books
+            .channels
+            .retain(|channel| !channel.handles.as_ref().is_some_and(&is_gone));
         if books.channels.len() == before {
             return;
         }
@@ -342,6 +357,8 @@ impl Books {
             channels: KVec::new(),
             chip,
             totals: Totals::default(),
+            revoke_took: Latencies::new(),
+            restore_took: Latencies::new(),
             decided: ffi::now(),
             next_id: 1,
             mappings: 0,

@@ -6,7 +6,7 @@
 //! what they do: follow opens, RM calls and mappings. `gate` owns the mappings of
 //! submission pages and takes them away from a client. `bar` reads registers,
 //! `poller` watches them, `gpu` keeps the books of one GPU, and `scheduler` is
-//! its main thread. `chardev` answers `/dev/loga`.
+//! its main thread. `chardev` answers `/dev/loga`, `latency` tells what it all costs.
 //!
 //! # Lock order
 //!
@@ -22,6 +22,7 @@ mod files;
 mod gate;
 mod gpu;
 mod hook;
+mod latency;
 mod params;
 mod poller;
 mod scheduler;
@@ -29,3 +30,4 @@ mod thread;
 
 pub(crate) use chardev::ControlDevice;
 pub(crate) use hook::{attach_on_load, detach_for_good, prepare};
+pub(crate) use latency::Costs;

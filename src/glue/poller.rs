@@ -25,6 +25,8 @@ pub(super) struct Phase {
     /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
     /// when it never began.
     pub(super) wanted: bool,
+    /// The phase that was wanted last has begun and ended.
+    finished: bool,
     pub(super) accountant: Accountant,
     pub(super) slots: KVVec<Slot>,
     /// Of the phase that ended last.
@@ -40,6 +42,7 @@ impl Phase {
         slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
         Ok(Self {
             wanted: false,
+            finished: false,
             accountant: Accountant::new(),
             slots,
             totals: PhaseTotals::default(),
@@ -51,7 +54,6 @@ impl Phase {
     /// Polls until told to stop. False if the device has gone.
     fn poll(&mut self, gpu: &Gpu) -> bool {
         let Some(sampler) = self.sampler.as_mut() else {
-            self.totals = PhaseTotals::default();
             return true;
         };
         let (slots, accountant) = (&mut self.slots, &mut self.accountant);
@@ -84,7 +86,24 @@ impl Phase {
         }
         self.polls = self.polls.saturating_add((polls % POLLS_PER_BREATH).into());
         self.totals = accountant.end(slots, ffi::now());
+        self.finished = true;
         alive
+    }
+
+    /// Asks for a phase.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+        self.finished = false;
+    }
+
+    /// Takes the phase that was asked for as ended. One that never began was empty.
+    pub(super) fn conclude(&mut self) {
+        self.wanted = false;
+        if !self.finished {
+            let now = ffi::now();
+            self.accountant.begin(&mut self.slots, now, Occupant::Idle);
+            self.totals = self.accountant.end(&mut self.slots, now);
+        }
     }
 }
 

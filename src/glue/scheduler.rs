@@ -52,10 +52,7 @@ fn step(gpu: &Gpu, wake: Wake) {
             gpu.stop_polling.store(1, Relaxed);
             // Waits until the poller has ended its phase.
             let mut phase = gpu.phase.lock();
-            if core::mem::replace(&mut phase.wanted, false) {
-                // It never began.
-                phase.totals = PhaseTotals::default();
-            }
+            phase.conclude();
             books.decide(&mut phase, gpu);
         }
     }
@@ -72,7 +69,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
-    phase.wanted = true;
+    phase.want();
     gpu.stop_polling.store(0, Relaxed);
     drop(phase);
     gpu.ring_poller();
@@ -164,13 +161,17 @@ impl Books {
                 (None, true) => {
                     owner.held_since = Some(now);
                     owner.held_count = owner.held_count.saturating_add(1);
+                    let begin = ffi::now();
                     owner.gate.revoke(bound);
+                    self.revoke_took.add(ffi::now().saturating_sub(begin));
                     self.totals.revokes = self.totals.revokes.saturating_add(1);
                 }
                 (Some(since), false) => {
                     owner.held_since = None;
                     owner.held = owner.held.saturating_add(now.saturating_sub(since));
+                    let begin = ffi::now();
                     owner.gate.restore();
+                    self.restore_took.add(ffi::now().saturating_sub(begin));
                     self.totals.restores = self.totals.restores.saturating_add(1);
                 }
                 _ => {}

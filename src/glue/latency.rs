@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What driving the gates costs, and what LoGA keeps per client and channel:
+//! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
+
+use super::gate::{self, Gate};
+use super::gpu::{ChannelRecord, Owner};
+use super::hook;
+use crate::engine::ClientState;
+use crate::units::Ns;
+use kernel::c_str;
+use kernel::debugfs::{Dir, File};
+use kernel::fmt;
+use kernel::prelude::*;
+
+/// Samples kept.
+const KEPT: usize = 256;
+
+/// The last durations of one operation.
+pub(super) struct Latencies {
+    samples: [u32; KEPT],
+    seen: usize,
+}
+
+impl Latencies {
+    pub(super) const fn new() -> Self {
+        Self {
+            samples: [0; KEPT],
+            seen: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, took: Ns) {
+        if let Some(sample) = self.samples.get_mut(self.seen % KEPT) {
+            *sample = u32::try_from(took.get()).unwrap_or(u32::MAX);
+        }
+        self.seen = self.seen.wrapping_add(1);
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for sample in self.samples.iter().take(self.seen) {
+            write!(f, " {sample}")?;
+        }
+        writeln!(f)
+    }
+}
+
+/// The file, while this lives.
+#[pin_data]
+pub(crate) struct Costs {
+    _dir: Dir,
+    #[pin]
+    _costs: File<()>,
+}
+
+impl Costs {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        let dir = Dir::new(c_str!("loga"));
+        try_pin_init!(Self {
+            _costs <- dir.read_callback_file(c_str!("costs"), (), &write_costs),
+            _dir: dir,
+        })
+    }
+}
+
+fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let client = size_of::<ClientState>() + size_of::<Owner>() + size_of::<Gate>();
+    let channel = size_of::<ChannelRecord>() + gate::MAPPING_BYTES;
+    writeln!(f, "client_bytes {client}")?;
+    writeln!(f, "channel_bytes {channel}")?;
+    let Some(tracker) = hook::tracker() else {
+        return Ok(());
+    };
+    for gpu in tracker.gpus() {
+        let books = gpu.books.lock();
+        write!(f, "gpu{} revoke_ns", gpu.index)?;
+        books.revoke_took.write(f)?;
+        write!(f, "gpu{} restore_ns", gpu.index)?;
+        books.restore_took.write(f)?;
+    }
+    Ok(())
+}
