@@ -4,17 +4,24 @@
 //!
 //! Rule: `dvt = used / used_by_all * (t_poll + t_nonpoll) * 100 / weight`;
 //! `t_sys = min vt over clients active in the phase`; who is idle and behind is
-//! lifted to `t_sys`; `held = vt > t_sys + (t_poll + t_nonpoll)`.
+//! lifted to `t_sys`; `held = vt > t_sys + (t_poll + t_nonpoll) * 100 / w_min`.
+//!
+//! `w_min` is the smallest weight among the clients that were active or held back
+//! (100 when no weights are set: the rule of the paper). It makes the lead as long as
+//! the longest step that anybody can take in one period. With a shorter one, a client
+//! of small weight would overtake who is held back for its sake, and the lifting of
+//! idle clients would take from the latter what it is owed.
+//!
 //! Good for: equal (weighted) shares among clients that always have work.
 //! Bad for: mixes in which nobody else wants the time: it is not work-conserving,
 //! a client that wants little holds the system time down and stops the hog.
-//! Bound: a client runs ahead of an active one by one period plus what it uses in
-//! one more, plus one command, which cannot be stopped.
+//! Bound: between clients that always have work, GPU time over weight differs by at
+//! most two periods of the lightest, plus one command, which cannot be stopped.
 //! Source: LoGA paper, sections 3.4 and 4.2.
 
 use super::{ClientState, Phase, Policy};
 use crate::fair;
-use crate::units::{Ns, VTime};
+use crate::units::{Ns, VTime, Weight};
 
 /// Virtual-time fair queuing on total GPU time.
 pub(super) struct Event;
@@ -36,7 +43,7 @@ impl Policy for Event {
             .map(|client| client.vtime)
             .min()
             .map_or(phase.t_sys, |least| least.max(phase.t_sys));
-        let limit = fair::threshold(t_sys, phase.lead);
+        let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
         for client in clients.iter_mut() {
             if !client.active() {
                 client.vtime = client.vtime.max(t_sys);
@@ -48,12 +55,21 @@ impl Policy for Event {
     }
 }
 
+/// The smallest weight among the clients that compete: active or held back.
+fn lightest(clients: &[ClientState]) -> Weight {
+    clients
+        .iter()
+        .filter(|client| client.active() || client.held)
+        .map(|client| client.weight)
+        .min()
+        .unwrap_or_default()
+}
+
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_event_rules))]
 mod tests {
     use super::*;
     use crate::ids::ClientId;
-    use crate::units::Weight;
 
     /// 12 ms polled, 60 ms not, system time at one second.
     const PHASE: Phase = Phase {
@@ -143,6 +159,17 @@ mod tests {
         Event::decide(&PHASE, &mut clients);
         assert!(clients[1].held);
         assert!(!clients[0].held);
+    }
+
+    // Found by the property test of backlogged clients.
+    #[test]
+    fn client_ahead_of_a_light_one_may_lead_by_its_step() {
+        for (ahead_ms, held) in [(180, false), (181, true)] {
+            let mut clients = [client(6, 0), client(6, ahead_ms)];
+            clients[0].weight = Weight::new(50).unwrap_or_default();
+            Event::decide(&PHASE, &mut clients);
+            assert_eq!(clients[1].held, held);
+        }
     }
 
     #[test]

@@ -25,9 +25,10 @@ pub fn advance(used: Ns, used_by_all: Ns, span: Ns, weight: Weight) -> VTime {
     VTime::new(mul_div(share, normal, weight.get().into()))
 }
 
-/// The virtual time beyond which a client is held back.
-pub fn threshold(system: VTime, span: Ns) -> VTime {
-    system.saturating_add(VTime::new(span.get()))
+/// The virtual time beyond which a client is held back: the longest step that a
+/// client of the weight `lightest` can take, `span * 100 / lightest`, after `system`.
+pub fn threshold(system: VTime, span: Ns, lightest: Weight) -> VTime {
+    system.saturating_add(advance(span, span, span, lightest))
 }
 
 /// GPU time in a whole period, estimated from the time used in its polling phase:
@@ -94,8 +95,17 @@ mod tests {
     #[test]
     fn threshold_at_the_end_of_time_saturates() {
         let end = VTime::new(u64::MAX);
-        assert_eq!(threshold(end, SPAN), end);
-        assert_eq!(threshold(VTime::new(5), Ns::new(7)), VTime::new(12));
+        assert_eq!(threshold(end, SPAN, Weight::DEFAULT), end);
+    }
+
+    #[test]
+    fn threshold_is_a_step_of_the_lightest() {
+        let at = |weight| {
+            let lightest = Weight::new(weight).unwrap_or_default();
+            threshold(VTime::new(5), Ns::new(700), lightest)
+        };
+        assert_eq!(at(100), VTime::new(705));
+        assert_eq!(at(50), VTime::new(1405));
     }
 
     #[test]
