@@ -72,8 +72,6 @@ pub(super) struct Books {
     pub(super) totals: Totals,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
-    /// When the last decision was made.
-    pub(super) decided: Ns,
     next_id: u64,
     mappings: u32,
     open_files: u32,
@@ -359,7 +357,6 @@ impl Books {
             totals: Totals::default(),
             revoke_took: Latencies::new(),
             restore_took: Latencies::new(),
-            decided: ffi::now(),
             next_id: 1,
             mappings: 0,
             open_files: 0,

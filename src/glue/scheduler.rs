@@ -4,11 +4,11 @@
 //! carries it out.
 
 use super::ffi;
-use super::gpu::{Books, Gpu};
+use super::gpu::{Books, Gpu, Owner};
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use crate::account::{self, PhaseTotals};
-use crate::engine::{Action, Wake};
+use crate::engine::{Action, ClientState, Wake};
 use crate::fair;
 use crate::regs::Sampler;
 use crate::units::Ns;
@@ -88,10 +88,10 @@ impl Books {
         self.totals.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.book_channels(phase);
         self.settle(phase, &mut totals);
-        let span = now.saturating_sub(self.decided);
-        self.decided = now;
-        self.book_clients(&totals, span);
         self.engine.decide(&totals, &mut self.clients);
+        let stats = self.engine.stats();
+        let span = stats.last_poll.saturating_add(stats.last_nonpoll);
+        self.book_clients(&totals, span);
         self.drive_gates(now, gpu);
     }
 
@@ -122,16 +122,20 @@ impl Books {
         account::settle(totals, &phase.slots, used, &owner, &mut self.clients);
     }
 
-    /// Adds the phase to the clients, and to the sums of the GPU.
+    /// Adds the phase to the clients, and to the sums of the GPU. It stands for `span`. Clients
+    /// that the gates held back during it wanted the GPU too. Before the gates are driven.
     fn book_clients(&mut self, totals: &PhaseTotals, span: Ns) {
         self.totals.idle = self.totals.idle.saturating_add(totals.idle);
         self.totals.unknown = self.totals.unknown.saturating_add(totals.unknown);
         self.totals.switches = self.totals.switches.saturating_add(totals.switches);
+        let wanted =
+            |client: &ClientState, owner: &Owner| client.active() || owner.held_since.is_some();
         let weights = self
             .clients
             .iter()
-            .filter(|client| client.active() || client.held)
-            .map(|client| u64::from(client.weight.get()))
+            .zip(self.owners.iter())
+            .filter(|(client, owner)| wanted(client, owner))
+            .map(|(client, _)| u64::from(client.weight.get()))
             .sum();
         for (client, owner) in self.clients.iter().zip(self.owners.iter_mut()) {
             owner.measured = owner.measured.saturating_add(client.busy);
@@ -140,7 +144,7 @@ impl Books {
                 owner
                     .estimated
                     .saturating_add(fair::estimate(client.busy, totals.length, span));
-            if client.active() || client.held {
+            if wanted(client, owner) {
                 owner.entitled =
                     owner
                         .entitled
