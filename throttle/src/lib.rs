@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The load generator of the paper: kernels of a chosen length at a chosen rate.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`plan`] | what to do: arguments and their limits |
+//! | [`load`] | the loop: submit, wait, sleep, note the times |
+//! | [`backend`] | what the loop asks of a GPU |
+//! | [`standin`] | the backend that talks to an NVIDIA resource manager through device nodes |
+//! | [`rm`] | the calls of that resource manager |
+//! | [`channel`] | GPFIFO, pushbuffer, semaphore and USERD of one channel |
+//! | [`statistics`], [`report`] | what is noted and how it is printed |
+//! | [`instances`] | several processes, started together |
+//! | [`clock`], [`random`] | time and repeatable variation |
+//! | [`sys`] | the only `unsafe` code: ioctl, mmap, volatile access, fork |
+
+pub mod backend;
+pub mod channel;
+pub mod clock;
+pub mod error;
+pub mod instances;
+pub mod load;
+pub mod plan;
+pub mod random;
+pub mod report;
+pub mod rm;
+pub mod standin;
+pub mod statistics;
+pub mod sys;

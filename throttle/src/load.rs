@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The loop: keep `depth` kernels under way, note when each ends, pause, repeat.
+
+use crate::backend::Backend;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::plan::Wait;
+use crate::random::Random;
+use crate::statistics::Times;
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+
+/// TIMEOUT: a kernel that takes this much longer than asked means a dead channel, not a busy GPU or
+/// a client that is held back (that one waits in the store).
+const HUNG_AFTER_NS: u64 = 120_000_000_000;
+
+/// Reads of the semaphore between two looks at the clock while spinning.
+const SPINS_PER_LOOK: u32 = 256;
+
+/// Longest sleep in one wait: how late a stop request can be seen.
+const WAIT_MS: u16 = 100;
+
+/// Pieces a pause is cut into: how late a stop request can be seen.
+const PAUSE_PIECE_NS: u64 = 100_000_000;
+
+/// Why a run ended early.
+pub type Stop = AtomicBool;
+
+/// What a run did and when.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its times.
+    pub times: Times,
+    /// When the first kernel was prepared, CLOCK_MONOTONIC in ns.
+    pub start_ns: u64,
+    /// When the last one was seen to end.
+    pub end_ns: u64,
+}
+
+/// A kernel under way.
+struct Pending {
+    sequence: u32,
+    since_ns: u64,
+    length_ns: u64,
+}
+
+/// One run in progress.
+struct Load<'a, B, C> {
+    plan: &'a Plan,
+    backend: &'a mut B,
+    clock: &'a C,
+    stop: &'a Stop,
+    random: Random,
+    pending: VecDeque<Pending>,
+    times: Times,
+    submitted: u64,
+}
+
+/// Runs the plan until its end or until `stop` is set.
+///
+/// # Errors
+///
+/// [`Error::Hung`] if a kernel does not end, or what the backend reports.
+pub fn run<B: Backend, C: Clock>(
+    plan: &Plan,
+    backend: &mut B,
+    clock: &C,
+    stop: &Stop,
+) -> Result<Outcome, Error> {
+    let depth = plan.depth.min(backend.depth_max());
+    let start_ns = clock.now_ns();
+    let deadline_ns = plan.limit_ns().map(|limit| start_ns.saturating_add(limit));
+    let mut load = Load {
+        plan,
+        backend,
+        clock,
+        stop,
+        random: Random::new(plan.seed.wrapping_add(plan.instance.unwrap_or(0).into())),
+        pending: VecDeque::new(),
+        times: Times::with_capacity(1 << 16),
+        submitted: 0,
+    };
+    loop {
+        let now_ns = clock.now_ns();
+        let over = stop.load(Ordering::Relaxed)
+            || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns)
+            || plan.count.is_some_and(|count| load.submitted >= count);
+        if over {
+            break;
+        }
+        load.submit();
+        if load.pending.len() >= depth as usize {
+            load.wait_oldest()?;
+            load.pause(now_ns, deadline_ns);
+        }
+    }
+    while !load.pending.is_empty() {
+        load.wait_oldest()?;
+    }
+    Ok(Outcome {
+        times: load.times,
+        start_ns,
+        end_ns: clock.now_ns(),
+    })
+}
+
+impl<B: Backend, C: Clock> Load<'_, B, C> {
+    fn submit(&mut self) {
+        let length_ns = self
+            .random
+            .around(self.plan.kernel_us.saturating_mul(1000), self.plan.jitter);
+        let since_ns = self.clock.now_ns();
+        let sequence = self
+            .backend
+            .prepare(length_ns.max(1), self.plan.wait == Wait::Block);
+        let store_ns = self.clock.now_ns();
+        self.backend.submit();
+        let stored_ns = self.clock.now_ns();
+        self.times.stored(stored_ns.saturating_sub(store_ns));
+        self.submitted = self.submitted.saturating_add(1);
+        self.pending.push_back(Pending {
+            sequence,
+            since_ns,
+            length_ns,
+        });
+    }
+
+    /// Waits for the oldest kernel and notes all that have ended.
+    fn wait_oldest(&mut self) -> Result<(), Error> {
+        let Some(oldest) = self.pending.front() else {
+            return Ok(());
+        };
+        let (sequence, length_ns) = (oldest.sequence, oldest.length_ns);
+        let limit_ns = HUNG_AFTER_NS.saturating_add(length_ns.saturating_mul(1000));
+        let wait_since_ns = self.clock.now_ns();
+        let mut done = self.backend.completed();
+        while !reached(done, sequence) {
+            match self.plan.wait {
+                Wait::Block => self.backend.wait(WAIT_MS)?,
+                Wait::Spin => {
+                    for _ in 0..SPINS_PER_LOOK {
+                        std::hint::spin_loop();
+                        if reached(self.backend.completed(), sequence) {
+                            break;
+                        }
+                    }
+                }
+            }
+            done = self.backend.completed();
+            let waited_ns = self.clock.now_ns().saturating_sub(wait_since_ns);
+            if waited_ns > limit_ns {
+                return Err(Error::Hung {
+                    sequence,
+                    seconds: waited_ns / 1_000_000_000,
+                });
+            }
+        }
+        let now_ns = self.clock.now_ns();
+        while let Some(front) = self.pending.front() {
+            if !reached(done, front.sequence) {
+                break;
+            }
+            self.times
+                .completed(now_ns.saturating_sub(front.since_ns), front.length_ns);
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Sleeps as the plan says; `cycle_ns` is when this cycle began.
+    fn pause(&mut self, cycle_ns: u64, deadline_ns: Option<u64>) {
+        let wake_ns = match self.plan.cycle_us {
+            Some(cycle_us) => {
+                let length = self
+                    .random
+                    .around(cycle_us.saturating_mul(1000), self.plan.jitter);
+                cycle_ns.saturating_add(length)
+            }
+            None if self.plan.sleep_us == 0 => return,
+            None => {
+                let length = self
+                    .random
+                    .around(self.plan.sleep_us.saturating_mul(1000), self.plan.jitter);
+                self.clock.now_ns().saturating_add(length)
+            }
+        };
+        let wake_ns = wake_ns.min(deadline_ns.unwrap_or(u64::MAX));
+        while !self.stop.load(Ordering::Relaxed) {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= wake_ns {
+                break;
+            }
+            let piece_ns = now_ns.saturating_add(PAUSE_PIECE_NS);
+            self.clock.sleep_until(wake_ns.min(piece_ns));
+        }
+    }
+}
+
+/// Whether sequence number `done` is at or behind `wanted`, modulo 2^32.
+fn reached(done: u32, wanted: u32) -> bool {
+    done.wrapping_sub(wanted) < 1 << 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Time of a test: every look at it takes 100 ns.
+    #[derive(Clone, Default)]
+    struct FakeClock(Rc<Cell<u64>>);
+
+    impl Clock for FakeClock {
+        fn now_ns(&self) -> u64 {
+            self.0.set(self.0.get() + 100);
+            self.0.get()
+        }
+        fn sleep_until(&self, deadline_ns: u64) {
+            self.0.set(self.0.get().max(deadline_ns));
+        }
+    }
+
+    /// A GPU that runs kernels one after the other on the fake clock.
+    struct FakeGpu {
+        clock: FakeClock,
+        ends_ns: Vec<u64>,
+        prepared: Vec<u64>,
+        store_takes_ns: u64,
+        most_under_way: usize,
+        dead: bool,
+    }
+
+    impl FakeGpu {
+        fn new(clock: &FakeClock) -> Self {
+            FakeGpu {
+                clock: clock.clone(),
+                ends_ns: Vec::new(),
+                prepared: Vec::new(),
+                store_takes_ns: 0,
+                most_under_way: 0,
+                dead: false,
+            }
+        }
+    }
+
+    impl Backend for FakeGpu {
+        fn depth_max(&self) -> u32 {
+            63
+        }
+        fn prepare(&mut self, length_ns: u64, _: bool) -> u32 {
+            self.prepared.push(length_ns);
+            self.prepared.len() as u32
+        }
+        fn submit(&mut self) {
+            self.clock.0.set(self.clock.0.get() + self.store_takes_ns);
+            let now = self.clock.0.get();
+            let free = self.ends_ns.last().copied().unwrap_or(0).max(now);
+            self.ends_ns.push(free + self.prepared.last().unwrap());
+            let under_way = self.ends_ns.iter().filter(|end| **end > now).count();
+            self.most_under_way = self.most_under_way.max(under_way);
+        }
+        fn completed(&mut self) -> u32 {
+            if self.dead {
+                return 0;
+            }
+            let now = self.clock.0.get() + 500;
+            self.clock.0.set(now);
+            self.ends_ns.iter().filter(|end| **end <= now).count() as u32
+        }
+        fn wait(&mut self, limit_ms: u16) -> Result<(), Error> {
+            self.clock
+                .0
+                .set(self.clock.0.get() + u64::from(limit_ms) * 1_000_000 / 100);
+            Ok(())
+        }
+    }
+
+    fn run_plan(
+        arguments: &str,
+        change: impl FnOnce(&mut FakeGpu),
+    ) -> (Result<Outcome, Error>, FakeGpu) {
+        let words = std::iter::once("throttle").chain(arguments.split_whitespace());
+        let plan = Plan::parse_from(words);
+        plan.check().expect("valid plan");
+        let clock = FakeClock::default();
+        let mut gpu = FakeGpu::new(&clock);
+        change(&mut gpu);
+        let outcome = run(&plan, &mut gpu, &clock, &Stop::new(false));
+        (outcome, gpu)
+    }
+
+    #[test]
+    fn count_is_exact_at_any_depth() {
+        for depth in [1, 4, 32, 1024] {
+            let (outcome, gpu) = run_plan(
+                &format!("--kernel-us 10 --count 100 --depth {depth}"),
+                |_| {},
+            );
+            assert_eq!(outcome.expect("outcome").times.count(), 100);
+            assert_eq!(gpu.prepared.len(), 100);
+            assert_eq!(gpu.most_under_way, depth.min(63));
+        }
+    }
+
+    #[test]
+    fn seconds_end_a_run_without_count() {
+        let (outcome, _) = run_plan("--kernel-us 1000 --seconds 0.5 --wait block", |_| {});
+        let outcome = outcome.expect("outcome");
+        assert!((240..=500).contains(&outcome.times.count()));
+        assert!(outcome.end_ns - outcome.start_ns < 510_000_000);
+    }
+
+    #[test]
+    fn cycle_sets_the_rate_not_the_pause() {
+        let (outcome, _) = run_plan("--kernel-us 200 --cycle-us 1000 --seconds 1", |_| {});
+        let count = outcome.expect("outcome").times.count();
+        assert!((990..=1001).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn sleep_comes_after_each_kernel() {
+        let (outcome, _) = run_plan("--kernel-us 200 --sleep-us 800 --count 10", |_| {});
+        let outcome = outcome.expect("outcome");
+        assert!(outcome.end_ns - outcome.start_ns >= 10_000_000);
+    }
+
+    #[test]
+    fn slow_store_counts_as_blocked() {
+        let (outcome, _) = run_plan("--kernel-us 10 --count 3", |gpu| {
+            gpu.store_takes_ns = 60_000;
+        });
+        let summary = outcome.expect("outcome").times.summary();
+        assert_eq!(summary.blocked_count, 3);
+        assert!((180.0..181.0).contains(&summary.blocked_us));
+    }
+
+    #[test]
+    fn dead_channel_is_an_error_not_a_hang() {
+        let (outcome, _) = run_plan("--kernel-us 10 --count 3 --wait block", |gpu| {
+            gpu.dead = true;
+        });
+        let error = outcome.expect_err("hung");
+        assert!(matches!(error, Error::Hung { sequence: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn jitter_repeats_with_the_seed() {
+        let lengths = |seed| {
+            run_plan(&format!("--count 50 --jitter 30 --seed {seed}"), |_| {})
+                .1
+                .prepared
+        };
+        assert_eq!(lengths(5), lengths(5));
+        assert_ne!(lengths(5), lengths(6));
+    }
+
+    #[test]
+    fn reached_survives_the_wrap() {
+        assert!(reached(5, 5));
+        assert!(!reached(4, 5));
+        assert!(reached(1, u32::MAX));
+        assert!(!reached(u32::MAX, 1));
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `throttle`: the load generator's command.
+
+use clap::Parser;
+use nix::sys::prctl;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use std::process::ExitCode;
+use std::sync::Arc;
+use throttle::clock::Monotonic;
+use throttle::error::Error;
+use throttle::instances;
+use throttle::load;
+use throttle::load::Stop;
+use throttle::plan::BackendKind;
+use throttle::plan::Plan;
+use throttle::report::Instance;
+use throttle::report::Report;
+use throttle::standin::Standin;
+
+fn main() -> ExitCode {
+    let plan = Plan::parse();
+    match work(&plan) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("throttle: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn work(plan: &Plan) -> Result<(), Error> {
+    plan.check()?;
+    let stop = Arc::new(Stop::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(|source| Error::Call {
+            call: "sigaction",
+            source,
+        })?;
+    }
+    match (plan.instance, plan.instances) {
+        (Some(_), _) => {
+            let one = run_here(plan, &stop)?;
+            println!("{}", json(&one)?);
+        }
+        (None, 1) => print(&Report::new(plan, vec![run_here(plan, &stop)?]))?,
+        (None, _) => print(&Report::new(plan, instances::run(plan, &stop)?))?,
+    }
+    Ok(())
+}
+
+/// Runs the plan in this process.
+fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
+    // Pauses end when they should, not up to 50 us later; without it the load is only less exact.
+    let _ = prctl::set_timerslack(1);
+    let mut backend = match plan.backend {
+        BackendKind::Standin => Standin::open(plan)?,
+    };
+    if plan.instance.is_some() {
+        instances::wait_for_start()?;
+    }
+    let outcome = load::run(plan, &mut backend, &Monotonic, stop)?;
+    Ok(Instance::of(&outcome, plan.instance.unwrap_or(0)))
+}
+
+fn print(report: &Report) -> Result<(), Error> {
+    if report.plan.json {
+        println!("{}", json(report)?);
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::Argument(format!("no JSON: {error}")))
+}

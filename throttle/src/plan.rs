@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What to do: the command line and the limits of its values.
+
+use crate::error::Error;
+use clap::Parser;
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Longest kernel or sleep, in us: a minute.
+pub const LENGTH_US_MAX: u64 = 60_000_000;
+/// Longest run, in seconds: a day.
+pub const SECONDS_MAX: f64 = 86_400.0;
+/// Run length if neither seconds nor a count is given.
+pub const SECONDS_DEFAULT: f64 = 10.0;
+/// Most processes.
+pub const INSTANCES_MAX: u32 = 256;
+/// Most channels of one process.
+pub const CHANNELS_MAX: u32 = 128;
+/// Most kernels under way at a time.
+pub const DEPTH_MAX: u32 = 1024;
+
+/// Which engine runs the kernels.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Graphics and compute.
+    Compute,
+    /// The first copy engine.
+    Copy,
+}
+
+/// How the end of a kernel is waited for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Reads the semaphore in a loop, as CUDA does by default.
+    Spin,
+    /// Sleeps in poll() until the driver reports the interrupt.
+    Block,
+}
+
+/// Which kind of driver is used.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendKind {
+    /// The driver stand-in over the GPU model.
+    Standin,
+}
+
+/// Keeps a GPU busy with kernels of a chosen length and prints what it got.
+///
+/// Ends after --seconds or --count, or on SIGINT or SIGTERM, and prints in all cases. Exit codes:
+/// 0 done, 2 bad argument, 3 device node missing, 4 refused by the driver, 5 failed system call,
+/// 6 a command did not complete.
+#[derive(Clone, Debug, Deserialize, Parser, PartialEq, Serialize)]
+#[command(version)]
+pub struct Plan {
+    /// Length of a kernel on the GPU, in microseconds.
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    pub kernel_us: u64,
+    /// Pause after every kernel, in microseconds.
+    #[arg(long, default_value_t = 0, value_name = "US")]
+    pub sleep_us: u64,
+    /// Start a kernel every so many microseconds instead; at once if the last one ended later.
+    #[arg(long, value_name = "US", conflicts_with = "sleep_us")]
+    pub cycle_us: Option<u64>,
+    /// Vary kernels and pauses by up to so many percent, the same for the same seed.
+    #[arg(long, default_value_t = 0, value_name = "PERCENT")]
+    pub jitter: u32,
+    /// Stop after so many seconds [default without --count: 10].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Stop after so many kernels (of each instance).
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Processes to start, each with its own client.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub instances: u32,
+    /// Channels to allocate; the first runs the kernels.
+    #[arg(long, default_value_t = 12, value_name = "N")]
+    pub channels: u32,
+    /// Seed of the variation.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Engine that runs the kernels.
+    #[arg(long, value_enum, default_value_t = Engine::Compute)]
+    pub engine: Engine,
+    /// Kernels under way at a time; 1 waits for each.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub depth: u32,
+    /// How to wait for the end of a kernel.
+    #[arg(long, value_enum, default_value_t = Wait::Spin)]
+    pub wait: Wait,
+    /// GPU to use: N of /dev/nvidiaN.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub gpu: u32,
+    /// Driver to use.
+    #[arg(long, value_enum, default_value_t = BackendKind::Standin)]
+    pub backend: BackendKind,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Set in the processes that --instances starts: its number.
+    #[arg(long, hide = true)]
+    pub instance: Option<u32>,
+}
+
+impl Plan {
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`], naming the argument and its range.
+    pub fn check(&self) -> Result<(), Error> {
+        range("--kernel-us", self.kernel_us, 1, LENGTH_US_MAX)?;
+        range("--sleep-us", self.sleep_us, 0, LENGTH_US_MAX)?;
+        if let Some(cycle_us) = self.cycle_us {
+            range("--cycle-us", cycle_us, 1, LENGTH_US_MAX)?;
+            if cycle_us < self.kernel_us {
+                return Err(Error::Argument(format!(
+                    "--cycle-us {cycle_us}: shorter than --kernel-us {}",
+                    self.kernel_us
+                )));
+            }
+        }
+        range("--jitter", self.jitter.into(), 0, 100)?;
+        if let Some(seconds) = self.seconds {
+            if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
+                return Err(Error::Argument(format!(
+                    "--seconds {seconds}: must be above 0 and at most {SECONDS_MAX}"
+                )));
+            }
+        }
+        if let Some(count) = self.count {
+            range("--count", count, 1, u64::from(u32::MAX))?;
+        }
+        range(
+            "--instances",
+            self.instances.into(),
+            1,
+            INSTANCES_MAX.into(),
+        )?;
+        range("--channels", self.channels.into(), 1, CHANNELS_MAX.into())?;
+        range("--depth", self.depth.into(), 1, DEPTH_MAX.into())?;
+        range("--gpu", self.gpu.into(), 0, 254)
+    }
+
+    /// How long the run may take, in ns; without `--seconds` and with `--count`: no limit.
+    pub fn limit_ns(&self) -> Option<u64> {
+        let seconds = match (self.seconds, self.count) {
+            (None, Some(_)) => return None,
+            (seconds, _) => seconds.unwrap_or(SECONDS_DEFAULT),
+        };
+        // CAST: check() bounds it by SECONDS_MAX.
+        Some((seconds * 1e9) as u64)
+    }
+}
+
+/// Refuses a value outside `least..=most`.
+fn range(name: &str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::Argument(format!(
+            "{name} {value}: must be {least} to {most}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(arguments: &str) -> Plan {
+        let words = std::iter::once("throttle").chain(arguments.split_whitespace());
+        Plan::try_parse_from(words).expect("parsable arguments")
+    }
+
+    fn refusal(arguments: &str) -> String {
+        plan(arguments).check().expect_err(arguments).to_string()
+    }
+
+    #[test]
+    fn defaults_are_valid_and_last_ten_seconds() {
+        let plan = plan("");
+        plan.check().expect("defaults");
+        assert_eq!(plan.limit_ns(), Some(10_000_000_000));
+        assert_eq!(plan.channels, 12);
+    }
+
+    #[test]
+    fn count_without_seconds_has_no_time_limit() {
+        assert_eq!(plan("--count 5").limit_ns(), None);
+        assert_eq!(
+            plan("--count 5 --seconds 0.5").limit_ns(),
+            Some(500_000_000)
+        );
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        assert_eq!(
+            refusal("--kernel-us 0"),
+            "--kernel-us 0: must be 1 to 60000000"
+        );
+        assert!(refusal("--kernel-us 60000001").starts_with("--kernel-us"));
+        assert!(refusal("--sleep-us 60000001").starts_with("--sleep-us"));
+        assert!(refusal("--instances 0").starts_with("--instances"));
+        assert!(refusal("--channels 0").starts_with("--channels"));
+        assert!(refusal("--channels 129").starts_with("--channels"));
+        assert!(refusal("--depth 0").starts_with("--depth"));
+        assert!(refusal("--count 0").starts_with("--count"));
+        assert!(refusal("--jitter 101").starts_with("--jitter"));
+        assert!(refusal("--gpu 255").starts_with("--gpu"));
+        assert!(refusal("--seconds 0").starts_with("--seconds"));
+        assert!(refusal("--seconds NaN").starts_with("--seconds"));
+        assert!(refusal("--seconds inf").starts_with("--seconds"));
+    }
+
+    #[test]
+    fn cycle_shorter_than_kernel_is_refused() {
+        assert_eq!(
+            refusal("--kernel-us 200 --cycle-us 100"),
+            "--cycle-us 100: shorter than --kernel-us 200"
+        );
+    }
+
+    #[test]
+    fn cycle_and_sleep_together_are_refused() {
+        let words = ["throttle", "--cycle-us", "5", "--sleep-us", "5"];
+        assert!(Plan::try_parse_from(words).is_err());
+    }
+}

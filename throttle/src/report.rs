@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What is printed, as text and as JSON.
+
+use crate::load::Outcome;
+use crate::plan::Plan;
+use crate::statistics::Summary;
+use crate::statistics::Total;
+use serde::Deserialize;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Version of the JSON layout. Raised when a member changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// One process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Instance {
+    /// Its number, from 0.
+    pub instance: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Start of its first kernel, CLOCK_MONOTONIC in ns.
+    pub start_ns: u64,
+    /// End of its last kernel, CLOCK_MONOTONIC in ns.
+    pub end_ns: u64,
+    /// Its figures.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+impl Instance {
+    /// The report of this process about its run.
+    pub fn of(outcome: &Outcome, instance: u32) -> Self {
+        Instance {
+            instance,
+            pid: std::process::id(),
+            start_ns: outcome.start_ns,
+            end_ns: outcome.end_ns,
+            summary: outcome.times.summary(),
+        }
+    }
+}
+
+/// Everything that one invocation prints.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Report {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What was asked for.
+    pub plan: Plan,
+    /// The processes.
+    pub instances: Vec<Instance>,
+    /// All of them together.
+    pub total: Total,
+}
+
+impl Report {
+    /// The report on these processes.
+    pub fn new(plan: &Plan, instances: Vec<Instance>) -> Self {
+        let parts: Vec<Summary> = instances.iter().map(|one| one.summary.clone()).collect();
+        Report {
+            version: VERSION,
+            plan: plan.clone(),
+            total: Total::of(&parts),
+            instances,
+        }
+    }
+
+    /// The report as a person reads it.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{:>8} {:>9} {:>11} {:>11} {:>11} {:>11} {:>8} {:>11}\n",
+            "pid", "kernels", "mean us", "median us", "p99 us", "blocked us", "blocks", "asked us"
+        );
+        for one in &self.instances {
+            let summary = &one.summary;
+            // PANIC: writing to a String cannot fail; the result is dropped for that reason.
+            let _ = writeln!(
+                text,
+                "{:>8} {:>9} {:>11.1} {:>11.1} {:>11.1} {:>11.0} {:>8} {:>11.0}",
+                one.pid,
+                summary.kernels,
+                summary.turnaround_mean_us,
+                summary.turnaround_median_us,
+                summary.turnaround_p99_us,
+                summary.blocked_us,
+                summary.blocked_count,
+                summary.gpu_asked_us,
+            );
+        }
+        if self.instances.len() > 1 {
+            let total = &self.total;
+            let _ = writeln!(
+                text,
+                "{:>8} {:>9} {:>11.1} {:>11} {:>11} {:>11.0} {:>8} {:>11.0}",
+                "total",
+                total.kernels,
+                total.turnaround_mean_us,
+                "-",
+                "-",
+                total.blocked_us,
+                total.blocked_count,
+                total.gpu_asked_us,
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn report(count: u32) -> Report {
+        let instance = |instance| Instance {
+            instance,
+            pid: 100 + instance,
+            start_ns: 5,
+            end_ns: 9,
+            summary: Summary {
+                kernels: 10,
+                turnaround_mean_us: 12.5,
+                ..Summary::default()
+            },
+        };
+        let plan = Plan::parse_from(["throttle", "--count", "10"]);
+        Report::new(&plan, (0..count).map(instance).collect())
+    }
+
+    #[test]
+    fn text_has_a_line_per_process_and_a_total_for_several() {
+        assert_eq!(report(1).text().lines().count(), 2);
+        let text = report(3).text();
+        assert_eq!(text.lines().count(), 5);
+        let last: Vec<&str> = text
+            .lines()
+            .last()
+            .expect("total")
+            .split_whitespace()
+            .collect();
+        assert_eq!(last[..3], ["total", "30", "12.5"]);
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let report = report(2);
+        let json = serde_json::to_string(&report).expect("json");
+        assert!(json.contains("\"turnaround_mean_us\":12.5"));
+        let back: Report = serde_json::from_str(&json).expect("parse");
+        assert_eq!(back, report);
+    }
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] A client of the resource manager: objects, memory, mappings, events.
+
+use crate::error::Error;
+use crate::sys;
+use crate::sys::Mapping;
+use crate::sys::Plain;
+use crate::sys::Visibility;
+use loga_model::abi;
+use loga_model::abi::class;
+use loga_model::abi::class::status;
+use loga_model::abi::nr;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+
+/// Control node.
+pub const CTL_PATH: &str = "/dev/nvidiactl";
+
+/// Version of the user library this client pretends to be.
+const LIBRARY_VERSION: &str = "470.256.02";
+
+/// First handle of a client; the ones after it are counted up.
+const FIRST_HANDLE: u32 = 0xc1d0_0001;
+
+/// A handle of a resource manager object.
+pub type Handle = u32;
+
+/// Opens a device node for reading and writing.
+///
+/// # Errors
+///
+/// [`Error::Node`].
+pub fn open_node(path: &str) -> Result<File, Error> {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|source| Error::Node {
+            path: path.to_string(),
+            source,
+        })
+}
+
+/// Path of a GPU's node.
+pub fn gpu_path(gpu: u32) -> String {
+    format!("/dev/nvidia{gpu}")
+}
+
+/// One client with its device objects; frees everything when dropped.
+#[derive(Debug)]
+pub struct Client {
+    ctl: File,
+    gpu_file: File,
+    gpu: u32,
+    root: Handle,
+    device: Handle,
+    subdevice: Handle,
+    next: Handle,
+}
+
+/// Memory that both the program and the GPU reach.
+#[derive(Debug)]
+pub struct Memory {
+    /// Its object.
+    pub handle: Handle,
+    /// The program's view.
+    pub map: Mapping,
+    /// The GPU's address of its first byte.
+    pub gpu_va: u64,
+}
+
+impl Client {
+    /// Opens the nodes of a GPU and allocates client, device and subdevice.
+    ///
+    /// # Errors
+    ///
+    /// A node missing or a call refused.
+    pub fn open(gpu: u32) -> Result<Self, Error> {
+        let ctl = open_node(CTL_PATH)?;
+        check_version(&ctl)?;
+        card_info(&ctl)?;
+        let gpu_file = open_node(&gpu_path(gpu))?;
+        let mut client = Client {
+            ctl,
+            gpu_file,
+            gpu,
+            root: 0,
+            device: 0,
+            subdevice: 0,
+            next: FIRST_HANDLE,
+        };
+        let root = client.take_handle();
+        client.root = root;
+        client.alloc_as(root, root, class::ROOT_CLIENT, &mut ())?;
+        client.device = client.alloc(root, class::DEVICE, &mut ())?;
+        client.subdevice = client.alloc(client.device, class::SUBDEVICE, &mut ())?;
+        Ok(client)
+    }
+
+    /// The control file.
+    pub fn ctl(&self) -> &File {
+        &self.ctl
+    }
+
+    /// The GPU's file that was opened first.
+    pub fn gpu_file(&self) -> &File {
+        &self.gpu_file
+    }
+
+    /// N of the GPU's node.
+    pub fn gpu(&self) -> u32 {
+        self.gpu
+    }
+
+    /// The client object.
+    pub fn root(&self) -> Handle {
+        self.root
+    }
+
+    /// The device object.
+    pub fn device(&self) -> Handle {
+        self.device
+    }
+
+    fn take_handle(&mut self) -> Handle {
+        let handle = self.next;
+        self.next = self.next.wrapping_add(1);
+        handle
+    }
+
+    /// Allocates an object of `class` under `parent`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] or [`Error::Refused`], naming RM_ALLOC and what was asked for.
+    pub fn alloc<P: Plain>(
+        &mut self,
+        parent: Handle,
+        class: u32,
+        params: &mut P,
+    ) -> Result<Handle, Error> {
+        let handle = self.take_handle();
+        self.alloc_as(parent, handle, class, params)?;
+        Ok(handle)
+    }
+
+    fn alloc_as<P: Plain>(
+        &mut self,
+        parent: Handle,
+        handle: Handle,
+        class: u32,
+        params: &mut P,
+    ) -> Result<(), Error> {
+        let mut arg = abi::rm::Alloc {
+            root: self.root,
+            parent,
+            handle,
+            class,
+            ..Default::default()
+        };
+        let call = alloc_name(class);
+        sys::call(self.ctl.as_fd(), nr::ALLOC, &mut arg, params, |arg, at| {
+            arg.params = if size_of::<P>() == 0 { 0 } else { at };
+        })
+        .map_err(|source| Error::Call { call, source })?;
+        granted(call, arg.status)
+    }
+
+    /// Frees an object and its children.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] or [`Error::Refused`], naming RM_FREE.
+    pub fn free(&self, parent: Handle, object: Handle) -> Result<(), Error> {
+        let mut arg = abi::rm::Free {
+            root: self.root,
+            parent,
+            object,
+            status: 0,
+        };
+        call("RM_FREE", &self.ctl, nr::FREE, &mut arg)?;
+        granted("RM_FREE", arg.status)
+    }
+
+    /// Allocates `length` bytes of system memory, visible to program and GPU.
+    ///
+    /// # Errors
+    ///
+    /// A call refused or the mapping failed.
+    pub fn alloc_memory(&mut self, length: u64) -> Result<Memory, Error> {
+        let handle = self.take_handle();
+        let mut arg = abi::rm::AllocMemoryFd {
+            memory: abi::rm::AllocMemory {
+                root: self.root,
+                parent: self.device,
+                handle,
+                class: class::MEMORY_SYSTEM,
+                limit: length.saturating_sub(1),
+                ..Default::default()
+            },
+            fd: -1,
+            pad: 0,
+        };
+        call("RM_ALLOC_MEMORY", &self.ctl, nr::ALLOC_MEMORY, &mut arg)?;
+        granted("RM_ALLOC_MEMORY", arg.memory.status)?;
+        let (map, _) = self.map(handle, length, CTL_PATH)?;
+        let gpu_va = self.map_dma(handle, length)?;
+        Ok(Memory {
+            handle,
+            map,
+            gpu_va,
+        })
+    }
+
+    /// Maps memory or a channel's USERD through a fresh file of `path`; returns the mapping and the
+    /// physical address the driver reports.
+    ///
+    /// # Errors
+    ///
+    /// A call refused or the mapping failed.
+    pub fn map(&self, object: Handle, length: u64, path: &str) -> Result<(Mapping, u64), Error> {
+        let (file, linear) = self.prepare_map(object, length, path)?;
+        let map = map_file(&file, length)?;
+        Ok((map, linear))
+    }
+
+    /// The first half of [`map`](Client::map): a file that is ready for mmap, and the physical address.
+    ///
+    /// # Errors
+    ///
+    /// The node is missing or the call refused.
+    pub fn prepare_map(
+        &self,
+        object: Handle,
+        length: u64,
+        path: &str,
+    ) -> Result<(File, u64), Error> {
+        let file = open_node(path)?;
+        let mut arg = abi::rm::MapMemoryFd {
+            map: abi::rm::MapMemory {
+                client: self.root,
+                device: self.device,
+                memory: object,
+                length,
+                ..Default::default()
+            },
+            fd: file.as_raw_fd(),
+            pad: 0,
+        };
+        call("MAP_MEMORY", &self.ctl, nr::MAP_MEMORY, &mut arg)?;
+        granted("MAP_MEMORY", arg.map.status)?;
+        Ok((file, arg.map.linear))
+    }
+
+    fn map_dma(&self, memory: Handle, length: u64) -> Result<u64, Error> {
+        let mut arg = abi::rm::MapMemoryDma {
+            client: self.root,
+            device: self.device,
+            memory,
+            length,
+            ..Default::default()
+        };
+        call("MAP_MEMORY_DMA", &self.ctl, nr::MAP_MEMORY_DMA, &mut arg)?;
+        granted("MAP_MEMORY_DMA", arg.status)?;
+        Ok(arg.dma_offset)
+    }
+
+    /// Enables a channel.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] or [`Error::Refused`], naming GPFIFO_SCHEDULE.
+    pub fn schedule(&self, channel: Handle) -> Result<(), Error> {
+        const CALL: &str = "RM_CONTROL(GPFIFO_SCHEDULE)";
+        let mut params = abi::rm::ScheduleParams {
+            enable: 1,
+            skip_submit: 0,
+        };
+        let mut arg = abi::rm::Control {
+            client: self.root,
+            object: channel,
+            cmd: class::CTRL_GPFIFO_SCHEDULE,
+            // CAST: two bytes.
+            params_size: size_of_val(&params) as u32,
+            ..Default::default()
+        };
+        sys::call(
+            self.ctl.as_fd(),
+            nr::CONTROL,
+            &mut arg,
+            &mut params,
+            |arg, at| arg.params = at,
+        )
+        .map_err(|source| Error::Call { call: CALL, source })?;
+        granted(CALL, arg.status)
+    }
+
+    /// A file of the GPU that becomes readable when a command of this client asks for it.
+    ///
+    /// # Errors
+    ///
+    /// The node is missing or a call refused.
+    pub fn alloc_event(&mut self) -> Result<File, Error> {
+        let file = open_node(&gpu_path(self.gpu))?;
+        // CAST: open descriptors are not negative.
+        let fd = file.as_raw_fd() as u32;
+        let mut arg = abi::rm::OsEvent {
+            client: self.root,
+            device: self.device,
+            fd,
+            status: 0,
+        };
+        call("ALLOC_OS_EVENT", &file, nr::ALLOC_OS_EVENT, &mut arg)?;
+        granted("ALLOC_OS_EVENT", arg.status)?;
+        let mut params = abi::rm::EventParams {
+            parent_client: self.root,
+            source: self.subdevice,
+            class: class::EVENT_OS_EVENT,
+            index: 0,
+            data: fd.into(),
+        };
+        self.alloc(self.subdevice, class::EVENT_OS_EVENT, &mut params)?;
+        Ok(file)
+    }
+}
+
+/// Maps a file that MAP_MEMORY made ready.
+///
+/// # Errors
+///
+/// [`Error::Call`], naming mmap.
+pub fn map_file(file: &File, length: u64) -> Result<Mapping, Error> {
+    let length = usize::try_from(length)
+        .map_err(|_| Error::Argument(format!("mapping of {length} bytes")))?;
+    Mapping::new(file.as_fd(), length, 0, Visibility::Shared).map_err(|source| Error::Call {
+        call: "mmap",
+        source,
+    })
+}
+
+/// Consumes one event of a file; `true` if another one waits.
+///
+/// # Errors
+///
+/// [`Error::Call`] or [`Error::Refused`], naming GET_EVENT_DATA.
+pub fn take_event(file: &File) -> Result<bool, Error> {
+    const CALL: &str = "GET_EVENT_DATA";
+    let mut event = abi::rm::UnixEvent::default();
+    let mut arg = abi::rm::GetEventData::default();
+    sys::call(
+        file.as_fd(),
+        nr::GET_EVENT_DATA,
+        &mut arg,
+        &mut event,
+        |arg, at| arg.event = at,
+    )
+    .map_err(|source| Error::Call { call: CALL, source })?;
+    granted(CALL, arg.status)?;
+    Ok(arg.more != 0)
+}
+
+/// Asks whether the driver knows this library's version; the answer is not acted on.
+///
+/// # Errors
+///
+/// [`Error::Call`], naming CHECK_VERSION_STR.
+pub fn check_version(ctl: &File) -> Result<abi::rm::ApiVersion, Error> {
+    let mut arg = abi::rm::ApiVersion {
+        cmd: u32::from(b'1'),
+        ..Default::default()
+    };
+    arg.version[..LIBRARY_VERSION.len()].copy_from_slice(LIBRARY_VERSION.as_bytes());
+    call("CHECK_VERSION_STR", ctl, nr::CHECK_VERSION_STR, &mut arg)?;
+    Ok(arg)
+}
+
+/// The cards the driver knows.
+///
+/// # Errors
+///
+/// [`Error::Call`], naming CARD_INFO.
+pub fn card_info(ctl: &File) -> Result<Vec<abi::rm::CardInfo>, Error> {
+    let mut cards = [abi::rm::CardInfo::default(); abi::rm::CARDS_MAX];
+    call("CARD_INFO", ctl, nr::CARD_INFO, &mut cards)?;
+    Ok(cards.into_iter().filter(|card| card.valid != 0).collect())
+}
+
+fn call<T: Plain>(name: &'static str, file: &File, nr: u32, arg: &mut T) -> Result<(), Error> {
+    sys::call(file.as_fd(), nr, arg, &mut (), |_, _| ())
+        .map_err(|source| Error::Call { call: name, source })
+}
+
+fn granted(call: &'static str, value: u32) -> Result<(), Error> {
+    if value == status::OK {
+        Ok(())
+    } else {
+        Err(Error::Refused {
+            call,
+            status: value,
+        })
+    }
+}
+
+/// What an RM_ALLOC of a class is called in messages.
+fn alloc_name(value: u32) -> &'static str {
+    match value {
+        class::ROOT | class::ROOT_CLIENT => "RM_ALLOC(client)",
+        class::DEVICE => "RM_ALLOC(device)",
+        class::SUBDEVICE => "RM_ALLOC(subdevice)",
+        class::CHANNEL_GPFIFO_A | class::CHANNEL_GPFIFO_B => "RM_ALLOC(channel)",
+        class::EVENT_OS_EVENT => "RM_ALLOC(event)",
+        _ => "RM_ALLOC",
+    }
+}

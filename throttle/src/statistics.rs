@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What a run notes: turnaround times, time held back, GPU time.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Turnaround times kept for the percentiles; later ones count in mean, least and most only.
+pub const SAMPLES_MAX: usize = 1 << 22;
+
+/// A store to GP_PUT that takes longer than this was held back in the page fault, in ns.
+///
+/// An uncached store takes at most a few microseconds, a scheduling gap on an idle processor less
+/// than this.
+pub const BLOCKED_ABOVE_NS: u64 = 50_000;
+
+/// The times of one run, in ns.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    samples: Vec<u64>,
+    count: u64,
+    sum: u64,
+    most: u64,
+    blocked_ns: u64,
+    blocked: u64,
+    asked_ns: u64,
+}
+
+impl Times {
+    /// Room for `expected` turnaround times without growing.
+    pub fn with_capacity(expected: usize) -> Self {
+        Times {
+            samples: Vec::with_capacity(expected.min(SAMPLES_MAX)),
+            ..Times::default()
+        }
+    }
+
+    /// Notes a completed kernel: from its submission to the program seeing its end.
+    pub fn completed(&mut self, turnaround_ns: u64, asked_ns: u64) {
+        if self.samples.len() < SAMPLES_MAX {
+            self.samples.push(turnaround_ns);
+        }
+        self.count = self.count.saturating_add(1);
+        self.sum = self.sum.saturating_add(turnaround_ns);
+        self.most = self.most.max(turnaround_ns);
+        self.asked_ns = self.asked_ns.saturating_add(asked_ns);
+    }
+
+    /// Notes how long the store to GP_PUT took.
+    pub fn stored(&mut self, store_ns: u64) {
+        if store_ns > BLOCKED_ABOVE_NS {
+            self.blocked = self.blocked.saturating_add(1);
+            self.blocked_ns = self.blocked_ns.saturating_add(store_ns);
+        }
+    }
+
+    /// Kernels completed so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The figures to print.
+    pub fn summary(&self) -> Summary {
+        let mut sorted = self.samples.clone();
+        sorted.sort_unstable();
+        Summary {
+            kernels: self.count,
+            turnaround_mean_us: if self.count == 0 {
+                0.0
+            } else {
+                us(self.sum) / self.count as f64
+            },
+            turnaround_min_us: us(sorted.first().copied().unwrap_or(0)),
+            turnaround_median_us: us(percentile(&sorted, 50)),
+            turnaround_p99_us: us(percentile(&sorted, 99)),
+            turnaround_max_us: us(self.most),
+            blocked_us: us(self.blocked_ns),
+            blocked_count: self.blocked,
+            gpu_asked_us: us(self.asked_ns),
+        }
+    }
+}
+
+/// The figures of one run, times in microseconds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Summary {
+    /// Kernels completed.
+    pub kernels: u64,
+    /// Mean time from submission to the program seeing the end.
+    pub turnaround_mean_us: f64,
+    /// Least.
+    pub turnaround_min_us: f64,
+    /// Median (nearest rank).
+    pub turnaround_median_us: f64,
+    /// 99th percentile (nearest rank).
+    pub turnaround_p99_us: f64,
+    /// Most.
+    pub turnaround_max_us: f64,
+    /// Time that stores to GP_PUT took where they took more than [`BLOCKED_ABOVE_NS`].
+    pub blocked_us: f64,
+    /// How many of them there were.
+    pub blocked_count: u64,
+    /// Sum of the lengths of the kernels completed.
+    pub gpu_asked_us: f64,
+}
+
+/// All instances together; percentiles exist per instance only.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Total {
+    /// Processes.
+    pub instances: u64,
+    /// Kernels completed.
+    pub kernels: u64,
+    /// Mean over all kernels.
+    pub turnaround_mean_us: f64,
+    /// Most.
+    pub turnaround_max_us: f64,
+    /// Sum of the times held back.
+    pub blocked_us: f64,
+    /// How often that was.
+    pub blocked_count: u64,
+    /// Sum of the lengths of the kernels completed.
+    pub gpu_asked_us: f64,
+}
+
+impl Total {
+    /// Adds up the figures of several runs.
+    pub fn of(parts: &[Summary]) -> Self {
+        // CAST: instances are bounded by INSTANCES_MAX.
+        let mut total = Total {
+            instances: parts.len() as u64,
+            ..Total::default()
+        };
+        let mut turnaround_us = 0.0;
+        for part in parts {
+            total.kernels = total.kernels.saturating_add(part.kernels);
+            turnaround_us += part.turnaround_mean_us * part.kernels as f64;
+            total.turnaround_max_us = total.turnaround_max_us.max(part.turnaround_max_us);
+            total.blocked_us += part.blocked_us;
+            total.blocked_count = total.blocked_count.saturating_add(part.blocked_count);
+            total.gpu_asked_us += part.gpu_asked_us;
+        }
+        if total.kernels > 0 {
+            total.turnaround_mean_us = turnaround_us / total.kernels as f64;
+        }
+        total
+    }
+}
+
+/// The value of nearest rank `percent` of sorted values, 0 for none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let rank = sorted.len().saturating_mul(percent).div_ceil(100);
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// Nanoseconds as microseconds.
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentile_takes_nearest_rank() {
+        let values: Vec<u64> = (1..=200).collect();
+        assert_eq!(percentile(&values, 50), 100);
+        assert_eq!(percentile(&values, 99), 198);
+        assert_eq!(percentile(&values[..1], 99), 1);
+        assert_eq!(percentile(&[], 99), 0);
+    }
+
+    #[test]
+    fn summary_of_known_times_is_exact() {
+        let mut times = Times::with_capacity(4);
+        for turnaround in [4000, 1000, 3000, 2000] {
+            times.completed(turnaround, 500);
+        }
+        let summary = times.summary();
+        assert_eq!(summary.kernels, 4);
+        assert_eq!(summary.turnaround_mean_us, 2.5);
+        assert_eq!(summary.turnaround_median_us, 2.0);
+        assert_eq!(summary.turnaround_p99_us, 4.0);
+        assert_eq!(summary.turnaround_min_us, 1.0);
+        assert_eq!(summary.turnaround_max_us, 4.0);
+        assert_eq!(summary.gpu_asked_us, 2.0);
+    }
+
+    #[test]
+    fn stored_counts_only_beyond_the_limit() {
+        let mut times = Times::default();
+        times.stored(BLOCKED_ABOVE_NS);
+        assert_eq!(times.summary().blocked_count, 0);
+        times.stored(BLOCKED_ABOVE_NS + 1);
+        let summary = times.summary();
+        assert_eq!(summary.blocked_count, 1);
+        assert_eq!(summary.blocked_us, 50.001);
+    }
+
+    #[test]
+    fn total_weighs_means_by_kernels() {
+        let mut one = Times::default();
+        let mut two = Times::default();
+        let mut both = Times::default();
+        for i in 0..100 {
+            let part = if i % 3 == 0 { &mut one } else { &mut two };
+            part.completed(i * 1000, 500);
+            both.completed(i * 1000, 500);
+        }
+        let total = Total::of(&[one.summary(), two.summary()]);
+        let both = both.summary();
+        assert_eq!(total.instances, 2);
+        assert_eq!(total.kernels, both.kernels);
+        assert!((total.turnaround_mean_us - both.turnaround_mean_us).abs() < 1e-9);
+        assert_eq!(total.turnaround_max_us, both.turnaround_max_us);
+        assert_eq!(total.gpu_asked_us, both.gpu_asked_us);
+        assert_eq!(Total::of(&[]), Total::default());
+    }
+
+    #[test]
+    fn summary_of_nothing_is_zero() {
+        assert_eq!(Times::default().summary(), Summary::default());
+    }
+}
