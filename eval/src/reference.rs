@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The reference table: shares of wall time for each mix and policy.
+
+use crate::mixes::{self, Mix};
+use crate::sim::Sim;
+use loga::engine::Config;
+use loga::error::Error;
+use loga::policies::PolicyKind;
+use loga::units::Ns;
+use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+
+/// What one client of a mix got, as parts of the whole time in percent.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Share {
+    /// Length of its kernels.
+    pub kernel_us: u64,
+    /// Time between them.
+    pub sleep_us: u64,
+    /// Its weight.
+    pub weight: u32,
+    /// GPU time.
+    pub share_pct: f64,
+    /// GPU time as LoGA estimates it.
+    pub estimated_pct: f64,
+    /// Time held back.
+    pub held_pct: f64,
+    /// Commands completed.
+    pub commands: u64,
+}
+
+/// One mix under one policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Name of the mix.
+    pub mix: &'static str,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Its clients.
+    pub clients: Vec<Share>,
+    /// Sum of their shares.
+    pub utilisation_pct: f64,
+}
+
+/// The table, and what it was calculated with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Length of each calculation.
+    pub seconds: u64,
+    /// Polling phase per channel.
+    pub poll_ms: u32,
+    /// Non-polling phase in polling phases.
+    pub ratio: u32,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// Calculates all mixes under all policies, enforcing.
+///
+/// # Errors
+///
+/// A setting out of range.
+pub fn table(seconds: u64, poll_ms: u32, ratio: u32) -> Result<Table, Error> {
+    let mut rows = Vec::new();
+    for mix in mixes::all() {
+        for policy in [PolicyKind::None, PolicyKind::Event] {
+            let config = Config {
+                poll_ms,
+                ratio,
+                policy,
+                enforce: true,
+                ..Config::default()
+            };
+            rows.push(row(&mix, config, seconds)?);
+        }
+    }
+    Ok(Table {
+        seconds,
+        poll_ms,
+        ratio,
+        rows,
+    })
+}
+
+/// Calculates one mix.
+///
+/// # Errors
+///
+/// A setting out of range.
+pub fn row(mix: &Mix, config: Config, seconds: u64) -> Result<Row, Error> {
+    let end = Ns::from_ms(seconds.saturating_mul(1000));
+    // CAST: seconds of nanoseconds are exact in a double.
+    let percent = |time: Ns| 100.0 * time.get() as f64 / end.get() as f64;
+    let results = Sim::new(mix, config)?.run(end);
+    let clients: Vec<_> = mix
+        .loads
+        .iter()
+        .zip(&results)
+        .map(|(load, result)| Share {
+            kernel_us: load.kernel.get() / 1000,
+            sleep_us: load.sleep.get() / 1000,
+            weight: load.weight.get(),
+            share_pct: percent(result.gpu),
+            estimated_pct: percent(result.estimated),
+            held_pct: percent(result.held),
+            commands: result.commands,
+        })
+        .collect();
+    Ok(Row {
+        mix: mix.name,
+        policy: config.policy.name(),
+        utilisation_pct: clients.iter().map(|client| client.share_pct).sum(),
+        clients,
+    })
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "Shares of {} s in percent; {} ms polled per channel, {} times that not.",
+            self.seconds, self.poll_ms, self.ratio
+        )?;
+        writeln!(
+            f,
+            "Ideal GPU: round robin, commands run to completion, switches are free.\n"
+        )?;
+        writeln!(
+            f,
+            "{:<30} {:<7} {:>26} {:>6}",
+            "mix (kernel us / sleep us)", "policy", "shares", "sum"
+        )?;
+        for row in &self.rows {
+            let shares: Vec<_> = row
+                .clients
+                .iter()
+                .map(|client| format!("{:.1}", client.share_pct))
+                .collect();
+            writeln!(
+                f,
+                "{:<30} {:<7} {:>26} {:>6.1}",
+                row.mix,
+                row.policy,
+                shares.join(" "),
+                row.utilisation_pct
+            )?;
+        }
+        Ok(())
+    }
+}

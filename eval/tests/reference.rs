@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The figures that the rules must give. They come from an independent calculation;
+//! a rule that is broken moves them by more than the tolerance.
+
+use loga_eval::reference::{table, Row, Table};
+
+/// Points by which a figure may differ: the first periods, in which virtual times
+/// settle, are counted here and there.
+const TOLERANCE: f64 = 1.0;
+
+/// Mix, policy, shares, utilisation.
+type Figures = (&'static str, &'static str, &'static [f64], f64);
+
+const FIGURES: &[Figures] = &[
+    (
+        "1000/0 and three of 100/0",
+        "none",
+        &[76.9, 7.7, 7.7, 7.7],
+        100.0,
+    ),
+    (
+        "1000/0 and three of 100/0",
+        "event",
+        &[27.0, 24.3, 24.3, 24.3],
+        100.0,
+    ),
+    ("1000/0 and one of 100/0", "none", &[90.9, 9.1], 100.0),
+    ("1000/0 and one of 100/0", "event", &[50.3, 49.7], 100.0),
+    (
+        "1000/0 and three of 200/800",
+        "none",
+        &[62.5, 12.5, 12.5, 12.5],
+        100.0,
+    ),
+    (
+        "1000/0 and three of 200/800",
+        "event",
+        &[26.6, 16.8, 16.8, 16.8],
+        77.0,
+    ),
+    (
+        "200/0 and three of 100/900",
+        "event",
+        &[26.7, 9.7, 9.7, 9.7],
+        56.0,
+    ),
+    ("200/0 and 500/0, weights 3:1", "none", &[28.6, 71.4], 100.0),
+    (
+        "200/0 and 500/0, weights 3:1",
+        "event",
+        &[74.1, 25.9],
+        100.0,
+    ),
+];
+
+fn row<'a>(table: &'a Table, mix: &str, policy: &str) -> &'a Row {
+    let is_wanted = |row: &&Row| row.mix == mix && row.policy == policy;
+    table.rows.iter().find(is_wanted).expect("row is missing")
+}
+
+#[test]
+fn shares_of_every_mix_are_those_of_the_design() {
+    let table = table(10, 1, 5).unwrap();
+    for (mix, policy, shares, utilisation) in FIGURES {
+        let row = row(&table, mix, policy);
+        assert_eq!(row.clients.len(), shares.len());
+        for (client, share) in row.clients.iter().zip(*shares) {
+            let off = (client.share_pct - share).abs();
+            assert!(off <= TOLERANCE, "{mix}, {policy}: {row:#?}");
+        }
+        let off = (row.utilisation_pct - utilisation).abs();
+        assert!(off <= TOLERANCE, "{mix}, {policy}: {row:#?}");
+    }
+}
+
+#[test]
+fn estimates_from_polling_phases_agree_with_the_truth() {
+    let table = table(60, 1, 5).unwrap();
+    for row in &table.rows {
+        for client in &row.clients {
+            let off = (client.estimated_pct - client.share_pct).abs();
+            assert!(off <= 2.0, "{row:#?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_held_without_a_policy() {
+    for row in table(2, 1, 5).unwrap().rows {
+        if row.policy == "none" {
+            assert!(row.clients.iter().all(|client| client.held_pct == 0.0));
+        }
+    }
+}
+
+#[test]
+fn shares_do_not_depend_on_the_run() {
+    let text = || serde_json::to_string(&table(2, 1, 5).unwrap()).unwrap();
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    assert!(table(1, 0, 5).is_err());
+    assert!(table(1, 1, 0).is_err());
+}
