@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# First process of the virtual machine: makes the file systems and device
+# nodes, waits for exact timers, loads what was asked for, runs one shell line
+# and tells the host its exit status.
+
+export PATH=/bin:/tests HOME=/ TERM=linux
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mount -t debugfs debugfs /sys/kernel/debug
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t tmpfs tmpfs /tmp
+mkdir -p /dev/pts /dev/shm /run
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /dev/shm
+mknod -m 666 /dev/nvidiactl c 195 255
+for minor in 0 1; do
+	mknod -m 666 "/dev/nvidia$minor" c 195 "$minor"
+done
+stty -F /dev/ttyS1 raw -echo
+stty -F /dev/ttyS0 -onlcr
+
+# Until the clock source is verified, timers have the grain of the tick.
+tries=0
+until grep -q 'hres_active *: *1' /proc/timer_list; do
+	tries=$((tries + 1))
+	if [ $tries -gt 100 ]; then
+		echo "init: high-resolution timers did not become active" >&2
+		break
+	fi
+	sleep 0.05
+done
+
+status=0
+while read -r name parameters; do
+	# Parameters are words on purpose.
+	# shellcheck disable=SC2086
+	if ! insmod "/lib/loga/$name.ko" $parameters; then
+		echo "init: loading $name failed" >&2
+		status=125
+		break
+	fi
+done < /etc/loga/load
+
+if [ $status -eq 0 ]; then
+	. /etc/loga/environment
+	sh /etc/loga/line < /dev/null
+	status=$?
+fi
+
+dmesg | sendfile .dmesg
+printf 'loga-exit %s\n' "$status" > /dev/ttyS1
+# The host ends the machine when it has read the line above.
+sleep 5
+reboot -f

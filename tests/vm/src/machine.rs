@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One run of the virtual machine: command line, output, time limit, verdict.
+
+use std::fs;
+use std::fs::File;
+use std::io::Read;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::transfer::Message;
+use crate::transfer::Receiver;
+use crate::trouble;
+
+/// How often the files that QEMU writes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Which clock the guest lives by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Time {
+    /// Virtual time counts instructions: one seed, one result, slower
+    Exact,
+    /// Virtual time follows the host: faster, never the same twice
+    Fast,
+}
+
+/// The machine itself.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Machine {
+    /// Kernel image to boot
+    #[arg(long, env = "LOGA_KIMAGE", value_name = "FILE")]
+    kernel: PathBuf,
+    /// Emulator; `exact` needs version 8.1 or later
+    #[arg(long, env = "LOGA_QEMU", default_value = "qemu-system-x86_64")]
+    qemu: PathBuf,
+    /// Clock of the guest
+    #[arg(long, value_enum, default_value = "exact")]
+    time: Time,
+    /// Seed of everything random in the emulator (exact time only)
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Virtual processors
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    smp: u32,
+    /// Memory in MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(768..=8192))]
+    mem: u32,
+    /// Folder for the files that the guest sends
+    #[arg(long, default_value = "out")]
+    pub(crate) out: PathBuf,
+    /// End the machine after this many seconds of host time
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    timeout: u64,
+    /// More words for the kernel's command line
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// Show the kernel's messages too
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// What one run left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Exit status of the guest's line; none if the guest never told.
+    pub(crate) status: Option<i32>,
+    /// Everything on the console, lines ended by `\n`.
+    pub(crate) console: String,
+    /// The kernel log at the end.
+    pub(crate) dmesg: String,
+    /// The kernel's complaints, and why the run ended early if it did.
+    pub(crate) trouble: Vec<String>,
+}
+
+impl Run {
+    /// The exit status to hand on: the guest's, unless the kernel complained.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match (self.status, self.trouble.is_empty()) {
+            (Some(status), true) => u8::try_from(status).unwrap_or(1),
+            (Some(status), false) if status != 0 => u8::try_from(status).unwrap_or(1),
+            _ => 124,
+        }
+    }
+}
+
+impl Machine {
+    /// Boots `image`, passes the console on to standard output if `echo`, and
+    /// waits for the end.
+    ///
+    /// # Errors
+    /// The machine could not be started or its output not be stored. What
+    /// goes wrong inside the guest is part of the returned `Run`.
+    pub(crate) fn run(&self, image: &[u8], echo: bool) -> Result<Run> {
+        fs::create_dir_all(&self.out)
+            .with_context(|| format!("cannot create {}", self.out.display()))?;
+        let work = self.out.join(format!(".vm-{}", std::process::id()));
+        fs::create_dir_all(&work)?;
+        fs::write(work.join("initramfs"), image)?;
+        let result = self.run_in(&work, echo);
+        fs::remove_dir_all(&work)?;
+        result
+    }
+
+    fn run_in(&self, work: &Path, echo: bool) -> Result<Run> {
+        let console = Tail::create(work.join("console"))?;
+        let files = Tail::create(work.join("files"))?;
+        let child = self
+            .command(work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.qemu.display()))?;
+        let mut session = Session {
+            child,
+            console,
+            files,
+            receiver: Receiver::default(),
+            shown: 0,
+            echo,
+            run: Run {
+                status: None,
+                console: String::new(),
+                dmesg: String::new(),
+                trouble: Vec::new(),
+            },
+        };
+        let result = session.follow(Duration::from_secs(self.timeout), &self.out);
+        // The guest has said its last word or will not: nothing is lost.
+        session.child.kill().ok();
+        session.child.wait()?;
+        result?;
+        session.judge();
+        Ok(session.run)
+    }
+
+    fn command(&self, work: &Path) -> Command {
+        let mut command = Command::new(&self.qemu);
+        command.args([
+            "-M",
+            "pc,acpi=off",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+        ]);
+        // The firmware's processor table, which a kernel without ACPI reads,
+        // lists one processor a socket.
+        let processors = format!("{0},sockets={0}", self.smp);
+        command.args(["-m", &self.mem.to_string(), "-smp", &processors]);
+        match self.time {
+            // Both the seed and the clock are needed: either one missing makes
+            // two boots differ.
+            Time::Exact => {
+                command.args(["-accel", "tcg,thread=single"]);
+                command.args(["-icount", "shift=0,sleep=off"]);
+                command.args(["-seed", &self.seed.to_string()]);
+                command.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm"]);
+            }
+            Time::Fast => {
+                command.args(["-accel", "tcg,thread=multi"]);
+            }
+        }
+        // Files, not pipes: a reader that is late must not hold up the guest.
+        for (name, file) in [("console", "console"), ("files", "files")] {
+            let path = work.join(file);
+            command
+                .arg("-chardev")
+                .arg(format!("file,id={name},path={}", path.display()));
+            command.arg("-serial").arg(format!("chardev:{name}"));
+        }
+        command.arg("-kernel").arg(&self.kernel);
+        command.arg("-initrd").arg(work.join("initramfs"));
+        command.arg("-append").arg(self.kernel_line());
+        command
+    }
+
+    /// Frequency of the guest's cycle counter, told because a busy host makes
+    /// the guest's own measurement fail, and with it exact timers.
+    fn tsc_khz(&self) -> u32 {
+        match self.time {
+            // One instruction is one nanosecond.
+            Time::Exact => 1_000_000,
+            Time::Fast => {
+                fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| host_khz(&text)).unwrap_or(0)
+            }
+        }
+    }
+
+    fn kernel_line(&self) -> String {
+        let level = if self.verbose {
+            "loglevel=7"
+        } else {
+            "quiet loglevel=4"
+        };
+        // The reserved memory is where the model's registers live.
+        let mut line = format!(
+            "console=ttyS0 {level} panic=-1 oops=panic tsc=reliable no_timer_check \
+             memmap=128M$0x20000000 log_buf_len=4M tsc_early_khz={}",
+            self.tsc_khz()
+        );
+        if !self.append.is_empty() {
+            line.push(' ');
+            line.push_str(&self.append);
+        }
+        line
+    }
+}
+
+/// The host's base frequency in kHz: from the model name, which states the
+/// nominal value, else from the current clock.
+fn host_khz(cpuinfo: &str) -> Option<u32> {
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    let scaled = |text: &str, khz: f64| {
+        let value: f64 = text.trim().parse().ok()?;
+        // CAST: a frequency in kHz is far below 2^32.
+        (value > 0.0).then_some((value * khz) as u32)
+    };
+    field("model name")
+        .and_then(|name| scaled(name.rsplit_once('@')?.1.trim().strip_suffix("GHz")?, 1e6))
+        .or_else(|| scaled(&field("cpu MHz")?, 1e3))
+}
+
+/// A file that someone else appends to.
+#[derive(Debug)]
+struct Tail {
+    file: File,
+}
+
+impl Tail {
+    fn create(path: PathBuf) -> Result<Self> {
+        File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self {
+            file: File::open(&path)?,
+        })
+    }
+
+    fn more(&mut self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+struct Session {
+    child: Child,
+    console: Tail,
+    files: Tail,
+    receiver: Receiver,
+    shown: usize,
+    echo: bool,
+    run: Run,
+}
+
+impl Session {
+    /// Reads until the guest tells its status, dies, or runs out of time.
+    fn follow(&mut self, limit: Duration, out: &Path) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let ended = self.child.try_wait()?;
+            self.read_console()?;
+            let bytes = self.files.more()?;
+            self.receiver.push(&bytes);
+            while let Some(message) = self.receiver.next()? {
+                match message {
+                    Message::Exit(status) => {
+                        self.run.status = Some(status);
+                        return self.read_console();
+                    }
+                    Message::File { name, data } if name == ".dmesg" => {
+                        self.run.dmesg = String::from_utf8_lossy(&data).into_owned();
+                        fs::write(out.join("dmesg.txt"), data)?;
+                    }
+                    Message::File { name, data } => {
+                        let path = out.join(&name);
+                        fs::write(&path, data)
+                            .with_context(|| format!("cannot write {}", path.display()))?;
+                    }
+                }
+            }
+            if let Some(status) = ended {
+                self.run.trouble.push(format!(
+                    "the machine ended ({status}) before the guest told its exit status"
+                ));
+                return Ok(());
+            }
+            // TIMEOUT: the guest may hang in any way; host time always passes.
+            if start.elapsed() > limit {
+                self.run
+                    .trouble
+                    .push(format!("no end after {} s: killed", limit.as_secs()));
+                return Ok(());
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn read_console(&mut self) -> Result<()> {
+        let bytes = self.console.more()?;
+        let text = String::from_utf8_lossy(&bytes).replace('\r', "");
+        self.run.console.push_str(&text);
+        if self.echo {
+            let mut output = std::io::stdout().lock();
+            // A closed pipe on our side is no reason to leave a machine behind.
+            output
+                .write_all(&self.run.console.as_bytes()[self.shown..])
+                .ok();
+            output.flush().ok();
+        }
+        self.shown = self.run.console.len();
+        Ok(())
+    }
+
+    /// Looks for the kernel's complaints in what was read.
+    fn judge(&mut self) {
+        let mut found: Vec<String> = Vec::new();
+        for line in self.run.console.lines().chain(self.run.dmesg.lines()) {
+            if let Some(body) = trouble::complaint(line) {
+                if found.len() < trouble::MAX_LINES && !found.iter().any(|seen| seen == body) {
+                    found.push(body.to_owned());
+                }
+            }
+        }
+        self.run.trouble.extend(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(status: Option<i32>, trouble: &[&str]) -> Run {
+        let trouble = trouble.iter().map(|line| (*line).to_owned()).collect();
+        Run { status, console: String::new(), dmesg: String::new(), trouble }
+    }
+
+    #[test]
+    fn exit_code_is_the_guests_unless_the_kernel_complained() {
+        assert_eq!(run(Some(0), &[]).exit_code(), 0);
+        assert_eq!(run(Some(7), &[]).exit_code(), 7);
+        assert_eq!(run(Some(7), &["WARNING: x"]).exit_code(), 7);
+        assert_eq!(run(Some(0), &["WARNING: x"]).exit_code(), 124);
+        assert_eq!(run(None, &["killed"]).exit_code(), 124);
+        assert_eq!(run(None, &[]).exit_code(), 124);
+    }
+
+    #[test]
+    fn frequency_comes_from_the_name_before_the_clock() {
+        let named = "model name\t: Some CPU @ 2.50GHz\ncpu MHz\t\t: 3100.0\n";
+        assert_eq!(host_khz(named), Some(2_500_000));
+        let unnamed = "model name\t: Some CPU\ncpu MHz\t\t: 3100.5\n";
+        assert_eq!(host_khz(unnamed), Some(3_100_500));
+        assert_eq!(host_khz("nothing"), None);
+    }
+}
