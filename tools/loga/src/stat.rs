@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] One GPU's figures: sums since the module was loaded, or what happened between two
+//! snapshots. The structures here are the layout of `loga stat --json`.
+//!
+//! Shares are fractions of `span_ns`, the length of all polling and non-polling phases; they are
+//! absent while there was none. Counters that went backwards (another module was loaded in between)
+//! count as zero.
+
+use crate::device::Snapshot;
+use loga::uapi;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Version of the JSON layout. Raised when a member changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// One GPU.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Stat {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Index of the GPU.
+    pub gpu: u32,
+    /// Chip as the hardware names it, such as `0xf1`.
+    pub chip: String,
+    /// Where it sits, such as `0001:01:00.0`.
+    pub pci: String,
+    /// Policy that decides who is held back.
+    pub policy: String,
+    /// Whether its decisions are carried out.
+    pub enforcing: bool,
+    /// Whether a polling phase is under way.
+    pub polling: bool,
+    /// Whether the device stopped answering.
+    pub lost: bool,
+    /// Registers that are polled.
+    pub source: String,
+    /// Time of the snapshot, CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// Whether the figures are those between two snapshots instead of all.
+    pub interval: bool,
+    /// Length of the phases the figures are about.
+    pub span_ns: u64,
+    /// Part of it that was polled.
+    pub polled_ns: u64,
+    /// Share of the polled time in which somebody's work ran.
+    pub busy: Option<f64>,
+    /// Share of the polled time in which nobody's work ran.
+    pub idle: Option<f64>,
+    /// Share of the polled time of channels whose owner is not known.
+    pub unknown: Option<f64>,
+    /// Length of the last polling phase.
+    pub last_poll_ns: u64,
+    /// Length of the last non-polling phase.
+    pub last_nonpoll_ns: u64,
+    /// Iterations of the poll loop.
+    pub polls: u64,
+    /// Register reads of the poll loop.
+    pub register_reads: u64,
+    /// Changes of the engine's occupant.
+    pub switches: u64,
+    /// Decisions.
+    pub decisions: u64,
+    /// Clients held back.
+    pub revokes: u64,
+    /// Clients released.
+    pub restores: u64,
+    /// Times the watchdog let everybody run.
+    pub fallbacks: u64,
+    /// System virtual time.
+    pub t_sys_ns: u64,
+    /// Open files that are managed.
+    pub open_files: u32,
+    /// Files that were open before and are passed through.
+    pub unmanaged_files: u64,
+    /// The clients, most GPU time first.
+    pub clients: Vec<Client>,
+}
+
+/// One client.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Client {
+    /// Unique since the module was loaded.
+    pub id: u64,
+    /// Process.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Command.
+    pub comm: String,
+    /// Channels allocated.
+    pub channels: u32,
+    /// `idle`, `running` or `held`.
+    pub state: String,
+    /// Weight.
+    pub weight: u32,
+    /// GPU time that was seen in polling phases.
+    pub measured_ns: u64,
+    /// GPU time, scaled to all phases.
+    pub gpu_time_ns: u64,
+    /// `gpu_time_ns` as a fraction of the span.
+    pub share: Option<f64>,
+    /// What an equal (weighted) division among the active clients gives.
+    pub entitled_ns: u64,
+    /// `entitled_ns` as a fraction of the span.
+    pub entitled: Option<f64>,
+    /// Virtual time minus the system's.
+    pub vtime_ahead_ns: i64,
+    /// Time held back.
+    pub held_ns: u64,
+    /// Times it was held back.
+    pub held_count: u64,
+    /// Times the engine took up its work in polling phases.
+    pub runs: u64,
+}
+
+impl Stat {
+    /// The figures of a snapshot; with an earlier one, what happened since.
+    pub fn new(now: &Snapshot, before: Option<&Snapshot>) -> Self {
+        let info = &now.info;
+        let zero = uapi::Gpu::default();
+        let old = before.map_or(&zero, |before| &before.info);
+        let since = |pick: fn(&uapi::Gpu) -> u64| pick(info).saturating_sub(pick(old));
+        let polled_ns = since(|gpu| gpu.polled_ns);
+        let span_ns = polled_ns.saturating_add(since(|gpu| gpu.unpolled_ns));
+        let idle = fraction(since(|gpu| gpu.idle_ns), polled_ns);
+        let unknown = fraction(since(|gpu| gpu.unknown_ns), polled_ns);
+        let mut clients: Vec<Client> = now
+            .clients
+            .iter()
+            .map(|client| {
+                let earlier = before.and_then(|before| find(before, client.id));
+                Client::new(client, earlier, span_ns, info.t_sys_ns)
+            })
+            .collect();
+        clients.sort_by_key(|client| (std::cmp::Reverse(client.gpu_time_ns), client.id));
+        Stat {
+            version: VERSION,
+            gpu: now.gpu,
+            chip: format!("{:#x}", info.chipset),
+            pci: pci_name(info.pci_domain, info.pci_bdf),
+            policy: text(&info.policy),
+            enforcing: info.flags & uapi::GPU_ENFORCING != 0,
+            polling: info.flags & uapi::GPU_POLLING != 0,
+            lost: info.flags & uapi::GPU_LOST != 0,
+            source: source_name(info.source),
+            now_ns: info.now_ns,
+            interval: before.is_some(),
+            span_ns,
+            polled_ns,
+            busy: idle
+                .zip(unknown)
+                .map(|(idle, unknown)| (1.0 - idle - unknown).max(0.0)),
+            idle,
+            unknown,
+            last_poll_ns: info.last_poll_ns,
+            last_nonpoll_ns: info.last_nonpoll_ns,
+            polls: since(|gpu| gpu.polls),
+            register_reads: since(|gpu| gpu.register_reads),
+            switches: since(|gpu| gpu.switches),
+            decisions: since(|gpu| gpu.decisions),
+            revokes: since(|gpu| gpu.revokes),
+            restores: since(|gpu| gpu.restores),
+            fallbacks: since(|gpu| gpu.fallbacks),
+            t_sys_ns: info.t_sys_ns,
+            open_files: info.open_files,
+            unmanaged_files: info.unmanaged_files,
+            clients,
+        }
+    }
+}
+
+impl Client {
+    fn new(now: &uapi::Client, before: Option<&uapi::Client>, span_ns: u64, t_sys_ns: u64) -> Self {
+        let zero = uapi::Client::default();
+        let old = before.unwrap_or(&zero);
+        let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
+        let gpu_time_ns = since(|client| client.gpu_time_ns);
+        let entitled_ns = since(|client| client.entitled_ns);
+        Client {
+            id: now.id,
+            pid: now.pid,
+            uid: now.uid,
+            comm: text(&now.comm),
+            channels: now.channels,
+            state: state_name(now.state),
+            weight: now.weight,
+            measured_ns: since(|client| client.measured_ns),
+            gpu_time_ns,
+            share: fraction(gpu_time_ns, span_ns),
+            entitled_ns,
+            entitled: fraction(entitled_ns, span_ns),
+            // CAST: as two's complement; the difference of two times near each other.
+            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
+            held_ns: since(|client| client.held_ns),
+            held_count: since(|client| client.held_count),
+            runs: since(|client| client.runs),
+        }
+    }
+}
+
+fn find(snapshot: &Snapshot, id: u64) -> Option<&uapi::Client> {
+    snapshot.clients.iter().find(|client| client.id == id)
+}
+
+fn fraction(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A zero-terminated name; control characters, which a process may put there, become '?'.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end])
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+fn pci_name(domain: u32, bdf: u32) -> String {
+    format!(
+        "{domain:04x}:{:02x}:{:02x}.{}",
+        bdf >> 8 & 0xff,
+        bdf >> 3 & 0x1f,
+        bdf & 7
+    )
+}
+
+fn source_name(source: u32) -> String {
+    match source {
+        uapi::SOURCE_ENGINE_STATUS => "engine-status".to_string(),
+        uapi::SOURCE_CHANNEL_TABLE => "channel-table".to_string(),
+        other => format!("source {other}"),
+    }
+}
+
+fn state_name(state: u32) -> String {
+    match state {
+        uapi::STATE_IDLE => "idle".to_string(),
+        uapi::STATE_RUNNING => "running".to_string(),
+        uapi::STATE_HELD => "held".to_string(),
+        other => format!("state {other}"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A GPU polled for a sixth of 600 ms, a quarter idle, with two clients.
+    pub(crate) fn snapshot(times: u64) -> Snapshot {
+        let mut info = uapi::Gpu {
+            chipset: 0xf1,
+            pci_domain: 1,
+            pci_bdf: 0x100,
+            flags: uapi::GPU_ENFORCING,
+            polled_ns: times * 100_000_000,
+            unpolled_ns: times * 500_000_000,
+            idle_ns: times * 25_000_000,
+            t_sys_ns: 1_000_000,
+            ..Default::default()
+        };
+        info.policy[..5].copy_from_slice(b"event");
+        let client = |id: u64, share: u64| {
+            let mut client = uapi::Client {
+                id,
+                pid: 100 + id as i32,
+                weight: 100,
+                gpu_time_ns: times * share * 6_000_000,
+                entitled_ns: times * 300_000_000,
+                vtime_ns: 3_000_000 - id * 1_500_000,
+                state: uapi::STATE_RUNNING,
+                ..Default::default()
+            };
+            client.comm[..8].copy_from_slice(b"throttle");
+            client
+        };
+        Snapshot {
+            gpu: 0,
+            info,
+            clients: vec![client(1, 15), client(2, 60)],
+            channels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn shares_are_of_all_phases_and_sorted() {
+        let stat = Stat::new(&snapshot(1), None);
+        assert_eq!(stat.span_ns, 600_000_000);
+        assert_eq!(stat.idle, Some(0.25));
+        assert_eq!(stat.busy, Some(0.75));
+        assert_eq!(stat.clients[0].id, 2);
+        assert_eq!(stat.clients[0].share, Some(0.6));
+        assert_eq!(stat.clients[1].share, Some(0.15));
+        assert_eq!(stat.clients[1].entitled, Some(0.5));
+        assert_eq!(stat.clients[1].vtime_ahead_ns, 500_000);
+        assert_eq!(stat.clients[0].vtime_ahead_ns, -1_000_000);
+        assert_eq!(stat.pci, "0001:01:00.0");
+        assert_eq!(stat.policy, "event");
+        assert!(stat.enforcing && !stat.interval);
+    }
+
+    #[test]
+    fn difference_counts_only_what_happened_since() {
+        let before = snapshot(1);
+        let mut now = snapshot(3);
+        now.clients[0].gpu_time_ns = before.clients[0].gpu_time_ns;
+        let stat = Stat::new(&now, Some(&before));
+        assert!(stat.interval);
+        assert_eq!(stat.span_ns, 1_200_000_000);
+        assert_eq!(stat.clients[0].share, Some(0.6));
+        assert_eq!(stat.clients[1].share, Some(0.0));
+    }
+
+    #[test]
+    fn counters_that_went_backwards_are_zero() {
+        let stat = Stat::new(&snapshot(1), Some(&snapshot(2)));
+        assert_eq!(stat.span_ns, 0);
+        assert_eq!(stat.busy, None);
+        assert_eq!(stat.clients[0].share, None);
+    }
+
+    #[test]
+    fn comm_without_terminator_or_with_escapes_is_harmless() {
+        assert_eq!(text(b"abc"), "abc");
+        assert_eq!(text(b"a\x1b[2Jb\0c"), "a?[2Jb");
+    }
+}
