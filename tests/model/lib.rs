@@ -12,3 +12,5 @@
 extern crate std;
 
 pub mod abi;
+pub mod gpu;
+pub mod truth;

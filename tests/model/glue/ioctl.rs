@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The calls on the nodes: sizes, user memory, and which call does what.
+//!
+//! A call that is malformed returns an errno; one that RM refuses returns 0 and a status.
+
+use super::file;
+use super::file::Private;
+use super::mapping::Target;
+use super::params::Branch;
+use super::pci;
+use super::rm::Caller;
+use super::rm::Kind;
+use super::rm::Outcome;
+use super::Stand;
+use super::PAGE;
+use crate::abi;
+use crate::abi::class;
+use crate::abi::class::status;
+use crate::abi::nr;
+use crate::abi::rm;
+use crate::abi::submit;
+use core::mem::size_of;
+use kernel::fs::file::LocalFile;
+use kernel::prelude::*;
+use kernel::transmute::AsBytes;
+use kernel::transmute::FromBytes;
+use kernel::uaccess::UserPtr;
+use kernel::uaccess::UserSlice;
+
+/// Structures that consist of integers and have no implicit padding.
+macro_rules! plain {
+    ($($name:ident),* $(,)?) => {
+        $(
+            // SAFETY: `repr(C)` with integers only: every bit pattern is valid.
+            unsafe impl FromBytes for rm::$name {}
+            // SAFETY: Its padding is spelled out, so that no byte is uninitialised.
+            unsafe impl AsBytes for rm::$name {}
+        )*
+    };
+}
+
+plain!(
+    Free,
+    AllocMemory,
+    AllocMemoryFd,
+    Alloc,
+    AllocLong,
+    MapMemory,
+    MapMemoryFd,
+    UnmapMemory,
+    Control,
+    MapMemoryDma,
+    UnmapMemoryDma,
+    GetEventData,
+    UnixEvent,
+    OsEvent,
+    EventParams,
+    MemoryParams,
+    ApiVersion,
+    CardInfo,
+    RegisterFd,
+    Xfer,
+    ScheduleParams,
+    ChannelListParams,
+    ChannelParams,
+);
+
+/// Handles of one FIFO_GET_CHANNELLIST.
+const CHANNEL_LIST_MAX: u32 = 4096;
+
+/// A call in progress.
+struct Call<'a> {
+    stand: &'a Stand,
+    private: &'a Private,
+    caller: Caller,
+    size: usize,
+    argument: UserPtr,
+}
+
+/// Executes `ioctl(request, argument)`.
+pub fn call(stand: &Stand, private: &Private, request: u32, argument: usize) -> Result {
+    let mut number = abi::request_nr(request);
+    let mut size = abi::request_size(request) as usize;
+    let mut argument = UserPtr::from_addr(argument);
+    if number == nr::XFER_CMD {
+        if size != size_of::<rm::Xfer>() {
+            return Err(EINVAL);
+        }
+        let xfer: rm::Xfer = UserSlice::new(argument, size).reader().read()?;
+        if xfer.size > abi::IOCTL_SIZE_MAX || xfer.cmd == nr::XFER_CMD {
+            return Err(EINVAL);
+        }
+        number = xfer.cmd;
+        size = xfer.size as usize;
+        argument = UserPtr::from_addr(usize::try_from(xfer.ptr)?);
+    }
+    let caller = Caller {
+        file: private.id,
+        pid: kernel::current!().tgid(),
+    };
+    let call = Call {
+        stand,
+        private,
+        caller,
+        size,
+        argument,
+    };
+    call.dispatch(number)
+}
+
+impl Call<'_> {
+    fn dispatch(&self, number: u32) -> Result {
+        // 470 `nv.c`: these work on any file; the rest wants the control file.
+        match number {
+            nr::CHECK_VERSION_STR => return self.with(|call, data| call.version(data)),
+            nr::CARD_INFO => return self.card_info(),
+            nr::REGISTER_FD => return self.with(|call, data| call.register_fd(data)),
+            nr::ALLOC_OS_EVENT => return self.with(|call, data| call.alloc_os_event(data)),
+            nr::FREE_OS_EVENT => {
+                return self.with(|_, data: &mut rm::OsEvent| {
+                    data.status = status::OK;
+                    Ok(())
+                })
+            }
+            nr::GET_EVENT_DATA => return self.with(|call, data| call.event_data(data)),
+            _ if !self.private.control => return Err(EINVAL),
+            _ => {}
+        }
+        let long = self.size == size_of::<rm::AllocLong>();
+        let with_fd = self.size == size_of::<rm::AllocMemoryFd>();
+        match number {
+            nr::ALLOC if long => self.with(|call, data: &mut rm::AllocLong| {
+                let mut short = rm::Alloc {
+                    root: data.root,
+                    parent: data.parent,
+                    handle: data.handle,
+                    class: data.class,
+                    params: data.params,
+                    ..Default::default()
+                };
+                call.alloc(&mut short)?;
+                data.handle = short.handle;
+                data.status = short.status;
+                Ok(())
+            }),
+            nr::ALLOC => self.with(|call, data| call.alloc(data)),
+            nr::ALLOC_MEMORY if with_fd => {
+                self.with(|call, data: &mut rm::AllocMemoryFd| call.alloc_memory(&mut data.memory))
+            }
+            nr::ALLOC_MEMORY => self.with(|call, data| call.alloc_memory(data)),
+            nr::FREE => self.with(|call, data: &mut rm::Free| {
+                let outcome = call.rm(|rm| rm.free(&call.stand.machine, call.caller, data));
+                set(&mut data.status, outcome);
+                Ok(())
+            }),
+            nr::CONTROL => self.with(|call, data| call.control(data)),
+            nr::MAP_MEMORY if self.branch() == Branch::B340 => {
+                self.with(|call, data| call.map_memory(data, None))
+            }
+            nr::MAP_MEMORY => self.with(|call, data: &mut rm::MapMemoryFd| {
+                let fd = data.fd;
+                call.map_memory(&mut data.map, Some(fd))
+            }),
+            nr::UNMAP_MEMORY => self.with(|call, data: &mut rm::UnmapMemory| {
+                let known =
+                    call.rm(|rm| rm.object(call.caller, data.client, data.memory).map(|_| ()));
+                set(&mut data.status, known);
+                Ok(())
+            }),
+            nr::MAP_MEMORY_DMA => self.with(|call, data: &mut rm::MapMemoryDma| {
+                let outcome = call.rm(|rm| rm.map_dma(&call.stand.machine, call.caller, data));
+                if let Ok(va) = outcome {
+                    data.dma_offset = va;
+                }
+                set(&mut data.status, outcome.map(|_| ()));
+                Ok(())
+            }),
+            nr::UNMAP_MEMORY_DMA => self.with(|call, data: &mut rm::UnmapMemoryDma| {
+                let outcome = call.rm(|rm| rm.unmap_dma(&call.stand.machine, call.caller, data));
+                set(&mut data.status, outcome);
+                Ok(())
+            }),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Reads the argument as a `T`, lets `f` work on it and writes it back.
+    fn with<T: FromBytes + AsBytes>(&self, f: impl FnOnce(&Self, &mut T) -> Result) -> Result {
+        if self.size != size_of::<T>() {
+            return Err(EINVAL);
+        }
+        let mut data: T = UserSlice::new(self.argument, self.size).reader().read()?;
+        f(self, &mut data)?;
+        UserSlice::new(self.argument, self.size)
+            .writer()
+            .write(&data)
+    }
+
+    /// Reads a parameter structure at a user address.
+    fn params<T: FromBytes>(&self, address: u64) -> Outcome<T> {
+        let at = usize::try_from(address).map_err(|_| status::INVALID_POINTER)?;
+        let slice = UserSlice::new(UserPtr::from_addr(at), size_of::<T>());
+        slice.reader().read().map_err(|_| status::INVALID_POINTER)
+    }
+
+    fn rm<R>(&self, f: impl FnOnce(&mut super::rm::Rm) -> R) -> R {
+        f(&mut self.stand.rm.lock())
+    }
+
+    fn branch(&self) -> Branch {
+        self.stand.machine.params.branch
+    }
+
+    fn version(&self, data: &mut rm::ApiVersion) -> Result {
+        data.reply = rm::VERSION_RECOGNIZED;
+        data.version = [0; 64];
+        for (to, from) in data.version.iter_mut().zip(self.branch().version()) {
+            *to = *from;
+        }
+        Ok(())
+    }
+
+    /// Any number of elements that fits; the first describes the card, the rest stays empty.
+    fn card_info(&self) -> Result {
+        let element = size_of::<rm::CardInfo>();
+        let count = self.size / element;
+        if count == 0 || count > rm::CARDS_MAX || self.size % element != 0 {
+            return Err(EINVAL);
+        }
+        let mut writer = UserSlice::new(self.argument, self.size).writer();
+        let mut card = rm::CardInfo {
+            valid: 1,
+            gpu_id: pci::DOMAIN << 8,
+            interrupt_line: 11,
+            reg_address: pci::APERTURES.bar0,
+            reg_size: pci::APERTURES.bar0_size,
+            fb_address: pci::APERTURES.bar1,
+            fb_size: pci::BAR1_SIZE,
+            minor: 0,
+            ..Default::default()
+        };
+        card.pci.domain = pci::DOMAIN;
+        card.pci.vendor = pci::VENDOR;
+        card.pci.device = pci::DEVICE;
+        writer.write(&card)?;
+        for _ in 1..count {
+            writer.write(&rm::CardInfo::default())?;
+        }
+        Ok(())
+    }
+
+    fn register_fd(&self, data: &mut rm::RegisterFd) -> Result {
+        if self.private.control {
+            return Err(EINVAL);
+        }
+        let control = self.with_fd(data.ctl_fd, |private| private.control);
+        control.filter(|&control| control).map(|_| ()).ok_or(EINVAL)
+    }
+
+    /// Lets `f` look at the open file `fd` of this driver.
+    fn with_fd<R>(&self, fd: i32, f: impl FnOnce(&Private) -> R) -> Option<R> {
+        let file = LocalFile::fget(u32::try_from(fd).ok()?).ok()?;
+        // SAFETY: `file` holds a reference during this function.
+        let private = unsafe { file::private(file.as_ptr()) }?;
+        Some(f(&private))
+    }
+
+    fn alloc_os_event(&self, data: &mut rm::OsEvent) -> Result {
+        let known = i32::try_from(data.fd)
+            .ok()
+            .and_then(|fd| self.with_fd(fd, |_| ()));
+        data.status = known.map_or(status::INVALID_EVENT, |()| status::OK);
+        Ok(())
+    }
+
+    fn event_data(&self, data: &mut rm::GetEventData) -> Result {
+        let Some((chid, more)) = self.private.listener.consume() else {
+            data.more = 0;
+            data.status = status::INVALID_EVENT;
+            return Ok(());
+        };
+        let event = rm::UnixEvent {
+            info32: chid,
+            ..Default::default()
+        };
+        let at = UserPtr::from_addr(usize::try_from(data.event)?);
+        UserSlice::new(at, size_of::<rm::UnixEvent>())
+            .writer()
+            .write(&event)?;
+        data.more = u32::from(more);
+        data.status = status::OK;
+        Ok(())
+    }
+
+    fn alloc(&self, data: &mut rm::Alloc) -> Result {
+        let outcome = self.alloc_class(data);
+        set(&mut data.status, outcome);
+        Ok(())
+    }
+
+    fn alloc_class(&self, data: &mut rm::Alloc) -> Outcome {
+        let machine = &self.stand.machine;
+        let caller = self.caller;
+        match data.class {
+            class::ROOT | class::ROOT_CLIENT => {
+                // RM chooses a handle where the caller names none.
+                if data.handle == 0 {
+                    data.handle = 0xc1d0_0000 | (self.private.id as u32 & 0xffff);
+                }
+                self.rm(|rm| rm.alloc_root(machine, caller, data.handle))
+            }
+            class::DEVICE => {
+                if self.branch() != Branch::B340 && !file::process_has_gpu_open(self.branch()) {
+                    return Err(status::INSUFFICIENT_PERMISSIONS);
+                }
+                self.rm(|rm| rm.alloc_plain(caller, data))
+            }
+            class::SUBDEVICE | class::COMPUTE_A | class::COMPUTE_B | class::DMA_COPY_A => {
+                self.rm(|rm| rm.alloc_plain(caller, data))
+            }
+            class::MEMORY_SYSTEM => {
+                let params: rm::MemoryParams = self.params(data.params)?;
+                self.rm(|rm| rm.alloc_memory(caller, data, params.limit))
+            }
+            class::CHANNEL_GPFIFO_A | class::CHANNEL_GPFIFO_B => {
+                let params: KBox<rm::ChannelParams> =
+                    KBox::new(self.params(data.params)?, GFP_KERNEL)
+                        .map_err(|_| status::NO_MEMORY)?;
+                self.rm(|rm| rm.alloc_channel(machine, caller, data, &params))
+            }
+            class::EVENT_OS_EVENT => {
+                let params: rm::EventParams = self.params(data.params)?;
+                let fd = i32::try_from(params.data).map_err(|_| status::INVALID_EVENT)?;
+                let listener = self.with_fd(fd, |private| private.listener.clone());
+                let listener = listener.ok_or(status::INVALID_EVENT)?;
+                self.rm(|rm| rm.alloc_event(machine, caller, data, listener))
+            }
+            _ => Err(status::INVALID_CLASS),
+        }
+    }
+
+    fn alloc_memory(&self, data: &mut rm::AllocMemory) -> Result {
+        let at = rm::Alloc {
+            root: data.root,
+            parent: data.parent,
+            handle: data.handle,
+            class: data.class,
+            ..Default::default()
+        };
+        let outcome = if data.class == class::MEMORY_SYSTEM {
+            self.rm(|rm| rm.alloc_memory(self.caller, &at, data.limit))
+        } else {
+            Err(status::INVALID_CLASS)
+        };
+        set(&mut data.status, outcome);
+        Ok(())
+    }
+
+    fn control(&self, data: &mut rm::Control) -> Result {
+        let outcome = match data.cmd {
+            class::CTRL_GPFIFO_SCHEDULE => self.schedule(data),
+            class::CTRL_FIFO_GET_CHANNELLIST => self.channel_list(data),
+            _ => Err(status::INVALID_COMMAND),
+        };
+        set(&mut data.status, outcome);
+        Ok(())
+    }
+
+    fn schedule(&self, data: &rm::Control) -> Outcome {
+        if data.params_size as usize != size_of::<rm::ScheduleParams>() {
+            return Err(status::INVALID_PARAM_STRUCT);
+        }
+        let params: rm::ScheduleParams = self.params(data.params)?;
+        let machine = &self.stand.machine;
+        self.rm(|rm| rm.schedule(machine, self.caller, data, params.enable != 0))
+    }
+
+    fn channel_list(&self, data: &rm::Control) -> Outcome {
+        if data.params_size as usize != size_of::<rm::ChannelListParams>() {
+            return Err(status::INVALID_PARAM_STRUCT);
+        }
+        let params: rm::ChannelListParams = self.params(data.params)?;
+        if params.count > CHANNEL_LIST_MAX {
+            return Err(status::INVALID_LIMIT);
+        }
+        for index in 0..u64::from(params.count) {
+            let at = |base: u64| base.checked_add(4 * index).ok_or(status::INVALID_POINTER);
+            let handle: u32 = self.params(at(params.handles)?)?;
+            let (chid, _) = self.rm(|rm| rm.channel(self.caller, data.client, handle))?;
+            let to = usize::try_from(at(params.chids)?).map_err(|_| status::INVALID_POINTER)?;
+            let mut writer = UserSlice::new(UserPtr::from_addr(to), 4).writer();
+            writer
+                .write(&u32::from(chid.0))
+                .map_err(|_| status::INVALID_POINTER)?;
+        }
+        Ok(())
+    }
+
+    fn map_memory(&self, data: &mut rm::MapMemory, fd: Option<i32>) -> Result {
+        let outcome = self.attach(data, fd);
+        set(&mut data.status, outcome);
+        Ok(())
+    }
+
+    /// Attaches a range to a file (470) and tells its physical address.
+    fn attach(&self, data: &mut rm::MapMemory, fd: Option<i32>) -> Outcome {
+        let length = data
+            .length
+            .checked_next_multiple_of(PAGE)
+            .ok_or(status::INVALID_LIMIT)?;
+        if length == 0 || data.offset % PAGE != 0 {
+            return Err(status::INVALID_ARGUMENT);
+        }
+        let (target, control, linear) =
+            self.rm(
+                |rm| match rm.object(self.caller, data.client, data.memory)? {
+                    Kind::Memory(memory) => {
+                        let end = data.offset.checked_add(length);
+                        if !end.is_some_and(|end| end <= memory.size()) {
+                            return Err(status::INVALID_LIMIT);
+                        }
+                        let linear = memory.physical() + data.offset;
+                        Ok((
+                            Target::Memory(memory.clone(), data.offset, length),
+                            true,
+                            linear,
+                        ))
+                    }
+                    Kind::Channel { chid, .. } => {
+                        if data.offset != 0 || length != PAGE {
+                            return Err(status::INVALID_LIMIT);
+                        }
+                        let userd = pci::APERTURES.bar1 + pci::APERTURES.userd;
+                        let linear = userd + u64::from(chid.0) * submit::USERD_SLOT;
+                        Ok((Target::Card(linear & !(PAGE - 1), PAGE), false, linear))
+                    }
+                    _ => Err(status::INVALID_OBJECT_HANDLE),
+                },
+            )?;
+        if let Some(fd) = fd {
+            let attached = self.with_fd(fd, |private| {
+                if private.control != control {
+                    return Err(status::INVALID_ARGUMENT);
+                }
+                let mut slot = private.target.lock();
+                if slot.is_some() {
+                    return Err(status::STATE_IN_USE);
+                }
+                *slot = Some(target);
+                Ok(())
+            });
+            attached.ok_or(status::INVALID_ARGUMENT)??;
+        }
+        data.linear = linear;
+        Ok(())
+    }
+}
+
+fn set(to: &mut u32, outcome: Outcome) {
+    *to = outcome.err().unwrap_or(status::OK);
+}

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The card in motion: the state machine, the memory around it, and the timer that drives it.
+//!
+//! One lock, taken with interrupts off, covers the state machine and everything it reaches. The
+//! timer is pinned to CPU 0; after a change of registers CPU 0 is asked to look at once.
+
+use super::memory::Aperture;
+use super::memory::Memory;
+use super::params::Params;
+use crate::abi::submit;
+use crate::gpu::channel::Channel;
+use crate::gpu::regs;
+use crate::gpu::Bus;
+use crate::gpu::Chid;
+use crate::gpu::Gpu;
+use crate::gpu::Interval;
+use crate::gpu::Notice;
+use crate::truth::Account;
+use crate::truth::Entry;
+use crate::truth::Truth;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering;
+use kernel::bindings;
+use kernel::ffi::c_void;
+use kernel::new_poll_condvar;
+use kernel::new_spinlock_irq;
+use kernel::pr_warn_once;
+use kernel::prelude::*;
+use kernel::sync::poll::PollCondVar;
+use kernel::sync::Arc;
+use kernel::sync::SpinLockIrq;
+use kernel::types::Opaque;
+
+/// GPU address spaces, one per client of the resource manager.
+pub const SPACES: usize = 256;
+/// Mappings of one address space.
+pub const MAPS: usize = 128;
+/// Files that may wait for one client's completions.
+const LISTENERS: usize = 8;
+/// Rows of the ground truth's table of processes.
+const ACCOUNTS: usize = 512;
+/// First byte of the instance blocks in video memory; below lie the runlists.
+const INSTANCES: u64 = 0x100_0000;
+/// Bytes of an instance block. Source: GK20A `hw_ram_gk20a.h`.
+const INSTANCE_SIZE: u64 = 0x1000;
+/// Bytes of a runlist in video memory.
+const RUNLIST_SIZE: u64 = 0x10000;
+
+/// What waits for completions of a client's commands: an open file.
+#[pin_data]
+pub struct Listener {
+    pending: AtomicU32,
+    last_chid: AtomicU32,
+    #[pin]
+    pub(super) wait: PollCondVar,
+}
+
+impl Listener {
+    /// A listener that has not heard anything.
+    pub fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                pending: AtomicU32::new(0),
+                last_chid: AtomicU32::new(0),
+                wait <- new_poll_condvar!("loga_model_listener"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Completions not yet consumed.
+    pub fn pending(&self) -> u32 {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Consumes one completion: the channel of the latest, and whether there are more.
+    pub fn consume(&self) -> Option<(u32, bool)> {
+        let take = |pending: u32| pending.checked_sub(1);
+        let before = self
+            .pending
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .ok()?;
+        Some((self.last_chid.load(Ordering::Relaxed), before > 1))
+    }
+
+    fn signal(&self, chid: Chid) {
+        self.last_chid.store(u32::from(chid.0), Ordering::Relaxed);
+        let add = |pending: u32| Some(pending.saturating_add(1));
+        // The closure always returns a value, so the update cannot fail.
+        let _ = self
+            .pending
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        self.wait.notify_all();
+    }
+}
+
+/// One mapping of a GPU address space.
+pub struct GpuMap {
+    /// First GPU address.
+    pub va: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What lies there.
+    pub memory: Arc<Memory>,
+    /// From where on in the memory.
+    pub offset: u64,
+}
+
+/// What a client's channels can reach, and who hears of their completions.
+pub struct Space {
+    /// Mappings.
+    pub maps: [Option<GpuMap>; MAPS],
+    /// Listeners.
+    pub listeners: [Option<Arc<Listener>>; LISTENERS],
+}
+
+impl Space {
+    /// An address space without mappings. May sleep.
+    pub fn new() -> Result<KBox<Self>> {
+        let space = Self {
+            maps: [const { None }; MAPS],
+            listeners: [const { None }; LISTENERS],
+        };
+        Ok(KBox::new(space, GFP_KERNEL)?)
+    }
+
+    fn find(&self, va: u64) -> Option<(&Memory, u64)> {
+        let maps = self.maps.iter().flatten();
+        let map = maps
+            .into_iter()
+            .find(|map| va >= map.va && va - map.va < map.length)?;
+        Some((&map.memory, map.offset.checked_add(va - map.va)?))
+    }
+}
+
+/// Who owns a channel.
+#[derive(Clone, Copy)]
+struct Owner {
+    pid: i32,
+    space: Option<usize>,
+}
+
+/// Everything the state machine reaches.
+struct Board {
+    bar0: Aperture,
+    userd: Aperture,
+    userd_offset: u64,
+    vidmem: Aperture,
+    owners: KVVec<Owner>,
+    spaces: KVVec<Option<KBox<Space>>>,
+    truth: Truth<KVVec<Option<Entry>>, KVVec<Account>>,
+    lost: bool,
+}
+
+/// The state behind the lock.
+pub struct Core {
+    gpu: Gpu<KVVec<Channel>>,
+    board: Board,
+}
+
+/// The card.
+#[pin_data]
+pub struct Machine {
+    #[pin]
+    core: SpinLockIrq<Core>,
+    #[pin]
+    timer: Opaque<bindings::hrtimer>,
+    /// Parameters at load.
+    pub params: Params,
+}
+
+// SAFETY: The timer is only touched by the kernel's functions for it, on CPU 0 or after the
+// module stopped using it; the rest is `Sync` by itself.
+unsafe impl Sync for Machine {}
+// SAFETY: As above; the object is pinned and may be dropped on any thread.
+unsafe impl Send for Machine {}
+
+/// Physical places of the card's apertures.
+#[derive(Clone, Copy)]
+pub struct Apertures {
+    /// BAR0.
+    pub bar0: u64,
+    /// Bytes of BAR0.
+    pub bar0_size: u64,
+    /// BAR1.
+    pub bar1: u64,
+    /// Offset of the USERD area in BAR1.
+    pub userd: u64,
+    /// BAR3, through which video memory is reached.
+    pub bar3: u64,
+    /// Bytes of BAR3.
+    pub bar3_size: u64,
+}
+
+/// Time as the log shows it: CLOCK_MONOTONIC in ns.
+pub fn now() -> u64 {
+    // SAFETY: The function has no preconditions: it may be called in any context.
+    unsafe { bindings::ktime_get_mono_fast_ns() }
+}
+
+impl Machine {
+    /// Powers the card on: registers have their reset values, USERD is in place.
+    pub fn new(params: Params, at: Apertures) -> Result<Pin<KBox<Self>>> {
+        let channels = regs::CHANNELS as usize;
+        let userd_size = u64::from(regs::CHANNELS) * submit::USERD_SLOT;
+        let mut spaces = KVVec::with_capacity(SPACES, GFP_KERNEL)?;
+        for _ in 0..SPACES {
+            spaces.push(None, GFP_KERNEL)?;
+        }
+        let entries = KVVec::from_elem(None, params.log_entries as usize, GFP_KERNEL)?;
+        let accounts = KVVec::from_elem(Account::default(), ACCOUNTS, GFP_KERNEL)?;
+        let mut board = Board {
+            bar0: Aperture::new(at.bar0, at.bar0_size)?,
+            userd: Aperture::new(at.bar1 + at.userd, userd_size)?,
+            userd_offset: at.userd,
+            vidmem: Aperture::new(at.bar3, at.bar3_size)?,
+            owners: KVVec::from_elem(
+                Owner {
+                    pid: 0,
+                    space: None,
+                },
+                channels,
+                GFP_KERNEL,
+            )?,
+            spaces,
+            truth: Truth::new(entries, accounts, now()),
+            lost: false,
+        };
+        board.bar0.fill(0);
+        board.userd.fill(0);
+        let table = KVVec::from_elem(Channel::NEW, channels, GFP_KERNEL)?;
+        let mut gpu = Gpu::new(params.timing, table);
+        gpu.publish_all(&mut board);
+        // CAST: an offset in BAR1, below 2^40.
+        let base = regs::USERD_BASE_VALID | (at.userd >> 12) as u32;
+        gpu.mmio_write(regs::USERD_BASE, base, &mut board);
+        let core = Core { gpu, board };
+        KBox::pin_init(
+            pin_init!(Self {
+                core <- new_spinlock_irq!(core, "loga_model_core"),
+                timer <- Opaque::ffi_init(|timer| {
+                    // SAFETY: `timer` points to the memory of this object's timer, which is pinned
+                    // and lives until `stop` has cancelled it.
+                    unsafe {
+                        bindings::hrtimer_setup(
+                            timer,
+                            Some(expired),
+                            bindings::CLOCK_MONOTONIC as bindings::clockid_t,
+                            bindings::hrtimer_mode_HRTIMER_MODE_ABS_PINNED_HARD,
+                        )
+                    }
+                }),
+                params,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Stops the timer for good. May sleep.
+    pub fn stop(&self) {
+        // SAFETY: The timer was set up in `new`; nothing starts it any more once no file is open.
+        unsafe { bindings::hrtimer_cancel(self.timer.get()) };
+    }
+
+    /// Lets the GPU act on what changed. May sleep.
+    pub fn kick(&self) {
+        // SAFETY: `kicked` may run in interrupt context; the call waits for it, so that the
+        // machine outlives it.
+        let error = unsafe {
+            bindings::smp_call_function_single(
+                0,
+                Some(kicked),
+                core::ptr::from_ref(self).cast_mut().cast(),
+                true,
+            )
+        };
+        if error != 0 {
+            pr_warn_once!("CPU 0 is not there; the GPU runs on whichever CPU submits\n");
+            self.tick();
+        }
+    }
+
+    /// Advances the GPU and arms the timer for its next event.
+    fn tick(&self) {
+        let mut core = self.core.lock();
+        let core = &mut *core;
+        if let Some(next) = core.gpu.advance(now(), &mut core.board) {
+            // CAST: nanoseconds since boot stay below 2^63.
+            let next = next.min(i64::MAX as u64) as i64;
+            // SAFETY: The timer was set up in `new`. The lock is held, so that the timer is not
+            // started twice at a time.
+            unsafe {
+                bindings::hrtimer_start_range_ns(
+                    self.timer.get(),
+                    next,
+                    0,
+                    bindings::hrtimer_mode_HRTIMER_MODE_ABS_PINNED_HARD,
+                )
+            };
+        }
+    }
+
+    /// Runs `f` with the lock held and interrupts off.
+    fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        f(&mut self.core.lock())
+    }
+
+    /// Puts an address space into a free slot; gives it back if there is none.
+    pub fn add_space(&self, space: KBox<Space>) -> Result<usize> {
+        let mut space = Some(space);
+        let slot = self.with(|core| {
+            let slot = core.board.spaces.iter().position(|slot| slot.is_none())?;
+            core.board.spaces[slot] = space.take();
+            Some(slot)
+        });
+        slot.ok_or(ENOSPC)
+    }
+
+    /// Takes an address space away; the caller drops it.
+    pub fn take_space(&self, slot: usize) -> Option<KBox<Space>> {
+        self.with(|core| {
+            for owner in core.board.owners.iter_mut() {
+                if owner.space == Some(slot) {
+                    owner.space = None;
+                }
+            }
+            core.board.spaces.get_mut(slot)?.take()
+        })
+    }
+
+    /// Changes an address space; `f` must not drop a memory object.
+    pub fn with_space<R>(&self, slot: usize, f: impl FnOnce(&mut Space) -> R) -> Option<R> {
+        self.with(|core| {
+            core.board
+                .spaces
+                .get_mut(slot)?
+                .as_mut()
+                .map(|space| f(space))
+        })
+    }
+
+    /// What a driver does to start a channel: RAMFC, USERD, bind, runlist, enable.
+    pub fn bind_channel(&self, chid: Chid, setup: &ChannelSetup) {
+        self.with(|core| {
+            let Core { gpu, board } = core;
+            let index = usize::from(chid.0);
+            board.owners[index] = Owner {
+                pid: setup.pid,
+                space: Some(setup.space),
+            };
+            board.truth.channel_created(setup.pid);
+            let slot = u64::from(chid.0) * submit::USERD_SLOT;
+            board.userd.write(slot + submit::USERD_GP_GET, 0);
+            board.userd.write(slot + submit::USERD_GP_PUT, 0);
+            let block = INSTANCES + u64::from(chid.0) * INSTANCE_SIZE;
+            // CAST: halves of the address.
+            board
+                .vidmem
+                .write(block + regs::RAMFC_GP_BASE, setup.gp_base as u32);
+            let high = ((setup.gp_base >> 32) as u32 & 0xff) | (setup.gp_entries.ilog2() << 16);
+            board.vidmem.write(block + regs::RAMFC_GP_BASE_HI, high);
+            let entry = regs::CHANNEL + 8 * u32::from(chid.0);
+            let runlist = setup.runlist << regs::CHANNEL_RUNLIST_SHIFT;
+            gpu.mmio_write(entry, regs::CHANNEL_BIND | (block >> 12) as u32, board);
+            gpu.mmio_write(entry + 4, runlist, board);
+            gpu.mmio_write(entry + 4, runlist | regs::CHANNEL_ENABLE_SET, board);
+        });
+    }
+
+    /// Enables or disables a channel.
+    pub fn enable_channel(&self, chid: Chid, runlist: u32, enable: bool) {
+        let bit = if enable {
+            regs::CHANNEL_ENABLE_SET
+        } else {
+            regs::CHANNEL_ENABLE_CLR
+        };
+        let entry = regs::CHANNEL + 8 * u32::from(chid.0) + 4;
+        let word = bit | (runlist << regs::CHANNEL_RUNLIST_SHIFT);
+        self.with(|core| core.gpu.mmio_write(entry, word, &mut core.board));
+    }
+
+    /// What a driver does to stop a channel: disable, forget its memory, preempt. A running
+    /// command goes on to its end; [`Machine::unbind_channel`] says when it is over.
+    pub fn abandon_channel(&self, chid: Chid, runlist: u32) {
+        self.enable_channel(chid, runlist, false);
+        self.with(|core| {
+            let owner = &mut core.board.owners[usize::from(chid.0)];
+            owner.space = None;
+            core.board.truth.channel_destroyed(owner.pid);
+            core.gpu
+                .mmio_write(regs::PREEMPT, u32::from(chid.0), &mut core.board);
+        });
+    }
+
+    /// Unbinds an abandoned channel; false while it is still on an engine.
+    pub fn unbind_channel(&self, chid: Chid) -> bool {
+        self.with(|core| {
+            if core.gpu.on_engine(chid) {
+                return false;
+            }
+            let entry = regs::CHANNEL + 8 * u32::from(chid.0);
+            core.gpu.mmio_write(entry, 0, &mut core.board);
+            true
+        })
+    }
+
+    /// Submits a runlist.
+    pub fn submit_runlist(&self, runlist: u32, chids: &[u16]) {
+        self.with(|core| {
+            let base = u64::from(runlist) * RUNLIST_SIZE;
+            for (index, &chid) in chids.iter().enumerate() {
+                let at = base + 8 * index as u64;
+                core.board.vidmem.write(at, u32::from(chid));
+                core.board.vidmem.write(at + 4, 0);
+            }
+            // CAST: below the size of video memory; at most 4096 channels.
+            core.gpu
+                .mmio_write(regs::RUNLIST_BASE, (base >> 12) as u32, &mut core.board);
+            let word = (runlist << 20) | chids.len() as u32;
+            core.gpu
+                .mmio_write(regs::RUNLIST_SUBMIT, word, &mut core.board);
+            core.gpu
+                .mmio_write(regs::PFIFO_INTR, regs::INTR_RUNLIST, &mut core.board);
+        });
+    }
+
+    /// Makes the card vanish from the bus, or come back.
+    pub fn set_lost(&self, lost: bool) {
+        self.with(|core| {
+            core.board.lost = lost;
+            core.board.bar0.fill(if lost { 0xff } else { 0 });
+            if !lost {
+                core.gpu.publish_all(&mut core.board);
+            }
+        });
+    }
+
+    /// Runs `f` on the ground truth.
+    pub fn with_truth<R>(
+        &self,
+        f: impl FnOnce(&mut Truth<KVVec<Option<Entry>>, KVVec<Account>>) -> R,
+    ) -> R {
+        self.with(|core| f(&mut core.board.truth))
+    }
+}
+
+/// What [`Machine::bind_channel`] needs.
+pub struct ChannelSetup {
+    /// Owning process.
+    pub pid: i32,
+    /// Address space slot.
+    pub space: usize,
+    /// GPU address of the GPFIFO.
+    pub gp_base: u64,
+    /// Its entries, a power of two.
+    pub gp_entries: u32,
+    /// Runlist.
+    pub runlist: u32,
+}
+
+/// The timer's callback, on CPU 0 in hard interrupt context.
+unsafe extern "C" fn expired(_timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+    if let Some(machine) = super::machine() {
+        machine.tick();
+    }
+    // `tick` started the timer again if there is a next event.
+    bindings::hrtimer_restart::HRTIMER_NORESTART
+}
+
+/// Runs on CPU 0 on behalf of [`Machine::kick`].
+unsafe extern "C" fn kicked(machine: *mut c_void) {
+    // SAFETY: `kick` passes itself and waits for this function.
+    unsafe { &*machine.cast::<Machine>() }.tick();
+}
+
+impl Bus for Board {
+    fn vidmem_read(&mut self, address: u64) -> Option<u32> {
+        self.vidmem.read(address)
+    }
+
+    fn memory_read(&mut self, chid: Chid, va: u64) -> Option<u32> {
+        let space = self.owners.get(usize::from(chid.0))?.space?;
+        let (memory, offset) = self.spaces.get(space)?.as_ref()?.find(va)?;
+        memory.read(offset)
+    }
+
+    fn memory_write(&mut self, chid: Chid, va: u64, value: u32) -> bool {
+        let owner = self.owners.get(usize::from(chid.0));
+        let space = owner.and_then(|owner| self.spaces.get(owner.space?)?.as_ref());
+        match space.and_then(|space| space.find(va)) {
+            Some((memory, offset)) => memory.write(offset, value),
+            None => false,
+        }
+    }
+
+    fn userd_read(&mut self, offset: u64) -> u32 {
+        let slot = offset.checked_sub(self.userd_offset);
+        slot.and_then(|slot| self.userd.read(slot)).unwrap_or(0)
+    }
+
+    fn userd_write(&mut self, offset: u64, value: u32) {
+        if let Some(slot) = offset.checked_sub(self.userd_offset) {
+            self.userd.write(slot, value);
+        }
+    }
+
+    fn publish(&mut self, offset: u32, value: u32) {
+        if !self.lost {
+            self.bar0.write(u64::from(offset), value);
+        }
+    }
+
+    fn record(&mut self, interval: Interval) {
+        let owner = self.owners.get(usize::from(interval.chid.0));
+        self.truth
+            .record(interval, owner.map_or(0, |owner| owner.pid));
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        let Notice::NonStall(chid) = notice else {
+            return;
+        };
+        let space = self
+            .owners
+            .get(usize::from(chid.0))
+            .and_then(|owner| owner.space);
+        let space = space.and_then(|space| self.spaces.get(space)?.as_ref());
+        for listener in space
+            .iter()
+            .flat_map(|space| space.listeners.iter().flatten())
+        {
+            listener.signal(chid);
+        }
+    }
+}

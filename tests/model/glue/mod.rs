@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What runs the model inside a kernel: all `unsafe` of this module is here.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`params`] | module parameters |
+//! | [`memory`] | memory shared by programs, GPU and module |
+//! | [`pci`] | the PCI device and its apertures |
+//! | [`machine`] | state machine, lock, timer |
+//! | [`rm`] | the resource manager's clients, objects and channels |
+//! | [`ioctl`] | the calls on the nodes |
+//! | [`file`] | the nodes: open, release, poll, registration |
+//! | [`mapping`] | mmap and page faults |
+//! | [`debugfs`] | the ground truth for people and tests |
+
+pub mod debugfs;
+pub mod file;
+pub mod ioctl;
+pub mod machine;
+pub mod mapping;
+pub mod memory;
+pub mod params;
+pub mod pci;
+pub mod rm;
+
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::Mutex;
+use machine::Machine;
+
+/// Page size.
+pub const PAGE: u64 = crate::abi::PAGE_SIZE;
+
+/// Everything behind the nodes.
+#[pin_data]
+pub struct Stand {
+    /// The card.
+    pub machine: Pin<KBox<Machine>>,
+    /// The resource manager.
+    #[pin]
+    pub rm: Mutex<rm::Rm>,
+}
+
+/// The one stand, while the module is loaded.
+static STAND: AtomicPtr<Stand> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The stand, while the module is loaded.
+///
+/// Callers are the nodes' operations, the timer, debugfs files and parameters, all of which end
+/// before [`LogaModel::drop`] frees it.
+pub fn stand() -> Option<&'static Stand> {
+    let stand = STAND.load(Ordering::Acquire);
+    // SAFETY: Set by `init` to an object that lives until `drop` has stopped every caller.
+    unsafe { stand.as_ref() }
+}
+
+/// The card, while the module is loaded.
+pub fn machine() -> Option<&'static Machine> {
+    stand().map(|stand| &*stand.machine)
+}
+
+/// The module. Fields are dropped by [`LogaModel::drop`] in the order in which users go away.
+pub struct LogaModel {
+    nodes: Option<file::Nodes>,
+    files: Option<Pin<KBox<debugfs::Files>>>,
+    card: Option<pci::Card>,
+    stand: Option<Pin<KBox<Stand>>>,
+}
+
+impl kernel::Module for LogaModel {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let params = params::Params::read()?;
+        pci::check_window()?;
+        let machine = Machine::new(params, pci::APERTURES)?;
+        let rm = rm::Rm::new()?;
+        let stand = KBox::pin_init(
+            pin_init!(Stand {
+                machine,
+                rm <- new_mutex!(rm, "loga_model_rm"),
+            }),
+            GFP_KERNEL,
+        )?;
+        STAND.store(core::ptr::from_ref(&*stand).cast_mut(), Ordering::Release);
+        // From here on an early return drops `this`, which undoes the steps done.
+        let mut this = Self {
+            nodes: None,
+            files: None,
+            card: None,
+            stand: Some(stand),
+        };
+        this.card = Some(pci::Card::new()?);
+        this.files = Some(KBox::pin_init(debugfs::files(), GFP_KERNEL)?);
+        this.nodes = Some(file::Nodes::new(module, params.branch)?);
+        pr_info!(
+            "Kepler model at {:04x}:00:00.0, driver branch {:?}\n",
+            pci::DOMAIN,
+            params.branch
+        );
+        Ok(this)
+    }
+}
+
+impl Drop for LogaModel {
+    fn drop(&mut self) {
+        self.nodes = None;
+        self.files = None;
+        self.card = None;
+        if let Some(stand) = &self.stand {
+            stand.machine.stop();
+        }
+        STAND.store(core::ptr::null_mut(), Ordering::Release);
+        self.stand = None;
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Module parameters; `shim.c` declares them.
+
+use crate::gpu::Timing;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering;
+use kernel::prelude::*;
+
+extern "C" {
+    static loga_model_switch_us: AtomicU32;
+    static loga_model_timeslice_us: AtomicU32;
+    static loga_model_doorbell_us: AtomicU32;
+    static loga_model_branch: AtomicU32;
+    static loga_model_log_entries: AtomicU32;
+    static loga_model_fail_mmap: AtomicU32;
+}
+
+/// Longest time accepted for a parameter, in us.
+const US_MAX: u32 = 10_000_000;
+/// Bounds of `log_entries`.
+const LOG_ENTRIES: core::ops::RangeInclusive<u32> = 1..=4_194_304;
+
+/// The driver whose behaviour is imitated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// 340: mmap by physical address, no fault handler, the inode's address space.
+    B340,
+    /// 470: one mapping per file, a fault handler, an address space per file.
+    B470,
+    /// 550: as 470; a device is only given to files with the driver's own operations.
+    B550,
+}
+
+impl Branch {
+    /// The version string such a driver reports.
+    pub fn version(self) -> &'static [u8] {
+        match self {
+            Branch::B340 => b"340.108",
+            Branch::B470 => b"470.256.02",
+            Branch::B550 => b"550.163.01",
+        }
+    }
+}
+
+/// Parameters that are fixed at load.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Times of the card.
+    pub timing: Timing,
+    /// Imitated driver.
+    pub branch: Branch,
+    /// Intervals kept in the log.
+    pub log_entries: u32,
+}
+
+impl Params {
+    /// Reads and checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` with a line in the log that names the parameter and its range.
+    pub fn read() -> Result<Self> {
+        // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module.
+        let (switch, slice, doorbell, branch, entries) = unsafe {
+            (
+                loga_model_switch_us.load(Ordering::Relaxed),
+                loga_model_timeslice_us.load(Ordering::Relaxed),
+                loga_model_doorbell_us.load(Ordering::Relaxed),
+                loga_model_branch.load(Ordering::Relaxed),
+                loga_model_log_entries.load(Ordering::Relaxed),
+            )
+        };
+        if switch > US_MAX || slice > US_MAX || doorbell == 0 || doorbell > US_MAX {
+            pr_err!("switch_us and timeslice_us must be 0..={US_MAX}, doorbell_us 1..={US_MAX}\n");
+            return Err(EINVAL);
+        }
+        if !LOG_ENTRIES.contains(&entries) {
+            pr_err!(
+                "log_entries must be {}..={}\n",
+                LOG_ENTRIES.start(),
+                LOG_ENTRIES.end()
+            );
+            return Err(EINVAL);
+        }
+        let branch = match branch {
+            340 => Branch::B340,
+            470 => Branch::B470,
+            550 => Branch::B550,
+            other => {
+                pr_err!("branch must be 340, 470 or 550, not {other}\n");
+                return Err(EINVAL);
+            }
+        };
+        let ns = |us: u32| u64::from(us) * 1_000;
+        let timing = Timing {
+            switch_ns: ns(switch),
+            timeslice_ns: ns(slice),
+            doorbell_ns: ns(doorbell),
+        };
+        Ok(Self {
+            timing,
+            branch,
+            log_entries: entries,
+        })
+    }
+}
+
+/// How mmap shall fail: 0 not, 1 with ENXIO, 2 with a positive status.
+pub fn fail_mmap() -> u32 {
+    // SAFETY: as in `Params::read`.
+    unsafe { loga_model_fail_mmap.load(Ordering::Relaxed) }
+}
+
+/// Called by `shim.c` when `lost` is written.
+#[no_mangle]
+extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
+    match super::machine() {
+        Some(machine) => {
+            machine.set_lost(lost);
+            0
+        }
+        // The parameter may be given before the card exists, where it makes no sense.
+        None => EBUSY.to_errno(),
+    }
+}

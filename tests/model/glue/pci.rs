@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A PCI root bus with one device: 10de:100c, whose BARs are reserved memory.
+//!
+//! The kernel is booted with `memmap=128M$0x20000000`, so that the range is no ordinary memory.
+//! BARs in memory have no side effects: a register is a word that the model updates.
+
+use super::machine::Apertures;
+use kernel::bindings;
+use kernel::ffi::c_int;
+use kernel::ffi::c_uint;
+use kernel::prelude::*;
+
+/// First byte of the reserved range.
+const WINDOW: u64 = 0x2000_0000;
+/// Bytes of the reserved range.
+const WINDOW_SIZE: u64 = 128 << 20;
+/// PCI domain of the bus; domain 0 belongs to the machine.
+pub const DOMAIN: u32 = 1;
+/// Vendor id.
+pub const VENDOR: u16 = 0x10de;
+/// Device id: GeForce GTX TITAN Black.
+pub const DEVICE: u16 = 0x100c;
+
+/// A base address register: its offset in the configuration space, address, size, type bits.
+struct Bar {
+    offset: usize,
+    address: u64,
+    size: u64,
+    kind: u32,
+}
+
+/// 64-bit prefetchable memory. Source: `include/uapi/linux/pci_regs.h`.
+const MEM64_PREFETCH: u32 = 0xc;
+
+/// BAR0 registers, BAR1 framebuffer and USERD, BAR3 instance memory, as on the real card.
+const BARS: [Bar; 3] = [
+    Bar {
+        offset: 0x10,
+        address: WINDOW,
+        size: 16 << 20,
+        kind: 0,
+    },
+    Bar {
+        offset: 0x14,
+        address: WINDOW + (64 << 20),
+        size: 64 << 20,
+        kind: MEM64_PREFETCH,
+    },
+    Bar {
+        offset: 0x1c,
+        address: WINDOW + (32 << 20),
+        size: 32 << 20,
+        kind: MEM64_PREFETCH,
+    },
+];
+
+/// USERD lies where the proprietary driver puts it: below the top of BAR1, downward.
+const USERD: u64 = (64 << 20) - 0xa_0000 - 4096 * crate::abi::submit::USERD_SLOT;
+
+/// Where the card's apertures lie.
+pub const APERTURES: Apertures = Apertures {
+    bar0: BARS[0].address,
+    bar0_size: BARS[0].size,
+    bar1: BARS[1].address,
+    userd: USERD,
+    bar3: BARS[2].address,
+    bar3_size: BARS[2].size,
+};
+
+/// Bytes of BAR1.
+pub const BAR1_SIZE: u64 = BARS[1].size;
+
+/// Bytes of the configuration space.
+const CONFIG_SIZE: usize = 4096;
+
+/// The bus and what the PCI core needs to keep.
+struct Root {
+    bus: *mut bindings::pci_bus,
+    sysdata: bindings::pci_sysdata,
+    window: bindings::resource,
+    numbers: bindings::resource,
+    ops: bindings::pci_ops,
+    config: [u8; CONFIG_SIZE],
+}
+
+/// The device on its bus; dropping it removes both.
+pub struct Card {
+    root: KBox<Root>,
+}
+
+// SAFETY: The pointers in it belong to the PCI core, which is called from any thread.
+unsafe impl Send for Card {}
+// SAFETY: As above; the object has no method that takes a shared reference.
+unsafe impl Sync for Card {}
+
+/// Whether the reserved range is reserved.
+///
+/// # Errors
+///
+/// `EBUSY` with a line in the log when it is ordinary memory.
+pub fn check_window() -> Result {
+    // SAFETY: The function only looks the range up.
+    let found = unsafe {
+        bindings::region_intersects(
+            WINDOW,
+            WINDOW_SIZE as usize,
+            bindings::IORESOURCE_SYSTEM_RAM as usize,
+            bindings::IORES_DESC_NONE as usize,
+        )
+    };
+    // REGION_DISJOINT is 1 in `include/linux/mm.h`; everything else shares bytes with memory.
+    if found != 1 {
+        pr_err!("0x20000000..0x28000000 is ordinary memory; boot with memmap=128M$0x20000000\n");
+        return Err(EBUSY);
+    }
+    Ok(())
+}
+
+impl Card {
+    /// Creates bus and device. May sleep.
+    pub fn new() -> Result<Self> {
+        let mut root = KBox::new(
+            Root {
+                bus: core::ptr::null_mut(),
+                sysdata: bindings::pci_sysdata {
+                    domain: DOMAIN as c_int,
+                    node: bindings::NUMA_NO_NODE,
+                    ..Default::default()
+                },
+                window: bindings::resource {
+                    start: WINDOW,
+                    end: WINDOW + WINDOW_SIZE - 1,
+                    name: c"LoGA model".as_char_ptr(),
+                    flags: bindings::IORESOURCE_MEM as usize,
+                    ..Default::default()
+                },
+                numbers: bindings::resource {
+                    start: 0,
+                    end: 0,
+                    name: c"LoGA model bus".as_char_ptr(),
+                    flags: bindings::IORESOURCE_BUS as usize,
+                    ..Default::default()
+                },
+                ops: bindings::pci_ops {
+                    read: Some(config_read),
+                    write: Some(config_write),
+                    ..Default::default()
+                },
+                config: [0; CONFIG_SIZE],
+            },
+            GFP_KERNEL,
+        )?;
+        fill_config(&mut root.config);
+        let mut resources = bindings::list_head::default();
+        let list = &raw mut resources;
+        let at: *mut Root = &mut *root;
+        // SAFETY: The list is initialised first; `root` is boxed, so what the PCI core keeps of it stays
+        // in place until `drop` has removed the bus. Scanning is done under its lock.
+        unsafe {
+            (*list).next = list;
+            (*list).prev = list;
+            bindings::pci_add_resource(list, &raw mut (*at).window);
+            bindings::pci_add_resource(list, &raw mut (*at).numbers);
+            bindings::pci_lock_rescan_remove();
+            let bus = bindings::pci_create_root_bus(
+                core::ptr::null_mut(),
+                0,
+                &raw mut (*at).ops,
+                (&raw mut (*at).sysdata).cast(),
+                list,
+            );
+            if !bus.is_null() {
+                (*at).bus = bus;
+                (*bus).sysdata = (&raw mut (*at).sysdata).cast();
+                CONFIG.store((&raw mut (*at).config).cast(), Ordering::Release);
+                bindings::pci_scan_child_bus(bus);
+                bindings::pci_bus_claim_resources(bus);
+                bindings::pci_bus_add_devices(bus);
+            } else {
+                bindings::pci_free_resource_list(list);
+            }
+            bindings::pci_unlock_rescan_remove();
+        }
+        if root.bus.is_null() {
+            pr_err!("cannot create the PCI bus {DOMAIN:04x}:00\n");
+            return Err(ENODEV);
+        }
+        Ok(Self { root })
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        // SAFETY: The bus was created in `new` and is removed once, under the PCI core's lock.
+        unsafe {
+            bindings::pci_lock_rescan_remove();
+            bindings::pci_stop_root_bus(self.root.bus);
+            bindings::pci_remove_root_bus(self.root.bus);
+            bindings::pci_unlock_rescan_remove();
+        }
+        CONFIG.store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
+
+/// The configuration space, while the bus exists.
+static CONFIG: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Source of the offsets: `include/uapi/linux/pci_regs.h`.
+fn fill_config(config: &mut [u8; CONFIG_SIZE]) {
+    let mut put = |offset: usize, bytes: &[u8]| {
+        for (index, byte) in bytes.iter().enumerate() {
+            config[offset + index] = *byte;
+        }
+    };
+    put(0x00, &VENDOR.to_le_bytes());
+    put(0x02, &DEVICE.to_le_bytes());
+    put(0x04, &0x0006_u16.to_le_bytes());
+    put(0x08, &[0xa1, 0x00, 0x00, 0x03]);
+    for bar in &BARS {
+        // CAST: halves of the address.
+        put(bar.offset, &((bar.address as u32) | bar.kind).to_le_bytes());
+        if bar.kind & 0x4 != 0 {
+            put(bar.offset + 4, &((bar.address >> 32) as u32).to_le_bytes());
+        }
+    }
+    put(0x2c, &VENDOR.to_le_bytes());
+    put(0x2e, &0x1066_u16.to_le_bytes());
+    // Interrupt line 11, pin A.
+    put(0x3c, &[11, 1]);
+}
+
+/// Position of the byte `offset` of the device's configuration space, if the access is valid.
+fn config_at(devfn: c_uint, offset: c_int, size: c_int) -> Option<*mut u8> {
+    let config = CONFIG.load(Ordering::Acquire);
+    let offset = usize::try_from(offset).ok()?;
+    let size = usize::try_from(size).ok()?;
+    if config.is_null() || devfn != 0 || size > 4 || offset + size > CONFIG_SIZE {
+        return None;
+    }
+    Some(config.wrapping_add(offset))
+}
+
+unsafe extern "C" fn config_read(
+    _bus: *mut bindings::pci_bus,
+    devfn: c_uint,
+    offset: c_int,
+    size: c_int,
+    value: *mut u32,
+) -> c_int {
+    let at = config_at(devfn, offset, size);
+    let mut word = !0u32;
+    if let Some(at) = at {
+        word = 0;
+        for index in 0..size as usize {
+            // SAFETY: `config_at` checked that `size` bytes lie inside the space; the PCI core
+            // serialises accesses.
+            let byte = unsafe { at.wrapping_add(index).read() };
+            word |= u32::from(byte) << (8 * index);
+        }
+    }
+    // SAFETY: The PCI core passes a valid pointer.
+    unsafe { *value = word };
+    if at.is_some() {
+        0
+    } else {
+        bindings::PCIBIOS_DEVICE_NOT_FOUND as c_int
+    }
+}
+
+unsafe extern "C" fn config_write(
+    _bus: *mut bindings::pci_bus,
+    devfn: c_uint,
+    offset: c_int,
+    size: c_int,
+    value: u32,
+) -> c_int {
+    let Some(at) = config_at(devfn, offset, size) else {
+        return bindings::PCIBIOS_DEVICE_NOT_FOUND as c_int;
+    };
+    let value = match (offset as usize, size) {
+        // The command register and the interrupt line keep what is written.
+        (0x04, 2) | (0x3c, 1) => value,
+        (register, 4) => {
+            let bar = BARS
+                .iter()
+                .find(|bar| bar.offset == register || bar.offset + 4 == register);
+            match bar {
+                Some(bar) if bar.offset == register => (value & !(bar.size as u32 - 1)) | bar.kind,
+                // The upper half of a 64-bit register; BAR0 has none.
+                Some(bar) if bar.kind & 0x4 != 0 => value,
+                _ => return 0,
+            }
+        }
+        _ => return 0,
+    };
+    for index in 0..size as usize {
+        // SAFETY: As in `config_read`.
+        unsafe { at.wrapping_add(index).write((value >> (8 * index)) as u8) };
+    }
+    0
+}

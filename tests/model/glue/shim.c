@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What Rust cannot name: module parameters that change at run time, and
+ * inline functions and macros that the kernel's bindings leave out.
+ */
+
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/vmalloc.h>
+
+/* Defined in glue/params.rs. */
+int loga_model_set_lost(bool lost);
+
+/* Read by glue/params.rs. */
+extern unsigned int loga_model_switch_us, loga_model_timeslice_us, loga_model_doorbell_us;
+extern unsigned int loga_model_branch, loga_model_log_entries, loga_model_fail_mmap;
+void *loga_model_vmalloc_user(unsigned long size);
+void *loga_model_vzalloc(unsigned long size);
+void loga_model_vfree(void *memory);
+int loga_model_map_vmalloc(struct vm_area_struct *vma, void *memory, unsigned long page);
+void loga_model_set_uncached(struct vm_area_struct *vma);
+bool loga_model_is_cow(struct vm_area_struct *vma);
+
+unsigned int loga_model_switch_us = 5;
+module_param_named(switch_us, loga_model_switch_us, uint, 0444);
+MODULE_PARM_DESC(switch_us, "cost of a context switch in us");
+
+unsigned int loga_model_timeslice_us = 1048;
+module_param_named(timeslice_us, loga_model_timeslice_us, uint, 0444);
+MODULE_PARM_DESC(timeslice_us, "timeslice in us, 0: switch after every command");
+
+unsigned int loga_model_doorbell_us = 5;
+module_param_named(doorbell_us, loga_model_doorbell_us, uint, 0444);
+MODULE_PARM_DESC(doorbell_us, "how often an idle engine looks for work, in us");
+
+unsigned int loga_model_branch = 470;
+module_param_named(branch, loga_model_branch, uint, 0444);
+MODULE_PARM_DESC(branch, "driver branch to imitate: 340, 470 or 550");
+
+unsigned int loga_model_log_entries = 65536;
+module_param_named(log_entries, loga_model_log_entries, uint, 0444);
+MODULE_PARM_DESC(log_entries, "intervals kept in the log");
+
+unsigned int loga_model_fail_mmap;
+module_param_named(fail_mmap, loga_model_fail_mmap, uint, 0644);
+MODULE_PARM_DESC(fail_mmap, "1: mmap fails with ENXIO, 2: with a positive RM status");
+
+static bool loga_model_lost;
+
+static int loga_model_lost_set(const char *value, const struct kernel_param *param)
+{
+	bool lost;
+	int error = kstrtobool(value, &lost);
+
+	if (!error)
+		error = loga_model_set_lost(lost);
+	if (!error)
+		loga_model_lost = lost;
+	return error;
+}
+
+static const struct kernel_param_ops loga_model_lost_ops = {
+	.set = loga_model_lost_set,
+	.get = param_get_bool,
+};
+
+module_param_cb(lost, &loga_model_lost_ops, &loga_model_lost, 0644);
+MODULE_PARM_DESC(lost, "1: the card has fallen off the bus, all registers read all ones");
+
+void *loga_model_vmalloc_user(unsigned long size)
+{
+	return vmalloc_user(size);
+}
+
+void *loga_model_vzalloc(unsigned long size)
+{
+	return vzalloc(size);
+}
+
+void loga_model_vfree(void *memory)
+{
+	vfree(memory);
+}
+
+int loga_model_map_vmalloc(struct vm_area_struct *vma, void *memory, unsigned long page)
+{
+	return remap_vmalloc_range(vma, memory, page);
+}
+
+void loga_model_set_uncached(struct vm_area_struct *vma)
+{
+	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+}
+
+bool loga_model_is_cow(struct vm_area_struct *vma)
+{
+	return vma_is_cow_mapping(vma);
+}
