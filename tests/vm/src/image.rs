@@ -77,7 +77,7 @@ impl Contents {
 
     fn add_base(&self, archive: &mut Archive) -> Result<()> {
         for folder in [
-            "dev", "proc", "sys", "tmp", "run", "tests", "lib/loga", "etc/loga",
+            "dev", "proc", "sys", "tmp", "run", "out", "tests", "lib/loga", "etc/loga",
         ] {
             archive.add(folder, Entry::Directory);
         }

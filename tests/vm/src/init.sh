@@ -27,7 +27,7 @@ stty -F /dev/ttyS0 -onlcr
 tries=0
 until grep -q 'hres_active *: *1' /proc/timer_list; do
 	tries=$((tries + 1))
-	if [ $tries -gt 100 ]; then
+	if [ $tries -gt 400 ]; then
 		echo "init: high-resolution timers did not become active" >&2
 		break
 	fi
@@ -51,6 +51,10 @@ if [ $status -eq 0 ]; then
 	status=$?
 fi
 
+# What the line left in /out goes to the host's folder of the same name.
+for file in /out/*; do
+	[ -f "$file" ] && sendfile "${file##*/}" < "$file"
+done
 dmesg | sendfile .dmesg
 printf 'loga-exit %s\n' "$status" > /dev/ttyS1
 # The host ends the machine when it has read the line above.

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The commands of the project. The work is done by the scripts in tests/vm; the
+# kernel's own build reads Kbuild, not this file.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+RUN ?= sh -c 'loga stat; lspci'
+TIME ?= exact
+# Given on the command line, KDIR selects another configured kernel tree.
+export KDIR
+
+help:
+	@echo 'make demo             one hog and three light clients share a GPU, in a virtual machine'
+	@echo 'make test             every check; the last line is "N passed, N failed"'
+	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
+	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
+	@echo 'make bench            measure, write out/bench.json'
+	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
+	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
+	@echo 'make clean            remove what was built from this checkout'
+	@echo
+	@echo 'The cache is $$LOGA_CACHE, else $$XDG_CACHE_HOME/loga, else ~/.cache/loga.'
+
+kernel:
+	@tests/vm/setup
+
+demo: kernel
+	@tests/vm/build all
+	@tests/vm/vm boot --time exact --timeout 900 -- 'loga-guest demo'
+
+test: kernel
+	@tests/vm/check
+
+vm: kernel
+	@tests/vm/build all
+	@tests/vm/vm boot --time $(TIME) --load loga_model --load loga --timeout 900 -- '$(subst ','\'',$(RUN))'
+
+# A tree of one's own needs none of the virtual machine.
+module: $(if $(KDIR),,kernel)
+	@tests/vm/build module
+
+bench: kernel
+	@tests/vm/build all
+	@tests/vm/vm boot --time exact --timeout 3000 -- 'loga-guest bench'
+
+test-nvidia: kernel
+	@tests/vm/build all
+	@tests/vm/nvidia
+
+clean:
+	@tests/vm/clean
+
+.PHONY: help kernel demo test vm module bench test-nvidia clean

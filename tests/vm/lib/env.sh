@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Where things are: sourced by the scripts that build and run. Sets `root` (the
+# checkout), `cache`, `out`, `modules` (built modules) and CARGO_TARGET_DIR, and
+# takes over what tests/vm/setup found.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+cache=${LOGA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/loga}
+out=$root/out
+
+# shellcheck source=tests/vm/lib/report.sh
+. "$root/tests/vm/lib/report.sh"
+
+if [ -r "$cache/env" ]; then
+	# shellcheck disable=SC1091
+	. "$cache/env"
+elif [ -z "${KDIR:-}" ]; then
+	die "nothing is set up yet: run make kernel"
+fi
+KDIR=${KDIR:-$KDIR_DEFAULT}
+RUSTC_KERNEL=${RUSTC_KERNEL:-rustc}
+CARGO=${CARGO:-cargo}
+
+# Build products stay outside the checkout: the kernel's build walks every
+# folder below a module's source.
+checkout=$(printf '%s' "$root" | sha256sum | cut -c 1-12)
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$checkout}
+modules=$cache/modules-$checkout
+programs=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/release
+runner=$CARGO_TARGET_DIR/release/loga-vm
+mkdir -p "$out" "$cache/log"
