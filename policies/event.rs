@@ -173,6 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn held_client_of_small_weight_still_sets_the_lead() {
+        let mut clients = [client(6, 0), client(6, 73), client(0, 500)];
+        clients[2].weight = Weight::new(50).unwrap_or_default();
+        clients[2].held = true;
+        Event::decide(&PHASE, &mut clients);
+        assert!(!clients[1].held);
+        assert!(clients[2].held);
+    }
+
+    #[test]
+    fn system_time_ahead_of_all_clients_is_not_set_back() {
+        let mut clients = [client(12, 0)];
+        clients[0].vtime = VTime::ZERO;
+        assert_eq!(Event::decide(&PHASE, &mut clients), PHASE.t_sys);
+    }
+
+    #[test]
     fn held_client_without_use_does_not_hold_system_time_down() {
         let mut clients = [client(12, 80), client(0, 100)];
         clients[1].held = true;

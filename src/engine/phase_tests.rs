@@ -295,6 +295,25 @@ mod tests {
     }
 
     #[test]
+    fn decision_that_never_came_is_asked_for_again() {
+        let mut engine = polling(Config::default());
+        assert_eq!(engine.wake(ms(12), Wake::Timer), Action::StopPolling);
+        assert_eq!(engine.wake(ms(13), Wake::Timer), Action::StopPolling);
+        assert_eq!(engine.next_deadline(), Some(ms(12)));
+    }
+
+    #[test]
+    fn watchdog_after_a_busy_phase_forgets_idle_looks() {
+        let mut engine = holding();
+        engine.note_idle(ms(13), true);
+        engine.wake(ms(72), Wake::Timer);
+        engine.wake(ms(84), Wake::Timer);
+        engine.decide(&totals(12, 0), &mut clients([6, 6]));
+        engine.note_idle(ms(100), true);
+        assert_eq!(engine.watchdog(ms(2050)), None);
+    }
+
+    #[test]
     fn watchdog_with_nobody_held_is_silent() {
         let mut engine = polling(enforcing());
         assert_eq!(engine.watchdog(ms(1_000_000)), None);

@@ -136,6 +136,14 @@ mod tests {
     }
 
     #[test]
+    fn classify_past_the_end_of_bar1_is_cut() {
+        let bar1 = BAR1.start..AREA + 4096;
+        let range = classify(AREA, 8192, bar1.clone(), BASE, 0x200, 4096);
+        assert_eq!(range, chids(0, 8));
+        assert_eq!(exact_chid(AREA + 4096, bar1, BASE, 0x200, 4096), None);
+    }
+
+    #[test]
     fn exact_chid_is_the_slot_within_the_page() {
         let chid = exact_chid(AREA + 0x2600, BAR1, BASE, 0x200, 4096);
         assert_eq!(chid, Chid::new(19));
