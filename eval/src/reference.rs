@@ -46,14 +46,35 @@ pub struct Row {
 /// The table, and what it was calculated with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
+    /// What it was calculated with.
+    pub settings: Settings,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// What to calculate with.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Settings {
     /// Length of each calculation.
     pub seconds: u64,
     /// Polling phase per channel.
     pub poll_ms: u32,
     /// Non-polling phase in polling phases.
     pub ratio: u32,
-    /// The rows.
-    pub rows: Vec<Row>,
+    /// Cost of a switch from one client to another.
+    pub switch_us: u64,
+}
+
+impl Default for Settings {
+    /// Those of the paper, on a GPU that switches for free.
+    fn default() -> Self {
+        Self {
+            seconds: 10,
+            poll_ms: 1,
+            ratio: 5,
+            switch_us: 0,
+        }
+    }
 }
 
 /// Calculates all mixes under all policies, enforcing.
@@ -61,26 +82,21 @@ pub struct Table {
 /// # Errors
 ///
 /// A setting out of range.
-pub fn table(seconds: u64, poll_ms: u32, ratio: u32) -> Result<Table, Error> {
+pub fn table(settings: Settings) -> Result<Table, Error> {
     let mut rows = Vec::new();
     for mix in mixes::all() {
         for policy in [PolicyKind::None, PolicyKind::Event] {
             let config = Config {
-                poll_ms,
-                ratio,
+                poll_ms: settings.poll_ms,
+                ratio: settings.ratio,
                 policy,
                 enforce: true,
                 ..Config::default()
             };
-            rows.push(row(&mix, config, seconds)?);
+            rows.push(row(&mix, config, &settings)?);
         }
     }
-    Ok(Table {
-        seconds,
-        poll_ms,
-        ratio,
-        rows,
-    })
+    Ok(Table { settings, rows })
 }
 
 /// Calculates one mix.
@@ -88,11 +104,12 @@ pub fn table(seconds: u64, poll_ms: u32, ratio: u32) -> Result<Table, Error> {
 /// # Errors
 ///
 /// A setting out of range.
-pub fn row(mix: &Mix, config: Config, seconds: u64) -> Result<Row, Error> {
-    let end = Ns::from_ms(seconds.saturating_mul(1000));
+pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error> {
+    let end = Ns::from_ms(settings.seconds.saturating_mul(1000));
+    let switch = Ns::from_us(settings.switch_us);
     // CAST: seconds of nanoseconds are exact in a double.
     let percent = |time: Ns| 100.0 * time.get() as f64 / end.get() as f64;
-    let results = Sim::new(mix, config)?.run(end);
+    let results = Sim::new(mix, config, switch)?.run(end);
     let clients: Vec<_> = mix
         .loads
         .iter()
@@ -120,11 +137,12 @@ impl Display for Table {
         writeln!(
             f,
             "Shares of {} s in percent; {} ms polled per channel, {} times that not.",
-            self.seconds, self.poll_ms, self.ratio
+            self.settings.seconds, self.settings.poll_ms, self.settings.ratio
         )?;
         writeln!(
             f,
-            "Ideal GPU: round robin, commands run to completion, switches are free.\n"
+            "GPU: round robin, commands run to completion, a switch takes {} us.\n",
+            self.settings.switch_us
         )?;
         writeln!(
             f,

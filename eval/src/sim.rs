@@ -3,7 +3,7 @@
 //! A discrete-event calculation of clients on one GPU.
 //!
 //! The GPU walks its channels round robin and runs a command to completion; a
-//! switch costs nothing. A client submits one command at a time on one channel, and
+//! switch costs nothing unless asked for, and is charged to who comes next. A client submits one command at a time on one channel, and
 //! not while it is held back. The poller sees every change at once, and the main
 //! thread is never late. What accounts, decides and ends phases is the code of the
 //! kernel module.
@@ -61,6 +61,8 @@ pub struct Sim {
     clients: Vec<Client>,
     /// The client whose command ran last: the next one is served first.
     last: usize,
+    /// Cost of a switch to another client.
+    switch: Ns,
     engine: Engine,
     accountant: Accountant,
     slots: Vec<Slot>,
@@ -72,7 +74,11 @@ impl Sim {
     /// # Errors
     ///
     /// A setting out of range.
-    pub fn new(mix: &Mix, config: Config) -> std::result::Result<Self, loga::error::Error> {
+    pub fn new(
+        mix: &Mix,
+        config: Config,
+        switch: Ns,
+    ) -> std::result::Result<Self, loga::error::Error> {
         let client = |load: &Load| Client {
             load: *load,
             doing: Doing::Submits,
@@ -84,6 +90,7 @@ impl Sim {
             now: Ns::ZERO,
             clients: mix.loads.iter().map(client).collect(),
             last: mix.loads.len() - 1,
+            switch,
             engine: Engine::new(config, 1)?,
             accountant: Accountant::new(),
             slots: vec![Slot::default(); MAX_CHANNELS],
@@ -178,7 +185,13 @@ impl Sim {
             .into_iter()
             .find(|index| matches!(self.clients[*index].doing, Doing::Waits));
         if let Some(index) = next {
-            let until = self.now.saturating_add(self.clients[index].load.kernel);
+            let switch = if index == self.last {
+                Ns::ZERO
+            } else {
+                self.switch
+            };
+            let time = self.clients[index].load.kernel.saturating_add(switch);
+            let until = self.now.saturating_add(time);
             self.clients[index].doing = Doing::Runs { until };
             self.last = index;
         }

@@ -3,7 +3,7 @@
 //! The figures that the rules must give. They come from an independent calculation;
 //! a rule that is broken moves them by more than the tolerance.
 
-use loga_eval::reference::{table, Row, Table};
+use loga_eval::reference::{self, Row, Settings, Table};
 
 /// Points by which a figure may differ: the first periods, in which virtual times
 /// settle, are counted here and there.
@@ -54,6 +54,15 @@ const FIGURES: &[Figures] = &[
     ),
 ];
 
+/// The table after so many seconds.
+fn table(seconds: u64) -> Table {
+    let settings = Settings {
+        seconds,
+        ..Settings::default()
+    };
+    reference::table(settings).unwrap()
+}
+
 fn row<'a>(table: &'a Table, mix: &str, policy: &str) -> &'a Row {
     let is_wanted = |row: &&Row| row.mix == mix && row.policy == policy;
     table.rows.iter().find(is_wanted).expect("row is missing")
@@ -61,7 +70,7 @@ fn row<'a>(table: &'a Table, mix: &str, policy: &str) -> &'a Row {
 
 #[test]
 fn shares_of_every_mix_are_those_of_the_design() {
-    let table = table(10, 1, 5).unwrap();
+    let table = table(10);
     for (mix, policy, shares, utilisation) in FIGURES {
         let row = row(&table, mix, policy);
         assert_eq!(row.clients.len(), shares.len());
@@ -76,7 +85,7 @@ fn shares_of_every_mix_are_those_of_the_design() {
 
 #[test]
 fn estimates_from_polling_phases_agree_with_the_truth() {
-    let table = table(60, 1, 5).unwrap();
+    let table = table(60);
     for row in &table.rows {
         for client in &row.clients {
             let off = (client.estimated_pct - client.share_pct).abs();
@@ -87,7 +96,7 @@ fn estimates_from_polling_phases_agree_with_the_truth() {
 
 #[test]
 fn nobody_is_held_without_a_policy() {
-    for row in table(2, 1, 5).unwrap().rows {
+    for row in table(2).rows {
         if row.policy == "none" {
             assert!(row.clients.iter().all(|client| client.held_pct == 0.0));
         }
@@ -96,12 +105,32 @@ fn nobody_is_held_without_a_policy() {
 
 #[test]
 fn shares_do_not_depend_on_the_run() {
-    let text = || serde_json::to_string(&table(2, 1, 5).unwrap()).unwrap();
+    let text = || serde_json::to_string(&table(2)).unwrap();
     assert_eq!(text(), text());
 }
 
 #[test]
+fn switches_that_cost_time_lower_the_utilisation() {
+    let settings = Settings {
+        seconds: 2,
+        switch_us: 5,
+        ..Settings::default()
+    };
+    let table = reference::table(settings).unwrap();
+    let row = row(&table, "1000/0 and three of 100/0", "none");
+    // Four switches of 5 us to 1300 us of work.
+    let off = (row.utilisation_pct - 100.0 * 1300.0 / 1320.0).abs();
+    assert!(off < 0.1, "{row:#?}");
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
-    assert!(table(1, 0, 5).is_err());
-    assert!(table(1, 1, 0).is_err());
+    for (poll_ms, ratio) in [(0, 5), (1, 0), (1001, 5)] {
+        let settings = Settings {
+            poll_ms,
+            ratio,
+            ..Settings::default()
+        };
+        assert!(reference::table(settings).is_err());
+    }
 }

@@ -3,7 +3,8 @@
 //! Prints the reference table.
 
 use clap::Parser;
-use loga_eval::reference::table;
+use loga_eval::reference::{table, Settings};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// What LoGA's rules give each client on an ideal GPU.
@@ -19,6 +20,9 @@ struct Args {
     /// Non-polling phase in polling phases, 1 to 1000
     #[arg(long, default_value_t = 5)]
     ratio: u32,
+    /// Cost of a switch from one client to another
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    switch_us: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -26,23 +30,33 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let table = match table(args.seconds, args.poll_ms, args.ratio) {
+    let table = match table(Settings {
+        seconds: args.seconds,
+        poll_ms: args.poll_ms,
+        ratio: args.ratio,
+        switch_us: args.switch_us,
+    }) {
         Ok(table) => table,
         Err(error) => {
             eprintln!("loga-ref: {error}");
             return ExitCode::from(2);
         }
     };
-    if args.json {
-        match serde_json::to_string_pretty(&table) {
-            Ok(text) => println!("{text}"),
-            Err(error) => {
-                eprintln!("loga-ref: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+    let text = if args.json {
+        serde_json::to_string_pretty(&table).map(|text| text + "\n")
     } else {
-        print!("{table}");
+        Ok(table.to_string())
+    };
+    let written = text
+        .map_err(io::Error::from)
+        .and_then(|text| io::stdout().write_all(text.as_bytes()));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("loga-ref: {error}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
