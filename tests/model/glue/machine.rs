@@ -199,6 +199,15 @@ pub fn now() -> u64 {
     unsafe { bindings::ktime_get_mono_fast_ns() }
 }
 
+/// Says so if timers only expire on ticks, which makes commands far too long.
+pub fn warn_if_coarse() {
+    // SAFETY: A variable of the kernel that is written while the clock is set up.
+    let resolution = unsafe { core::ptr::addr_of!(bindings::hrtimer_resolution).read_volatile() };
+    if resolution > 1 {
+        pr_warn!("timers have a resolution of {resolution} ns; wait for hres_active\n");
+    }
+}
+
 impl Machine {
     /// Powers the card on: registers have their reset values, USERD is in place.
     pub fn new(params: Params, at: Apertures) -> Result<Pin<KBox<Self>>> {

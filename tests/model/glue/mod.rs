@@ -93,7 +93,10 @@ impl kernel::Module for LogaModel {
         };
         this.card = Some(pci::Card::new()?);
         this.files = Some(KBox::pin_init(debugfs::files(), GFP_KERNEL)?);
-        this.nodes = Some(file::Nodes::new(module, params.branch)?);
+        if params.nodes {
+            this.nodes = Some(file::Nodes::new(module, params.branch)?);
+        }
+        machine::warn_if_coarse();
         pr_info!(
             "Kepler model at {:04x}:00:00.0, driver branch {:?}\n",
             pci::DOMAIN,

@@ -13,6 +13,7 @@ extern "C" {
     static loga_model_doorbell_us: AtomicU32;
     static loga_model_branch: AtomicU32;
     static loga_model_log_entries: AtomicU32;
+    static loga_model_nodes: AtomicU32;
     static loga_model_fail_mmap: AtomicU32;
 }
 
@@ -52,6 +53,8 @@ pub struct Params {
     pub branch: Branch,
     /// Intervals kept in the log.
     pub log_entries: u32,
+    /// Whether the driver's nodes are registered.
+    pub nodes: bool,
 }
 
 impl Params {
@@ -62,13 +65,14 @@ impl Params {
     /// `EINVAL` with a line in the log that names the parameter and its range.
     pub fn read() -> Result<Self> {
         // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module.
-        let (switch, slice, doorbell, branch, entries) = unsafe {
+        let (switch, slice, doorbell, branch, entries, nodes) = unsafe {
             (
                 loga_model_switch_us.load(Ordering::Relaxed),
                 loga_model_timeslice_us.load(Ordering::Relaxed),
                 loga_model_doorbell_us.load(Ordering::Relaxed),
                 loga_model_branch.load(Ordering::Relaxed),
                 loga_model_log_entries.load(Ordering::Relaxed),
+                loga_model_nodes.load(Ordering::Relaxed),
             )
         };
         if switch > US_MAX || slice > US_MAX || doorbell == 0 || doorbell > US_MAX {
@@ -102,6 +106,7 @@ impl Params {
             timing,
             branch,
             log_entries: entries,
+            nodes: nodes != 0,
         })
     }
 }

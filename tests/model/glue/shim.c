@@ -15,7 +15,7 @@ int loga_model_set_lost(bool lost);
 
 /* Read by glue/params.rs. */
 extern unsigned int loga_model_switch_us, loga_model_timeslice_us, loga_model_doorbell_us;
-extern unsigned int loga_model_branch, loga_model_log_entries, loga_model_fail_mmap;
+extern unsigned int loga_model_branch, loga_model_log_entries, loga_model_fail_mmap, loga_model_nodes;
 void *loga_model_vmalloc_user(unsigned long size);
 void *loga_model_vzalloc(unsigned long size);
 void loga_model_vfree(void *memory);
@@ -42,6 +42,10 @@ MODULE_PARM_DESC(branch, "driver branch to imitate: 340, 470 or 550");
 unsigned int loga_model_log_entries = 65536;
 module_param_named(log_entries, loga_model_log_entries, uint, 0444);
 MODULE_PARM_DESC(log_entries, "intervals kept in the log");
+
+unsigned int loga_model_nodes = 1;
+module_param_named(nodes, loga_model_nodes, uint, 0444);
+MODULE_PARM_DESC(nodes, "0: only the PCI device, so that a real driver can have major 195");
 
 unsigned int loga_model_fail_mmap;
 module_param_named(fail_mmap, loga_model_fail_mmap, uint, 0644);

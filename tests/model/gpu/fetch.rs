@@ -32,6 +32,14 @@ pub(super) enum Fetched {
     More,
 }
 
+/// A method with its data word.
+#[derive(Clone, Copy)]
+struct Method {
+    subchannel: u32,
+    offset: u32,
+    data: u32,
+}
+
 /// What one word did.
 enum Executed {
     /// Go on with the next.
@@ -63,18 +71,18 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     pub(super) fn fetch<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> Fetched {
         let outcome = self.fetch_words(chid, engine, bus);
         if outcome == Fetched::Fault {
-            self.fault(chid, bus);
+            self.fault(chid, engine, bus);
         }
         outcome
     }
 
     /// Stops a channel whose commands make no sense.
-    pub(super) fn fault<B: Bus>(&mut self, chid: Chid, bus: &mut B) {
+    pub(super) fn fault<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) {
         if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
             channel.faulted = true;
             channel.fetch = Fetch::NEW;
         }
-        self.raise(regs::INTR_PBDMA, bus);
+        self.raise_pbdma(engine, bus);
         bus.notify(Notice::Fault(chid));
     }
 
@@ -161,7 +169,12 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             let state = self.fetch_mut(chid);
             state.count -= 1;
             state.method = state.method.wrapping_add(state.increment);
-            return self.method(chid, engine, fetch.subchannel, fetch.method, word, bus);
+            let method = Method {
+                subchannel: fetch.subchannel,
+                offset: fetch.method,
+                data: word,
+            };
+            return self.method(chid, engine, method, bus);
         }
         let (first, subchannel) = ((word & 0x1fff) << 2, (word >> 13) & 7);
         let count = (word >> 16) & 0x1fff;
@@ -178,7 +191,14 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
                 (state.count, state.increment) = (count, 0);
                 Executed::Next
             }
-            4 => self.method(chid, engine, subchannel, first, count, bus),
+            4 => {
+                let method = Method {
+                    subchannel,
+                    offset: first,
+                    data: count,
+                };
+                self.method(chid, engine, method, bus)
+            }
             _ => Executed::Bad,
         }
     }
@@ -187,16 +207,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         &mut self,
         chid: Chid,
         engine: usize,
-        subchannel: u32,
-        offset: u32,
-        data: u32,
+        method: Method,
         bus: &mut B,
     ) -> Executed {
-        if offset >= method::ENGINE_FIRST {
-            return self.engine_method(chid, engine, subchannel, offset, data);
+        if method.offset >= method::ENGINE_FIRST {
+            return self.engine_method(chid, engine, method);
         }
+        let data = method.data;
         let fetch = self.fetch_mut(chid);
-        match offset {
+        match method.offset {
             method::SEMAPHORE_A => {
                 fetch.semaphore = (fetch.semaphore & 0xffff_ffff) | (u64::from(data & 0xff) << 32);
             }
@@ -232,24 +251,18 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     }
 
     /// Engine methods: the length of a command and its launch, on the engine's own subchannel.
-    fn engine_method(
-        &mut self,
-        chid: Chid,
-        engine: usize,
-        subchannel: u32,
-        offset: u32,
-        data: u32,
-    ) -> Executed {
+    fn engine_method(&mut self, chid: Chid, engine: usize, method: Method) -> Executed {
         let own = if engine == GR {
             submit::SUBCHANNEL_COMPUTE
         } else {
             submit::SUBCHANNEL_COPY
         };
-        if subchannel != own {
+        if method.subchannel != own {
             return Executed::Bad;
         }
         let fetch = self.fetch_mut(chid);
-        match offset {
+        let data = method.data;
+        match method.offset {
             method::DURATION_LO => {
                 fetch.duration = (fetch.duration & !0xffff_ffff) | u64::from(data);
             }

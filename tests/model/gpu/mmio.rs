@@ -143,6 +143,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         bus.publish(regs::PFIFO_INTR, self.stored.intr);
     }
 
+    /// Reports that the PBDMA of a runlist stopped on a bad command.
+    pub(super) fn raise_pbdma<B: Bus>(&mut self, engine: usize, bus: &mut B) {
+        self.stored.pbdma_intr[engine] |= regs::PBDMA_INTR_METHOD;
+        // CAST: an index below ENGINES.
+        let block = regs::PBDMA + regs::PBDMA_STRIDE * engine as u32;
+        bus.publish(block + regs::PBDMA_INTR, self.stored.pbdma_intr[engine]);
+        self.raise(regs::INTR_PBDMA, bus);
+    }
+
     /// Keeps and shows the time.
     pub(super) fn publish_time<B: Bus>(&mut self, now: u64, bus: &mut B) {
         self.stored.now = now;
@@ -204,10 +213,10 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             let offset = regs::DEVICE_INFO + 4 * index;
             bus.publish(offset, self.mmio_read(offset));
         }
-        for engine in 0..ENGINES {
+        for (engine, &hardware) in ENGINE_INDEX.iter().enumerate() {
             // CAST: an index below ENGINES.
             let index = engine as u32;
-            let status = regs::ENGINE_STATUS + 8 * u32::from(ENGINE_INDEX[engine]);
+            let status = regs::ENGINE_STATUS + 8 * u32::from(hardware);
             for offset in [
                 status,
                 status + 4,
@@ -230,10 +239,10 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         if let Some(index) = index_of(offset, regs::DEVICE_INFO, regs::DEVICE_INFO_WORDS as usize) {
             return regs::DEVICE_INFO_TABLE.get(index).copied().unwrap_or(0);
         }
-        for engine in 0..ENGINES {
+        for (engine, &hardware) in ENGINE_INDEX.iter().enumerate() {
             // CAST: an index below ENGINES.
             let index = engine as u32;
-            let status = regs::ENGINE_STATUS + 8 * u32::from(ENGINE_INDEX[engine]);
+            let status = regs::ENGINE_STATUS + 8 * u32::from(hardware);
             let pbdma = regs::PBDMA + regs::PBDMA_STRIDE * index;
             let readback = regs::RUNLIST_READBACK + 8 * index;
             let runlist = &self.runlists[engine];

@@ -92,7 +92,9 @@ impl TestBus {
         .encode();
         let slot = usize::from(chid);
         let at = 16 + 16 * (self.put[slot] as usize % 6);
-        self.memory[slot][at..at + words.len()].copy_from_slice(&words);
+        for (to, from) in self.memory[slot][at..].iter_mut().zip(words) {
+            *to = from;
+        }
         self.submit_raw(chid, submit::gp_entry(4 * at as u64, words.len() as u32));
     }
 
@@ -100,7 +102,8 @@ impl TestBus {
     pub(super) fn submit_raw(&mut self, chid: u16, entry: [u32; 2]) {
         let slot = usize::from(chid);
         let at = 2 * self.put[slot] as usize;
-        self.memory[slot][at..at + 2].copy_from_slice(&entry);
+        self.memory[slot][at] = entry[0];
+        self.memory[slot][at + 1] = entry[1];
         self.put[slot] = (self.put[slot] + 1) % ENTRIES;
     }
 
