@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of attribution: who is charged, and when nothing is polled.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::modules::MODEL;
+use crate::stage::client_of;
+use crate::stage::near;
+use crate::stage::Stage;
+use crate::strings::Strings;
+use crate::truth::Truth;
+use std::time::Duration;
+
+crate::ktap::tests![
+    poller_without_open_files_does_not_run,
+    attribution_of_one_to_three_matches_the_model,
+    attribution_of_many_short_kernels_matches_the_model,
+    attribution_by_channel_table_matches_the_model,
+    copies_are_not_charged_as_compute,
+    exit_in_the_middle_of_a_kernel_ends_the_client,
+    channel_destroyed_leaves_the_others,
+    device_lost_lets_everybody_run,
+];
+
+/// What a throttle that waits in the driver adds to its command line.
+const WAIT: &str = "--wait block --channels 2";
+
+/// Runs loads for a while and compares LoGA's shares with the model's.
+fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict {
+    for load in loads {
+        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+            client.measured_ns > 0
+        })?;
+    }
+    Truth::reset()?;
+    let stat = stage.stat_during(Duration::from_secs(seconds))?;
+    let truth = Truth::read()?;
+    let mut sum = 0.0;
+    for load in loads {
+        let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
+        let share = client.share.ok_or("no phases")?;
+        let real = truth.share(load.pid());
+        println!(
+            "# pid {}: LoGA {:.2} %, model {:.2} %",
+            load.pid(),
+            share * 100.0,
+            real * 100.0
+        );
+        ensure!(
+            near(share, real, points),
+            "pid {}: LoGA says {:.2} %, the model {:.2} %",
+            load.pid(),
+            share * 100.0,
+            real * 100.0
+        );
+        sum += share;
+    }
+    let unknown = stat.unknown.unwrap_or(0.0);
+    ensure!(unknown < 0.01, "{:.2} % unknown", unknown * 100.0);
+    ensure!(sum <= 1.01, "the shares sum up to {sum}");
+    Ok(())
+}
+
+fn poller_without_open_files_does_not_run() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let before = stage.stat()?;
+    std::thread::sleep(Duration::from_secs(1));
+    let after = stage.stat()?;
+    ensure!(
+        after.polls == before.polls && after.span_ns == before.span_ns,
+        "{} polls without an open file",
+        after.polls - before.polls
+    );
+    let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
+    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+        client.measured_ns > 0
+    })?;
+    let pid = load.pid();
+    load.stop()?;
+    stage.wait_until_gone(pid)?;
+    // The phase under way may end after the last channel went.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = stage.stat()?;
+    ensure!(before.polls > 0, "never polled");
+    std::thread::sleep(Duration::from_secs(1));
+    let after = stage.stat()?;
+    ensure!(
+        after.polls == before.polls,
+        "{} polls after the last file was closed",
+        after.polls - before.polls
+    );
+    stage.strike()
+}
+
+fn attribution_of_one_to_three_matches_the_model() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let loads = [
+        Load::start(&format!("--kernel-us 250 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 750 {WAIT}"))?,
+    ];
+    compare(&stage, &loads, 3, 2.0)?;
+    let stat = stage.stat()?;
+    let gpu_time = |load: &Load| client_of(&stat, load.pid()).map_or(0, |c| c.gpu_time_ns);
+    let ratio = gpu_time(&loads[1]) as f64 / gpu_time(&loads[0]).max(1) as f64;
+    ensure!((2.5..=3.5).contains(&ratio), "ratio {ratio:.2}, not 3");
+    ensure!(
+        stat.revokes == 0 && stat.clients.iter().all(|client| client.held_ns == 0),
+        "somebody was held back without enforcement"
+    );
+    for load in loads {
+        let report = load.stop()?;
+        ensure!(report.summary.kernels > 0, "no kernel completed");
+    }
+    stage.strike()
+}
+
+fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
+    let stage = Stage::set("", "poll_always=1")?;
+    let loads = [
+        Load::start(&format!("--kernel-us 50 --sleep-us 300 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 100 --sleep-us 300 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?,
+    ];
+    compare(&stage, &loads, 2, 2.0)?;
+    drop(loads);
+    stage.strike()
+}
+
+fn attribution_by_channel_table_matches_the_model() -> Verdict {
+    let stage = Stage::set("", "source=channel-table")?;
+    let loads = [
+        Load::start(&format!("--kernel-us 400 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 200 --sleep-us 600 {WAIT}"))?,
+    ];
+    compare(&stage, &loads, 3, 3.0)?;
+    ensure!(stage.stat()?.source == "channel-table", "other source");
+    drop(loads);
+    stage.strike()
+}
+
+fn copies_are_not_charged_as_compute() -> Verdict {
+    let stage = Stage::set("", "poll_always=1")?;
+    let load = Load::start(&format!("--kernel-us 500 --engine copy {WAIT}"))?;
+    stage.wait_for_client(load.pid(), Duration::from_secs(5), "a client", |_| true)?;
+    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let client = client_of(&stat, load.pid()).ok_or("no client")?;
+    ensure!(
+        client.gpu_time_ns == 0,
+        "{} ns of compute charged for copies",
+        client.gpu_time_ns
+    );
+    let report = load.stop()?;
+    ensure!(report.summary.kernels > 100, "copies did not run");
+    stage.strike()
+}
+
+fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(2)?;
+    let other = Load::start(&format!("--kernel-us 200 {WAIT}"))?;
+    puppet.ask("launch 300000")?;
+    std::thread::sleep(Duration::from_millis(50));
+    puppet.tell("quit")?;
+    puppet.wait()?;
+    stage.wait_until_gone(puppet.pid())?;
+    // The kernel runs to its end on a GPU that cannot preempt; then the other one has it alone.
+    std::thread::sleep(Duration::from_millis(500));
+    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let share = client_of(&stat, other.pid())
+        .and_then(|client| client.share)
+        .ok_or("no share")?;
+    ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
+    other.stop()?;
+    stage.strike()
+}
+
+fn channel_destroyed_leaves_the_others() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(3)?;
+    let channels = |stage: &Stage| -> Result<u32, String> {
+        Ok(stage.client(puppet_pid(stage)?)?.map_or(0, |c| c.channels))
+    };
+    let before = channels(&stage)?;
+    ensure!(before == 3, "{before} channels, not 3");
+    let decisions = stage.stat()?.decisions;
+    puppet.ask("destroy 2")?;
+    let client = stage.wait_for_client(
+        puppet.pid(),
+        Duration::from_secs(2),
+        "left with 2 channels",
+        |client| client.channels == 2,
+    )?;
+    ensure!(client.channels == 2, "{} channels", client.channels);
+    std::thread::sleep(Duration::from_millis(100));
+    ensure!(
+        stage.stat()?.decisions > decisions,
+        "no decision after the destruction"
+    );
+    let run = puppet.ask("run 200 300")?;
+    ensure!(run[0] > 100, "{} kernels in 300 ms", run[0]);
+    drop(puppet);
+    stage.strike()
+}
+
+/// The only client's process.
+fn puppet_pid(stage: &Stage) -> Result<u32, String> {
+    let stat = stage.stat()?;
+    let [client] = &stat.clients[..] else {
+        return Err(format!("{} clients", stat.clients.len()));
+    };
+    u32::try_from(client.pid).map_err(|error| error.to_string())
+}
+
+fn device_lost_lets_everybody_run() -> Verdict {
+    let stage = Stage::set("", crate::stage::LONG_PHASES)?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    hog.tell("run 1000 20000")?;
+    stage.wait_until_held(hog.pid())?;
+    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
+    let released = stage.wait_for_client(hog.pid(), Duration::from_secs(3), "released", |client| {
+        client.state != "held"
+    });
+    let stat = stage.stat()?;
+    std::thread::sleep(Duration::from_millis(500));
+    let later = stage.stat()?;
+    hog.kill()?;
+    drop(light);
+    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost=0: {errno}"))?;
+    released?;
+    ensure!(stat.lost || later.lost, "LoGA does not say that it is lost");
+    let held: Vec<i32> = later
+        .clients
+        .iter()
+        .filter(|client| client.state == "held")
+        .map(|client| client.pid)
+        .collect();
+    ensure!(held.is_empty(), "still held: {held:?}");
+    stage.strike()
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of loading, attaching, detaching, and of bad parameters.
+
+use crate::kernel_log::KernelLog;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::modules::MODEL;
+use crate::stage::Stage;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use nix::errno::Errno;
+use std::path::Path;
+use std::time::Duration;
+
+crate::ktap::tests![
+    detach_with_files_closed_and_attach_again,
+    detach_with_mappings_is_refused,
+    detach_with_files_open_leaves_them_working,
+    unload_with_mappings_is_refused,
+    files_open_before_attach_are_passed_through,
+    bad_parameters_are_refused_with_one_line,
+    no_driver_is_refused_with_one_line,
+    second_copy_is_refused,
+];
+
+fn attach(value: &str) -> Result<(), Errno> {
+    modules::set(LOGA, "attach", value)
+}
+
+fn check_work(puppet: &mut Strings) -> Verdict {
+    let run = puppet.ask("run 100 100")?;
+    ensure!(run[0] > 50, "{} kernels of 100 us in 100 ms", run[0]);
+    Ok(())
+}
+
+fn detach_with_files_closed_and_attach_again() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(2)?;
+    check_work(&mut puppet)?;
+    let pid = puppet.pid();
+    drop(puppet);
+    stage.wait_until_gone(pid)?;
+    attach("0").map_err(|errno| format!("detach: {errno}"))?;
+    ensure!(stage.stat().is_err(), "a snapshot while detached");
+    let mut puppet = Strings::with_channels(2)?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    attach("1").map_err(|errno| format!("attach: {errno}"))?;
+    let mut puppet = Strings::with_channels(2)?;
+    check_work(&mut puppet)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn detach_with_mappings_is_refused() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(2)?;
+    let refused = attach("0");
+    ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
+    check_work(&mut puppet)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "measured", |client| {
+        client.measured_ns > 0
+    })?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn detach_with_files_open_leaves_them_working() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    puppet.ask("unmap")?;
+    attach("0").map_err(|errno| format!("detach with a file open: {errno}"))?;
+    puppet.ask("map")?;
+    check_work(&mut puppet)?;
+    attach("1").map_err(|errno| format!("attach with a file open: {errno}"))?;
+    check_work(&mut puppet)?;
+    puppet.ask("unmap")?;
+    stage.remove_loga()?;
+    puppet.ask("map")?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn unload_with_mappings_is_refused() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(2)?;
+    let refused = modules::remove(LOGA);
+    ensure!(
+        matches!(refused, Err(Errno::EAGAIN | Errno::EBUSY)),
+        "{refused:?}, not EAGAIN"
+    );
+    check_work(&mut puppet)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn files_open_before_attach_are_passed_through() -> Verdict {
+    let stage = Stage::without_loga("")?;
+    let mut hog = Strings::with_channels(1)?;
+    stage.add_loga(LONG_PHASES)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    let run = hog.ask("run 1000 4000")?;
+    // A kernel of the light client may stand before it in line, nothing longer.
+    ensure!(
+        run[2] < 50_000,
+        "a store of the old file took {} us: it was held back",
+        run[2]
+    );
+    let stat = stage.stat()?;
+    ensure!(
+        stat.unmanaged_files > 0,
+        "LoGA does not mention the unmanaged files"
+    );
+    light.stop()?;
+    drop(hog);
+    stage.strike()
+}
+
+/// Loading LoGA must fail with `errno` and a line of its own that contains `word`.
+fn check_refusal(parameters: &str, errno: &[Errno], word: &str) -> Verdict {
+    let mut log = KernelLog::from_now()?;
+    let result = modules::load(LOGA, parameters);
+    if result.is_ok() {
+        modules::remove_patiently(LOGA)?;
+        return Err(format!("insmod {LOGA} {parameters} worked"));
+    }
+    ensure!(
+        result.is_err_and(|got| errno.contains(&got)),
+        "insmod {LOGA} {parameters}: {result:?}, not {errno:?}"
+    );
+    let lines = log.with(&["loga", word])?;
+    ensure!(
+        lines.len() == 1,
+        "insmod {LOGA} {parameters}: {} lines with {word}: {lines:?}",
+        lines.len()
+    );
+    ensure!(!modules::is_loaded(LOGA), "{LOGA} is half loaded");
+    ensure!(
+        !Path::new(loga::uapi::DEVICE_PATH).exists(),
+        "the control device stayed"
+    );
+    Ok(())
+}
+
+fn bad_parameters_are_refused_with_one_line() -> Verdict {
+    let stage = Stage::without_loga("")?;
+    let invalid = [Errno::EINVAL];
+    for (parameters, word) in [
+        ("policy=fastest", "fastest"),
+        ("source=guess", "guess"),
+        ("poll_ms=0", "poll_ms"),
+        ("poll_ms=1001", "poll_ms"),
+        ("ratio=0", "ratio"),
+        ("ratio=4000000000", "ratio"),
+        ("poller_cpu=500", "poller_cpu"),
+    ] {
+        check_refusal(parameters, &invalid, word)?;
+    }
+    // These the kernel itself refuses, before LoGA sees them; it names the parameter.
+    check_refusal("enforce=maybe", &invalid, "enforce")?;
+    check_refusal("poll_ms=-1", &[Errno::EINVAL, Errno::ERANGE], "poll_ms")?;
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn no_driver_is_refused_with_one_line() -> Verdict {
+    modules::remove_patiently(LOGA)?;
+    modules::remove_patiently(MODEL)?;
+    check_refusal(
+        "",
+        &[Errno::ENODEV, Errno::ENXIO, Errno::ENOENT],
+        "/dev/nvidiactl",
+    )
+}
+
+fn second_copy_is_refused() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let second = modules::load(LOGA, "");
+    ensure!(second == Err(Errno::EEXIST), "{second:?}, not EEXIST");
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(puppet);
+    stage.strike()
+}

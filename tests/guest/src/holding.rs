@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of holding back: hogs wait, everything that can happen to them meanwhile works.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::client_of;
+use crate::stage::Stage;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use crate::strings::SOON;
+use std::time::Duration;
+
+crate::ktap::tests![
+    hog_is_held_back_and_resumes,
+    hog_alone_is_never_held_back,
+    forked_child_is_held_with_its_parent,
+    kill_while_held_back_is_prompt,
+    unmap_and_remap_while_held_back_stays_held,
+    two_channels_in_one_page_are_told_apart,
+    copy_on_write_mapping_is_refused,
+];
+
+/// The one that a hog competes with.
+fn light() -> Result<Load, String> {
+    Load::start("--kernel-us 100 --wait block --channels 1")
+}
+
+/// A hog that is held back, in the middle of `run`, and the load that it competes with.
+fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
+    let mut hog = Strings::with_channels(1)?;
+    let light = light()?;
+    hog.tell("run 1000 8000")?;
+    stage.wait_until_held(hog.pid())?;
+    Ok((hog, light))
+}
+
+fn hog_is_held_back_and_resumes() -> Verdict {
+    let stage = Stage::set("", "enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
+    let other = Load::start("--kernel-us 100 --wait block --channels 2")?;
+    stage.wait_until_held(hog.pid())?;
+    let stat = stage.stat_during(Duration::from_secs(3))?;
+    let shares: Vec<f64> = [&hog, &other]
+        .iter()
+        .filter_map(|load| client_of(&stat, load.pid()).and_then(|client| client.share))
+        .collect();
+    let [hog_share, other_share] = shares[..] else {
+        return Err(format!("shares of {} clients", shares.len()));
+    };
+    println!(
+        "# hog {:.1} %, other {:.1} %",
+        hog_share * 100.0,
+        other_share * 100.0
+    );
+    ensure!(
+        (0.40..=0.60).contains(&hog_share) && (0.35..=0.60).contains(&other_share),
+        "hog {:.1} %, other {:.1} %, not half and half",
+        hog_share * 100.0,
+        other_share * 100.0
+    );
+    other.stop()?;
+    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let alone = client_of(&stat, hog.pid())
+        .and_then(|client| client.share)
+        .unwrap_or(0.0);
+    ensure!(alone > 0.9, "alone, the hog got {:.1} %", alone * 100.0);
+    let report = hog.stop()?;
+    ensure!(
+        report.summary.blocked_count > 0,
+        "the hog did not notice that it was held back"
+    );
+    stage.check_no_fallback()?;
+    stage.strike()
+}
+
+fn hog_alone_is_never_held_back() -> Verdict {
+    let stage = Stage::set("", "enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 2")?;
+    let report = hog.finish()?;
+    ensure!(
+        report.summary.kernels > 1500,
+        "{} kernels of 1 ms in 2 s",
+        report.summary.kernels
+    );
+    ensure!(stage.stat()?.revokes == 0, "it was held back");
+    stage.strike()
+}
+
+fn forked_child_is_held_with_its_parent() -> Verdict {
+    let stage = Stage::set("", LONG_PHASES)?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = light()?;
+    hog.tell("fork 1000 6000")?;
+    stage.wait_until_held(hog.pid())?;
+    let child = hog.answer(SOON)?;
+    let parent = hog.answer(SOON)?;
+    ensure!(
+        child.len() == 3 && parent.len() == 1,
+        "{child:?} {parent:?}"
+    );
+    ensure!(child[0] > 0, "the child ran nothing");
+    ensure!(
+        child[1] > 200_000,
+        "the child was blocked {} us only",
+        child[1]
+    );
+    let stat = stage.stat()?;
+    let client = client_of(&stat, hog.pid()).ok_or("the parent is no client")?;
+    ensure!(client.measured_ns > 0, "the child's work is not charged");
+    let child_pid = u32::try_from(parent[0]).map_err(|error| error.to_string())?;
+    ensure!(
+        client_of(&stat, child_pid).is_none(),
+        "the child is a client of its own"
+    );
+    drop(light);
+    drop(hog);
+    stage.strike()
+}
+
+fn kill_while_held_back_is_prompt() -> Verdict {
+    let stage = Stage::set("", LONG_PHASES)?;
+    let (mut hog, light) = held_hog(&stage)?;
+    // By now it is in the store.
+    std::thread::sleep(Duration::from_millis(20));
+    let pid = hog.pid();
+    let took = hog.kill()?;
+    ensure!(took < Duration::from_millis(200), "dead after {took:?}");
+    stage.wait_until_gone(pid)?;
+    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let share = client_of(&stat, light.pid())
+        .and_then(|client| client.share)
+        .unwrap_or(0.0);
+    ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
+    light.stop()?;
+    stage.strike()
+}
+
+fn unmap_and_remap_while_held_back_stays_held() -> Verdict {
+    let stage = Stage::set("", LONG_PHASES)?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = light()?;
+    // Short runs, so that it takes orders while it is held back.
+    for _ in 0..200 {
+        hog.ask("run 1000 20")?;
+        if stage.client(hog.pid())?.is_some_and(|c| c.state == "held") {
+            break;
+        }
+    }
+    // What was asked last may have waited out the hold: become held again, idle this time.
+    let mut held = false;
+    for _ in 0..20 {
+        hog.ask("launch 400000")?;
+        if stage
+            .wait_for_client(hog.pid(), Duration::from_secs(3), "held back", |c| {
+                c.state == "held"
+            })
+            .is_ok()
+        {
+            held = true;
+            break;
+        }
+    }
+    ensure!(held, "never held back");
+    hog.ask("unmap")?;
+    hog.ask("map")?;
+    ensure!(
+        stage.client(hog.pid())?.is_some_and(|c| c.state == "held"),
+        "released too early for this test"
+    );
+    hog.tell("store 100")?;
+    ensure!(
+        !hog.has_answered(Duration::from_millis(30))?
+            || stage.client(hog.pid())?.is_none_or(|c| c.state != "held"),
+        "the new mapping is not held back"
+    );
+    let store_us = hog.answer(SOON)?[0];
+    ensure!(
+        store_us > 1000,
+        "the store took {store_us} us only while held back"
+    );
+    let again = hog.ask("store 100")?;
+    ensure!(again.len() == 1, "{again:?}");
+    light.stop()?;
+    drop(hog);
+    stage.strike()
+}
+
+fn two_channels_in_one_page_are_told_apart() -> Verdict {
+    // Eight channels of 0x200 bytes share a page; clients with one channel each must not be held
+    // with one another.
+    let stage = Stage::set("", "enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+    let others = [light()?, light()?];
+    stage.wait_until_held(hog.pid())?;
+    let stat = stage.stat_during(Duration::from_secs(2))?;
+    for other in &others {
+        let client = client_of(&stat, other.pid()).ok_or("a client is missing")?;
+        let share = client.share.unwrap_or(0.0);
+        ensure!(
+            share > 0.2,
+            "a light client got {:.1} %, held {} times",
+            share * 100.0,
+            client.held_count
+        );
+    }
+    drop(others);
+    drop(hog);
+    stage.strike()
+}
+
+fn copy_on_write_mapping_is_refused() -> Verdict {
+    let stage = Stage::set("", "")?;
+    let mut puppet = Strings::with_channels(1)?;
+    let errno = puppet.ask("cow")?;
+    let einval = u64::try_from(nix::errno::Errno::EINVAL as i32).unwrap_or(0);
+    ensure!(errno == [einval], "errno {errno:?}, not EINVAL");
+    let run = puppet.ask("run 100 50")?;
+    ensure!(run[0] > 0, "the puppet does not work afterwards");
+    drop(puppet);
+    stage.strike()
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Runs tests and reports in KTAP (Documentation/dev-tools/ktap.rst).
+
+use crate::kernel_log::KernelLog;
+use std::panic::catch_unwind;
+use throttle::clock::Clock;
+use throttle::clock::Monotonic;
+
+/// How a test ended: nothing to say, or why it failed.
+pub(crate) type Verdict = Result<(), String>;
+
+/// One test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it does.
+    pub(crate) run: fn() -> Verdict,
+}
+
+/// Fails the test with a message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        let holds: bool = $condition;
+        if !holds {
+            return Err(format!($($message)+));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Makes the table of a file's tests from the names of their functions.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        /// The tests of this file.
+        pub(crate) const TESTS: &[$crate::ktap::Test] = &[
+            $($crate::ktap::Test { name: stringify!($name), run: $name }),*
+        ];
+    };
+}
+pub(crate) use tests;
+
+/// Runs the tests whose names begin with one of `names` (all without any); `true` if all passed.
+pub(crate) fn run(tests: &[Test], names: &[String]) -> bool {
+    let chosen: Vec<&Test> = tests
+        .iter()
+        .filter(|test| names.is_empty() || names.iter().any(|name| test.name.starts_with(name)))
+        .collect();
+    println!("KTAP version 1");
+    println!("1..{}", chosen.len());
+    if chosen.is_empty() {
+        eprintln!("loga-guest: no test has such a name");
+        return false;
+    }
+    let mut passed = true;
+    for (number, test) in (1..).zip(&chosen) {
+        let since_ns = Monotonic.now_ns();
+        let verdict = judge(test);
+        let took_ms = Monotonic.now_ns().saturating_sub(since_ns) / 1_000_000;
+        match verdict {
+            Ok(()) => println!("ok {number} {}", test.name),
+            Err(reason) => {
+                passed = false;
+                for line in reason.lines() {
+                    println!("# {line}");
+                }
+                let first = reason.lines().next().unwrap_or("failed");
+                println!("not ok {number} {} # {first}", test.name);
+            }
+        }
+        println!("# {} took {took_ms} ms", test.name);
+    }
+    passed
+}
+
+/// Runs one test; a panic or a complaint of the kernel is a failure.
+fn judge(test: &Test) -> Verdict {
+    let mut log = KernelLog::from_now()?;
+    let verdict = catch_unwind(test.run).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
+        Err(format!("panicked: {}", text.unwrap_or_default()))
+    });
+    let trouble = log.trouble()?;
+    match (verdict, trouble) {
+        (verdict, None) => verdict,
+        (Ok(()), Some(line)) => Err(format!("kernel: {line}")),
+        (Err(reason), Some(line)) => Err(format!("{reason}\nkernel: {line}")),
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Throttles in the background.
+
+use nix::sys::signal::kill;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use std::io::Read;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use throttle::report::Instance;
+use throttle::report::Report;
+
+/// Where the load generator is.
+const THROTTLE: &str = "/bin/throttle";
+
+/// A running throttle; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Load {
+    child: Child,
+}
+
+impl Load {
+    /// Starts a throttle with these arguments; without `--seconds` or `--count` it runs until
+    /// stopped.
+    pub(crate) fn start(arguments: &str) -> Result<Self, String> {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        let bounded = words
+            .iter()
+            .any(|word| ["--seconds", "--count"].contains(word));
+        let mut command = Command::new(THROTTLE);
+        command.args(words).arg("--json");
+        if !bounded {
+            command.args(["--seconds", "3600"]);
+        }
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{THROTTLE}: {error}"))?;
+        Ok(Load { child })
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // One that has ended needs none.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Ends it and returns its figures.
+    pub(crate) fn stop(self) -> Result<Instance, String> {
+        self.signal(Signal::SIGTERM);
+        self.finish()
+    }
+
+    /// Waits for its end and returns its figures.
+    pub(crate) fn finish(mut self) -> Result<Instance, String> {
+        let mut output = String::new();
+        let mut complaint = String::new();
+        if let Some(stdout) = &mut self.child.stdout {
+            let _ = stdout.read_to_string(&mut output);
+        }
+        if let Some(stderr) = &mut self.child.stderr {
+            let _ = stderr.read_to_string(&mut complaint);
+        }
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("{} ({status})", complaint.trim()));
+        }
+        let report: Report = serde_json::from_str(&output)
+            .map_err(|error| format!("throttle printed {output:?}: {error}"))?;
+        report
+            .instances
+            .into_iter()
+            .next()
+            .ok_or_else(|| "throttle reported nothing".to_string())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

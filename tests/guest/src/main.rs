@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga-guest`: runs as root in the virtual machine, drives the GPU model and the kernel
+//! module with real processes, and reports in KTAP.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`ktap`] | the report |
+//! | [`stage`] | loads and removes the modules, looks at both sides' figures |
+//! | [`modules`], [`kernel_log`], [`truth`] | insmod and rmmod, `/dev/kmsg`, the model's own log |
+//! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
+//! | [`load`] | throttles in the background |
+//! | [`accounting`], [`holding`], [`attaching`], [`driver`] | the tests |
+//! | [`demo`] | the demonstration |
+
+mod accounting;
+mod attaching;
+mod demo;
+mod driver;
+mod holding;
+mod kernel_log;
+mod ktap;
+mod load;
+mod modules;
+mod puppet;
+mod stage;
+mod strings;
+mod truth;
+
+use clap::Parser;
+use clap::Subcommand;
+use ktap::Test;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the names of all tests.
+    List,
+    /// Run all tests, or those named; prints KTAP and fails if one fails.
+    Run {
+        /// Names, or beginnings of names, of tests.
+        names: Vec<String>,
+    },
+    /// Show accounting, then fair sharing, and compare with the reference shares.
+    Demo(demo::Arguments),
+    /// Do what standard input says; used by the tests.
+    #[command(hide = true)]
+    Puppet,
+}
+
+/// Every test, in the order they run.
+fn tests() -> Vec<Test> {
+    [
+        accounting::TESTS,
+        holding::TESTS,
+        attaching::TESTS,
+        driver::TESTS,
+    ]
+    .concat()
+}
+
+fn main() -> ExitCode {
+    let succeeded = match Arguments::parse().command {
+        Command::List => {
+            for test in tests() {
+                println!("{}", test.name);
+            }
+            true
+        }
+        Command::Run { names } => ktap::run(&tests(), &names),
+        Command::Demo(arguments) => match demo::run(&arguments) {
+            Ok(as_expected) => as_expected,
+            Err(reason) => {
+                eprintln!("loga-guest: {reason}");
+                false
+            }
+        },
+        Command::Puppet => puppet::run(),
+    };
+    if succeeded {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

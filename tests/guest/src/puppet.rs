@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] A GPU program that does, line by line, what standard input says.
+//!
+//! | line | does | answers |
+//! |---|---|---|
+//! | `open N` | opens a client with N channels | |
+//! | `run US MS` | kernels of US back to back for MS | kernels, us blocked, longest store in us |
+//! | `store US` | one kernel of US, waits for its end | us that the store took |
+//! | `launch US` | one kernel of US, does not wait | |
+//! | `fork US MS` | as `run`, in a forked child | as `run`; the child's process id |
+//! | `unmap`, `map` | the submission page of the first channel | |
+//! | `destroy N` | frees a channel, keeps its mapping | |
+//! | `cow` | maps a submission page privately | the errno, 0 if it worked |
+//! | `quit` | ends without cleaning up | |
+//!
+//! An answer is `ok` and numbers, or `error` and a reason.
+
+use std::io;
+use std::io::BufRead;
+use std::io::Write;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::channel::Channel;
+use throttle::clock::Clock;
+use throttle::clock::Monotonic;
+use throttle::error::Error;
+use throttle::plan::Engine;
+use throttle::rm;
+use throttle::rm::Client;
+use throttle::standin::open_channels;
+use throttle::statistics::BLOCKED_ABOVE_NS;
+use throttle::sys;
+use throttle::sys::Visibility;
+
+/// Commands under way in a channel.
+const DEPTH: u32 = 3;
+
+/// TIMEOUT: longest wait for one kernel.
+const KERNEL_LIMIT: Duration = Duration::from_secs(60);
+
+/// A client and its channels, once opened. The channels go first when dropped.
+#[derive(Default)]
+struct Puppet {
+    channels: Vec<Channel>,
+    client: Option<Client>,
+}
+
+/// Obeys until standard input ends; `true`.
+pub(crate) fn run() -> bool {
+    let mut puppet = Puppet::default();
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match puppet.obey(&words) {
+            Ok(numbers) => answer("ok", &numbers),
+            Err(reason) => {
+                println!("error {reason}");
+                let _ = io::stdout().flush();
+            }
+        }
+    }
+    true
+}
+
+fn answer(word: &str, numbers: &[u64]) {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    // One write per answer: a forked child shares this output.
+    println!("{word} {}", numbers.join(" "));
+    let _ = io::stdout().flush();
+}
+
+impl Puppet {
+    fn obey(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
+        let number = |at: usize| -> Result<u64, String> {
+            let word = words.get(at).ok_or("a number is missing")?;
+            word.parse().map_err(|_| format!("{word}: not a number"))
+        };
+        match words.first().copied() {
+            Some("open") => self.open(number(1)?),
+            Some("run") => self.back_to_back(number(1)?, number(2)?),
+            Some("store") => self.store(number(1)?),
+            Some("launch") => {
+                let channel = self.first()?;
+                channel.prepare(number(1)?.saturating_mul(1000), false);
+                channel.submit();
+                Ok(Vec::new())
+            }
+            Some("fork") => self.fork(number(1)?, number(2)?),
+            Some("unmap") => {
+                self.first()?.unmap_userd();
+                Ok(Vec::new())
+            }
+            Some("map") => self.map(),
+            Some("destroy") => self.destroy(number(1)?),
+            Some("cow") => self.cow(),
+            Some("quit") => sys::exit_now(0),
+            other => Err(format!("{other:?}: not a command")),
+        }
+    }
+
+    fn first(&mut self) -> Result<&mut Channel, String> {
+        self.channels
+            .first_mut()
+            .ok_or_else(|| "no channel".to_string())
+    }
+
+    fn open(&mut self, channels: u64) -> Result<Vec<u64>, String> {
+        let channels = u32::try_from(channels).map_err(|error| error.to_string())?;
+        let mut client = Client::open(0).map_err(text)?;
+        self.channels =
+            open_channels(&mut client, channels, DEPTH, Engine::Compute).map_err(text)?;
+        self.client = Some(client);
+        Ok(Vec::new())
+    }
+
+    fn back_to_back(&mut self, kernel_us: u64, ms: u64) -> Result<Vec<u64>, String> {
+        let channel = self.first()?;
+        let since = Instant::now();
+        let (mut kernels, mut blocked_ns, mut longest_ns) = (0, 0, 0);
+        while since.elapsed() < Duration::from_millis(ms) {
+            let store_ns = one_kernel(channel, kernel_us)?;
+            kernels += 1;
+            longest_ns = store_ns.max(longest_ns);
+            if store_ns > BLOCKED_ABOVE_NS {
+                blocked_ns += store_ns;
+            }
+        }
+        Ok(vec![kernels, blocked_ns / 1000, longest_ns / 1000])
+    }
+
+    fn store(&mut self, kernel_us: u64) -> Result<Vec<u64>, String> {
+        Ok(vec![one_kernel(self.first()?, kernel_us)? / 1000])
+    }
+
+    fn fork(&mut self, kernel_us: u64, ms: u64) -> Result<Vec<u64>, String> {
+        match sys::fork().map_err(|error| error.to_string())? {
+            Some(pid) => {
+                let pid = nix::unistd::Pid::from_raw(pid);
+                nix::sys::wait::waitpid(pid, None).map_err(|errno| errno.to_string())?;
+                // CAST: process ids are positive.
+                Ok(vec![pid.as_raw() as u64])
+            }
+            None => {
+                match self.back_to_back(kernel_us, ms) {
+                    Ok(numbers) => answer("ok", &numbers),
+                    Err(reason) => println!("error {reason}"),
+                }
+                let _ = io::stdout().flush();
+                sys::exit_now(0)
+            }
+        }
+    }
+
+    fn map(&mut self) -> Result<Vec<u64>, String> {
+        let client = self.client.as_ref().ok_or("no client")?;
+        let channel = self.channels.first_mut().ok_or("no channel")?;
+        channel.map_userd(client).map_err(text)?;
+        Ok(Vec::new())
+    }
+
+    fn destroy(&mut self, index: u64) -> Result<Vec<u64>, String> {
+        let client = self.client.as_ref().ok_or("no client")?;
+        let channel = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.channels.get(index))
+            .ok_or("no such channel")?;
+        client
+            .free(client.device(), channel.handle())
+            .map_err(text)?;
+        Ok(Vec::new())
+    }
+
+    fn cow(&mut self) -> Result<Vec<u64>, String> {
+        let client = self.client.as_ref().ok_or("no client")?;
+        let channel = self.channels.first().ok_or("no channel")?;
+        let path = rm::gpu_path(client.gpu());
+        let ready = client
+            .prepare_map(channel.handle(), loga_model::abi::PAGE_SIZE, &path)
+            .map_err(text)?;
+        match ready.map(Visibility::Private) {
+            Ok(_) => Ok(vec![0]),
+            Err(Error::Call { source, .. }) => {
+                let errno = source.raw_os_error().unwrap_or(0);
+                Ok(vec![u64::try_from(errno).unwrap_or(0)])
+            }
+            Err(error) => Err(text(error)),
+        }
+    }
+}
+
+/// Runs one kernel to its end; returns how long the store took, in ns.
+fn one_kernel(channel: &mut Channel, kernel_us: u64) -> Result<u64, String> {
+    let sequence = channel.prepare(kernel_us.saturating_mul(1000), false);
+    let before_ns = Monotonic.now_ns();
+    channel.submit();
+    let store_ns = Monotonic.now_ns().saturating_sub(before_ns);
+    let since = Instant::now();
+    while channel.completed().wrapping_sub(sequence) >= 1 << 31 {
+        if since.elapsed() > KERNEL_LIMIT {
+            return Err(format!("kernel {sequence} did not end"));
+        }
+        // A short sleep leaves the processor to others and delays the next kernel little.
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    Ok(store_ns)
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}

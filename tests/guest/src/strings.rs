@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The test's end of a puppet.
+
+use nix::poll::poll;
+use nix::poll::PollFd;
+use nix::poll::PollFlags;
+use nix::poll::PollTimeout;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::process::Child;
+use std::process::ChildStdin;
+use std::process::ChildStdout;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+/// TIMEOUT: longest wait for an answer that is not said to take long.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A puppet; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Strings {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Strings {
+    /// Starts a puppet.
+    pub(crate) fn new() -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut child = Command::new(program)
+            .arg("puppet")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("puppet: {error}"))?;
+        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("puppet: no pipes".to_string());
+        };
+        Ok(Strings {
+            child,
+            orders,
+            answers: BufReader::new(answers),
+        })
+    }
+
+    /// Starts a puppet and opens a client with channels.
+    pub(crate) fn with_channels(count: u32) -> Result<Self, String> {
+        let mut strings = Strings::new()?;
+        strings.ask(&format!("open {count}"))?;
+        Ok(strings)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Gives an order without waiting for the answer.
+    pub(crate) fn tell(&mut self, order: &str) -> Result<(), String> {
+        writeln!(self.orders, "{order}").map_err(|error| format!("puppet, {order}: {error}"))
+    }
+
+    /// Gives an order and waits for the answer.
+    pub(crate) fn ask(&mut self, order: &str) -> Result<Vec<u64>, String> {
+        self.tell(order)?;
+        self.answer(SOON)
+            .map_err(|error| format!("puppet, {order}: {error}"))
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&mut self, limit: Duration) -> Result<Vec<u64>, String> {
+        if !self.has_answered(limit)? {
+            return Err(format!("no answer within {limit:?}"));
+        }
+        let mut line = String::new();
+        self.answers
+            .read_line(&mut line)
+            .map_err(|error| error.to_string())?;
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("ok") => words
+                .map(|word| word.parse().map_err(|_| format!("answer {line:?}")))
+                .collect(),
+            Some("error") => Err(line.trim_start_matches("error").trim().to_string()),
+            _ => Err("the puppet is gone".to_string()),
+        }
+    }
+
+    /// Waits at most `limit` for an answer; whether there is one.
+    pub(crate) fn has_answered(&self, limit: Duration) -> Result<bool, String> {
+        if !self.answers.buffer().is_empty() {
+            return Ok(true);
+        }
+        let mut files = [PollFd::new(
+            self.answers.get_ref().as_fd(),
+            PollFlags::POLLIN,
+        )];
+        let limit = PollTimeout::try_from(limit).map_err(|error| error.to_string())?;
+        let ready = poll(&mut files, limit).map_err(|errno| errno.to_string())?;
+        Ok(ready > 0)
+    }
+
+    /// Kills it and returns how long it took to die.
+    pub(crate) fn kill(&mut self) -> Result<Duration, String> {
+        let since = Instant::now();
+        self.child.kill().map_err(|error| error.to_string())?;
+        self.wait()?;
+        Ok(since.elapsed())
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Result<(), String> {
+        self.child
+            .wait()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Strings {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The model's own account of who used the GPU: what LoGA's figures are compared with.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Where the model shows it.
+const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu0";
+
+/// Hardware index of the compute engine.
+const GR: &str = "0";
+
+/// Use of the compute engine since the last reset.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Truth {
+    /// Length of the window in ns.
+    pub(crate) window_ns: u64,
+    /// Time that no command ran and no switch happened.
+    pub(crate) idle_ns: u64,
+    /// Time spent switching.
+    pub(crate) switch_ns: u64,
+    /// Per process: time its commands ran.
+    pub(crate) busy_ns: BTreeMap<u32, u64>,
+}
+
+impl Truth {
+    /// Reads the summary.
+    pub(crate) fn read() -> Result<Self, String> {
+        let path = format!("{DIRECTORY}/summary");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
+    }
+
+    /// Starts a new window.
+    pub(crate) fn reset() -> Result<(), String> {
+        let path = format!("{DIRECTORY}/reset");
+        fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut truth = Truth::default();
+        let mut windows = 0;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                ["window", start, end, _] => {
+                    let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
+                    truth.window_ns = end.checked_sub(start)?;
+                    windows += 1;
+                }
+                ["engine", GR, _, switch, idle, _] => {
+                    truth.switch_ns = switch.parse().ok()?;
+                    truth.idle_ns = idle.parse().ok()?;
+                }
+                ["client", pid, GR, _, busy, _, _] => {
+                    let busy: u64 = busy.parse().ok()?;
+                    *truth.busy_ns.entry(pid.parse().ok()?).or_default() += busy;
+                }
+                ["engine" | "client", ..] => {}
+                _ => return None,
+            }
+        }
+        (windows == 1).then_some(truth)
+    }
+
+    /// Share of the window in which a process's commands ran.
+    pub(crate) fn share(&self, pid: u32) -> f64 {
+        let busy_ns = self.busy_ns.get(&pid).copied().unwrap_or(0);
+        busy_ns as f64 / self.window_ns.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_of_two_engines_keeps_compute() {
+        let truth = Truth::parse(
+            "window 1000 11000 42\nengine 0 7000 1000 2000 9\nengine 4 1 0 9999 1\n\
+             client 70 0 12 5000 600 6\nclient 70 4 12 1 0 1\nclient 71 0 12 2000 400 3\n",
+        )
+        .expect("readable");
+        assert_eq!(truth.window_ns, 10_000);
+        assert_eq!(truth.idle_ns, 2000);
+        assert_eq!(truth.switch_ns, 1000);
+        assert_eq!(truth.share(70), 0.5);
+        assert_eq!(truth.share(71), 0.2);
+        assert_eq!(truth.share(72), 0.0);
+    }
+
+    #[test]
+    fn summary_of_another_layout_is_refused() {
+        assert_eq!(Truth::parse(""), None);
+        assert_eq!(Truth::parse("window 5 1 0\n"), None);
+        assert_eq!(Truth::parse("window 1 5 0\nnonsense\n"), None);
+    }
+}
