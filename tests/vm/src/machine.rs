@@ -190,9 +190,10 @@ impl Machine {
         match self.time {
             // One instruction is one nanosecond.
             Time::Exact => 1_000_000,
-            Time::Fast => {
-                fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| host_khz(&text)).unwrap_or(0)
-            }
+            Time::Fast => fs::read_to_string("/proc/cpuinfo")
+                .ok()
+                .and_then(|text| host_khz(&text))
+                .unwrap_or(0),
         }
     }
 
@@ -221,7 +222,8 @@ impl Machine {
 fn host_khz(cpuinfo: &str) -> Option<u32> {
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
-        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+        line.split_once(':')
+            .map(|(_, value)| value.trim().to_owned())
     };
     let scaled = |text: &str, khz: f64| {
         let value: f64 = text.trim().parse().ok()?;
@@ -343,7 +345,12 @@ mod tests {
 
     fn run(status: Option<i32>, trouble: &[&str]) -> Run {
         let trouble = trouble.iter().map(|line| (*line).to_owned()).collect();
-        Run { status, console: String::new(), dmesg: String::new(), trouble }
+        Run {
+            status,
+            console: String::new(),
+            dmesg: String::new(),
+            trouble,
+        }
     }
 
     #[test]
