@@ -48,6 +48,8 @@ pub(super) struct Engine {
     slice_end: u64,
     /// Context the driver wants off the engine.
     preempt: Option<Context>,
+    /// Whether a channel of the runlist may get work, as last seen.
+    listening: bool,
     /// Status word as last published.
     published: u32,
 }
@@ -62,6 +64,7 @@ impl Engine {
             next: None,
             slice_end: 0,
             preempt: None,
+            listening: false,
             published: 0,
         }
     }
@@ -115,6 +118,11 @@ impl Engine {
             self.resident
         };
         context.map(|(_, chid)| chid)
+    }
+
+    /// Whether an idle engine must look for new work.
+    pub(super) fn listening(&self) -> bool {
+        self.listening
     }
 
     /// Whether a preempt request is not yet done.
@@ -210,7 +218,12 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Chooses what an idle engine does next; true if it started something.
     fn schedule<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
-        let blocked = self.stored.sched_disabled(engine);
+        let (work, listening) = self.scan(engine, bus);
+        self.engines[engine].listening = listening;
+        let blocked = self.stored.sched_disabled(engine) || !work;
+        if blocked && !self.engines[engine].preempting() {
+            return false;
+        }
         let (waiting, more) = if blocked {
             (false, false)
         } else {

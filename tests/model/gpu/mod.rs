@@ -180,7 +180,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         for engine in 0..ENGINES {
             let due = match self.engines[engine].deadline() {
                 Some(deadline) => Some(deadline),
-                None if self.timing.doorbell_ns != 0 && self.has_enabled(engine) => {
+                None if self.timing.doorbell_ns != 0 && self.engines[engine].listening() => {
                     Some(now.saturating_add(self.timing.doorbell_ns))
                 }
                 None => None,

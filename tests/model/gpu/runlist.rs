@@ -89,18 +89,27 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         good
     }
 
-    /// Whether the runlist of `engine` has a channel the scheduler may consider.
-    pub(super) fn has_enabled(&self, engine: usize) -> bool {
-        let mut found = false;
+    /// Looks whether the scheduler has anything to do: (a channel has work, a channel may get some).
+    ///
+    /// This is what an idle engine does at every doorbell tick: one walk, one read per channel.
+    pub(super) fn scan<B: Bus>(&mut self, engine: usize, bus: &mut B) -> (bool, bool) {
+        let (mut work, mut enabled) = (false, false);
         let mut at = self.runlists[engine].head;
         for _ in 0..self.runlists[engine].length {
             let Some(channel) = at.and_then(|chid| self.channel(Chid(chid))) else {
                 break;
             };
-            found |= channel.schedulable();
-            at = Some(channel.link);
+            let (link, schedulable) = (channel.link, channel.schedulable());
+            if schedulable {
+                enabled = true;
+                work = work || at.is_some_and(|chid| self.has_work(Chid(chid), bus));
+            }
+            if work {
+                break;
+            }
+            at = Some(link);
         }
-        found
+        (work, enabled)
     }
 
     /// The channel behind `chid` in its ring.
