@@ -340,6 +340,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let Some(duration) = channel.fetch.launch else {
             return false;
         };
+        self.remember(chid);
         self.runlists[engine].cursor = Some(chid.0);
         let resident = self.engines[engine].resident.map(|(held, _)| held);
         if resident != Some(context) {

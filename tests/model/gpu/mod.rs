@@ -128,6 +128,8 @@ pub trait Bus {
 const STEPS_MAX: u32 = 32;
 /// Words fetched in one call of [`Gpu::advance`], over all channels.
 const WORDS_MAX: u32 = 2048;
+/// Channels that [`Gpu::glance`] looks at.
+const RECENT: usize = 32;
 /// When to call again if a limit of a call was reached, in ns.
 const CONTINUE_NS: u64 = 20_000;
 
@@ -140,6 +142,10 @@ pub struct Gpu<S> {
     stored: mmio::Stored,
     /// Words that may still be fetched in this call.
     budget: u32,
+    /// Channels that executed commands lately; the oldest is replaced first.
+    recent: [Option<u16>; RECENT],
+    /// Position in `recent` to replace next.
+    recent_at: usize,
 }
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
@@ -152,6 +158,8 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             runlists: [Runlist::new(), Runlist::new()],
             stored: mmio::Stored::new(),
             budget: 0,
+            recent: [None; RECENT],
+            recent_at: 0,
         }
     }
 
@@ -191,6 +199,37 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             };
         }
         next
+    }
+
+    /// Whether no engine does anything.
+    pub fn idle(&self) -> bool {
+        self.engines
+            .iter()
+            .all(|engine| engine.deadline().is_none())
+    }
+
+    /// Whether a channel that executed commands lately has new work: a cheap look between two
+    /// calls of [`Gpu::advance`] while the GPU is idle.
+    pub fn glance<B: Bus>(&mut self, now: u64, bus: &mut B) -> bool {
+        self.publish_time(now, bus);
+        for slot in 0..RECENT {
+            let Some(chid) = self.recent[slot].map(Chid) else {
+                break;
+            };
+            let ready = self.channel(chid).is_some_and(Channel::schedulable);
+            if ready && self.has_work(chid, bus) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Remembers that a channel executed a command.
+    fn remember(&mut self, chid: Chid) {
+        if !self.recent.contains(&Some(chid.0)) {
+            self.recent[self.recent_at] = Some(chid.0);
+            self.recent_at = (self.recent_at + 1) % RECENT;
+        }
     }
 
     /// Whether the channel's context or command is on an engine, or about to be.

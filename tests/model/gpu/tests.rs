@@ -210,6 +210,20 @@ mod scheduling {
     }
 
     #[test]
+    fn glance_sees_new_work_of_channels_that_ran_only() {
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let mut gpu = gpu(FREE, [0b110, 0], &mut table, &mut bus);
+        bus.submit(1, 10, 1);
+        run(&mut gpu, &mut bus, 0, 50);
+        assert!(gpu.idle());
+        assert!(!gpu.glance(60, &mut bus));
+        bus.submit(2, 10, 1);
+        assert!(!gpu.glance(70, &mut bus));
+        bus.submit(1, 10, 1);
+        assert!(gpu.glance(80, &mut bus));
+    }
+
+    #[test]
     fn endless_empty_commands_do_not_hold_the_caller() {
         let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
         let mut gpu = gpu(FREE, [0b10, 0], &mut table, &mut bus);
