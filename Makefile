@@ -42,7 +42,7 @@ module: $(if $(KDIR),,kernel)
 
 bench: kernel
 	@tests/vm/build all
-	@tests/vm/vm boot --time exact --timeout 3000 -- 'loga-guest bench'
+	@tests/vm/vm boot --time exact --timeout 3000 -- 'loga-bench'
 
 test-nvidia: kernel
 	@tests/vm/build all
