@@ -25,7 +25,7 @@ install_missing() {
 	# The lists of a fresh machine may be absent or old.
 	logged apt-update apt-get update || note "apt-get update failed: trying with the lists that are there"
 	# shellcheck disable=SC2086
-	logged apt-install apt-get install -y --no-install-recommends $absent ||
+	logged apt-install apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $absent ||
 		die "apt-get install failed, see $cache/log/apt-install.log"
 }
 
@@ -65,7 +65,7 @@ private_apt() {
 		-o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
 		-o "Dir::State::Lists=$folder/lists" -o "Dir::Cache::Archives=$folder/archives"
 		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
-		-o Acquire::Languages=none -o APT::Sandbox::User=root
+		-o Acquire::Languages=none -o DPkg::Lock::Timeout=300 -o APT::Sandbox::User=root
 	)
 	logged "apt-$(basename "$folder")" apt-get "${private[@]}" update ||
 		die "cannot fetch the package lists of: $* (see $cache/log; does the mirror carry these suites?)"

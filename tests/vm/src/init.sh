@@ -46,6 +46,7 @@ while read -r name parameters; do
 done < /etc/loga/load
 
 if [ $status -eq 0 ]; then
+	# shellcheck disable=SC1091
 	. /etc/loga/environment
 	sh /etc/loga/line < /dev/null
 	status=$?
