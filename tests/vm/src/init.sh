@@ -27,8 +27,8 @@ stty -F /dev/ttyS0 -onlcr
 tries=0
 until grep -q 'hres_active *: *1' /proc/timer_list; do
 	tries=$((tries + 1))
-	if [ $tries -gt 400 ]; then
-		echo "init: high-resolution timers did not become active" >&2
+	if [ $tries -gt 100 ]; then
+		echo "init: high-resolution timers did not become active: timing is coarse" >&2
 		break
 	fi
 	sleep 0.05
