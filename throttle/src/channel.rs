@@ -173,10 +173,15 @@ impl Channel {
     pub fn map_userd(&mut self, client: &Client) -> Result<(), Error> {
         let path = rm::gpu_path(client.gpu());
         let (map, linear) = client.map(self.handle, abi::PAGE_SIZE, &path)?;
+        self.use_userd(map, linear);
+        Ok(())
+    }
+
+    /// Submits through this mapping of the page that holds the slot at physical address `linear`.
+    pub fn use_userd(&mut self, map: Mapping, linear: u64) {
         self.userd = Some(map);
         // CAST: less than a page.
         self.userd_slot = (linear % abi::PAGE_SIZE) as usize;
-        Ok(())
     }
 
     /// Unmaps the USERD slot; commands can be prepared but not submitted.

@@ -21,8 +21,20 @@ pub const CTL_PATH: &str = "/dev/nvidiactl";
 /// Version of the user library this client pretends to be.
 const LIBRARY_VERSION: &str = "470.256.02";
 
-/// First handle of a client; the ones after it are counted up.
-const FIRST_HANDLE: u32 = 0xc1d0_0001;
+/// Version prefix of the branch that maps by physical address.
+const BRANCH_BY_PHYSICAL: &[u8] = b"340.";
+
+/// First handle of an object; the ones after it are counted up.
+const FIRST_HANDLE: u32 = 0x5c00_0001;
+
+/// Client handles are this plus the process id: they must differ between all clients of the driver.
+const FIRST_ROOT: u32 = 0xc000_0000;
+
+/// Distance of the client handles of one process, above every process id.
+const ROOT_STEP: u32 = 1 << 22;
+
+/// Clients of one process.
+const ROOTS_MAX: u32 = 16;
 
 /// A handle of a resource manager object.
 pub type Handle = u32;
@@ -58,6 +70,8 @@ pub struct Client {
     device: Handle,
     subdevice: Handle,
     next: Handle,
+    /// Mappings are chosen by the physical address in mmap's offset, not by the file.
+    by_physical: bool,
 }
 
 /// Memory that both the program and the GPU reach.
@@ -79,7 +93,7 @@ impl Client {
     /// A node missing or a call refused.
     pub fn open(gpu: u32) -> Result<Self, Error> {
         let ctl = open_node(CTL_PATH)?;
-        check_version(&ctl)?;
+        let version = check_version(&ctl)?;
         card_info(&ctl)?;
         let gpu_file = open_node(&gpu_path(gpu))?;
         let mut client = Client {
@@ -90,10 +104,9 @@ impl Client {
             device: 0,
             subdevice: 0,
             next: FIRST_HANDLE,
+            by_physical: version.version.starts_with(BRANCH_BY_PHYSICAL),
         };
-        let root = client.take_handle();
-        client.root = root;
-        client.alloc_as(root, root, class::ROOT_CLIENT, &mut ())?;
+        let root = client.alloc_root()?;
         client.device = client.alloc(root, class::DEVICE, &mut ())?;
         client.subdevice = client.alloc(client.device, class::SUBDEVICE, &mut ())?;
         Ok(client)
@@ -122,6 +135,26 @@ impl Client {
     /// The device object.
     pub fn device(&self) -> Handle {
         self.device
+    }
+
+    /// Allocates the client object under the first handle that is free.
+    fn alloc_root(&mut self) -> Result<Handle, Error> {
+        let first = FIRST_ROOT.wrapping_add(std::process::id());
+        for i in 0..ROOTS_MAX {
+            let root = first.wrapping_add(i.wrapping_mul(ROOT_STEP));
+            self.root = root;
+            match self.alloc_as(root, root, class::ROOT_CLIENT, &mut ()) {
+                Err(Error::Refused {
+                    status: status::INSERT_DUPLICATE_NAME,
+                    ..
+                }) => {}
+                other => return other.map(|()| root),
+            }
+        }
+        Err(Error::Refused {
+            call: alloc_name(class::ROOT_CLIENT),
+            status: status::INSERT_DUPLICATE_NAME,
+        })
     }
 
     fn take_handle(&mut self) -> Handle {
@@ -221,12 +254,11 @@ impl Client {
     ///
     /// A call refused or the mapping failed.
     pub fn map(&self, object: Handle, length: u64, path: &str) -> Result<(Mapping, u64), Error> {
-        let (file, linear) = self.prepare_map(object, length, path)?;
-        let map = map_file(&file, length)?;
-        Ok((map, linear))
+        let ready = self.prepare_map(object, length, path)?;
+        Ok((ready.map(Visibility::Shared)?, ready.linear))
     }
 
-    /// The first half of [`map`](Client::map): a file that is ready for mmap, and the physical address.
+    /// The first half of [`map`](Client::map): everything but the mmap.
     ///
     /// # Errors
     ///
@@ -236,22 +268,35 @@ impl Client {
         object: Handle,
         length: u64,
         path: &str,
-    ) -> Result<(File, u64), Error> {
+    ) -> Result<ReadyToMap, Error> {
         let file = open_node(path)?;
-        let mut arg = abi::rm::MapMemoryFd {
-            map: abi::rm::MapMemory {
-                client: self.root,
-                device: self.device,
-                memory: object,
-                length,
-                ..Default::default()
-            },
-            fd: file.as_raw_fd(),
-            pad: 0,
+        let map = abi::rm::MapMemory {
+            client: self.root,
+            device: self.device,
+            memory: object,
+            length,
+            ..Default::default()
         };
-        call("MAP_MEMORY", &self.ctl, nr::MAP_MEMORY, &mut arg)?;
-        granted("MAP_MEMORY", arg.map.status)?;
-        Ok((file, arg.map.linear))
+        let (map, offset) = if self.by_physical {
+            let mut arg = map;
+            call("MAP_MEMORY", &self.ctl, nr::MAP_MEMORY, &mut arg)?;
+            (arg, arg.linear - arg.linear % abi::PAGE_SIZE)
+        } else {
+            let mut arg = abi::rm::MapMemoryFd {
+                map,
+                fd: file.as_raw_fd(),
+                pad: 0,
+            };
+            call("MAP_MEMORY", &self.ctl, nr::MAP_MEMORY, &mut arg)?;
+            (arg.map, 0)
+        };
+        granted("MAP_MEMORY", map.status)?;
+        Ok(ReadyToMap {
+            file,
+            linear: map.linear,
+            length,
+            offset,
+        })
     }
 
     fn map_dma(&self, memory: Handle, length: u64) -> Result<u64, Error> {
@@ -326,18 +371,35 @@ impl Client {
     }
 }
 
-/// Maps a file that MAP_MEMORY made ready.
-///
-/// # Errors
-///
-/// [`Error::Call`], naming mmap.
-pub fn map_file(file: &File, length: u64) -> Result<Mapping, Error> {
-    let length = usize::try_from(length)
-        .map_err(|_| Error::Argument(format!("mapping of {length} bytes")))?;
-    Mapping::new(file.as_fd(), length, 0, Visibility::Shared).map_err(|source| Error::Call {
-        call: "mmap",
-        source,
-    })
+/// A file that MAP_MEMORY made ready for mmap.
+#[derive(Debug)]
+pub struct ReadyToMap {
+    /// The file.
+    pub file: File,
+    /// Physical address of what will be mapped.
+    pub linear: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Offset that mmap must be given.
+    pub offset: u64,
+}
+
+impl ReadyToMap {
+    /// Maps it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`], naming mmap.
+    pub fn map(&self, visibility: Visibility) -> Result<Mapping, Error> {
+        let length = usize::try_from(self.length)
+            .map_err(|_| Error::Argument(format!("mapping of {} bytes", self.length)))?;
+        Mapping::new(self.file.as_fd(), length, self.offset, visibility).map_err(|source| {
+            Error::Call {
+                call: "mmap",
+                source,
+            }
+        })
+    }
 }
 
 /// Consumes one event of a file; `true` if another one waits.

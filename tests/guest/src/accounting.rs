@@ -10,6 +10,7 @@ use crate::modules::MODEL;
 use crate::stage::client_of;
 use crate::stage::near;
 use crate::stage::Stage;
+use crate::stage::LAZY;
 use crate::strings::Strings;
 use crate::truth::Truth;
 use std::time::Duration;
@@ -42,12 +43,13 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict 
     for load in loads {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let share = client.share.ok_or("no phases")?;
-        let real = truth.share(load.pid());
+        let real = truth.held_share(load.pid());
         println!(
-            "# pid {}: LoGA {:.2} %, model {:.2} %",
+            "# pid {}: LoGA {:.2} %, model {:.2} % ({:.2} % without switches)",
             load.pid(),
             share * 100.0,
-            real * 100.0
+            real * 100.0,
+            truth.busy_share(load.pid()) * 100.0
         );
         ensure!(
             near(share, real, points),
@@ -65,7 +67,7 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict 
 }
 
 fn poller_without_open_files_does_not_run() -> Verdict {
-    let stage = Stage::set("", "")?;
+    let stage = Stage::set(LAZY, "")?;
     let before = stage.stat()?;
     std::thread::sleep(Duration::from_secs(1));
     let after = stage.stat()?;
@@ -101,7 +103,7 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
         Load::start(&format!("--kernel-us 250 {WAIT}"))?,
         Load::start(&format!("--kernel-us 750 {WAIT}"))?,
     ];
-    compare(&stage, &loads, 3, 2.0)?;
+    compare(&stage, &loads, 2, 2.0)?;
     let stat = stage.stat()?;
     let gpu_time = |load: &Load| client_of(&stat, load.pid()).map_or(0, |c| c.gpu_time_ns);
     let ratio = gpu_time(&loads[1]) as f64 / gpu_time(&loads[0]).max(1) as f64;
@@ -124,28 +126,28 @@ fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
         Load::start(&format!("--kernel-us 100 --sleep-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?,
     ];
-    compare(&stage, &loads, 2, 2.0)?;
+    compare(&stage, &loads, 1, 2.0)?;
     drop(loads);
     stage.strike()
 }
 
 fn attribution_by_channel_table_matches_the_model() -> Verdict {
-    let stage = Stage::set("", "source=channel-table")?;
+    let stage = Stage::set("", "source=channel-table poll_always=1")?;
     let loads = [
         Load::start(&format!("--kernel-us 400 {WAIT}"))?,
         Load::start(&format!("--kernel-us 200 --sleep-us 600 {WAIT}"))?,
     ];
-    compare(&stage, &loads, 3, 3.0)?;
+    compare(&stage, &loads, 1, 2.0)?;
     ensure!(stage.stat()?.source == "channel-table", "other source");
     drop(loads);
     stage.strike()
 }
 
 fn copies_are_not_charged_as_compute() -> Verdict {
-    let stage = Stage::set("", "poll_always=1")?;
+    let stage = Stage::set(LAZY, "poll_always=1")?;
     let load = Load::start(&format!("--kernel-us 500 --engine copy {WAIT}"))?;
     stage.wait_for_client(load.pid(), Duration::from_secs(5), "a client", |_| true)?;
-    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let stat = stage.stat_during(Duration::from_millis(300))?;
     let client = client_of(&stat, load.pid()).ok_or("no client")?;
     ensure!(
         client.gpu_time_ns == 0,
@@ -158,7 +160,7 @@ fn copies_are_not_charged_as_compute() -> Verdict {
 }
 
 fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
-    let stage = Stage::set("", "")?;
+    let stage = Stage::set(LAZY, "")?;
     let mut puppet = Strings::with_channels(2)?;
     let other = Load::start(&format!("--kernel-us 200 {WAIT}"))?;
     puppet.ask("launch 300000")?;
@@ -168,7 +170,7 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     stage.wait_until_gone(puppet.pid())?;
     // The kernel runs to its end on a GPU that cannot preempt; then the other one has it alone.
     std::thread::sleep(Duration::from_millis(500));
-    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let stat = stage.stat_during(Duration::from_millis(500))?;
     let share = client_of(&stat, other.pid())
         .and_then(|client| client.share)
         .ok_or("no share")?;
@@ -178,7 +180,7 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
 }
 
 fn channel_destroyed_leaves_the_others() -> Verdict {
-    let stage = Stage::set("", "")?;
+    let stage = Stage::set(LAZY, "")?;
     let mut puppet = Strings::with_channels(3)?;
     let channels = |stage: &Stage| -> Result<u32, String> {
         Ok(stage.client(puppet_pid(stage)?)?.map_or(0, |c| c.channels))
@@ -200,7 +202,7 @@ fn channel_destroyed_leaves_the_others() -> Verdict {
         "no decision after the destruction"
     );
     let run = puppet.ask("run 200 300")?;
-    ensure!(run[0] > 100, "{} kernels in 300 ms", run[0]);
+    ensure!(run[0] > 50, "{} kernels in 300 ms", run[0]);
     drop(puppet);
     stage.strike()
 }
@@ -215,7 +217,7 @@ fn puppet_pid(stage: &Stage) -> Result<u32, String> {
 }
 
 fn device_lost_lets_everybody_run() -> Verdict {
-    let stage = Stage::set("", crate::stage::LONG_PHASES)?;
+    let stage = Stage::set(LAZY, crate::stage::LONG_PHASES)?;
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;

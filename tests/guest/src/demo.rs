@@ -117,6 +117,7 @@ struct ClientReport {
     pid: u32,
     loga_percent: f64,
     model_percent: f64,
+    model_busy_percent: f64,
     reference_percent: f64,
     matches_model: bool,
     matches_reference: bool,
@@ -178,12 +179,13 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         let pid = load.pid();
         let share = client_of(&stat, pid).and_then(|client| client.share);
         let share = share.ok_or_else(|| format!("LoGA knows no share of process {pid}"))?;
-        let model = truth.share(pid);
+        let model = truth.held_share(pid);
         clients.push(ClientReport {
             role,
             pid,
             loga_percent: share * 100.0,
             model_percent: model * 100.0,
+            model_busy_percent: truth.busy_share(pid) * 100.0,
             reference_percent: reference.percent,
             matches_model: near(share, model, LOG_POINTS),
             matches_reference: near(share, reference.percent / 100.0, reference.points),

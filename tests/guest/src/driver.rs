@@ -7,6 +7,7 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::client_of;
 use crate::stage::Stage;
+use crate::stage::LAZY;
 use crate::strings::Strings;
 use loga_model::abi;
 use loga_model::abi::nr;
@@ -27,18 +28,18 @@ crate::ktap::tests![
 
 /// A hog and another client on a branch: both work, the hog is held back, and half each.
 fn check_branch(branch: u32) -> Verdict {
-    let stage = Stage::set(&format!("branch={branch}"), "enforce=1")?;
+    let stage = Stage::set(&format!("branch={branch} {LAZY}"), "enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 4")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 4")?;
     stage.wait_until_held(hog.pid())?;
-    let stat = stage.stat_during(Duration::from_secs(3))?;
+    let stat = stage.stat_during(Duration::from_millis(1500))?;
     for (name, load) in [("hog", &hog), ("other", &other)] {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
         println!("# branch {branch}: {name} {:.1} %", share * 100.0);
         ensure!(
-            (0.35..=0.65).contains(&share),
-            "{name} got {:.1} %, not half",
+            (0.25..=0.65).contains(&share),
+            "{name} got {:.1} %, not about half",
             share * 100.0
         );
     }
@@ -71,7 +72,7 @@ fn branch_550_is_accounted_and_held_back() -> Verdict {
 fn failing_mmap_is_passed_on() -> Verdict {
     let mut answers = Vec::new();
     for with_loga in [false, true] {
-        let stage = Stage::without_loga("")?;
+        let stage = Stage::without_loga(LAZY)?;
         if with_loga {
             stage.add_loga("")?;
         }
@@ -165,11 +166,11 @@ fn nonsense() -> Result<Vec<Answer>, String> {
 }
 
 fn nonsense_gets_the_same_answers_with_and_without() -> Verdict {
-    let stage = Stage::without_loga("")?;
+    let stage = Stage::without_loga(LAZY)?;
     let without = nonsense()?;
     let again = nonsense()?;
     stage.strike()?;
-    let stage = Stage::set("", "")?;
+    let stage = Stage::set(LAZY, "")?;
     let with = nonsense()?;
     let mut puppet = Strings::with_channels(1)?;
     let run = puppet.ask("run 100 50")?;

@@ -7,6 +7,7 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::client_of;
 use crate::stage::Stage;
+use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
 use crate::strings::SOON;
@@ -37,11 +38,11 @@ fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
 }
 
 fn hog_is_held_back_and_resumes() -> Verdict {
-    let stage = Stage::set("", "enforce=1")?;
+    let stage = Stage::set(LAZY, "enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 2")?;
     stage.wait_until_held(hog.pid())?;
-    let stat = stage.stat_during(Duration::from_secs(3))?;
+    let stat = stage.stat_during(Duration::from_millis(1500))?;
     let shares: Vec<f64> = [&hog, &other]
         .iter()
         .filter_map(|load| client_of(&stat, load.pid()).and_then(|client| client.share))
@@ -54,14 +55,16 @@ fn hog_is_held_back_and_resumes() -> Verdict {
         hog_share * 100.0,
         other_share * 100.0
     );
+    // Without enforcement 91 and 9; with a client that submits without delay 50 and 50. This one
+    // is woken by an interrupt after each kernel of 100 us and leaves the GPU idle meanwhile.
     ensure!(
-        (0.40..=0.60).contains(&hog_share) && (0.35..=0.60).contains(&other_share),
-        "hog {:.1} %, other {:.1} %, not half and half",
+        (0.40..=0.60).contains(&hog_share) && (0.25..=0.60).contains(&other_share),
+        "hog {:.1} %, other {:.1} %, not about half each",
         hog_share * 100.0,
         other_share * 100.0
     );
     other.stop()?;
-    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let stat = stage.stat_during(Duration::from_millis(300))?;
     let alone = client_of(&stat, hog.pid())
         .and_then(|client| client.share)
         .unwrap_or(0.0);
@@ -76,12 +79,12 @@ fn hog_is_held_back_and_resumes() -> Verdict {
 }
 
 fn hog_alone_is_never_held_back() -> Verdict {
-    let stage = Stage::set("", "enforce=1")?;
-    let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 2")?;
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
     ensure!(
-        report.summary.kernels > 1500,
-        "{} kernels of 1 ms in 2 s",
+        report.summary.kernels > 750,
+        "{} kernels of 1 ms in 1 s",
         report.summary.kernels
     );
     ensure!(stage.stat()?.revokes == 0, "it was held back");
@@ -89,10 +92,10 @@ fn hog_alone_is_never_held_back() -> Verdict {
 }
 
 fn forked_child_is_held_with_its_parent() -> Verdict {
-    let stage = Stage::set("", LONG_PHASES)?;
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
     let mut hog = Strings::with_channels(1)?;
     let light = light()?;
-    hog.tell("fork 1000 6000")?;
+    hog.tell("fork 1000 2500")?;
     stage.wait_until_held(hog.pid())?;
     let child = hog.answer(SOON)?;
     let parent = hog.answer(SOON)?;
@@ -102,7 +105,7 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
     );
     ensure!(child[0] > 0, "the child ran nothing");
     ensure!(
-        child[1] > 200_000,
+        child[1] > 100_000,
         "the child was blocked {} us only",
         child[1]
     );
@@ -120,7 +123,7 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
 }
 
 fn kill_while_held_back_is_prompt() -> Verdict {
-    let stage = Stage::set("", LONG_PHASES)?;
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
     let (mut hog, light) = held_hog(&stage)?;
     // By now it is in the store.
     std::thread::sleep(Duration::from_millis(20));
@@ -128,7 +131,7 @@ fn kill_while_held_back_is_prompt() -> Verdict {
     let took = hog.kill()?;
     ensure!(took < Duration::from_millis(200), "dead after {took:?}");
     stage.wait_until_gone(pid)?;
-    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let stat = stage.stat_during(Duration::from_millis(500))?;
     let share = client_of(&stat, light.pid())
         .and_then(|client| client.share)
         .unwrap_or(0.0);
@@ -138,27 +141,23 @@ fn kill_while_held_back_is_prompt() -> Verdict {
 }
 
 fn unmap_and_remap_while_held_back_stays_held() -> Verdict {
-    let stage = Stage::set("", LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    check_remap(2)
+}
+
+/// Remaps the first of a held client's pages: it must stay held.
+fn check_remap(channels: u32) -> Verdict {
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
+    let mut hog = Strings::with_channels(channels)?;
     let light = light()?;
-    // Short runs, so that it takes orders while it is held back.
-    for _ in 0..200 {
-        hog.ask("run 1000 20")?;
-        if stage.client(hog.pid())?.is_some_and(|c| c.state == "held") {
-            break;
-        }
-    }
-    // What was asked last may have waited out the hold: become held again, idle this time.
+    // It keeps kernels queued and waits for orders most of the time, so that the decision to hold
+    // it back finds it outside a store. The kernels are short against a polling phase: a light
+    // client that is never seen to run does not count as active.
     let mut held = false;
-    for _ in 0..20 {
-        hog.ask("launch 400000")?;
-        if stage
-            .wait_for_client(hog.pid(), Duration::from_secs(3), "held back", |c| {
-                c.state == "held"
-            })
-            .is_ok()
-        {
-            held = true;
+    for _ in 0..400 {
+        hog.ask("launch 8000")?;
+        std::thread::sleep(Duration::from_millis(7));
+        held = stage.client(hog.pid())?.is_some_and(|c| c.state == "held");
+        if held {
             break;
         }
     }
@@ -190,11 +189,11 @@ fn unmap_and_remap_while_held_back_stays_held() -> Verdict {
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
     // Eight channels of 0x200 bytes share a page; clients with one channel each must not be held
     // with one another.
-    let stage = Stage::set("", "enforce=1")?;
+    let stage = Stage::set(LAZY, "enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let others = [light()?, light()?];
     stage.wait_until_held(hog.pid())?;
-    let stat = stage.stat_during(Duration::from_secs(2))?;
+    let stat = stage.stat_during(Duration::from_secs(1))?;
     for other in &others {
         let client = client_of(&stat, other.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
@@ -211,7 +210,7 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
 }
 
 fn copy_on_write_mapping_is_refused() -> Verdict {
-    let stage = Stage::set("", "")?;
+    let stage = Stage::set(LAZY, "")?;
     let mut puppet = Strings::with_channels(1)?;
     let errno = puppet.ask("cow")?;
     let einval = u64::try_from(nix::errno::Errno::EINVAL as i32).unwrap_or(0);

@@ -7,9 +7,11 @@
 //! | `open N` | opens a client with N channels | |
 //! | `run US MS` | kernels of US back to back for MS | kernels, us blocked, longest store in us |
 //! | `store US` | one kernel of US, waits for its end | us that the store took |
-//! | `launch US` | one kernel of US, does not wait | |
+//! | `launch US` | one kernel of US, does not wait for its end (but for room in the channel) | |
 //! | `fork US MS` | as `run`, in a forked child | as `run`; the child's process id |
 //! | `unmap`, `map` | the submission page of the first channel | |
+//! | `ready` | opens a file and has the driver prepare it for mapping the submission page | |
+//! | `map-ready` | maps that file and submits through it from now on | |
 //! | `destroy N` | frees a channel, keeps its mapping | |
 //! | `cow` | maps a submission page privately | the errno, 0 if it worked |
 //! | `quit` | ends without cleaning up | |
@@ -28,6 +30,7 @@ use throttle::error::Error;
 use throttle::plan::Engine;
 use throttle::rm;
 use throttle::rm::Client;
+use throttle::rm::ReadyToMap;
 use throttle::standin::open_channels;
 use throttle::statistics::BLOCKED_ABOVE_NS;
 use throttle::sys;
@@ -43,6 +46,7 @@ const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct Puppet {
     channels: Vec<Channel>,
+    ready: Option<ReadyToMap>,
     client: Option<Client>,
 }
 
@@ -82,6 +86,8 @@ impl Puppet {
             Some("store") => self.store(number(1)?),
             Some("launch") => {
                 let channel = self.first()?;
+                let oldest = channel.sequence().wrapping_sub(channel.depth_max() - 1);
+                wait_for(channel, oldest)?;
                 channel.prepare(number(1)?.saturating_mul(1000), false);
                 channel.submit();
                 Ok(Vec::new())
@@ -92,6 +98,16 @@ impl Puppet {
                 Ok(Vec::new())
             }
             Some("map") => self.map(),
+            Some("ready") => {
+                self.ready = Some(self.prepare_map()?);
+                Ok(Vec::new())
+            }
+            Some("map-ready") => {
+                let ready = self.ready.take().ok_or("nothing ready")?;
+                let map = ready.map(Visibility::Shared).map_err(text)?;
+                self.first()?.use_userd(map, ready.linear);
+                Ok(Vec::new())
+            }
             Some("destroy") => self.destroy(number(1)?),
             Some("cow") => self.cow(),
             Some("quit") => sys::exit_now(0),
@@ -171,14 +187,17 @@ impl Puppet {
         Ok(Vec::new())
     }
 
-    fn cow(&mut self) -> Result<Vec<u64>, String> {
+    fn prepare_map(&self) -> Result<ReadyToMap, String> {
         let client = self.client.as_ref().ok_or("no client")?;
         let channel = self.channels.first().ok_or("no channel")?;
         let path = rm::gpu_path(client.gpu());
-        let ready = client
+        client
             .prepare_map(channel.handle(), loga_model::abi::PAGE_SIZE, &path)
-            .map_err(text)?;
-        match ready.map(Visibility::Private) {
+            .map_err(text)
+    }
+
+    fn cow(&mut self) -> Result<Vec<u64>, String> {
+        match self.prepare_map()?.map(Visibility::Private) {
             Ok(_) => Ok(vec![0]),
             Err(Error::Call { source, .. }) => {
                 let errno = source.raw_os_error().unwrap_or(0);
@@ -195,6 +214,12 @@ fn one_kernel(channel: &mut Channel, kernel_us: u64) -> Result<u64, String> {
     let before_ns = Monotonic.now_ns();
     channel.submit();
     let store_ns = Monotonic.now_ns().saturating_sub(before_ns);
+    wait_for(channel, sequence)?;
+    Ok(store_ns)
+}
+
+/// Waits for the end of a kernel.
+fn wait_for(channel: &Channel, sequence: u32) -> Result<(), String> {
     let since = Instant::now();
     while channel.completed().wrapping_sub(sequence) >= 1 << 31 {
         if since.elapsed() > KERNEL_LIMIT {
@@ -203,7 +228,7 @@ fn one_kernel(channel: &mut Channel, kernel_us: u64) -> Result<u64, String> {
         // A short sleep leaves the processor to others and delays the next kernel little.
         std::thread::sleep(Duration::from_micros(20));
     }
-    Ok(store_ns)
+    Ok(())
 }
 
 fn text(error: Error) -> String {

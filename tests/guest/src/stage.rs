@@ -15,9 +15,13 @@ use std::time::Instant;
 /// Pause between two looks while waiting for something.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Parameters with phases long enough for a test to act inside one: one channel is polled for
-/// 50 ms, then not for 250 ms.
-pub(crate) const LONG_PHASES: &str = "poll_ms=50 ratio=5 enforce=1";
+/// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
+/// polling, then 100 ms without.
+pub(crate) const LONG_PHASES: &str = "poll_ms=20 ratio=5 enforce=1";
+
+/// Parameters of the model where exact times do not matter: submissions are seen 50 us late, and an
+/// idle GPU costs the machine ten times less.
+pub(crate) const LAZY: &str = "doorbell_us=50";
 
 /// The model, and LoGA on it if wanted. Removed again when dropped.
 #[derive(Debug)]

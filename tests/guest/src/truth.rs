@@ -22,6 +22,8 @@ pub(crate) struct Truth {
     pub(crate) switch_ns: u64,
     /// Per process: time its commands ran.
     pub(crate) busy_ns: BTreeMap<u32, u64>,
+    /// Per process: time the engine was its, switching to and from it included.
+    pub(crate) held_ns: BTreeMap<u32, u64>,
 }
 
 impl Truth {
@@ -53,9 +55,11 @@ impl Truth {
                     truth.switch_ns = switch.parse().ok()?;
                     truth.idle_ns = idle.parse().ok()?;
                 }
-                ["client", pid, GR, _, busy, _, _] => {
-                    let busy: u64 = busy.parse().ok()?;
-                    *truth.busy_ns.entry(pid.parse().ok()?).or_default() += busy;
+                ["client", pid, GR, _, busy, switch, _] => {
+                    let pid = pid.parse().ok()?;
+                    let (busy, switch): (u64, u64) = (busy.parse().ok()?, switch.parse().ok()?);
+                    *truth.busy_ns.entry(pid).or_default() += busy;
+                    *truth.held_ns.entry(pid).or_default() += busy.checked_add(switch)?;
                 }
                 ["engine" | "client", ..] => {}
                 _ => return None,
@@ -65,9 +69,20 @@ impl Truth {
     }
 
     /// Share of the window in which a process's commands ran.
-    pub(crate) fn share(&self, pid: u32) -> f64 {
-        let busy_ns = self.busy_ns.get(&pid).copied().unwrap_or(0);
-        busy_ns as f64 / self.window_ns.max(1) as f64
+    pub(crate) fn busy_share(&self, pid: u32) -> f64 {
+        self.share(&self.busy_ns, pid)
+    }
+
+    /// Share of the window in which the engine was a process's.
+    ///
+    /// This is what LoGA measures: the status word names the context that leaves while it is saved
+    /// and the one that comes while it is loaded.
+    pub(crate) fn held_share(&self, pid: u32) -> f64 {
+        self.share(&self.held_ns, pid)
+    }
+
+    fn share(&self, times: &BTreeMap<u32, u64>, pid: u32) -> f64 {
+        times.get(&pid).copied().unwrap_or(0) as f64 / self.window_ns.max(1) as f64
     }
 }
 
@@ -85,9 +100,10 @@ mod tests {
         assert_eq!(truth.window_ns, 10_000);
         assert_eq!(truth.idle_ns, 2000);
         assert_eq!(truth.switch_ns, 1000);
-        assert_eq!(truth.share(70), 0.5);
-        assert_eq!(truth.share(71), 0.2);
-        assert_eq!(truth.share(72), 0.0);
+        assert_eq!(truth.busy_share(70), 0.5);
+        assert_eq!(truth.held_share(70), 0.56);
+        assert_eq!(truth.busy_share(71), 0.2);
+        assert_eq!(truth.held_share(72), 0.0);
     }
 
     #[test]
