@@ -31,8 +31,9 @@ struct Arguments {
 enum Command {
     /// Print what every client got.
     ///
-    /// SHARE is GPU time over the length of all phases, ENTITLED what an equal division among the
-    /// active clients would have given, VTIME the virtual time ahead of the system's.
+    /// SHARE is the part of the time polled that the engine was the client's, ENTITLED what an equal
+    /// division among the active clients would have given, VTIME the virtual time ahead of the
+    /// system's.
     Stat(StatArguments),
 }
 
@@ -41,7 +42,7 @@ struct StatArguments {
     /// Only this GPU [default: all]
     #[arg(long, value_name = "N")]
     gpu: Option<u32>,
-    /// Print one JSON object per GPU and line; its members are named in the documentation
+    /// Print one JSON object per GPU and line; its members are named in docs/loga-stat-json.md
     #[arg(long)]
     json: bool,
     /// Every so many seconds, print what happened since the last time

@@ -3,9 +3,10 @@
 //! [tool] One GPU's figures: sums since the module was loaded, or what happened between two
 //! snapshots. The structures here are the layout of `loga stat --json`.
 //!
-//! Shares are fractions of `span_ns`, the length of all polling and non-polling phases; they are
-//! absent while there was none. Counters that went backwards (another module was loaded in between)
-//! count as zero.
+//! Shares are fractions of the time polled and entitlements fractions of the phases they stand for;
+//! both are absent while there was none. The kernel books a polling phase when it ends, together
+//! with the non-polling phase before it; what is under way appears in no figure. Counters that went
+//! backwards (another module was loaded in between) count as zero.
 
 use crate::device::Snapshot;
 use loga::uapi;
@@ -40,7 +41,7 @@ pub struct Stat {
     pub now_ns: u64,
     /// Whether the figures are those between two snapshots instead of all.
     pub interval: bool,
-    /// Length of the phases the figures are about.
+    /// Length of the phases the figures are about: those that are booked.
     pub span_ns: u64,
     /// Part of it that was polled.
     pub polled_ns: u64,
@@ -99,11 +100,11 @@ pub struct Client {
     pub measured_ns: u64,
     /// GPU time, scaled to all phases.
     pub gpu_time_ns: u64,
-    /// `gpu_time_ns` as a fraction of the span.
+    /// `measured_ns` as a fraction of the time polled.
     pub share: Option<f64>,
     /// What an equal (weighted) division among the active clients gives.
     pub entitled_ns: u64,
-    /// `entitled_ns` as a fraction of the span.
+    /// `entitled_ns` as a fraction of the span of all phases.
     pub entitled: Option<f64>,
     /// Virtual time minus the system's.
     pub vtime_ahead_ns: i64,
@@ -123,7 +124,7 @@ impl Stat {
         let old = before.map_or(&zero, |before| &before.info);
         let since = |pick: fn(&uapi::Gpu) -> u64| pick(info).saturating_sub(pick(old));
         let polled_ns = since(|gpu| gpu.polled_ns);
-        let span_ns = polled_ns.saturating_add(since(|gpu| gpu.unpolled_ns));
+        let span_ns = booked_ns(info).saturating_sub(booked_ns(old));
         let idle = fraction(since(|gpu| gpu.idle_ns), polled_ns);
         let unknown = fraction(since(|gpu| gpu.unknown_ns), polled_ns);
         let mut clients: Vec<Client> = now
@@ -131,7 +132,8 @@ impl Stat {
             .iter()
             .map(|client| {
                 let earlier = before.and_then(|before| find(before, client.id));
-                Client::new(client, earlier, span_ns, info.t_sys_ns)
+                let phases = Phases { span_ns, polled_ns };
+                Client::new(client, earlier, &phases, info.t_sys_ns)
             })
             .collect();
         clients.sort_by_key(|client| (std::cmp::Reverse(client.gpu_time_ns), client.id));
@@ -172,11 +174,16 @@ impl Stat {
 }
 
 impl Client {
-    fn new(now: &uapi::Client, before: Option<&uapi::Client>, span_ns: u64, t_sys_ns: u64) -> Self {
+    fn new(
+        now: &uapi::Client,
+        before: Option<&uapi::Client>,
+        phases: &Phases,
+        t_sys_ns: u64,
+    ) -> Self {
         let zero = uapi::Client::default();
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
-        let gpu_time_ns = since(|client| client.gpu_time_ns);
+        let measured_ns = since(|client| client.measured_ns);
         let entitled_ns = since(|client| client.entitled_ns);
         Client {
             id: now.id,
@@ -186,11 +193,11 @@ impl Client {
             channels: now.channels,
             state: state_name(now.state),
             weight: now.weight,
-            measured_ns: since(|client| client.measured_ns),
-            gpu_time_ns,
-            share: fraction(gpu_time_ns, span_ns),
+            measured_ns,
+            gpu_time_ns: since(|client| client.gpu_time_ns),
+            share: fraction(measured_ns, phases.polled_ns),
             entitled_ns,
-            entitled: fraction(entitled_ns, span_ns),
+            entitled: fraction(entitled_ns, phases.span_ns),
             // CAST: as two's complement; the difference of two times near each other.
             vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
             held_ns: since(|client| client.held_ns),
@@ -198,6 +205,26 @@ impl Client {
             runs: since(|client| client.runs),
         }
     }
+}
+
+/// Lengths that shares are fractions of.
+struct Phases {
+    span_ns: u64,
+    polled_ns: u64,
+}
+
+/// Length of the phases that are in the clients' figures.
+///
+/// The polling phase under way is not; the non-polling phase before it is in `unpolled_ns` already.
+fn booked_ns(gpu: &uapi::Gpu) -> u64 {
+    let early_ns = if gpu.flags & uapi::GPU_POLLING != 0 {
+        gpu.last_nonpoll_ns
+    } else {
+        0
+    };
+    gpu.polled_ns
+        .saturating_add(gpu.unpolled_ns)
+        .saturating_sub(early_ns)
 }
 
 fn find(snapshot: &Snapshot, id: u64) -> Option<&uapi::Client> {
@@ -269,6 +296,7 @@ pub(crate) mod tests {
                 id,
                 pid: 100 + id as i32,
                 weight: 100,
+                measured_ns: times * share * 1_000_000,
                 gpu_time_ns: times * share * 6_000_000,
                 entitled_ns: times * 300_000_000,
                 vtime_ns: 3_000_000 - id * 1_500_000,
@@ -308,11 +336,24 @@ pub(crate) mod tests {
         let before = snapshot(1);
         let mut now = snapshot(3);
         now.clients[0].gpu_time_ns = before.clients[0].gpu_time_ns;
+        now.clients[0].measured_ns = before.clients[0].measured_ns;
         let stat = Stat::new(&now, Some(&before));
         assert!(stat.interval);
         assert_eq!(stat.span_ns, 1_200_000_000);
         assert_eq!(stat.clients[0].share, Some(0.6));
         assert_eq!(stat.clients[1].share, Some(0.0));
+    }
+
+    #[test]
+    fn phase_under_way_is_not_in_the_span() {
+        let mut now = snapshot(2);
+        now.info.flags |= uapi::GPU_POLLING;
+        now.info.unpolled_ns += 500_000_000;
+        now.info.last_nonpoll_ns = 500_000_000;
+        let stat = Stat::new(&now, Some(&snapshot(1)));
+        assert_eq!(stat.span_ns, 600_000_000);
+        assert_eq!(stat.clients[0].share, Some(0.6));
+        assert_eq!(stat.clients[0].entitled, Some(0.5));
     }
 
     #[test]
