@@ -75,7 +75,8 @@ fn collect(
     gpu: &Gpu,
     snapshot: &mut uapi::Snapshot,
 ) -> Result<(KVVec<uapi::Client>, KVVec<uapi::Channel>)> {
-    let books = gpu.books.lock();
+    let mut books = gpu.books.lock();
+    books.forget_gone_clients();
     snapshot.info = books.describe(gpu);
     let mut clients = KVVec::new();
     for at in 0..books.clients.len().min(snapshot.client_count as usize) {

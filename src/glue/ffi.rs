@@ -30,6 +30,7 @@ extern "C" {
     pub(super) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
 
     pub(super) fn loga_current_tgid() -> *mut bindings::pid;
+    pub(super) fn loga_process_alive(tgid: *mut bindings::pid) -> bool;
     pub(super) fn loga_leader_comm(buf: *mut u8);
 
     pub(super) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);

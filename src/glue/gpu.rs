@@ -112,6 +112,14 @@ struct Process(NonNull<bindings::pid>);
 // SAFETY: A `struct pid` may be used and put from any thread.
 unsafe impl Send for Process {}
 
+impl Process {
+    /// Whether it has not begun to exit.
+    fn is_alive(&self) -> bool {
+        // SAFETY: The reference that this value stands for.
+        unsafe { ffi::loga_process_alive(self.0.as_ptr()) }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // SAFETY: The reference that this value stands for.
@@ -267,6 +275,7 @@ impl Gpu {
         handles: Option<Handles>,
     ) -> Result<(ClientId, Arc<Gate>)> {
         let mut books = self.books.lock();
+        books.forget_gone_clients();
         let at = books.client_of_caller()?;
         let (client, gate) = (
             books.clients.get(at).ok_or(EINVAL)?.id,
@@ -426,15 +435,17 @@ impl Books {
         Ok(())
     }
 
-    /// Forgets clients without channels. Whoever still waits at their gate runs.
-    fn forget_gone_clients(&mut self) {
+    /// Forgets clients without channels whose process is gone. A process that lives keeps its
+    /// virtual time: it cannot shake off what it used, or a hold, by mapping again.
+    pub(super) fn forget_gone_clients(&mut self) {
         let mut at = self.clients.len();
         while let Some(last) = at.checked_sub(1) {
             at = last;
-            let Some(id) = self.clients.get(at).map(|client| client.id) else {
+            let (Some(client), Some(owner)) = (self.clients.get(at), self.owners.get(at)) else {
                 break;
             };
-            if self.channels.iter().any(|channel| channel.client == id) {
+            let has_channel = |channel: &ChannelRecord| channel.client == client.id;
+            if owner.pid.is_alive() || self.channels.iter().any(has_channel) {
                 continue;
             }
             let _ = self.clients.remove(at);

@@ -80,6 +80,7 @@ impl Books {
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
         let now = ffi::now();
         let mut totals = phase.totals;
+        self.forget_gone_clients();
         for client in self.clients.iter_mut() {
             client.busy = Ns::ZERO;
             client.runs = 0;

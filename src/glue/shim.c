@@ -139,6 +139,19 @@ struct pid *loga_current_tgid(void)
 	return get_task_pid(current, PIDTYPE_TGID);
 }
 
+/* Has the thread group any thread that has not begun to exit? */
+bool loga_process_alive(struct pid *tgid)
+{
+	struct task_struct *task;
+	bool alive;
+
+	rcu_read_lock();
+	task = pid_task(tgid, PIDTYPE_TGID);
+	alive = task && atomic_read(&task->signal->live) > 0;
+	rcu_read_unlock();
+	return alive;
+}
+
 /* Name of the caller's thread group leader; @buf has TASK_COMM_LEN bytes. */
 void loga_leader_comm(char *buf)
 {

@@ -18,6 +18,7 @@ void loga_synchronize_rcu_tasks(void);
 bool loga_cpu_online(uint cpu);
 u32 loga_pci_domain(const struct pci_dev *device);
 struct pid *loga_current_tgid(void);
+bool loga_process_alive(struct pid *tgid);
 void loga_leader_comm(char *buf);
 void loga_thread_sleep(const u32 *wake, u64 deadline_ns);
 void loga_poll_breathe(void);

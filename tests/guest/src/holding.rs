@@ -19,6 +19,7 @@ crate::ktap::tests![
     forked_child_is_held_with_its_parent,
     kill_while_held_back_is_prompt,
     unmap_and_remap_while_held_back_stays_held,
+    remap_of_the_only_page_stays_held,
     two_channels_in_one_page_are_told_apart,
     copy_on_write_mapping_is_refused,
 ];
@@ -142,6 +143,11 @@ fn kill_while_held_back_is_prompt() -> Verdict {
 
 fn unmap_and_remap_while_held_back_stays_held() -> Verdict {
     check_remap(2)
+}
+
+/// With its last page unmapped a client is without channels, but not without its past.
+fn remap_of_the_only_page_stays_held() -> Verdict {
+    check_remap(1)
 }
 
 /// Remaps the first of a held client's pages: it must stay held.
