@@ -18,6 +18,7 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::Result;
 
+use crate::clock::Time;
 use crate::transfer::Message;
 use crate::transfer::Receiver;
 use crate::trouble;
@@ -25,13 +26,13 @@ use crate::trouble;
 /// How often the files that QEMU writes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Which clock the guest lives by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Time {
-    /// Virtual time counts instructions: one seed, one result, slower
-    Exact,
-    /// Virtual time follows the host: faster, never the same twice
-    Fast,
+/// What of the console is passed on to standard output while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// Everything, as it comes.
+    All,
+    /// Test results, line by line, so that a long run shows its progress.
+    Results,
 }
 
 /// The machine itself.
@@ -94,13 +95,13 @@ impl Run {
 }
 
 impl Machine {
-    /// Boots `image`, passes the console on to standard output if `echo`, and
-    /// waits for the end.
+    /// Boots `image`, passes of its console on what `echo` says, and waits for
+    /// the end.
     ///
     /// # Errors
     /// The machine could not be started or its output not be stored. What
     /// goes wrong inside the guest is part of the returned `Run`.
-    pub(crate) fn run(&self, image: &[u8], echo: bool) -> Result<Run> {
+    pub(crate) fn run(&self, image: &[u8], echo: Echo) -> Result<Run> {
         fs::create_dir_all(&self.out)
             .with_context(|| format!("cannot create {}", self.out.display()))?;
         let work = self.out.join(format!(".vm-{}", std::process::id()));
@@ -111,7 +112,7 @@ impl Machine {
         result
     }
 
-    fn run_in(&self, work: &Path, echo: bool) -> Result<Run> {
+    fn run_in(&self, work: &Path, echo: Echo) -> Result<Run> {
         let console = Tail::create(work.join("console"))?;
         let files = Tail::create(work.join("files"))?;
         let child = self
@@ -184,19 +185,6 @@ impl Machine {
         command
     }
 
-    /// Frequency of the guest's cycle counter, told because a busy host makes
-    /// the guest's own measurement fail, and with it exact timers.
-    fn tsc_khz(&self) -> u32 {
-        match self.time {
-            // One instruction is one nanosecond.
-            Time::Exact => 1_000_000,
-            Time::Fast => fs::read_to_string("/proc/cpuinfo")
-                .ok()
-                .and_then(|text| host_khz(&text))
-                .unwrap_or(0),
-        }
-    }
-
     fn kernel_line(&self) -> String {
         let level = if self.verbose {
             "loglevel=7"
@@ -207,7 +195,7 @@ impl Machine {
         let mut line = format!(
             "console=ttyS0 {level} panic=-1 oops=panic tsc=reliable no_timer_check \
              memmap=128M$0x20000000 log_buf_len=4M tsc_early_khz={}",
-            self.tsc_khz()
+            self.time.tsc_khz()
         );
         if !self.append.is_empty() {
             line.push(' ');
@@ -217,22 +205,16 @@ impl Machine {
     }
 }
 
-/// The host's base frequency in kHz: from the model name, which states the
-/// nominal value, else from the current clock.
-fn host_khz(cpuinfo: &str) -> Option<u32> {
-    let field = |name: &str| {
-        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
-        line.split_once(':')
-            .map(|(_, value)| value.trim().to_owned())
-    };
-    let scaled = |text: &str, khz: f64| {
-        let value: f64 = text.trim().parse().ok()?;
-        // CAST: a frequency in kHz is far below 2^32.
-        (value > 0.0).then_some((value * khz) as u32)
-    };
-    field("model name")
-        .and_then(|name| scaled(name.rsplit_once('@')?.1.trim().strip_suffix("GHz")?, 1e6))
-        .or_else(|| scaled(&field("cpu MHz")?, 1e3))
+/// The test results among the complete lines of `text`, and how many bytes
+/// those lines are.
+fn results(text: &str) -> (String, usize) {
+    let complete = text.rfind('\n').map_or(0, |end| end + 1);
+    let lines = text[..complete].lines();
+    let chosen = lines.filter(|line| line.starts_with("ok ") || line.starts_with("not ok "));
+    (
+        chosen.map(|line| format!("     {line}\n")).collect(),
+        complete,
+    )
 }
 
 /// A file that someone else appends to.
@@ -262,7 +244,7 @@ struct Session {
     files: Tail,
     receiver: Receiver,
     shown: usize,
-    echo: bool,
+    echo: Echo,
     run: Run,
 }
 
@@ -313,15 +295,16 @@ impl Session {
         let bytes = self.console.more()?;
         let text = String::from_utf8_lossy(&bytes).replace('\r', "");
         self.run.console.push_str(&text);
-        if self.echo {
-            let mut output = std::io::stdout().lock();
-            // A closed pipe on our side is no reason to leave a machine behind.
-            output
-                .write_all(&self.run.console.as_bytes()[self.shown..])
-                .ok();
-            output.flush().ok();
-        }
-        self.shown = self.run.console.len();
+        let new = &self.run.console[self.shown..];
+        let (text, shown) = match self.echo {
+            Echo::All => (new.to_owned(), new.len()),
+            Echo::Results => results(new),
+        };
+        let mut output = std::io::stdout().lock();
+        // A closed pipe on our side is no reason to leave a machine behind.
+        output.write_all(text.as_bytes()).ok();
+        output.flush().ok();
+        self.shown += shown;
         Ok(())
     }
 
@@ -364,11 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn frequency_comes_from_the_name_before_the_clock() {
-        let named = "model name\t: Some CPU @ 2.50GHz\ncpu MHz\t\t: 3100.0\n";
-        assert_eq!(host_khz(named), Some(2_500_000));
-        let unnamed = "model name\t: Some CPU\ncpu MHz\t\t: 3100.5\n";
-        assert_eq!(host_khz(unnamed), Some(3_100_500));
-        assert_eq!(host_khz("nothing"), None);
+    fn results_wait_for_the_end_of_the_line() {
+        let text = "KTAP version 1\nok 1 a\nnoise\nnot ok 2 b\nok 3";
+        let (shown, length) = results(text);
+        assert_eq!(shown, "     ok 1 a\n     not ok 2 b\n");
+        assert_eq!(&text[length..], "ok 3");
+        assert_eq!(results("ok 3"), (String::new(), 0));
     }
 }

@@ -11,6 +11,7 @@
 //! KTAP is the kernel's plain-text format for test results, KUnit its unit
 //! test framework; dmesg is the kernel's log.
 
+mod clock;
 mod cpio;
 mod image;
 mod ktap;
@@ -29,6 +30,7 @@ use crate::image::Contents;
 use crate::ktap::Outcome;
 use crate::ktap::Report;
 use crate::ktap::Test;
+use crate::machine::Echo;
 use crate::machine::Machine;
 use crate::machine::Run;
 
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
 
 fn boot(args: &BootArgs) -> Result<u8> {
     let image = args.contents.build(&args.line.join(" "))?;
-    let run = args.machine.run(&image, true)?;
+    let run = args.machine.run(&image, Echo::All)?;
     print_trouble(&run);
     Ok(run.exit_code())
 }
@@ -106,14 +108,14 @@ fn print_trouble(run: &Run) {
 fn test_line(args: &TestArgs) -> String {
     let mut line = String::from("dmesg -n 1\n");
     for module in &args.kunit {
-        let name = module.split_whitespace().next().unwrap_or(module);
+        let name = module_name(module);
         line.push_str(&format!(
             "insmod /lib/loga/{name}.ko{} || exit 125\n",
             &module[name.len()..]
         ));
     }
     for module in args.kunit.iter().rev() {
-        let name = module.split_whitespace().next().unwrap_or(module);
+        let name = module_name(module);
         line.push_str(&format!("rmmod {name} || exit 125\n"));
     }
     line.push_str(&args.guest);
@@ -122,18 +124,14 @@ fn test_line(args: &TestArgs) -> String {
 
 fn test(args: &TestArgs) -> Result<u8> {
     let image = args.contents.build(&test_line(args))?;
-    let run = args.machine.run(&image, false)?;
+    let run = args.machine.run(&image, Echo::Results)?;
     let mut report = guest_report(&run);
-    if !args.kunit.is_empty() {
-        let log: Vec<&str> = run
-            .dmesg
-            .lines()
-            .map(|line| ktap::strip_stamp(line).1)
-            .collect();
-        report
-            .tests
-            .extend(ktap::parse("kunit", &log.join("\n")).tests);
+    // Passes were shown when they came.
+    for test in report.tests.iter().filter(|t| t.outcome != Outcome::Pass) {
+        print_test(test);
     }
+    let shown = report.tests.len();
+    report.tests.extend(kunit_report(args, &run.dmesg).tests);
     for line in &run.trouble {
         report.complain("kernel", line.clone());
     }
@@ -150,7 +148,7 @@ fn test(args: &TestArgs) -> Result<u8> {
     }
     let path = args.machine.out.join("console.txt");
     fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))?;
-    for test in &report.tests {
+    for test in &report.tests[shown..] {
         print_test(test);
     }
     let failed = report.count(&Outcome::Fail);
@@ -179,6 +177,56 @@ fn guest_report(run: &Run) -> Report {
     ktap::parse("guest", &lines.join("\n"))
 }
 
+/// KTAP of the unit tests that ran when the modules were loaded. A module
+/// without any is a failure: it was built for another kernel.
+fn kunit_report(args: &TestArgs, dmesg: &str) -> Report {
+    if args.kunit.is_empty() {
+        return Report::default();
+    }
+    let lines: Vec<&str> = dmesg
+        .lines()
+        .map(|line| ktap::strip_stamp(line).1)
+        .collect();
+    let mut report = ktap::parse("kunit", &lines.join("\n"));
+    let names: Vec<&str> = args
+        .kunit
+        .iter()
+        .map(|module| module_name(module))
+        .collect();
+    for name in modules_without_suites(&names, &lines) {
+        report.complain(name, "has no unit tests in the kernel log".to_owned());
+    }
+    report
+}
+
+/// The modules that no suite is named after: `loga_model_abi` is one of
+/// `loga_model`, not of `loga`.
+fn modules_without_suites<'a>(names: &[&'a str], lines: &[&str]) -> Vec<&'a str> {
+    let suites = lines
+        .iter()
+        .filter_map(|line| line.trim().strip_prefix("# Subtest: "));
+    let owners: Vec<&str> = suites
+        .filter_map(|suite| {
+            let belongs = |name: &&&str| suite.starts_with(&format!("{name}_"));
+            names
+                .iter()
+                .filter(belongs)
+                .max_by_key(|name| name.len())
+                .copied()
+        })
+        .collect();
+    names
+        .iter()
+        .filter(|name| !owners.contains(name))
+        .copied()
+        .collect()
+}
+
+/// The name in `NAME [PARAMETER=VALUE ..]`.
+fn module_name(module: &str) -> &str {
+    module.split_whitespace().next().unwrap_or(module)
+}
+
 fn print_test(test: &Test) {
     let word = match test.outcome {
         Outcome::Pass => "ok  ",
@@ -189,5 +237,22 @@ fn print_test(test: &Test) {
         println!("{word} {}", test.name);
     } else {
         println!("{word} {}  ({})", test.name, test.note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn module_without_a_suite_of_its_own_is_named() {
+        let names = ["loga_model", "loga"];
+        let both = ["# Subtest: loga_model_abi", "    # Subtest: loga_units"];
+        assert!(modules_without_suites(&names, &both).is_empty());
+        assert_eq!(modules_without_suites(&names, &both[..1]), ["loga"]);
+        assert_eq!(
+            modules_without_suites(&names, &["# Subtest: rust_kernel_fmt"]),
+            names
+        );
     }
 }
