@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::stage::client_of;
 use crate::stage::near;
 use crate::stage::Stage;
+use crate::stage::EXACT;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;
 use loga_cli::table;
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "", value_name = "PARAMETERS")]
     model: String,
     /// Further parameters of LoGA
-    #[arg(long, default_value = "", value_name = "PARAMETERS")]
+    #[arg(long, default_value = EXACT, value_name = "PARAMETERS")]
     loga: String,
 }
 

@@ -23,6 +23,10 @@ pub(crate) const LONG_PHASES: &str = "poll_ms=20 ratio=5 enforce=1";
 /// idle GPU costs the machine ten times less.
 pub(crate) const LAZY: &str = "doorbell_us=50";
 
+/// Parameter of LoGA where its figures are compared with the model's: the model's timers run on CPU 0,
+/// and a poller that they interrupt sees changes of the engine late.
+pub(crate) const EXACT: &str = "poller_cpu=1";
+
 /// The model, and LoGA on it if wanted. Removed again when dropped.
 #[derive(Debug)]
 pub(crate) struct Stage(());
