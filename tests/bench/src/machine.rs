@@ -22,7 +22,8 @@ const COSTS: &str = "/sys/kernel/debug/loga/costs";
 /// Loads the model, and LoGA with these parameters.
 pub(crate) fn load(parameters: &str) -> Result<(), String> {
     load_model_only()?;
-    insert("loga", parameters)
+    // CPU 0 serves the timers of the model: a poller there would see switches late.
+    insert("loga", &format!("poller_cpu=1 {parameters}"))
 }
 
 /// Loads the model alone.
