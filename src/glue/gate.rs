@@ -30,7 +30,7 @@ const HOLD_GRACE_MS: u32 = 2_000;
 /// Where one client waits while it is held back.
 #[pin_data]
 pub(super) struct Gate {
-    /// 1 while held back. Written with `mappings` locked.
+    /// 1 while held back. Set with `mappings` locked, cleared by anyone.
     held: Atomic<u32>,
     /// How long a fault may wait, in ms.
     patience_ms: Atomic<u32>,

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
+use kernel::sync::atomic::{Atomic, Full, Release};
 use kernel::sync::Arc;
 
 /// What a thread runs.
@@ -138,6 +138,5 @@ unsafe extern "C" fn entry<W: Work>(data: *mut c_void) -> c_int {
     while !should_stop() {
         bell.wait_until(u64::MAX);
     }
-    let _ = bell.rung.load(Relaxed);
     0
 }
