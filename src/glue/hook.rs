@@ -12,8 +12,8 @@
 //! still be on the way into a wrapper (RCU-tasks), until the calls inside have
 //! come out (a counter), and once more for those on their last instructions.
 
-use super::files::Tracker;
-use super::{ffi, params};
+use super::tracker::Tracker;
+use super::{ffi, members, params};
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::error::from_err_ptr;
@@ -40,7 +40,7 @@ pub(super) struct Members {
 
 type Open = unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int;
 type Release = Open;
-type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
+pub(super) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
 type Mmap = unsafe extern "C" fn(*mut bindings::file, *mut bindings::vm_area_struct) -> c_int;
 
 /// The driver's operations, found and checked but not changed.
@@ -232,7 +232,7 @@ impl Driver {
     fn is_ours(&self) -> bool {
         // SAFETY: By the invariant the object is there.
         let open = unsafe { (*self.operations.as_ptr()).open };
-        open.is_some_and(|open| core::ptr::fn_addr_eq(open, super::files::open as Open))
+        open.is_some_and(|open| core::ptr::fn_addr_eq(open, members::open as Open))
     }
 }
 
@@ -299,14 +299,14 @@ fn attach() -> Result {
         kernel::sync::atomic::Release,
     );
     driver.replace(&Members {
-        open: super::files::open,
-        release: super::files::release,
-        ioctl: super::files::ioctl,
+        open: members::open,
+        release: members::release,
+        ioctl: members::ioctl,
         compat_ioctl: driver
             .members
             .compat_ioctl
-            .map(|_| super::files::compat_ioctl as Ioctl),
-        mmap: super::files::mmap,
+            .map(|_| members::compat_ioctl as Ioctl),
+        mmap: members::mmap,
     });
     let name = driver.name();
     *slot = Some(Attachment { driver, tracker });

@@ -3,8 +3,8 @@
 //! [glue] What driving the gates costs, and what LoGA keeps per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
+use super::books::{ChannelRecord, Owner};
 use super::gate::{self, Gate};
-use super::gpu::{ChannelRecord, Owner};
 use super::hook;
 use crate::engine::ClientState;
 use crate::units::Ns;

@@ -2,11 +2,13 @@
 
 //! [glue] Everything that touches the kernel, and the only place for `unsafe`.
 //!
-//! `hook` puts LoGA's functions into the driver's `file_operations`; `files` is
-//! what they do: follow opens, RM calls and mappings. `gate` owns the mappings of
-//! submission pages and takes them away from a client. `bar` reads registers,
-//! `poller` watches them, `gpu` keeps the books of one GPU, and `scheduler` is
-//! its main thread. `chardev` answers `/dev/loga`, `latency` tells what it all costs.
+//! `hook` puts LoGA's functions, `members`, into the driver's `file_operations`;
+//! `tracker` follows the opens, RM calls and mappings that come through them, with
+//! `files` as its table. `gate`
+//! owns the mappings of submission pages and takes them away from a client. `bar`
+//! reads registers, `poller` watches them, `gpu` is one GPU, `books` its clients and
+//! their time, and `scheduler` its main thread. `chardev` answers `/dev/loga` with a
+//! `snapshot` of the books, `latency` tells what it all costs.
 //!
 //! # Lock order
 //!
@@ -16,6 +18,7 @@
 //! inside it. A fault waits for its release with none of them held.
 
 mod bar;
+mod books;
 mod chardev;
 mod ffi;
 mod files;
@@ -23,11 +26,17 @@ mod gate;
 mod gpu;
 mod hook;
 mod latency;
+mod members;
 mod params;
 mod poller;
 mod scheduler;
+mod snapshot;
 mod thread;
+mod tracker;
 
 pub(crate) use chardev::ControlDevice;
 pub(crate) use hook::{attach_on_load, detach_for_good, prepare};
 pub(crate) use latency::Costs;
+
+/// Page size of the host.
+const PAGE: u64 = kernel::page::PAGE_SIZE as u64;

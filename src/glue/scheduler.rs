@@ -3,8 +3,9 @@
 //! [glue] The main thread of one GPU: sleeps until the engine wants something, and
 //! carries it out.
 
+use super::books::{Books, Owner};
 use super::ffi;
-use super::gpu::{Books, Gpu, Owner};
+use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use crate::account::{self, PhaseTotals};

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
+//! the driver first and its answer goes back unchanged; LoGA looks at what the
+//! driver accepted.
+
+use super::hook::{InWrapper, Ioctl, Members};
+use crate::track::rm;
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::uaccess::{UserPtr, UserSlice};
+
+/// `open` of every node of the driver.
+pub(super) unsafe extern "C" fn open(
+    inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    let inside = InWrapper::enter();
+    let (tracker, driver) = inside.current();
+    // SAFETY: The driver's own function with the arguments meant for it.
+    let answer = unsafe { (driver.open)(inode, file) };
+    if answer == 0 {
+        tracker.opened(file);
+    }
+    answer
+}
+
+/// `release` of every node of the driver.
+pub(super) unsafe extern "C" fn release(
+    inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    let inside = InWrapper::enter();
+    let (tracker, driver) = inside.current();
+    // Forgotten first: the driver frees the address space of the file.
+    let record = tracker.closing(file);
+    // SAFETY: The driver's own function with the arguments meant for it.
+    let answer = unsafe { (driver.release)(inode, file) };
+    if let Some(record) = record {
+        tracker.closed(file, record);
+    }
+    answer
+}
+
+/// `unlocked_ioctl` of every node of the driver.
+pub(super) unsafe extern "C" fn ioctl(
+    file: *mut bindings::file,
+    cmd: c_uint,
+    arg: usize,
+) -> c_long {
+    // SAFETY: The VFS's arguments, passed on.
+    unsafe { call(|driver| Some(driver.ioctl), file, cmd, arg) }
+}
+
+/// `compat_ioctl` of every node of the driver, if it has one.
+pub(super) unsafe extern "C" fn compat_ioctl(
+    file: *mut bindings::file,
+    cmd: c_uint,
+    arg: usize,
+) -> c_long {
+    // SAFETY: The VFS's arguments, passed on.
+    unsafe { call(|driver| driver.compat_ioctl, file, cmd, arg) }
+}
+
+/// # Safety
+///
+/// The arguments must be those of an ioctl on an open file of the driver.
+unsafe fn call(
+    choose: fn(&Members) -> Option<Ioctl>,
+    file: *mut bindings::file,
+    cmd: c_uint,
+    arg: usize,
+) -> c_long {
+    let inside = InWrapper::enter();
+    let (tracker, driver) = inside.current();
+    let Some(ioctl) = choose(driver) else {
+        return ENOTTY.to_errno() as c_long;
+    };
+    // SAFETY: The driver's own function with the arguments meant for it.
+    let answer = unsafe { ioctl(file, cmd, arg) };
+    if answer == 0 {
+        tracker.after_ioctl(file, cmd, arg);
+    }
+    answer
+}
+
+/// `mmap` of every node of the driver.
+pub(super) unsafe extern "C" fn mmap(
+    file: *mut bindings::file,
+    vma: *mut bindings::vm_area_struct,
+) -> c_int {
+    let inside = InWrapper::enter();
+    let (tracker, driver) = inside.current();
+    // SAFETY: The driver's own function with the arguments meant for it.
+    let answer = unsafe { (driver.mmap)(file, vma) };
+    // Anything but 0 is a refusal; one branch returns positive status codes.
+    if answer != 0 {
+        return answer;
+    }
+    // SAFETY: The driver has just set the area up for this file.
+    match unsafe { tracker.mapped(file, vma) } {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// Reads an RM call of interest from the caller, unwrapping `XFER_CMD`.
+pub(super) fn read_call(cmd: u32, arg: usize) -> Option<rm::Call> {
+    let (mut nr, mut size, mut address) = (rm::ioc_nr(cmd), rm::ioc_size(cmd), arg);
+    let mut bytes = [0u8; rm::MAX_PARSED];
+    if nr == rm::NR_XFER {
+        let outer = bytes.get_mut(..size)?;
+        read_user(address, outer)?;
+        let inner = rm::Xfer::parse(outer)?;
+        nr = inner.nr();
+        size = usize::try_from(inner.size).ok()?;
+        address = usize::try_from(inner.ptr).ok()?;
+    }
+    if !matches!(nr, rm::NR_MAP_MEMORY | rm::NR_FREE) {
+        return None;
+    }
+    let bytes = bytes.get_mut(..size)?;
+    read_user(address, bytes)?;
+    rm::parse(nr, size, bytes)
+}
+
+fn read_user(address: usize, into: &mut [u8]) -> Option<()> {
+    UserSlice::new(UserPtr::from_addr(address), into.len())
+        .reader()
+        .read_slice(into)
+        .ok()
+}
