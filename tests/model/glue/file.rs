@@ -6,10 +6,10 @@
 //! in every branch of the real driver (470 `nvidia/nv-frontend.c`, 550 `nvidia/nv.c`).
 
 use super::ioctl;
-use super::machine::Listener;
 use super::mapping;
 use super::mapping::Target;
 use super::params::Branch;
+use super::space::Listener;
 use super::stand;
 use crate::abi;
 use core::sync::atomic::AtomicU64;

@@ -5,41 +5,27 @@
 //! One lock, taken with interrupts off, covers the state machine and everything it reaches. The
 //! timer is pinned to CPU 0; after a change of registers CPU 0 is asked to look at once.
 
-use super::memory::Aperture;
-use super::memory::Memory;
+use super::board::Apertures;
+use super::board::Board;
+use super::board::Owner;
 use super::params::Params;
+use super::space::Space;
 use crate::abi::submit;
 use crate::gpu::channel::Channel;
 use crate::gpu::regs;
-use crate::gpu::Bus;
 use crate::gpu::Chid;
 use crate::gpu::Gpu;
-use crate::gpu::Interval;
-use crate::gpu::Notice;
 use crate::truth::Account;
 use crate::truth::Entry;
 use crate::truth::Truth;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
 use kernel::bindings;
 use kernel::ffi::c_void;
-use kernel::new_poll_condvar;
 use kernel::new_spinlock_irq;
 use kernel::pr_warn_once;
 use kernel::prelude::*;
-use kernel::sync::poll::PollCondVar;
-use kernel::sync::Arc;
 use kernel::sync::SpinLockIrq;
 use kernel::types::Opaque;
 
-/// GPU address spaces, one per client of the resource manager.
-pub const SPACES: usize = 256;
-/// Mappings of one address space.
-pub const MAPS: usize = 128;
-/// Files that may wait for one client's completions.
-const LISTENERS: usize = 8;
-/// Rows of the ground truth's table of processes.
-const ACCOUNTS: usize = 512;
 /// Short looks of an idle GPU between two at all channels.
 const GLANCES: u32 = 7;
 /// First byte of the instance blocks in video memory; below lie the runlists.
@@ -48,112 +34,6 @@ const INSTANCES: u64 = 0x100_0000;
 const INSTANCE_SIZE: u64 = 0x1000;
 /// Bytes of a runlist in video memory.
 const RUNLIST_SIZE: u64 = 0x10000;
-
-/// What waits for completions of a client's commands: an open file.
-#[pin_data]
-pub struct Listener {
-    pending: AtomicU32,
-    last_chid: AtomicU32,
-    #[pin]
-    pub(super) wait: PollCondVar,
-}
-
-impl Listener {
-    /// A listener that has not heard anything.
-    pub fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                pending: AtomicU32::new(0),
-                last_chid: AtomicU32::new(0),
-                wait <- new_poll_condvar!("loga_model_listener"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Completions not yet consumed.
-    pub fn pending(&self) -> u32 {
-        self.pending.load(Ordering::Acquire)
-    }
-
-    /// Consumes one completion: the channel of the latest, and whether there are more.
-    pub fn consume(&self) -> Option<(u32, bool)> {
-        let take = |pending: u32| pending.checked_sub(1);
-        let before = self
-            .pending
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .ok()?;
-        Some((self.last_chid.load(Ordering::Relaxed), before > 1))
-    }
-
-    fn signal(&self, chid: Chid) {
-        self.last_chid.store(u32::from(chid.0), Ordering::Relaxed);
-        let add = |pending: u32| Some(pending.saturating_add(1));
-        // The closure always returns a value, so the update cannot fail.
-        let _ = self
-            .pending
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-        self.wait.notify_all();
-    }
-}
-
-/// One mapping of a GPU address space.
-pub struct GpuMap {
-    /// First GPU address.
-    pub va: u64,
-    /// Bytes.
-    pub length: u64,
-    /// What lies there.
-    pub memory: Arc<Memory>,
-    /// From where on in the memory.
-    pub offset: u64,
-}
-
-/// What a client's channels can reach, and who hears of their completions.
-pub struct Space {
-    /// Mappings.
-    pub maps: [Option<GpuMap>; MAPS],
-    /// Listeners.
-    pub listeners: [Option<Arc<Listener>>; LISTENERS],
-}
-
-impl Space {
-    /// An address space without mappings. May sleep.
-    pub fn new() -> Result<KBox<Self>> {
-        let space = Self {
-            maps: [const { None }; MAPS],
-            listeners: [const { None }; LISTENERS],
-        };
-        Ok(KBox::new(space, GFP_KERNEL)?)
-    }
-
-    fn find(&self, va: u64) -> Option<(&Memory, u64)> {
-        let maps = self.maps.iter().flatten();
-        let map = maps
-            .into_iter()
-            .find(|map| va >= map.va && va - map.va < map.length)?;
-        Some((&map.memory, map.offset.checked_add(va - map.va)?))
-    }
-}
-
-/// Who owns a channel.
-#[derive(Clone, Copy)]
-struct Owner {
-    pid: i32,
-    space: Option<usize>,
-}
-
-/// Everything the state machine reaches.
-struct Board {
-    bar0: Aperture,
-    userd: Aperture,
-    userd_offset: u64,
-    vidmem: Aperture,
-    owners: KVVec<Owner>,
-    spaces: KVVec<Option<KBox<Space>>>,
-    truth: Truth<KVVec<Option<Entry>>, KVVec<Account>>,
-    lost: bool,
-}
 
 /// The state behind the lock.
 pub struct Core {
@@ -180,23 +60,6 @@ unsafe impl Sync for Machine {}
 // SAFETY: As above; the object is pinned and may be dropped on any thread.
 unsafe impl Send for Machine {}
 
-/// Physical places of the card's apertures.
-#[derive(Clone, Copy)]
-pub struct Apertures {
-    /// BAR0.
-    pub bar0: u64,
-    /// Bytes of BAR0.
-    pub bar0_size: u64,
-    /// BAR1.
-    pub bar1: u64,
-    /// Offset of the USERD area in BAR1.
-    pub userd: u64,
-    /// BAR3, through which video memory is reached.
-    pub bar3: u64,
-    /// Bytes of BAR3.
-    pub bar3_size: u64,
-}
-
 /// Time as the log shows it: CLOCK_MONOTONIC in ns.
 pub fn now() -> u64 {
     // SAFETY: The function has no preconditions: it may be called in any context.
@@ -216,32 +79,7 @@ impl Machine {
     /// Powers the card on: registers have their reset values, USERD is in place.
     pub fn new(params: Params, at: Apertures) -> Result<Pin<KBox<Self>>> {
         let channels = regs::CHANNELS as usize;
-        let userd_size = u64::from(regs::CHANNELS) * submit::USERD_SLOT;
-        let mut spaces = KVVec::with_capacity(SPACES, GFP_KERNEL)?;
-        for _ in 0..SPACES {
-            spaces.push(None, GFP_KERNEL)?;
-        }
-        let entries = KVVec::from_elem(None, params.log_entries as usize, GFP_KERNEL)?;
-        let accounts = KVVec::from_elem(Account::default(), ACCOUNTS, GFP_KERNEL)?;
-        let mut board = Board {
-            bar0: Aperture::new(at.bar0, at.bar0_size)?,
-            userd: Aperture::new(at.bar1 + at.userd, userd_size)?,
-            userd_offset: at.userd,
-            vidmem: Aperture::new(at.bar3, at.bar3_size)?,
-            owners: KVVec::from_elem(
-                Owner {
-                    pid: 0,
-                    space: None,
-                },
-                channels,
-                GFP_KERNEL,
-            )?,
-            spaces,
-            truth: Truth::new(entries, accounts, now()),
-            lost: false,
-        };
-        board.bar0.fill(0);
-        board.userd.fill(0);
+        let mut board = Board::new(&params, at, now())?;
         let table = KVVec::from_elem(Channel::NEW, channels, GFP_KERNEL)?;
         let mut gpu = Gpu::new(params.timing, table);
         gpu.publish_all(&mut board);
@@ -513,65 +351,4 @@ unsafe extern "C" fn expired(_timer: *mut bindings::hrtimer) -> bindings::hrtime
 unsafe extern "C" fn kicked(machine: *mut c_void) {
     // SAFETY: `kick` passes itself and waits for this function.
     unsafe { &*machine.cast::<Machine>() }.tick(true);
-}
-
-impl Bus for Board {
-    fn vidmem_read(&mut self, address: u64) -> Option<u32> {
-        self.vidmem.read(address)
-    }
-
-    fn memory_read(&mut self, chid: Chid, va: u64) -> Option<u32> {
-        let space = self.owners.get(usize::from(chid.0))?.space?;
-        let (memory, offset) = self.spaces.get(space)?.as_ref()?.find(va)?;
-        memory.read(offset)
-    }
-
-    fn memory_write(&mut self, chid: Chid, va: u64, value: u32) -> bool {
-        let owner = self.owners.get(usize::from(chid.0));
-        let space = owner.and_then(|owner| self.spaces.get(owner.space?)?.as_ref());
-        match space.and_then(|space| space.find(va)) {
-            Some((memory, offset)) => memory.write(offset, value),
-            None => false,
-        }
-    }
-
-    fn userd_read(&mut self, offset: u64) -> u32 {
-        let slot = offset.checked_sub(self.userd_offset);
-        slot.and_then(|slot| self.userd.read(slot)).unwrap_or(0)
-    }
-
-    fn userd_write(&mut self, offset: u64, value: u32) {
-        if let Some(slot) = offset.checked_sub(self.userd_offset) {
-            self.userd.write(slot, value);
-        }
-    }
-
-    fn publish(&mut self, offset: u32, value: u32) {
-        if !self.lost {
-            self.bar0.write(u64::from(offset), value);
-        }
-    }
-
-    fn record(&mut self, interval: Interval) {
-        let owner = self.owners.get(usize::from(interval.chid.0));
-        self.truth
-            .record(interval, owner.map_or(0, |owner| owner.pid));
-    }
-
-    fn notify(&mut self, notice: Notice) {
-        let Notice::NonStall(chid) = notice else {
-            return;
-        };
-        let space = self
-            .owners
-            .get(usize::from(chid.0))
-            .and_then(|owner| owner.space);
-        let space = space.and_then(|space| self.spaces.get(space)?.as_ref());
-        for listener in space
-            .iter()
-            .flat_map(|space| space.listeners.iter().flatten())
-        {
-            listener.signal(chid);
-        }
-    }
 }

@@ -7,13 +7,18 @@
 //! | [`params`] | module parameters |
 //! | [`memory`] | memory shared by programs, GPU and module |
 //! | [`pci`] | the PCI device and its apertures |
+//! | [`board`] | what the state machine reaches |
 //! | [`machine`] | state machine, lock, timer |
-//! | [`rm`] | the resource manager's clients, objects and channels |
+//! | [`rm`] | the resource manager's clients and objects |
+//! | [`channels`] | its hardware channels |
+//! | [`space`] | what a client's channels reach, who hears of completions |
 //! | [`ioctl`] | the calls on the nodes |
 //! | [`file`] | the nodes: open, release, poll, registration |
 //! | [`mapping`] | mmap and page faults |
 //! | [`debugfs`] | the ground truth for people and tests |
 
+pub mod board;
+pub mod channels;
 pub mod debugfs;
 pub mod file;
 pub mod ioctl;
@@ -23,6 +28,7 @@ pub mod memory;
 pub mod params;
 pub mod pci;
 pub mod rm;
+pub mod space;
 
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;

@@ -5,7 +5,7 @@
 //! The kernel is booted with `memmap=128M$0x20000000`, so that the range is no ordinary memory.
 //! BARs in memory have no side effects: a register is a word that the model updates.
 
-use super::machine::Apertures;
+use super::board::Apertures;
 use kernel::bindings;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
