@@ -3,6 +3,7 @@
 //! [tool] What the load loop asks of a GPU.
 
 use crate::error::Error;
+use crate::lengths::DeviceReport;
 
 /// One way to run kernels.
 ///
@@ -17,18 +18,32 @@ pub trait Backend {
     /// With `notify`, its completion ends [`wait`](Backend::wait).
     fn prepare(&mut self, length_ns: u64, notify: bool) -> u32;
 
-    /// Hands over everything prepared: one store, no system call.
+    /// Hands over everything prepared: one store, no system call, however many calls of a library
+    /// lead to it.
     ///
     /// This is where a client that is held back waits.
-    fn submit(&mut self);
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] if a library refuses a kernel.
+    fn submit(&mut self) -> Result<(), Error>;
 
     /// Number of the last kernel completed.
-    fn completed(&mut self) -> u32;
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] if a library reports that a kernel failed.
+    fn completed(&mut self) -> Result<u32, Error>;
 
     /// Sleeps until a kernel completes that asked for it, at most `limit_ms`.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if the driver's file cannot be waited on.
+    /// [`Error::Call`] if the driver's file cannot be waited on, [`Error::Gpu`] if a library refuses.
     fn wait(&mut self, limit_ms: u16) -> Result<(), Error>;
+
+    /// What the device said about itself and about the kernels so far, if it has a say.
+    fn device(&self) -> Option<DeviceReport> {
+        None
+    }
 }

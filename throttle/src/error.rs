@@ -39,6 +39,27 @@ pub enum Error {
         /// How long it was waited for, in seconds.
         seconds: u64,
     },
+    /// A GPU library cannot be loaded, or is none.
+    Library {
+        /// Name of the library.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The library has no device of that number.
+    NoDevice {
+        /// Name of the library.
+        name: &'static str,
+        /// What there is instead.
+        reason: String,
+    },
+    /// The library refused a call.
+    Gpu {
+        /// Name of the call.
+        call: &'static str,
+        /// What it said.
+        reason: String,
+    },
     /// One of several instances ended badly.
     Instance {
         /// Number of the instance, from 0.
@@ -56,9 +77,11 @@ impl Error {
         match self {
             Error::Argument(_) => 2,
             Error::Node { .. } => 3,
-            Error::Refused { .. } => 4,
+            Error::Refused { .. } | Error::Gpu { .. } => 4,
             Error::Call { .. } => 5,
             Error::Hung { .. } => 6,
+            Error::Library { .. } => 7,
+            Error::NoDevice { .. } => 8,
             Error::Instance { code, .. } => *code,
         }
     }
@@ -76,6 +99,9 @@ impl fmt::Display for Error {
                 "the driver refused {call}: NV status {status:#x} ({})",
                 status_name(*status)
             ),
+            Error::Library { name, reason } => write!(f, "cannot use {name}: {reason}"),
+            Error::NoDevice { name, reason } => write!(f, "{name} has no such GPU: {reason}"),
+            Error::Gpu { call, reason } => write!(f, "{call} failed: {reason}"),
             Error::Argument(text) => f.write_str(text),
             Error::Hung { sequence, seconds } => {
                 write!(f, "command {sequence} did not complete within {seconds} s")

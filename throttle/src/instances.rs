@@ -8,6 +8,7 @@
 
 use crate::error::Error;
 use crate::load::Stop;
+use crate::plan::BackendKind;
 use crate::plan::Plan;
 use crate::report::Instance;
 use nix::sys::prctl;
@@ -44,8 +45,7 @@ struct Running {
 /// [`Error::Instance`] for the first child that did not report; the others are ended.
 pub fn run(plan: &Plan, stop: &Stop) -> Result<Vec<Instance>, Error> {
     let mut children = Vec::new();
-    let result =
-        start_all(&mut children, plan.instances).and_then(|()| collect(&mut children, stop));
+    let result = start_all(&mut children, plan).and_then(|()| collect(&mut children, stop));
     if result.is_err() {
         for running in &mut children {
             // Ending a child that has ended already is not an error worth telling.
@@ -56,15 +56,22 @@ pub fn run(plan: &Plan, stop: &Stop) -> Result<Vec<Instance>, Error> {
     result
 }
 
-fn start_all(children: &mut Vec<Running>, count: u32) -> Result<(), Error> {
-    for index in 0..count {
-        children.push(start(index).map_err(|error| failed(index, error.to_string(), 5))?);
+fn start_all(children: &mut Vec<Running>, plan: &Plan) -> Result<(), Error> {
+    // What calibrates its kernels needs the GPU for itself: one child after the other.
+    let one_by_one = plan.backend != BackendKind::Standin;
+    for index in 0..plan.instances {
+        let mut running = start(index).map_err(|error| failed(index, error.to_string(), 5))?;
+        let ready = !one_by_one || is_ready(&mut running);
+        children.push(running);
+        if let (false, Some(last)) = (ready, children.last_mut()) {
+            return Err(explain(index, last));
+        }
     }
-    for (index, running) in (0..count).zip(children.iter_mut()) {
-        let mut line = String::new();
-        let read = running.output.read_line(&mut line);
-        if read.is_err() || line.trim_end() != READY {
-            return Err(explain(index, running));
+    if !one_by_one {
+        for (index, running) in (0..).zip(children.iter_mut()) {
+            if !is_ready(running) {
+                return Err(explain(index, running));
+            }
         }
     }
     for running in children.iter_mut() {
@@ -74,6 +81,12 @@ fn start_all(children: &mut Vec<Running>, count: u32) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Waits for the child's word that it can start.
+fn is_ready(running: &mut Running) -> bool {
+    let mut line = String::new();
+    running.output.read_line(&mut line).is_ok() && line.trim_end() == READY
 }
 
 fn start(index: u32) -> io::Result<Running> {

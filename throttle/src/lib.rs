@@ -8,18 +8,22 @@
 //! | [`load`] | the loop: submit, wait, sleep, note the times |
 //! | [`backend`] | what the loop asks of a GPU |
 //! | [`standin`] | the backend that talks to an NVIDIA resource manager through device nodes |
+//! | [`gpu`] | the backends that load CUDA's or an OpenCL library at run time |
+//! | [`lengths`] | asked and measured lengths of kernels, and how far they are apart |
 //! | [`rm`] | the calls of that resource manager |
 //! | [`channel`] | GPFIFO, pushbuffer, semaphore and USERD of one channel |
 //! | [`statistics`], [`report`] | what is noted and how it is printed |
 //! | [`instances`] | several processes, started together |
 //! | [`clock`], [`random`] | time and repeatable variation |
-//! | [`sys`] | the only `unsafe` code: ioctl, mmap, volatile access, fork |
+//! | [`sys`] | ioctl, mmap, volatile access, fork: `unsafe` is only here and in the calls of [`gpu`] |
 
 pub mod backend;
 pub mod channel;
 pub mod clock;
 pub mod error;
+pub mod gpu;
 pub mod instances;
+pub mod lengths;
 pub mod load;
 pub mod plan;
 pub mod random;

@@ -48,7 +48,7 @@ struct Pending {
 }
 
 /// One run in progress.
-struct Load<'a, B, C> {
+struct Load<'a, B: ?Sized, C> {
     plan: &'a Plan,
     backend: &'a mut B,
     clock: &'a C,
@@ -64,7 +64,7 @@ struct Load<'a, B, C> {
 /// # Errors
 ///
 /// [`Error::Hung`] if a kernel does not end, or what the backend reports.
-pub fn run<B: Backend, C: Clock>(
+pub fn run<B: Backend + ?Sized, C: Clock>(
     plan: &Plan,
     backend: &mut B,
     clock: &C,
@@ -91,7 +91,7 @@ pub fn run<B: Backend, C: Clock>(
         if over {
             break;
         }
-        load.submit();
+        load.submit()?;
         if load.pending.len() >= depth as usize {
             load.wait_oldest()?;
             load.pause(now_ns, deadline_ns);
@@ -107,8 +107,8 @@ pub fn run<B: Backend, C: Clock>(
     })
 }
 
-impl<B: Backend, C: Clock> Load<'_, B, C> {
-    fn submit(&mut self) {
+impl<B: Backend + ?Sized, C: Clock> Load<'_, B, C> {
+    fn submit(&mut self) -> Result<(), Error> {
         let length_ns = self
             .random
             .around(self.plan.kernel_us.saturating_mul(1000), self.plan.jitter);
@@ -117,7 +117,7 @@ impl<B: Backend, C: Clock> Load<'_, B, C> {
             .backend
             .prepare(length_ns.max(1), self.plan.wait == Wait::Block);
         let store_ns = self.clock.now_ns();
-        self.backend.submit();
+        self.backend.submit()?;
         let stored_ns = self.clock.now_ns();
         self.times.stored(stored_ns.saturating_sub(store_ns));
         self.submitted = self.submitted.saturating_add(1);
@@ -126,6 +126,7 @@ impl<B: Backend, C: Clock> Load<'_, B, C> {
             since_ns,
             length_ns,
         });
+        Ok(())
     }
 
     /// Waits for the oldest kernel and notes all that have ended.
@@ -136,20 +137,20 @@ impl<B: Backend, C: Clock> Load<'_, B, C> {
         let (sequence, length_ns) = (oldest.sequence, oldest.length_ns);
         let limit_ns = HUNG_AFTER_NS.saturating_add(length_ns.saturating_mul(1000));
         let wait_since_ns = self.clock.now_ns();
-        let mut done = self.backend.completed();
+        let mut done = self.backend.completed()?;
         while !reached(done, sequence) {
             match self.plan.wait {
                 Wait::Block => self.backend.wait(WAIT_MS)?,
                 Wait::Spin => {
                     for _ in 0..SPINS_PER_LOOK {
                         std::hint::spin_loop();
-                        if reached(self.backend.completed(), sequence) {
+                        if reached(self.backend.completed()?, sequence) {
                             break;
                         }
                     }
                 }
             }
-            done = self.backend.completed();
+            done = self.backend.completed()?;
             let waited_ns = self.clock.now_ns().saturating_sub(wait_since_ns);
             if waited_ns > limit_ns {
                 return Err(Error::Hung {
@@ -256,21 +257,22 @@ mod tests {
             self.prepared.push(length_ns);
             self.prepared.len() as u32
         }
-        fn submit(&mut self) {
+        fn submit(&mut self) -> Result<(), Error> {
             self.clock.0.set(self.clock.0.get() + self.store_takes_ns);
             let now = self.clock.0.get();
             let free = self.ends_ns.last().copied().unwrap_or(0).max(now);
             self.ends_ns.push(free + self.prepared.last().unwrap());
             let under_way = self.ends_ns.iter().filter(|end| **end > now).count();
             self.most_under_way = self.most_under_way.max(under_way);
+            Ok(())
         }
-        fn completed(&mut self) -> u32 {
+        fn completed(&mut self) -> Result<u32, Error> {
             if self.dead {
-                return 0;
+                return Ok(0);
             }
             let now = self.clock.0.get() + 500;
             self.clock.0.set(now);
-            self.ends_ns.iter().filter(|end| **end <= now).count() as u32
+            Ok(self.ends_ns.iter().filter(|end| **end <= now).count() as u32)
         }
         fn wait(&mut self, limit_ms: u16) -> Result<(), Error> {
             self.clock

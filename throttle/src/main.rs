@@ -8,8 +8,10 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use std::process::ExitCode;
 use std::sync::Arc;
+use throttle::backend::Backend;
 use throttle::clock::Monotonic;
 use throttle::error::Error;
+use throttle::gpu;
 use throttle::instances;
 use throttle::load;
 use throttle::load::Stop;
@@ -54,14 +56,20 @@ fn work(plan: &Plan) -> Result<(), Error> {
 fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
     // Pauses end when they should, not up to 50 us later; without it the load is only less exact.
     let _ = prctl::set_timerslack(1);
-    let mut backend = match plan.backend {
-        BackendKind::Standin => Standin::open(plan)?,
+    let mut backend: Box<dyn Backend> = match plan.backend {
+        BackendKind::Standin => Box::new(Standin::open(plan)?),
+        BackendKind::Cuda => gpu::open_cuda(plan)?,
+        BackendKind::Opencl => gpu::open_opencl(plan)?,
     };
     if plan.instance.is_some() {
         instances::wait_for_start()?;
     }
-    let outcome = load::run(plan, &mut backend, &Monotonic, stop)?;
-    Ok(Instance::of(&outcome, plan.instance.unwrap_or(0)))
+    let outcome = load::run(plan, backend.as_mut(), &Monotonic, stop)?;
+    Ok(Instance::of(
+        &outcome,
+        plan.instance.unwrap_or(0),
+        backend.device(),
+    ))
 }
 
 fn print(report: &Report) -> Result<(), Error> {

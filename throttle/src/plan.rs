@@ -47,15 +47,22 @@ pub enum Wait {
 pub enum BackendKind {
     /// The driver stand-in over the GPU model.
     Standin,
+    /// CUDA's driver library.
+    Cuda,
+    /// Any OpenCL library.
+    Opencl,
 }
 
 /// Keeps a GPU busy with kernels of a chosen length and prints what it got.
 ///
 /// Ends after --seconds or --count, or on SIGINT or SIGTERM, and prints in all cases. Exit codes:
 /// 0 done, 2 bad argument, 3 device node missing, 4 refused by the driver, 5 failed system call,
-/// 6 a command did not complete.
+/// 6 a command did not complete, 7 no GPU library, 8 the library has no such GPU.
+///
+/// With CUDA and OpenCL every kernel is timed by the device's own events, and the report says how
+/// far the kernels were from the length asked for.
 #[derive(Clone, Debug, Deserialize, Parser, PartialEq, Serialize)]
-#[command(version)]
+#[command(version, long_version = crate::gpu::VERSION)]
 pub struct Plan {
     /// Length of a kernel on the GPU, in microseconds.
     #[arg(long, default_value_t = 1000, value_name = "US")]
@@ -78,13 +85,13 @@ pub struct Plan {
     /// Processes to start, each with its own client.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub instances: u32,
-    /// Channels to allocate; the first runs the kernels.
+    /// Channels to allocate; the first runs the kernels. CUDA and OpenCL decide themselves.
     #[arg(long, default_value_t = 12, value_name = "N")]
     pub channels: u32,
     /// Seed of the variation.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Engine that runs the kernels.
+    /// Engine that runs the kernels; the copy engine with the stand-in only.
     #[arg(long, value_enum, default_value_t = Engine::Compute)]
     pub engine: Engine,
     /// Kernels under way at a time; 1 waits for each.
@@ -93,7 +100,7 @@ pub struct Plan {
     /// How to wait for the end of a kernel.
     #[arg(long, value_enum, default_value_t = Wait::Spin)]
     pub wait: Wait,
-    /// GPU to use: N of /dev/nvidiaN.
+    /// GPU to use: N of /dev/nvidiaN; of CUDA by bus address; of OpenCL GPUs first.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub gpu: u32,
     /// Driver to use.
@@ -144,6 +151,11 @@ impl Plan {
         )?;
         range("--channels", self.channels.into(), 1, CHANNELS_MAX.into())?;
         range("--depth", self.depth.into(), 1, DEPTH_MAX.into())?;
+        if self.engine == Engine::Copy && self.backend != BackendKind::Standin {
+            return Err(Error::Argument(
+                "--engine copy: only the stand-in times its copies".to_owned(),
+            ));
+        }
         range("--gpu", self.gpu.into(), 0, 254)
     }
 
@@ -217,6 +229,12 @@ mod tests {
         assert!(refusal("--seconds 0").starts_with("--seconds"));
         assert!(refusal("--seconds NaN").starts_with("--seconds"));
         assert!(refusal("--seconds inf").starts_with("--seconds"));
+    }
+
+    #[test]
+    fn copies_of_a_library_are_refused() {
+        assert!(refusal("--engine copy --backend cuda").starts_with("--engine copy"));
+        plan("--engine copy").check().expect("the stand-in's");
     }
 
     #[test]

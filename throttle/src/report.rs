@@ -2,6 +2,7 @@
 
 //! [tool] What is printed, as text and as JSON.
 
+use crate::lengths::DeviceReport;
 use crate::load::Outcome;
 use crate::plan::Plan;
 use crate::statistics::Summary;
@@ -27,17 +28,21 @@ pub struct Instance {
     /// Its figures.
     #[serde(flatten)]
     pub summary: Summary,
+    /// What the device's own events say; only with CUDA and OpenCL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceReport>,
 }
 
 impl Instance {
     /// The report of this process about its run.
-    pub fn of(outcome: &Outcome, instance: u32) -> Self {
+    pub fn of(outcome: &Outcome, instance: u32, device: Option<DeviceReport>) -> Self {
         Instance {
             instance,
             pid: std::process::id(),
             start_ns: outcome.start_ns,
             end_ns: outcome.end_ns,
             summary: outcome.times.summary(),
+            device,
         }
     }
 }
@@ -104,6 +109,11 @@ impl Report {
                 total.gpu_asked_us,
             );
         }
+        for one in &self.instances {
+            if let Some(device) = &one.device {
+                let _ = writeln!(text, "{:>8} {}", one.pid, device.text());
+            }
+        }
         text
     }
 }
@@ -124,6 +134,7 @@ mod tests {
                 turnaround_mean_us: 12.5,
                 ..Summary::default()
             },
+            device: None,
         };
         let plan = Plan::parse_from(["throttle", "--count", "10"]);
         Report::new(&plan, (0..count).map(instance).collect())

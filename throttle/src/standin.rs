@@ -99,12 +99,13 @@ impl Backend for Standin {
         self.first().prepare(length_ns, notify)
     }
 
-    fn submit(&mut self) {
+    fn submit(&mut self) -> Result<(), Error> {
         self.first().submit();
+        Ok(())
     }
 
-    fn completed(&mut self) -> u32 {
-        self.first().completed()
+    fn completed(&mut self) -> Result<u32, Error> {
+        Ok(self.first().completed())
     }
 
     fn wait(&mut self, limit_ms: u16) -> Result<(), Error> {

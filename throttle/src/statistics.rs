@@ -11,7 +11,8 @@ pub const SAMPLES_MAX: usize = 1 << 22;
 /// A store to GP_PUT that takes longer than this was held back in the page fault, in ns.
 ///
 /// An uncached store takes at most a few microseconds, a scheduling gap on an idle processor less
-/// than this.
+/// than this. With CUDA and OpenCL the calls of the library around the store count too, and OpenCL on
+/// a processor may give it to the kernel meanwhile.
 pub const BLOCKED_ABOVE_NS: u64 = 50_000;
 
 /// The times of one run, in ns.

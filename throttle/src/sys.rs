@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The only `unsafe` code of the load generator: ioctl, mmap, volatile access, fork.
+//! [glue] The `unsafe` code that every build of the load generator has: ioctl, mmap, volatile
+//! access, fork.
 
 use loga_model::abi;
 use std::io;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Kernels on CUDA's driver library.
+//!
+//! The PTX is written for the oldest architecture with the registers that it reads; the driver
+//! compiles it for the card at hand. A driver that no longer takes so old a text gets the same one
+//! with a later header.
+
+use super::calibrate::calibrate;
+use super::cuda_calls::Context;
+use super::cuda_calls::Event;
+use super::cuda_calls::Function;
+use super::cuda_calls::Module;
+use super::cuda_calls::Word;
+use super::queue::time;
+use super::queue::Device;
+use crate::error::Error;
+use crate::lengths::Timer;
+use crate::plan::Plan;
+use crate::plan::Wait;
+use std::ffi::CString;
+
+/// `.version` and `.target`, oldest first: Kepler, Maxwell, Turing, Hopper.
+const HEADERS: [(&str, &str); 4] = [
+    ("3.1", "sm_30"),
+    ("4.0", "sm_50"),
+    ("6.3", "sm_75"),
+    ("7.8", "sm_90"),
+];
+
+const BODY: &str = include_str!("spin.ptx");
+
+/// Reads of %globaltimer that look for its smallest step: some milliseconds.
+const STEP_READS: u64 = 200_000;
+/// A coarser %globaltimer is not used, nor one of which more than a fortieth of a kernel is a step.
+const STEP_NS_MAX: u64 = 2000;
+const STEPS_PER_KERNEL: u64 = 40;
+/// How far %globaltimer may be from nanoseconds by the device's events.
+const TIMER_ERROR_MAX: f64 = 0.02;
+/// Fewer than the launches that the driver queues before a launch waits.
+const DEPTH_MAX: u32 = 512;
+
+/// A device and its two ways to spin.
+#[derive(Debug)]
+pub(super) struct Cuda {
+    context: Context,
+    by_timer: Function,
+    by_clock: Function,
+    timer: Timer,
+    /// Pairs of events that no kernel uses at the moment.
+    free: Vec<Pair>,
+}
+
+/// Events before and after a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    start: Event,
+    end: Event,
+}
+
+impl Cuda {
+    /// Opens the device and decides what its kernels spin on.
+    pub(super) fn open(plan: &Plan) -> Result<Self, Error> {
+        if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
+            // Numbers devices as the driver's nodes are; by default CUDA puts the fastest first.
+            std::env::set_var("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+        }
+        let context = Context::open(plan.gpu, plan.wait == Wait::Block)?;
+        let module = compile(&context)?;
+        let by_timer = context.function(&module, c"spin_timer")?;
+        let by_clock = context.function(&module, c"spin_clock")?;
+        let step = context.function(&module, c"timer_step")?;
+        let word = context.word()?;
+        let mut cuda = Cuda {
+            context,
+            by_timer,
+            by_clock,
+            timer: Timer::GlobalTimer,
+            free: Vec::new(),
+        };
+        if !cuda.timer_is_good(step, word, plan.kernel_us.saturating_mul(1000))? {
+            cuda.timer = Timer::Clock64;
+        }
+        Ok(cuda)
+    }
+
+    /// Whether %globaltimer is fine enough for the kernel and counts nanoseconds.
+    fn timer_is_good(&mut self, step: Function, word: Word, kernel_ns: u64) -> Result<bool, Error> {
+        let pair = self.launch_one(step, STEP_READS, Some(word))?;
+        self.wait(&pair)?;
+        self.free.push(pair);
+        let step_ns = self.context.read(word)?;
+        if step_ns > STEP_NS_MAX.min(kernel_ns / STEPS_PER_KERNEL) {
+            return Ok(false);
+        }
+        let found = calibrate(&mut |units| time(self, units))?;
+        Ok((found.units_per_us / 1000.0 - 1.0).abs() <= TIMER_ERROR_MAX)
+    }
+
+    fn launch_one(
+        &mut self,
+        function: Function,
+        units: u64,
+        word: Option<Word>,
+    ) -> Result<Pair, Error> {
+        let pair = match self.free.pop() {
+            Some(pair) => pair,
+            None => Pair {
+                start: self.context.event()?,
+                end: self.context.event()?,
+            },
+        };
+        self.context.record(pair.start)?;
+        self.context.launch(function, units, word)?;
+        self.context.record(pair.end)?;
+        Ok(pair)
+    }
+}
+
+/// The module under the first header that the driver takes.
+fn compile(context: &Context) -> Result<Module, Error> {
+    let mut refusal = None;
+    for (version, target) in HEADERS {
+        let text = format!(".version {version}\n.target {target}\n.address_size 64\n{BODY}");
+        // PANIC: the text is a constant without a zero byte.
+        let text = CString::new(text).expect("no zero byte");
+        match context.compile(&text) {
+            Ok(module) => return Ok(module),
+            // The first one says most: the later ones fail on every old card.
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    // PANIC: there is at least one header.
+    Err(refusal.expect("a refusal"))
+}
+
+impl Device for Cuda {
+    type Kernel = Pair;
+
+    fn timer(&self) -> Timer {
+        self.timer
+    }
+
+    fn name(&self) -> String {
+        self.context.name.clone()
+    }
+
+    fn library(&self) -> String {
+        let version = self.context.version;
+        format!("CUDA {}.{}", version / 1000, version % 1000 / 10)
+    }
+
+    fn depth_max(&self) -> u32 {
+        DEPTH_MAX
+    }
+
+    fn launch(&mut self, units: u64) -> Result<Pair, Error> {
+        let function = match self.timer {
+            Timer::Clock64 => self.by_clock,
+            _ => self.by_timer,
+        };
+        self.launch_one(function, units, None)
+    }
+
+    fn ended(&mut self, kernel: &Pair) -> Result<bool, Error> {
+        self.context.happened(kernel.end)
+    }
+
+    fn wait(&mut self, kernel: &Pair) -> Result<(), Error> {
+        self.context.wait(kernel.end)
+    }
+
+    fn length_ns(&mut self, kernel: Pair) -> Result<u64, Error> {
+        let length_ns = self.context.between_ns(kernel.start, kernel.end)?;
+        self.free.push(kernel);
+        Ok(length_ns)
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Backends for real devices, through libraries that are loaded at run time.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `queue` | the load loop's [`Backend`] over any device that runs and times kernels |
+//! | `calibrate` | how many units of its timer a device spins in a microsecond |
+//! | `cuda`, `cuda_calls`, `spin.ptx` | CUDA's driver library; the driver compiles the PTX |
+//! | `opencl`, `opencl_calls`, `spin.cl` | OpenCL |
+//! | `library` | loading a library and finding its calls |
+//!
+//! Needs neither CUDA's nor OpenCL's development files. A program that is linked statically cannot
+//! load libraries; in such a build both backends say so and end.
+
+use crate::backend::Backend;
+use crate::error::Error;
+use crate::plan::Plan;
+
+#[cfg(not(target_feature = "crt-static"))]
+mod cuda;
+#[cfg(not(target_feature = "crt-static"))]
+mod cuda_calls;
+#[cfg(not(target_feature = "crt-static"))]
+mod library;
+#[cfg(not(target_feature = "crt-static"))]
+mod opencl;
+#[cfg(not(target_feature = "crt-static"))]
+mod opencl_calls;
+
+pub mod calibrate;
+pub mod queue;
+
+/// Version and backends of this build.
+#[cfg(not(target_feature = "crt-static"))]
+pub const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbackends: standin, cuda, opencl"
+);
+/// Version and backends of this build.
+#[cfg(target_feature = "crt-static")]
+pub const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbackends: standin (linked statically: cannot load CUDA or OpenCL)"
+);
+
+/// Opens the device `plan.gpu` of CUDA and calibrates it.
+///
+/// # Errors
+///
+/// [`Error::Library`] without CUDA, [`Error::NoDevice`] without the device, [`Error::Gpu`] if the
+/// library refuses a call.
+#[cfg(not(target_feature = "crt-static"))]
+pub fn open_cuda(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
+    Ok(Box::new(queue::Queue::new(cuda::Cuda::open(plan)?, plan)?))
+}
+
+/// Opens the device `plan.gpu` of OpenCL and calibrates it.
+///
+/// # Errors
+///
+/// As [`open_cuda`].
+#[cfg(not(target_feature = "crt-static"))]
+pub fn open_opencl(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
+    Ok(Box::new(queue::Queue::new(
+        opencl::OpenCl::open(plan)?,
+        plan,
+    )?))
+}
+
+/// Says why there is no CUDA in this build.
+///
+/// # Errors
+///
+/// Always [`Error::Library`].
+#[cfg(target_feature = "crt-static")]
+pub fn open_cuda(_: &Plan) -> Result<Box<dyn Backend>, Error> {
+    Err(linked_statically("libcuda.so.1"))
+}
+
+/// Says why there is no OpenCL in this build.
+///
+/// # Errors
+///
+/// Always [`Error::Library`].
+#[cfg(target_feature = "crt-static")]
+pub fn open_opencl(_: &Plan) -> Result<Box<dyn Backend>, Error> {
+    Err(linked_statically("libOpenCL.so.1"))
+}
+
+#[cfg(target_feature = "crt-static")]
+fn linked_statically(name: &'static str) -> Error {
+    Error::Library {
+        name,
+        reason: "this throttle is linked statically and cannot load libraries; it was built \
+                 with the backend standin only"
+            .to_owned(),
+    }
+}
