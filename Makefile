@@ -16,7 +16,7 @@ help:
 	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
 	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
 	@echo 'make bench            measure, write out/bench.json'
-	@echo 'make test-nvidia      check against the real driver 470 (non-free package; does not pass yet)'
+	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
 	@echo

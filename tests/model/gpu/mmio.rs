@@ -74,6 +74,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let stored = &self.stored;
         match offset {
             regs::PMC_BOOT_0 => regs::PMC_BOOT_0_GK110B,
+            regs::PMC_BOOT_42 => regs::PMC_BOOT_42_GK110B,
             regs::PMC_ENABLE => stored.pmc_enable,
             regs::PMC_PBDMA_ENABLE => (1 << ENGINES) - 1,
             regs::PFIFO_INTR => stored.intr,
@@ -196,6 +197,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     pub fn publish_all<B: Bus>(&mut self, bus: &mut B) {
         let single = [
             regs::PMC_BOOT_0,
+            regs::PMC_BOOT_42,
             regs::PMC_ENABLE,
             regs::PMC_PBDMA_ENABLE,
             regs::PFIFO_INTR,

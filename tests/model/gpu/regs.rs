@@ -11,6 +11,12 @@
 pub const PMC_BOOT_0: u32 = 0x00_0000;
 /// What PMC_BOOT_0 reads: GK110B. Source: nouveau `engine/device/base.c` (chipset 0x0f1).
 pub const PMC_BOOT_0_GK110B: u32 = 0x0f10_00a1;
+/// PMC_BOOT_42, the same in other places: architecture 29:24, implementation 23:20, major
+/// revision 19:16, minor 15:12. Driver 470 asks it what chip this is.
+/// Source: `drivers/gpu/nova-core/regs.rs`.
+pub const PMC_BOOT_42: u32 = 0x00_0a00;
+/// What PMC_BOOT_42 reads: GK110B, revision A1 as in PMC_BOOT_0.
+pub const PMC_BOOT_42_GK110B: u32 = 0x0f1a_1000;
 /// PMC_ENABLE: engines out of reset, bit 8 PFIFO, bit 12 PGRAPH. Source: nouveau `gr/gf100.c`.
 pub const PMC_ENABLE: u32 = 0x00_0200;
 /// PBDMA enable: writing all ones reads back the existing units. Source: nouveau `fifo/gf100.c`.

@@ -430,6 +430,11 @@ mod unhappy {
             (word(2) >> 26 & 15, word(2) >> 21 & 15, word(3) >> 2),
             (4, 1, 1)
         );
-        assert_eq!(gpu.mmio_read(regs::PMC_BOOT_0) >> 20 & 0x1ff, 0xf1);
+        let (boot_0, boot_42) = (
+            gpu.mmio_read(regs::PMC_BOOT_0),
+            gpu.mmio_read(regs::PMC_BOOT_42),
+        );
+        assert_eq!((boot_0 >> 20 & 0x1ff, boot_0 & 0xff), (0xf1, 0xa1));
+        assert_eq!((boot_42 >> 20 & 0x3ff, boot_42 >> 12 & 0xff), (0xf1, 0xa1));
     }
 }
