@@ -25,6 +25,33 @@ pub enum Error {
     UnknownPolicy,
     /// No source of observations has this name.
     UnknownSource,
+    /// Nothing is called so that the GPU could be divided by.
+    UnknownGroupBy,
+    /// A table has no room left.
+    Full {
+        /// Name of the table.
+        name: &'static str,
+        /// How much it holds.
+        max: usize,
+    },
+    /// A limit above that of the cgroup or user which the process belongs to.
+    LimitAboveGroup {
+        /// What was given, in percent.
+        limit: u32,
+        /// The lowest limit of its cgroup and its user.
+        group: u32,
+    },
+    /// A limit of a cgroup or user below that of one of its processes.
+    LimitBelowMember {
+        /// What was given, in percent.
+        limit: u32,
+        /// The highest limit of its processes.
+        member: u32,
+    },
+    /// A wish to set nothing.
+    NothingToSet,
+    /// Nothing has been set for this process, user or cgroup.
+    NotSet,
 }
 
 impl fmt::Display for Error {
@@ -46,6 +73,22 @@ impl fmt::Display for Error {
             Error::UnknownSource => {
                 write!(f, "unknown source, want engine-status or channel-table")
             }
+            Error::UnknownGroupBy => {
+                write!(f, "unknown group_by, want process, user or cgroup")
+            }
+            Error::Full { name, max } => {
+                write!(f, "no room for another of {max} {name}: clear one first")
+            }
+            Error::LimitAboveGroup { limit, group } => write!(
+                f,
+                "limit={limit} is above that of its cgroup or user, want at most {group}"
+            ),
+            Error::LimitBelowMember { limit, member } => write!(
+                f,
+                "limit={limit} is below that of a process in it, want at least {member}"
+            ),
+            Error::NothingToSet => write!(f, "nothing to set, want a weight, limit or class"),
+            Error::NotSet => write!(f, "nothing is set for it"),
         }
     }
 }

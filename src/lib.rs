@@ -6,8 +6,8 @@
 //! `loga_main.rs`), so what is tested here is what runs there. The way of one
 //! observation: [`regs`] reads and decodes a status word, [`account`] turns changes
 //! into time held per channel, [`engine`] ends the phase and asks one of
-//! [`policies`], which computes with [`fair`]. [`track`] says what an RM call or a
-//! mapping means.
+//! [`policies`], which computes with [`fair`]. [`share`] says who gets how much, and
+//! keeps what each one got. [`track`] says what an RM call or a mapping means.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
@@ -34,6 +34,7 @@ pub mod ids;
 pub mod policies;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod share;
 pub mod track;
 pub mod uapi;
 pub mod units;

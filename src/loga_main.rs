@@ -11,6 +11,7 @@ pub mod ids;
 pub mod policies;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod share;
 pub mod track;
 pub mod uapi;
 pub mod units;

@@ -13,6 +13,7 @@ const SHARED: &[&str] = &[
     "src/error.rs",
     "src/fair",
     "src/ids.rs",
+    "src/share",
     "src/track",
     "src/uapi.rs",
     "src/units.rs",

@@ -8,4 +8,5 @@
 
 pub mod mixes;
 pub mod reference;
+pub mod sharing;
 pub mod sim;

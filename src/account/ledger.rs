@@ -17,27 +17,37 @@ impl<F: Fn(usize) -> Option<usize>> Owner for F {
     }
 }
 
+/// Somebody to whom time is charged.
+pub trait Charge {
+    /// Adds what one of its channels did in the phase.
+    fn charge(&mut self, slot: &Slot);
+}
+
+impl Charge for ClientState {
+    fn charge(&mut self, slot: &Slot) {
+        self.busy = self.busy.saturating_add(slot.held);
+        self.runs = self.runs.saturating_add(slot.runs);
+    }
+}
+
 /// Adds the used slots to their owners and what nobody owns to `unknown`.
 ///
 /// `used` are the indices from [`super::Accountant::used`]. Time is conserved:
 /// afterwards `length == idle + unknown + sum of what the clients got`, and that sum
 /// is `held`.
-pub fn settle(
+pub fn settle<C: Charge>(
     totals: &mut PhaseTotals,
     slots: &[Slot],
     used: impl Iterator<Item = usize>,
     owners: &impl Owner,
-    clients: &mut [ClientState],
+    clients: &mut [C],
 ) {
     for index in used {
         let Some(slot) = slots.get(index) else {
             continue;
         };
         match owners.owner(index).and_then(|at| clients.get_mut(at)) {
-            Some(client) => {
-                client.busy = client.busy.saturating_add(slot.held);
-                client.runs = client.runs.saturating_add(slot.runs);
-            }
+            Some(client) => client.charge(slot),
             None => {
                 totals.held = totals.held.saturating_sub(slot.held);
                 totals.unknown = totals.unknown.saturating_add(slot.held);
@@ -85,7 +95,8 @@ mod tests {
             held: Ns::new(10),
             ..PhaseTotals::default()
         };
-        settle(&mut totals, &slots, 0..1, &|_| Some(5), &mut []);
+        let mut nobody: [ClientState; 0] = [];
+        settle(&mut totals, &slots, 0..1, &|_| Some(5), &mut nobody);
         assert_eq!(totals.unknown, Ns::new(10));
         assert_eq!(totals.held, Ns::ZERO);
     }

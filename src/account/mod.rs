@@ -9,7 +9,7 @@
 
 mod ledger;
 
-pub use ledger::{settle, Owner};
+pub use ledger::{settle, Charge, Owner};
 
 use crate::ids::MAX_CHANNELS;
 use crate::regs::Occupant;

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A discrete-event calculation of who gets how much: processes of users and cgroups
+//! with weights, limits and classes on one ideal GPU.
+//!
+//! The GPU serves the processes round robin and runs a command to completion. What
+//! accounts, decides, forms groups and keeps limits is the code of the kernel module.
+//! With [`Machine::watch`] it also notes who held the GPU when.
+
+use loga::account::{settle, Accountant, PhaseTotals, Slot};
+use loga::engine::{Action, Config, Engine, Wake};
+use loga::error::Error;
+use loga::ids::{Chid, ClientId, MAX_CHANNELS};
+use loga::policies::ClientState;
+use loga::regs::Occupant;
+use loga::share::{
+    Change, Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Subject, Totals, Who,
+    MAX_SETTINGS, MAX_TOTALS,
+};
+use loga::units::Ns;
+
+/// Most processes in one calculation.
+pub const MAX_PROCESSES: usize = 64;
+
+/// What a process does: a command, wait for it, sleep, again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Process {
+    /// Length of a command.
+    pub kernel: Ns,
+    /// Time between the end of a command and the next.
+    pub sleep: Ns,
+    /// Its user.
+    pub user: u32,
+    /// Its cgroup.
+    pub cgroup: u64,
+    /// Channels that it allocates; it uses the first.
+    pub channels: u16,
+    /// When it begins.
+    pub from: Ns,
+    /// When it stops submitting.
+    pub until: Option<Ns>,
+}
+
+impl Process {
+    /// A process that runs commands of `kernel_us`, `sleep_us` apart, for ever.
+    pub fn new(kernel_us: u64, sleep_us: u64) -> Self {
+        Self {
+            kernel: Ns::from_us(kernel_us),
+            sleep: Ns::from_us(sleep_us),
+            channels: 12,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    Sleeps { until: Ns },
+    Submits,
+    Waits,
+    Runs { until: Ns },
+}
+
+/// One GPU, its processes, and LoGA.
+pub struct Machine {
+    now: Ns,
+    processes: Vec<Process>,
+    doing: Vec<Doing>,
+    ran: Vec<Ns>,
+    /// Time that commands waited in this polling phase.
+    waited: Vec<Ns>,
+    last: usize,
+    engine: Engine,
+    accountant: Accountant,
+    slots: Vec<Slot>,
+    /// Who gets how much.
+    pub shares: Shares<Vec<Member>, Vec<Group>, Vec<ClientState>>,
+    /// What is set.
+    pub settings: Settings<Vec<Entry>>,
+    /// Totals of users and cgroups.
+    pub totals: Totals<Vec<Row>>,
+    watched: Option<Vec<(Ns, Option<usize>)>>,
+}
+
+impl Machine {
+    /// All processes, about to begin.
+    ///
+    /// # Errors
+    ///
+    /// A setting out of range, or too many processes.
+    pub fn new(processes: &[Process], config: Config, group_by: GroupBy) -> Result<Self, Error> {
+        let mut machine = Self {
+            now: Ns::ZERO,
+            processes: processes.to_vec(),
+            doing: processes
+                .iter()
+                .map(|process| Doing::Sleeps {
+                    until: process.from,
+                })
+                .collect(),
+            ran: vec![Ns::ZERO; processes.len()],
+            waited: vec![Ns::ZERO; processes.len()],
+            last: processes.len().saturating_sub(1),
+            engine: Engine::new(config, 1)?,
+            accountant: Accountant::new(),
+            slots: vec![Slot::default(); MAX_CHANNELS],
+            shares: Shares::new(
+                vec![Member::default(); MAX_PROCESSES],
+                vec![Group::default(); 2 * MAX_PROCESSES],
+                vec![ClientState::default(); 2 * MAX_PROCESSES],
+                group_by,
+            ),
+            settings: Settings::new(vec![Entry::default(); MAX_SETTINGS]),
+            totals: Totals::new(vec![Row::default(); MAX_TOTALS]),
+            watched: None,
+        };
+        for at in 0..processes.len() {
+            let (id, who) = (ClientId::new(at as u64 + 1), machine.who(at));
+            let t_sys = machine.engine.start_vtime();
+            machine.shares.join(id, who, &machine.settings, t_sys)?;
+        }
+        let allocated = processes.iter().map(|p| u32::from(p.channels)).sum();
+        machine.engine.channels_changed(Ns::ZERO, allocated);
+        machine.step(Wake::ChannelsChanged);
+        Ok(machine)
+    }
+
+    /// Whose process the one at `at` is.
+    pub fn who(&self, at: usize) -> Who {
+        Who {
+            process: at as u64 + 1,
+            cgroup: self.processes[at].cgroup,
+            user: self.processes[at].user,
+        }
+    }
+
+    /// Notes from now on who holds the GPU.
+    pub fn watch(&mut self) {
+        let running = self.running();
+        self.watched = Some(vec![(self.now, running)]);
+    }
+
+    /// Who held the GPU from when on.
+    pub fn watched(&self) -> &[(Ns, Option<usize>)] {
+        self.watched.as_deref().unwrap_or_default()
+    }
+
+    /// Sets something for the process at `at`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Settings::set`].
+    pub fn set_process(&mut self, at: usize, change: &Change) -> Result<(), Error> {
+        let who = self.who(at);
+        let subject = Subject::Process(who.process);
+        self.settings.set(subject, Some(who), change)
+    }
+
+    /// Divides the GPU between something else.
+    pub fn set_group_by(&mut self, group_by: GroupBy) {
+        let t_sys = self.engine.start_vtime();
+        self.shares.set_group_by(group_by, &self.settings, t_sys);
+    }
+
+    /// The time.
+    pub fn now(&self) -> Ns {
+        self.now
+    }
+
+    /// GPU time that each process really had, with what runs now.
+    pub fn ran(&self) -> Vec<Ns> {
+        let mut ran = self.ran.clone();
+        if let Some((at, until)) = self.running_until() {
+            let left = until.saturating_sub(self.now);
+            let done = self.processes[at].kernel.saturating_sub(left);
+            ran[at] = ran[at].saturating_add(done);
+        }
+        ran
+    }
+
+    /// Runs until `end`.
+    pub fn run_until(&mut self, end: Ns) {
+        while let Some(next) = self.next_event().filter(|next| *next < end) {
+            self.wait(next);
+            self.now = self.now.max(next);
+            self.step(Wake::Timer);
+        }
+        self.now = end;
+    }
+
+    /// Notes the time until `next` of those whose commands wait while somebody polls.
+    fn wait(&mut self, next: Ns) {
+        if !self.engine.polling() {
+            return;
+        }
+        let time = next.saturating_sub(self.now);
+        for (doing, waited) in self.doing.iter().zip(&mut self.waited) {
+            if matches!(doing, Doing::Waits) {
+                *waited = waited.saturating_add(time);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Ns> {
+        let doing = self.doing.iter().filter_map(|doing| match *doing {
+            Doing::Sleeps { until } | Doing::Runs { until } => Some(until),
+            Doing::Submits | Doing::Waits => None,
+        });
+        let doing = doing.filter(|until| *until != Ns::new(u64::MAX));
+        doing.chain(self.engine.next_deadline()).min()
+    }
+
+    fn step(&mut self, wake: Wake) {
+        self.complete();
+        self.submit();
+        self.dispatch();
+        let occupant = self.occupant();
+        if self.engine.polling() {
+            self.accountant.observe(&mut self.slots, self.now, occupant);
+        }
+        match self.engine.wake(self.now, wake) {
+            Action::None => {}
+            Action::StartPolling => self.accountant.begin(&mut self.slots, self.now, occupant),
+            Action::StopPolling => {
+                let totals = self.accountant.end(&mut self.slots, self.now);
+                self.decide(totals);
+                self.submit();
+                self.dispatch();
+            }
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some((at, until)) = self.running_until().filter(|(_, until)| *until <= self.now) {
+            let process = &self.processes[at];
+            self.ran[at] = self.ran[at].saturating_add(process.kernel);
+            let ends = process.until.is_some_and(|end| until >= end);
+            let wakes = if ends {
+                Ns::new(u64::MAX)
+            } else {
+                self.now.saturating_add(process.sleep)
+            };
+            self.doing[at] = Doing::Sleeps { until: wakes };
+        }
+    }
+
+    fn submit(&mut self) {
+        for (doing, member) in self.doing.iter_mut().zip(self.shares.members()) {
+            if matches!(*doing, Doing::Sleeps { until } if until <= self.now) {
+                *doing = Doing::Submits;
+            }
+            if matches!(doing, Doing::Submits) && member.hold().is_none() {
+                *doing = Doing::Waits;
+            }
+        }
+    }
+
+    fn dispatch(&mut self) {
+        let before = self.running();
+        if before.is_none() {
+            let count = self.processes.len();
+            let next = (1..=count)
+                .map(|step| (self.last + step) % count)
+                .find(|at| matches!(self.doing[*at], Doing::Waits));
+            if let Some(at) = next {
+                let until = self.now.saturating_add(self.processes[at].kernel);
+                self.doing[at] = Doing::Runs { until };
+                self.last = at;
+            }
+        }
+        let (now, running) = (self.now, self.running());
+        if let Some(watched) = &mut self.watched {
+            if watched.last().is_none_or(|last| last.1 != running) {
+                watched.push((now, running));
+            }
+        }
+    }
+
+    fn running_until(&self) -> Option<(usize, Ns)> {
+        let mut doing = self.doing.iter().enumerate();
+        doing.find_map(|(at, doing)| match *doing {
+            Doing::Runs { until } => Some((at, until)),
+            _ => None,
+        })
+    }
+
+    fn running(&self) -> Option<usize> {
+        self.running_until().map(|(at, _)| at)
+    }
+
+    fn occupant(&self) -> Occupant {
+        self.running().map_or(Occupant::Idle, |at| {
+            // CAST: at most MAX_PROCESSES.
+            Occupant::Channel(Chid::from_bits(at as u32))
+        })
+    }
+
+    /// Decides after a polling phase, as the main thread of the kernel module does.
+    fn decide(&mut self, mut totals: PhaseTotals) {
+        self.shares.begin();
+        let used = self.accountant.used();
+        let owner = |slot: usize| Some(slot);
+        let members = self.shares.members_mut();
+        settle(&mut totals, &self.slots, used, &owner, members);
+        for (member, waited) in self.shares.members_mut().iter_mut().zip(&mut self.waited) {
+            member.add_waited(std::mem::take(waited));
+        }
+        self.shares.gather(&self.settings);
+        self.engine.decide(&totals, self.shares.states_mut());
+        assert_eq!(
+            self.engine.last_fallback(),
+            None,
+            "a policy broke its contract"
+        );
+        let stats = self.engine.stats();
+        let span = stats.last_poll.saturating_add(stats.last_nonpoll);
+        let next = self.engine.next_deadline().unwrap_or(self.now);
+        let period = Period {
+            now: self.now,
+            poll: stats.last_poll,
+            span,
+            next: next
+                .saturating_sub(self.now)
+                .saturating_add(stats.last_poll),
+            t_sys: self.engine.start_vtime(),
+            enforce: self.engine.config().enforce,
+        };
+        self.shares
+            .book(&mut self.settings, &mut self.totals, &period);
+    }
+}

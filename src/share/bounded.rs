@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] A list with room for so many elements, in storage that the caller owns.
+
+use core::ops::DerefMut;
+
+/// A list in somebody else's storage, such as a vector of default elements. The
+/// length of the storage is the room; it never grows by itself.
+///
+/// # Invariants
+///
+/// `len` is not larger than the storage.
+pub struct Bounded<S> {
+    store: S,
+    len: usize,
+}
+
+impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
+    /// An empty list in this storage.
+    pub const fn new(store: S) -> Self {
+        Self { store, len: 0 }
+    }
+
+    /// Elements there is room for.
+    pub fn room(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there is room for no further element.
+    pub fn is_full(&self) -> bool {
+        self.len >= self.room()
+    }
+
+    /// The elements.
+    pub fn all(&self) -> &[T] {
+        self.store.get(..self.len).unwrap_or_default()
+    }
+
+    /// The elements, to change them.
+    pub fn all_mut(&mut self) -> &mut [T] {
+        self.store.get_mut(..self.len).unwrap_or_default()
+    }
+
+    /// Adds an element at the end and returns its position; nothing if it is full.
+    pub fn push(&mut self, element: T) -> Option<usize> {
+        let at = self.len;
+        *self.store.get_mut(at)? = element;
+        self.len = at.saturating_add(1);
+        Some(at)
+    }
+
+    /// Adds an element before the one at `at`; false if it is full.
+    pub fn insert(&mut self, at: usize, element: T) -> bool {
+        let Some(last) = self.push(element) else {
+            return false;
+        };
+        for index in (at..last).rev() {
+            self.all_mut().swap(index, index.saturating_add(1));
+        }
+        true
+    }
+
+    /// Takes the element at `at` out; the later ones move up.
+    pub fn remove(&mut self, at: usize) -> Option<T> {
+        let last = self.len.checked_sub(1)?;
+        if at > last {
+            return None;
+        }
+        for index in at..last {
+            self.all_mut().swap(index, index.saturating_add(1));
+        }
+        let taken = self.store.get_mut(last).map(core::mem::take);
+        self.len = last;
+        taken
+    }
+
+    /// Takes all elements out.
+    pub fn clear(&mut self) {
+        for element in self.all_mut() {
+            *element = T::default();
+        }
+        self.len = 0;
+    }
+
+    /// Moves the elements to a larger storage. A smaller one is not taken.
+    pub fn grow(&mut self, mut store: S) {
+        if store.len() <= self.store.len() {
+            return;
+        }
+        for (new, old) in store.iter_mut().zip(self.store.iter_mut()) {
+            *new = core::mem::take(old);
+        }
+        self.store = store;
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_bounded))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn push_past_the_room_is_refused() {
+        let mut store = [0; 2];
+        let mut list = Bounded::new(&mut store[..]);
+        assert_eq!(list.push(1), Some(0));
+        assert_eq!(list.push(2), Some(1));
+        assert!(list.is_full());
+        assert_eq!(list.push(3), None);
+        assert!(list.all() == [1, 2]);
+    }
+
+    #[test]
+    fn insert_and_remove_keep_the_order() {
+        let mut store = [0; 4];
+        let mut list = Bounded::new(&mut store[..]);
+        assert!(list.insert(0, 3));
+        assert!(list.insert(0, 1));
+        assert!(list.insert(1, 2));
+        assert!(list.all() == [1, 2, 3]);
+        assert_eq!(list.remove(1), Some(2));
+        assert_eq!(list.remove(2), None);
+        assert!(list.all() == [1, 3]);
+    }
+
+    #[test]
+    fn grow_keeps_the_elements() {
+        let (mut small, mut large) = ([0; 1], [0; 3]);
+        let mut list = Bounded::new(&mut small[..]);
+        list.push(7);
+        list.grow(&mut large[..]);
+        assert_eq!(list.room(), 3);
+        assert!(list.all() == [7]);
+    }
+}

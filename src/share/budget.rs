@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Budgets: how a hard limit is kept, also by a client that is alone.
+//!
+//! A budget grows by `limit * wall time` and shrinks by the GPU time used. At every
+//! decision its owner may run until the next one if what it will use fits:
+//! `credit + limit * period >= expected use`. So by the end of any period that went
+//! as expected, no more has been used than has accrued. What is unused is kept up to
+//! [`BURST`] of wall time, or what a single period needs if that is more. Debts,
+//! from commands longer than expected, are paid by waiting, for at most
+//! [`MAX_LIMIT_HOLD`].
+//!
+//! Bound: over any length of time, use exceeds the limit by at most the larger of
+//! `limit * BURST` and one period, plus what one period used beyond expectation.
+
+use super::setting::Limit;
+use crate::fair::mul_div;
+use crate::units::Ns;
+
+/// Wall time for which unused budget is kept: with a window of two seconds, five
+/// percent of the limit.
+pub const BURST: Ns = Ns::from_ms(100);
+/// Longest time for which a limit holds anybody back without a break. What a longer
+/// command used beyond it is forgiven: better than an application that seems to hang.
+pub const MAX_LIMIT_HOLD: Ns = Ns::from_ms(60_000);
+
+/// A GPU used for the whole time, as a rate.
+const FULL_RATE: u64 = 1 << 16;
+
+/// The budget of one limited subject on one GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// GPU time that may be used, negative for a debt, in nanoseconds.
+    credit: i64,
+    /// Up to when it has grown.
+    until: Option<Ns>,
+    /// GPU time used per time when it was let run last, of [`FULL_RATE`].
+    rate: Option<u64>,
+    /// Whether its owner is held back.
+    held: bool,
+}
+
+/// What the owner of a budget did between two decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// GPU time used, estimated for the whole period.
+    pub used: Ns,
+    /// Whether any of its processes was let run.
+    pub allowed: bool,
+}
+
+impl Budget {
+    /// Whether its owner is held back.
+    pub const fn held(&self) -> bool {
+        self.held
+    }
+
+    /// GPU time that may be used, negative for a debt, in nanoseconds.
+    pub const fn credit_ns(&self) -> i64 {
+        self.credit
+    }
+
+    /// Starts anew, with nothing saved and nothing owed.
+    pub fn restart(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Books a period of length `span` that ends `now`, and decides whether its owner
+    /// is held back for the next one of length `next`.
+    pub fn settle(&mut self, limit: Limit, now: Ns, span: Ns, next: Ns, spent: &Spent) {
+        let grown = match self.until {
+            Some(until) => limit.of(now.saturating_sub(until)),
+            None => limit.of(span),
+        };
+        self.until = Some(now);
+        self.credit = self
+            .credit
+            .saturating_add(signed(grown))
+            .saturating_sub(signed(spent.used));
+        if spent.allowed && !span.is_zero() {
+            let seen = mul_div(spent.used.get(), FULL_RATE, span.get());
+            // Half of what it was: who pauses may go on as before.
+            self.rate = Some(seen.max(self.rate.unwrap_or(0) / 2));
+        }
+        let rate = self.rate.unwrap_or(FULL_RATE).min(FULL_RATE);
+        let expected = Ns::new(mul_div(next.get(), rate, FULL_RATE));
+        let accruing = limit.of(next);
+        let most = limit.of(BURST).max(expected.saturating_sub(accruing));
+        let least = signed(limit.of(MAX_LIMIT_HOLD)).saturating_neg();
+        self.credit = self.credit.min(signed(most)).max(least);
+        self.held = self.credit.saturating_add(signed(accruing)) < signed(expected);
+    }
+}
+
+fn signed(time: Ns) -> i64 {
+    i64::try_from(time.get()).unwrap_or(i64::MAX)
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_budget))]
+mod tests {
+    use super::*;
+
+    const PERIOD: Ns = Ns::from_ms(6);
+
+    fn limit(percent: u32) -> Limit {
+        Limit::new(percent).unwrap_or(Limit::NONE)
+    }
+
+    /// Uses all of every period in which it may run, after `credit_ms` saved, and
+    /// returns the percentage of 1000 periods.
+    fn used_by_a_hog(percent: u32) -> u64 {
+        let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, 0);
+        for _ in 0..1000 {
+            let spent = Spent {
+                used: if budget.held() { Ns::ZERO } else { PERIOD },
+                allowed: !budget.held(),
+            };
+            used += spent.used.get();
+            now = now.saturating_add(PERIOD);
+            budget.settle(limit(percent), now, PERIOD, PERIOD, &spent);
+        }
+        used / (PERIOD.get() * 10)
+    }
+
+    #[test]
+    fn hog_alone_gets_its_limit() {
+        for percent in [1, 5, 20, 33, 50, 99] {
+            assert!(used_by_a_hog(percent).abs_diff(percent.into()) <= 1);
+        }
+        assert_eq!(used_by_a_hog(100), 100);
+    }
+
+    #[test]
+    fn idle_time_is_saved_for_a_burst_only() {
+        let mut budget = Budget::default();
+        let idle = Spent {
+            allowed: true,
+            ..Spent::default()
+        };
+        for second in 1..100 {
+            let now = Ns::from_ms(second * 1000);
+            budget.settle(limit(20), now, Ns::from_ms(1000), PERIOD, &idle);
+        }
+        assert_eq!(budget.credit_ns(), 20_000_000);
+        assert!(!budget.held());
+    }
+
+    #[test]
+    fn debt_of_a_long_command_is_paid() {
+        let mut budget = Budget::default();
+        let long = Spent {
+            used: Ns::from_ms(1000),
+            allowed: true,
+        };
+        let second = Ns::from_ms(1000);
+        budget.settle(limit(10), second, second, PERIOD, &long);
+        assert_eq!(budget.credit_ns(), -900_000_000);
+        let nothing = Spent::default();
+        budget.settle(limit(10), Ns::from_ms(9000), second, PERIOD, &nothing);
+        assert!(budget.held());
+        budget.settle(limit(10), Ns::from_ms(10_100), second, PERIOD, &nothing);
+        assert!(!budget.held());
+    }
+
+    #[test]
+    fn debt_beyond_the_longest_hold_is_forgiven() {
+        let mut budget = Budget::default();
+        let endless = Spent {
+            used: Ns::from_ms(100_000_000),
+            allowed: true,
+        };
+        budget.settle(limit(1), Ns::from_ms(1), PERIOD, PERIOD, &endless);
+        assert_eq!(budget.credit_ns(), -600_000_000);
+    }
+
+    #[test]
+    fn clock_that_goes_backwards_accrues_nothing() {
+        let mut budget = Budget::default();
+        let idle = Spent::default();
+        budget.settle(limit(50), Ns::from_ms(500), Ns::ZERO, PERIOD, &idle);
+        budget.settle(limit(50), Ns::from_ms(400), Ns::ZERO, PERIOD, &idle);
+        assert_eq!(budget.credit_ns(), 0);
+    }
+}

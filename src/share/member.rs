@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Processes, the groups between which the GPU is divided, and what each got.
+
+use super::setting::{GroupBy, Who};
+use super::settings::Resolved;
+use crate::account::{Charge, Slot};
+use crate::fair::mul_div;
+use crate::ids::ClientId;
+use crate::units::Ns;
+
+/// What somebody got of a GPU since it appeared. All values only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// GPU time seen in polling phases.
+    pub measured: Ns,
+    /// GPU time: what was seen, scaled by the periods that it stands for.
+    pub received: Ns,
+    /// What a division by weights among those who wanted the GPU gives, not more
+    /// than its limit.
+    pub entitled: Ns,
+    /// Time in which it wanted the GPU and did not have it: commands waiting while
+    /// others ran, scaled like `received`, and time held back.
+    pub waited: Ns,
+    /// Time held back.
+    pub held: Ns,
+    /// Times held back.
+    pub holds: u64,
+    /// Times the engine took up its work in polling phases.
+    pub runs: u64,
+}
+
+impl Account {
+    /// Adds what somebody else got.
+    pub fn add(&mut self, other: &Account) {
+        self.measured = self.measured.saturating_add(other.measured);
+        self.received = self.received.saturating_add(other.received);
+        self.entitled = self.entitled.saturating_add(other.entitled);
+        self.waited = self.waited.saturating_add(other.waited);
+        self.held = self.held.saturating_add(other.held);
+        self.holds = self.holds.saturating_add(other.holds);
+        self.runs = self.runs.saturating_add(other.runs);
+    }
+}
+
+/// What a process did in one polling phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// GPU time.
+    pub busy: Ns,
+    /// Times the engine took up its work.
+    pub runs: u32,
+    /// Time in which its commands waited and none of them ran.
+    pub waited: Ns,
+}
+
+/// Why a process is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The policy said so.
+    Policy,
+    /// It, its cgroup or its user has used up its limit.
+    Limit,
+    /// It is of the idle class, and somebody else wants the GPU.
+    Class,
+}
+
+/// One process that uses a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Member {
+    pub(super) id: ClientId,
+    pub(super) who: Who,
+    pub(super) used: Used,
+    pub(super) account: Account,
+    pub(super) resolved: Resolved,
+    /// Position of its group.
+    pub(super) group: usize,
+    /// GPU time received before it came to its group.
+    pub(super) before: Ns,
+    pub(super) hold: Option<Hold>,
+    /// Up to when its hold is in `pending`.
+    pub(super) held_since: Option<Ns>,
+    /// Holds that are not booked yet.
+    pub(super) pending: Account,
+    /// GPU time that it may still have used unseen when it was held back, see
+    /// [`Member::unseen_after`].
+    pub(super) unseen: Ns,
+    /// Wanted the GPU when it was let run last.
+    pub(super) wants: bool,
+    /// Its part of what its group is ahead, while groups are formed anew.
+    pub(super) lead: Ns,
+    /// Rows of its user and its cgroup in the table of totals, as of last time.
+    pub(super) rows: [u16; 2],
+}
+
+impl Member {
+    /// Its identity.
+    pub const fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Whose process it is.
+    pub const fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// What it did in the last polling phase.
+    pub const fn used(&self) -> &Used {
+        &self.used
+    }
+
+    /// What it got.
+    pub const fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// What holds for it.
+    pub const fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Position of its group in the table of groups.
+    pub const fn group(&self) -> usize {
+        self.group
+    }
+
+    /// Whether it is to be held back, and why.
+    pub const fn hold(&self) -> Option<Hold> {
+        self.hold
+    }
+
+    /// What it got until `now`: with the hold that has not ended.
+    pub fn account_at(&self, now: Ns) -> Account {
+        let mut account = self.account;
+        account.add(&self.pending);
+        let held = self
+            .held_since
+            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
+        account.held = account.held.saturating_add(held);
+        account
+    }
+
+    /// Adds time in which its commands waited and none of them ran.
+    pub fn add_waited(&mut self, waited: Ns) {
+        self.used.waited = self.used.waited.saturating_add(waited);
+    }
+
+    /// Whether it keeps out of the competition: nobody waits for it.
+    pub(super) const fn sits_out(&self) -> bool {
+        matches!(self.hold, Some(Hold::Limit | Hold::Class))
+    }
+
+    /// GPU time received since it came to its group.
+    pub(super) const fn used_in_group(&self) -> Ns {
+        self.account.received.saturating_sub(self.before)
+    }
+
+    /// GPU time that it can be expected to use unseen when it is held back now.
+    ///
+    /// A command under way runs on, half its mean length on average; one that waits is
+    /// yet to run. Both happen at the beginning of the non-polling phase, where nobody
+    /// looks. Without this, who is held back often would get more than its share: the
+    /// shorter the periods, the more. A command so long that the next polling phase
+    /// sees it is charged there.
+    pub(super) fn unseen_after(&self, poll: Ns, span: Ns) -> Ns {
+        let runs = self.account.runs;
+        let length = self.account.measured.get().checked_div(runs).unwrap_or(0);
+        let halves = self
+            .used
+            .waited
+            .saturating_mul(2)
+            .saturating_add(self.used.busy)
+            .min(poll.saturating_mul(2));
+        let rest = mul_div(length / 2, halves.get(), poll.get().max(1));
+        Ns::new(rest).min(span.saturating_sub(poll))
+    }
+
+    /// Changes whether it is held back.
+    pub(super) fn set_hold(&mut self, hold: Option<Hold>, now: Ns) {
+        self.note_held(now);
+        if self.hold.is_none() && hold.is_some() {
+            self.pending.holds = self.pending.holds.saturating_add(1);
+        }
+        self.hold = hold;
+        self.held_since = hold.map(|_| now);
+    }
+
+    /// Adds the hold up to `now` to what is to be booked.
+    pub(super) fn note_held(&mut self, now: Ns) {
+        if let Some(since) = self.held_since {
+            let held = now.saturating_sub(since);
+            self.pending.held = self.pending.held.saturating_add(held);
+            self.held_since = Some(since.max(now));
+        }
+    }
+}
+
+impl Charge for Member {
+    fn charge(&mut self, slot: &Slot) {
+        self.used.busy = self.used.busy.saturating_add(slot.held);
+        self.used.runs = self.used.runs.saturating_add(slot.runs);
+    }
+}
+
+/// Who competes for a GPU: a process, all processes of a user, or of a cgroup.
+/// Element by element with the states that the policy sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    pub(super) kind: GroupBy,
+    /// Any of its processes: says which user or cgroup it is.
+    pub(super) who: Who,
+    pub(super) members: u32,
+    pub(super) account: Account,
+    /// Highest percentage of a GPU that its processes may use.
+    pub(super) cap: u32,
+    /// One of its processes wanted the GPU in the last phase.
+    pub(super) wants: bool,
+    /// Its processes that wanted the GPU in the last phase.
+    pub(super) wanting: u32,
+    /// Of its entitlement in the last period, the part of each process that wanted.
+    pub(super) part: Ns,
+}
+
+impl Group {
+    /// Whose group it is.
+    pub const fn subject(&self) -> super::Subject {
+        self.kind.subject(&self.who)
+    }
+
+    /// Processes in it. Without any, it is kept until what it used is paid for.
+    pub const fn members(&self) -> u32 {
+        self.members
+    }
+
+    /// What its processes got, those that have exited included.
+    pub const fn account(&self) -> &Account {
+        &self.account
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Who gets how much of a GPU, and what each one got.
+//!
+//! Three things are kept apart. A *member* is a process that uses the GPU: time is
+//! measured for it, and it is what is held back. A *group* is what fairness is
+//! between: a process, a user or a cgroup, see [`GroupBy`]. It is what the policy
+//! sees; what it used is the sum over its members, and when it is held back, all of
+//! them are. A *setting* belongs to a process, a cgroup or a user, whatever the
+//! groups are.
+//!
+//! The weight of a group of one process is the most specific one set: for the
+//! process, its cgroup or its user. Other groups have the weight set for that user
+//! or cgroup. Limits and the idle class apply to processes, after the policy: who is
+//! held back by them keeps out of the competition, and nobody waits for it.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `setting` | what can be set, and for whom |
+//! | `settings` | the table of what has been set, and what holds for a process |
+//! | `budget` | how a hard limit is kept |
+//! | `member` | processes, groups and what they got |
+//! | `shares` | the tables of both: joining, leaving, forming groups anew |
+//! | `booking` | what happens around a decision |
+//! | `totals` | totals per user and cgroup that outlive the processes |
+
+mod booking;
+mod bounded;
+mod budget;
+mod member;
+mod setting;
+mod settings;
+#[cfg(any(test, loga_kunit))]
+mod share_tests;
+mod shares;
+mod totals;
+
+pub use booking::Period;
+pub use bounded::Bounded;
+pub use budget::{Budget, Spent, BURST, MAX_LIMIT_HOLD};
+pub use member::{Account, Group, Hold, Member, Used};
+pub use setting::{Change, Class, GroupBy, Limit, Setting, Subject, Who};
+pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS};
+pub use shares::Shares;
+pub use totals::{Kind, Row, Totals, MAX_TOTALS};

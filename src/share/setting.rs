@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What can be set, and for whom.
+
+use crate::error::{in_range, Error};
+use crate::units::{Ns, Weight};
+
+/// Whose process it is. The numbers are those of the initial namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// Key of the process, never used again while the machine runs.
+    pub process: u64,
+    /// Its cgroup; 0 if there is none.
+    pub cgroup: u64,
+    /// Its user.
+    pub user: u32,
+}
+
+/// For whom something is set. The earlier kinds are the more specific ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The process with this key.
+    Process(u64),
+    /// All processes of this cgroup.
+    Cgroup(u64),
+    /// All processes of this user.
+    User(u32),
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Subject::Process(0)
+    }
+}
+
+impl Subject {
+    /// Everything that may be set for a process, the most specific first.
+    pub const fn of(who: &Who) -> [Subject; 3] {
+        [
+            Subject::Process(who.process),
+            Subject::Cgroup(who.cgroup),
+            Subject::User(who.user),
+        ]
+    }
+
+    /// Whether this is a process.
+    pub const fn is_process(&self) -> bool {
+        matches!(self, Subject::Process(_))
+    }
+}
+
+/// Between what the GPU is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// Processes.
+    #[default]
+    Process,
+    /// Users.
+    User,
+    /// Cgroups.
+    Cgroup,
+}
+
+impl GroupBy {
+    /// All kinds.
+    pub const ALL: &'static [GroupBy] = &[GroupBy::Process, GroupBy::User, GroupBy::Cgroup];
+
+    /// Name by which it is selected.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupBy::Process => "process",
+            GroupBy::User => "user",
+            GroupBy::Cgroup => "cgroup",
+        }
+    }
+
+    /// The kind with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownGroupBy`] if there is none.
+    pub fn by_name(name: &str) -> Result<Self, Error> {
+        let named = |kind: &Self| kind.name() == name;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(named)
+            .ok_or(Error::UnknownGroupBy)
+    }
+
+    /// The group to which a process belongs.
+    pub const fn subject(self, who: &Who) -> Subject {
+        match self {
+            GroupBy::Process => Subject::Process(who.process),
+            GroupBy::User => Subject::User(who.user),
+            GroupBy::Cgroup => Subject::Cgroup(who.cgroup),
+        }
+    }
+}
+
+/// When a client may run at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// By its weight.
+    #[default]
+    Normal,
+    /// Only when nobody of the normal class wants the GPU.
+    Idle,
+}
+
+/// A hard limit in percent of a GPU.
+///
+/// # Invariants
+///
+/// In [`Limit::MIN`]`..=`[`Limit::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit(u8);
+
+impl Limit {
+    /// Smallest limit.
+    pub const MIN: u32 = 1;
+    /// No limit.
+    pub const MAX: u32 = 100;
+    /// The whole GPU: no limit.
+    pub const NONE: Self = Self(100);
+
+    /// This limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] outside 1 to 100.
+    pub fn new(percent: u32) -> Result<Self, Error> {
+        in_range("limit", percent.into(), Self::MIN.into(), Self::MAX.into())?;
+        // CAST: at most 100.
+        Ok(Self(percent as u8))
+    }
+
+    /// The percentage.
+    pub const fn get(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// What the limit allows of a length of time, rounded down.
+    pub const fn of(self, time: Ns) -> Ns {
+        // Divided first: no product leaves the range, and less than 100 ns are lost.
+        let (hundredths, rest) = (time.get() / 100, time.get() % 100);
+        let percent = self.0 as u64;
+        Ns::new(
+            hundredths
+                .saturating_mul(percent)
+                .saturating_add(rest * percent / 100),
+        )
+    }
+}
+
+/// What is set for one subject. What is not set is taken from a less specific one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// Weight.
+    pub weight: Option<Weight>,
+    /// Hard limit for all processes of the subject together.
+    pub limit: Option<Limit>,
+    /// Class.
+    pub class: Option<Class>,
+}
+
+/// A wish to set something, not checked yet. What is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Weight, 1 to 10000.
+    pub weight: Option<u32>,
+    /// Hard limit in percent of a GPU, 1 to 100; 100 is none.
+    pub limit: Option<u32>,
+    /// Class.
+    pub class: Option<Class>,
+}
+
+impl Change {
+    /// The setting after this change.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`], or [`Error::NothingToSet`].
+    pub fn apply(&self, old: &Setting) -> Result<Setting, Error> {
+        if self.weight.is_none() && self.limit.is_none() && self.class.is_none() {
+            return Err(Error::NothingToSet);
+        }
+        Ok(Setting {
+            weight: self.weight.map(Weight::new).transpose()?.or(old.weight),
+            limit: self.limit.map(Limit::new).transpose()?.or(old.limit),
+            class: self.class.or(old.class),
+        })
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_setting))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_outside_its_range_is_refused() {
+        assert!(Limit::new(0).is_err());
+        assert!(Limit::new(101).is_err());
+        assert_eq!(Limit::new(1).map(Limit::get), Ok(1));
+        assert_eq!(Limit::new(100), Ok(Limit::NONE));
+    }
+
+    #[test]
+    fn limit_of_any_time_stays_in_range() {
+        assert_eq!(Limit::NONE.of(Ns::new(u64::MAX)), Ns::new(u64::MAX));
+        assert!(Limit::new(30).is_ok_and(|limit| limit.of(Ns::new(199)) == Ns::new(59)));
+    }
+
+    #[test]
+    fn change_of_nothing_is_refused() {
+        let empty = Change::default();
+        assert_eq!(empty.apply(&Setting::default()), Err(Error::NothingToSet));
+    }
+
+    #[test]
+    fn change_keeps_what_it_does_not_name() {
+        let old = Setting {
+            weight: Weight::new(7).ok(),
+            ..Setting::default()
+        };
+        let change = Change {
+            limit: Some(20),
+            ..Change::default()
+        };
+        let new = change.apply(&old).unwrap_or_default();
+        assert_eq!(new.weight, old.weight);
+        assert_eq!(new.limit, Limit::new(20).ok());
+    }
+
+    #[test]
+    fn group_by_name_selects_it() {
+        for kind in GroupBy::ALL {
+            assert_eq!(GroupBy::by_name(kind.name()), Ok(*kind));
+        }
+        assert_eq!(GroupBy::by_name("pid"), Err(Error::UnknownGroupBy));
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of joining, leaving, forming groups anew, and of what is booked.
+
+use super::*;
+use crate::account::{Charge, Slot};
+use crate::ids::ClientId;
+use crate::policies::ClientState;
+use crate::units::{Ns, VTime};
+
+type Few<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
+
+/// System virtual time in all tests.
+const T_SYS: VTime = VTime::new(1_000_000);
+
+/// Room for three processes and three groups.
+struct Store {
+    members: [Member; 3],
+    groups: [Group; 3],
+    states: [ClientState; 3],
+    entries: [Entry; 3],
+    rows: [Row; 4],
+}
+
+fn store() -> Store {
+    Store {
+        members: [Member::default(); 3],
+        groups: [Group::default(); 3],
+        states: [ClientState::default(); 3],
+        entries: [Entry::default(); 3],
+        rows: [Row::default(); 4],
+    }
+}
+
+fn who(process: u64, user: u32) -> Who {
+    Who {
+        process,
+        cgroup: 0,
+        user,
+    }
+}
+
+/// A period of 6 ms, of which 1 ms was polled, that ends at `now_ms`.
+fn period(now_ms: u64) -> Period {
+    Period {
+        now: Ns::from_ms(now_ms),
+        poll: Ns::from_ms(1),
+        span: Ns::from_ms(6),
+        next: Ns::from_ms(6),
+        t_sys: T_SYS,
+        enforce: true,
+    }
+}
+
+/// The process at `at` used so many microseconds of the polling phase.
+fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
+    if let Some(member) = shares.members_mut().get_mut(at) {
+        member.charge(&Slot {
+            held: Ns::from_us(us),
+            runs: 1,
+        });
+    }
+}
+
+/// GPU time by which the groups are ahead together, in nanoseconds.
+fn lead(shares: &Few<'_>) -> u64 {
+    let ahead = |state: &ClientState| {
+        state.vtime.saturating_sub(T_SYS).get() / 100 * u64::from(state.weight.get())
+    };
+    shares.states().iter().map(ahead).sum()
+}
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_shares))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_past_the_room_is_refused_until_one_leaves() {
+        let mut store = store();
+        let settings = Settings::new(&mut store.entries[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        for id in 1..=3 {
+            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        assert!(!shares.has_room());
+        let refused = shares.join(ClientId::new(4), who(4, 0), &settings, T_SYS);
+        assert!(refused.is_err());
+        shares.leave(1, T_SYS);
+        assert!(shares.has_room());
+        assert_eq!(shares.find(ClientId::new(3)), Some(1));
+        assert_eq!(shares.find(ClientId::new(2)), None);
+        let joined = shares.join(ClientId::new(4), who(4, 0), &settings, T_SYS);
+        assert_eq!(joined, Ok(2));
+    }
+
+    // A user must not shake off what was used by starting another process.
+    #[test]
+    fn group_without_processes_stays_until_it_has_paid() {
+        let mut store = store();
+        let settings = Settings::new(&mut store.entries[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::User,
+        );
+        assert!(shares
+            .join(ClientId::new(1), who(1, 7), &settings, T_SYS)
+            .is_ok());
+        shares.states_mut()[0].vtime = VTime::new(5_000_000);
+        shares.leave(0, T_SYS);
+        assert_eq!(shares.groups().len(), 1);
+        assert!(shares
+            .join(ClientId::new(2), who(2, 7), &settings, T_SYS)
+            .is_ok());
+        assert_eq!(shares.states()[0].vtime, VTime::new(5_000_000));
+        shares.leave(0, VTime::new(5_000_000));
+        assert_eq!(shares.groups().len(), 0);
+    }
+
+    #[test]
+    fn lead_of_groups_formed_anew_is_that_of_their_processes() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let heavy = Change {
+            weight: Some(300),
+            ..Change::default()
+        };
+        assert_eq!(settings.set(Subject::User(7), None, &heavy), Ok(()));
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::User,
+        );
+        for (id, user) in [(1, 7), (2, 7), (3, 8)] {
+            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        use_us(&mut shares, 0, 600);
+        use_us(&mut shares, 1, 200);
+        shares.gather(&settings);
+        shares.book(&mut settings, &mut totals, &period(6));
+        shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
+        let before = lead(&shares);
+        assert_eq!(before, 12_000_000);
+        shares.set_group_by(GroupBy::Process, &settings, T_SYS);
+        assert_eq!(shares.groups().len(), 3);
+        // By what they used; both have the weight of their user.
+        assert_eq!(shares.states()[0].vtime.get(), T_SYS.get() + 3_000_000);
+        assert_eq!(shares.states()[1].vtime.get(), T_SYS.get() + 1_000_000);
+        assert_eq!(lead(&shares), before);
+        shares.set_group_by(GroupBy::Cgroup, &settings, T_SYS);
+        assert_eq!(shares.groups().len(), 1);
+        assert_eq!(lead(&shares), before);
+    }
+
+    #[test]
+    fn process_that_moves_takes_its_part_along() {
+        let mut store = store();
+        let settings = Settings::new(&mut store.entries[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::User,
+        );
+        for id in 1..=2 {
+            let joined = shares.join(ClientId::new(id), who(id, 7), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
+        assert_eq!(shares.rejoin(1, who(2, 8), &settings, T_SYS), Ok(()));
+        assert_eq!(shares.groups().len(), 2);
+        assert_eq!(shares.states()[0].vtime.get(), T_SYS.get() + 2_000_000);
+        assert_eq!(shares.states()[1].vtime.get(), T_SYS.get() + 2_000_000);
+        assert_eq!(shares.members()[1].group(), 1);
+        assert_eq!(lead(&shares), 4_000_000);
+    }
+
+    #[test]
+    fn hold_of_a_group_holds_all_its_processes() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::User,
+        );
+        for (id, user) in [(1, 7), (2, 7), (3, 8)] {
+            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        use_us(&mut shares, 0, 500);
+        shares.gather(&settings);
+        shares.states_mut()[0].held = true;
+        shares.book(&mut settings, &mut totals, &period(6));
+        let holds = |shares: &Few<'_>, hold| shares.members().iter().all(|m| m.hold() == hold);
+        assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
+        assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
+        assert_eq!(shares.members()[2].hold(), None);
+        shares.begin();
+        shares.gather(&settings);
+        shares.book(&mut settings, &mut totals, &period(12));
+        assert_eq!(shares.members()[1].account().held, Ns::from_ms(6));
+        assert_eq!(shares.members()[1].account().holds, 1);
+        assert_eq!(shares.groups()[0].account().holds, 2);
+        shares.release(Ns::from_ms(15));
+        assert!(holds(&shares, None));
+        let later = shares.members()[1].account_at(Ns::from_ms(20));
+        assert_eq!(later.held, Ns::from_ms(9));
+    }
+
+    #[test]
+    fn decision_that_is_not_carried_out_holds_nobody() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let strict = Change {
+            limit: Some(1),
+            class: Some(Class::Idle),
+            ..Change::default()
+        };
+        assert_eq!(settings.set(Subject::User(7), None, &strict), Ok(()));
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        for (id, user) in [(1, 7), (2, 8)] {
+            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        for (enforce, hold) in [(false, None), (true, Some(Hold::Limit)), (false, None)] {
+            shares.begin();
+            use_us(&mut shares, 0, 500);
+            use_us(&mut shares, 1, 500);
+            shares.gather(&settings);
+            let period = Period {
+                enforce,
+                ..period(6)
+            };
+            shares.book(&mut settings, &mut totals, &period);
+            assert_eq!(shares.members()[0].hold(), hold);
+        }
+    }
+}

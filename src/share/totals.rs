@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Totals per user and per cgroup. They outlive the processes, and stay until
+//! they are read and reset.
+//!
+//! The table has room for so many; when it is full, the row that was charged least
+//! recently becomes part of a row for all others, so nothing is lost but the name.
+
+use super::bounded::Bounded;
+use super::member::Account;
+use crate::units::Ns;
+use core::ops::DerefMut;
+
+/// Users and cgroups with a row of their own, together. A table takes 32 KiB.
+pub const MAX_TOTALS: usize = 256;
+
+/// Of what a row is the total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A user.
+    #[default]
+    User,
+    /// A cgroup.
+    Cgroup,
+}
+
+/// The total of one user or cgroup on one GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Of what.
+    pub kind: Kind,
+    /// User id or cgroup id; nothing for all those that had no room.
+    pub key: Option<u64>,
+    /// What its processes got.
+    pub account: Account,
+    /// Processes that have begun to use the GPU.
+    pub processes: u64,
+    /// When the row began.
+    pub since: Ns,
+    /// When it was charged last.
+    pub last: Ns,
+}
+
+impl Row {
+    const fn others(kind: Kind) -> Self {
+        const NONE: Ns = Ns::ZERO;
+        Self {
+            kind,
+            key: None,
+            account: Account {
+                measured: NONE,
+                received: NONE,
+                entitled: NONE,
+                waited: NONE,
+                held: NONE,
+                holds: 0,
+                runs: 0,
+            },
+            processes: 0,
+            since: NONE,
+            last: NONE,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.account == Account::default() && self.processes == 0
+    }
+
+    fn add(&mut self, other: &Row) {
+        if self.is_empty() || other.since < self.since {
+            self.since = other.since;
+        }
+        self.account.add(&other.account);
+        self.processes = self.processes.saturating_add(other.processes);
+        self.last = self.last.max(other.last);
+    }
+}
+
+/// Totals of one GPU, in storage that the caller owns, at most [`MAX_TOTALS`].
+pub struct Totals<S> {
+    rows: Bounded<S>,
+    /// Of users and of cgroups without a row.
+    others: [Row; 2],
+}
+
+impl<S: DerefMut<Target = [Row]>> Totals<S> {
+    /// No totals.
+    pub const fn new(store: S) -> Self {
+        Self {
+            rows: Bounded::new(store),
+            others: [Row::others(Kind::User), Row::others(Kind::Cgroup)],
+        }
+    }
+
+    /// Adds to a total. `hint` is what the last call for the same key returned, or any
+    /// number; with a good one this takes the same time however many rows there are.
+    pub fn charge(&mut self, kind: Kind, key: u64, hint: u16, account: &Account, now: Ns) -> u16 {
+        let row = Row {
+            kind,
+            key: Some(key),
+            account: *account,
+            processes: 0,
+            since: now,
+            last: now,
+        };
+        self.merge_at(&row, hint.into())
+    }
+
+    /// Counts a process that begins to use the GPU.
+    pub fn begin_process(&mut self, kind: Kind, key: u64, now: Ns) {
+        self.merge(&Row {
+            kind,
+            key: Some(key),
+            processes: 1,
+            since: now,
+            last: now,
+            ..Row::default()
+        });
+    }
+
+    /// Adds a row: also one that was taken and could not be delivered.
+    pub fn merge(&mut self, row: &Row) {
+        self.merge_at(row, usize::MAX);
+    }
+
+    /// Copies totals of one kind to `out`, the one of all others first, and returns
+    /// how many there are; with `reset`, what was copied is gone from the table.
+    pub fn read(&mut self, kind: Kind, reset: bool, out: &mut [Row]) -> usize {
+        let others = self.others_mut(kind);
+        let there = usize::from(!others.is_empty());
+        let mut count = 0;
+        if there == 1 {
+            if let Some(slot) = out.first_mut() {
+                *slot = *others;
+                if reset {
+                    *others = Row::others(kind);
+                }
+            }
+            count = 1;
+        }
+        let mut at = 0;
+        while let Some(row) = self.rows.all().get(at).copied() {
+            at = at.saturating_add(1);
+            if row.kind != kind {
+                continue;
+            }
+            if let Some(slot) = out.get_mut(count) {
+                *slot = row;
+                if reset {
+                    at = at.saturating_sub(1);
+                    self.rows.remove(at);
+                }
+            }
+            count = count.saturating_add(1);
+        }
+        count
+    }
+
+    fn merge_at(&mut self, row: &Row, hint: usize) -> u16 {
+        let Some(key) = row.key else {
+            self.others_mut(row.kind).add(row);
+            return u16::MAX;
+        };
+        let is_it = |other: &Row| other.kind == row.kind && other.key == Some(key);
+        let place = if self.rows.all().get(hint).is_some_and(is_it) {
+            Some(hint)
+        } else {
+            self.rows.all().iter().position(is_it)
+        };
+        let at = match place {
+            Some(at) => {
+                if let Some(old) = self.rows.all_mut().get_mut(at) {
+                    old.add(row);
+                }
+                at
+            }
+            None => {
+                self.make_room();
+                match self.rows.push(*row) {
+                    Some(at) => at,
+                    None => {
+                        self.others_mut(row.kind).add(row);
+                        return u16::MAX;
+                    }
+                }
+            }
+        };
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
+
+    /// Gives the row that was charged least recently to the others, if there is no
+    /// room for a further one.
+    fn make_room(&mut self) {
+        if !self.rows.is_full() {
+            return;
+        }
+        let rows = self.rows.all().iter().enumerate();
+        let oldest = rows.min_by_key(|(_, row)| row.last).map(|(at, _)| at);
+        if let Some(row) = oldest.and_then(|at| self.rows.remove(at)) {
+            self.others_mut(row.kind).add(&row);
+        }
+    }
+
+    fn others_mut(&mut self, kind: Kind) -> &mut Row {
+        let [users, cgroups] = &mut self.others;
+        match kind {
+            Kind::User => users,
+            Kind::Cgroup => cgroups,
+        }
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_totals))]
+mod tests {
+    use super::*;
+
+    fn got(ms: u64) -> Account {
+        Account {
+            received: Ns::from_ms(ms),
+            ..Account::default()
+        }
+    }
+
+    /// GPU time of all rows of a kind together, and how many there are.
+    fn sum(totals: &mut Totals<&mut [Row]>, kind: Kind) -> (u64, usize) {
+        let mut out = [Row::default(); 8];
+        let count = totals.read(kind, false, &mut out);
+        let ns = out
+            .iter()
+            .map(|row| row.account.received.get())
+            .sum::<u64>();
+        (ns / 1_000_000, count)
+    }
+
+    #[test]
+    fn charges_of_a_user_add_up_under_any_hint() {
+        let mut store = [Row::default(); 4];
+        let mut totals = Totals::new(&mut store[..]);
+        totals.charge(Kind::User, 1, 0, &got(1), Ns::new(1));
+        let hint = totals.charge(Kind::User, 2, 0, &got(2), Ns::new(2));
+        assert_eq!(
+            totals.charge(Kind::User, 2, hint, &got(4), Ns::new(3)),
+            hint
+        );
+        totals.charge(Kind::User, 2, 77, &got(8), Ns::new(4));
+        // The same number, but of a cgroup.
+        totals.charge(Kind::Cgroup, 2, hint, &got(16), Ns::new(5));
+        assert_eq!(sum(&mut totals, Kind::User), (15, 2));
+        assert_eq!(sum(&mut totals, Kind::Cgroup), (16, 1));
+    }
+
+    #[test]
+    fn full_table_gives_the_least_recent_to_the_others() {
+        let mut store = [Row::default(); 2];
+        let mut totals = Totals::new(&mut store[..]);
+        for user in 1..=2 {
+            totals.charge(Kind::User, user, 0, &got(user), Ns::new(user));
+        }
+        totals.charge(Kind::User, 1, 0, &got(0), Ns::new(3));
+        totals.charge(Kind::User, 3, 0, &got(4), Ns::new(4));
+        let mut out = [Row::default(); 4];
+        assert_eq!(totals.read(Kind::User, false, &mut out), 3);
+        assert_eq!(out[0].key, None);
+        assert_eq!(out[0].account, got(2));
+        assert_eq!(out[0].since, Ns::new(2));
+        assert_eq!(sum(&mut totals, Kind::User), (7, 3));
+    }
+
+    #[test]
+    fn reset_takes_only_what_was_read() {
+        let mut store = [Row::default(); 4];
+        let mut totals = Totals::new(&mut store[..]);
+        for user in 1..=3 {
+            totals.charge(Kind::User, user, 0, &got(user), Ns::new(user));
+        }
+        totals.charge(Kind::Cgroup, 9, 0, &got(9), Ns::new(9));
+        let mut out = [Row::default(); 2];
+        assert_eq!(totals.read(Kind::User, true, &mut out), 3);
+        assert_eq!(sum(&mut totals, Kind::User), (3, 1));
+        assert_eq!(sum(&mut totals, Kind::Cgroup), (9, 1));
+    }
+
+    #[test]
+    fn row_that_could_not_be_delivered_is_put_back() {
+        let mut store = [Row::default(); 4];
+        let mut totals = Totals::new(&mut store[..]);
+        totals.charge(Kind::User, 1, 0, &got(1), Ns::new(5));
+        totals.begin_process(Kind::User, 1, Ns::new(6));
+        let mut out = [Row::default(); 1];
+        totals.read(Kind::User, true, &mut out);
+        let taken = out[0];
+        totals.charge(Kind::User, 1, 0, &got(2), Ns::new(8));
+        totals.merge(&taken);
+        assert_eq!(totals.read(Kind::User, true, &mut out), 1);
+        assert_eq!(out[0].account, got(3));
+        assert_eq!(out[0].processes, 1);
+        assert_eq!(out[0].since, Ns::new(5));
+    }
+}
