@@ -16,6 +16,7 @@ help:
 	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
 	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
 	@echo 'make bench            measure, write out/bench.json'
+	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -44,6 +45,10 @@ bench: kernel
 	@tests/vm/build all
 	@tests/vm/vm boot --time exact --timeout 3000 -- 'loga-bench'
 
+# Needs a compiler only, so it runs without the set-up.
+bench-host:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
+
 test-nvidia: kernel
 	@tests/vm/build all
 	@tests/vm/nvidia
@@ -51,4 +56,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test vm module bench test-nvidia clean
+.PHONY: help kernel demo test vm module bench bench-host test-nvidia clean

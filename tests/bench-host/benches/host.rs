@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The benchmarks on the host: `make bench-host`.
+//!
+//! Times are the host's but for the reads of registers, which cost nothing here and are added at
+//! [`READ`] each where a name ends in `modelled`.
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
+use loga::account::{Accountant, Slot, MAX_SLOTS};
+use loga::engine::{Config, Engine};
+use loga::ids::{Chid, Chipset};
+use loga::policies::PolicyKind;
+use loga::regs::{Chip, Family, Occupant, Sampler, Source, USERD_SLOT};
+use loga::units::Ns;
+use loga_bench_host::clients::{at_decision, COUNTS};
+use loga_bench_host::figures;
+use loga_bench_host::prototype;
+use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
+use loga_eval::mixes;
+use loga_eval::sim::Sim;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Polls between two changes of the running channel: at a microsecond each, kernels of 100 us.
+const POLLS_PER_CHANGE: u64 = 100;
+
+const CHIP: Chip = Chip {
+    chipset: Chipset::new(0xf1),
+    family: Family::Kepler,
+    channels: CHANNELS,
+    userd_slot: Some(USERD_SLOT),
+};
+
+/// Which channels run: each once for a while, and so over and over.
+#[derive(Clone, Copy)]
+enum Running {
+    /// All in turn.
+    Each,
+    /// The last of the table.
+    Last,
+}
+
+/// Polls as often as asked and notes changes; the time includes that of the reads.
+fn poll(
+    rounds: u64,
+    running: Running,
+    mut look: impl FnMut(&FakeRegisters) -> Occupant,
+) -> Duration {
+    let registers = FakeRegisters::default();
+    let mut accountant = Accountant::new();
+    let mut slots = vec![Slot::default(); MAX_SLOTS];
+    accountant.begin(&mut slots, Ns::ZERO, Occupant::Idle);
+    let mut last = Occupant::Idle;
+    let start = Instant::now();
+    for round in 0..rounds {
+        if round % POLLS_PER_CHANGE == 0 {
+            // CAST: less than CHANNELS.
+            let turn = (round / POLLS_PER_CHANGE % u64::from(CHANNELS)) as u16;
+            registers.run(match running {
+                Running::Each => turn,
+                Running::Last => CHANNELS - 1,
+            });
+        }
+        let occupant = look(black_box(&registers));
+        if occupant != last {
+            last = occupant;
+            accountant.observe(&mut slots, Ns::new(round), occupant);
+        }
+    }
+    let measured = start.elapsed();
+    black_box(accountant.end(&mut slots, Ns::new(rounds)));
+    modelled(measured, registers.take_reads())
+}
+
+/// One poll with a change every [`POLLS_PER_CHANGE`], by each way to look.
+fn poll_step(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("poll_step_modelled");
+    for (name, running) in [("each_channel", Running::Each), ("entry_96", Running::Last)] {
+        for source in [Source::EngineStatus, Source::ChannelTable] {
+            group.bench_function(BenchmarkId::new(source.name(), name), |bencher| {
+                bencher.iter_custom(|rounds| {
+                    let mut sampler = Sampler::new(source, &CHIP, 0);
+                    poll(rounds, running, |registers| {
+                        sampler.sample(registers).unwrap_or(Occupant::Unknown)
+                    })
+                });
+            });
+        }
+        group.bench_function(BenchmarkId::new("prototype", name), |bencher| {
+            bencher.iter_custom(|rounds| poll(rounds, running, prototype::sample));
+        });
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("poll_step");
+    let registers = FakeRegisters::default();
+    let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+    group.bench_function("processor_only", |bencher| {
+        bencher.iter(|| sampler.sample(black_box(&registers)));
+    });
+    group.finish();
+}
+
+/// One change of the running channel, noted.
+fn accounting_event(criterion: &mut Criterion) {
+    let mut accountant = Accountant::new();
+    let mut slots = vec![Slot::default(); MAX_SLOTS];
+    accountant.begin(&mut slots, Ns::ZERO, Occupant::Idle);
+    let mut now = 0;
+    criterion.bench_function("accounting_event", |bencher| {
+        bencher.iter(|| {
+            now += 1;
+            let channel = Chid::from_bits(now % u32::from(CHANNELS));
+            let occupant = black_box(Occupant::Channel(channel));
+            accountant.observe(&mut slots, Ns::new(now.into()), occupant);
+        });
+    });
+}
+
+/// One decision of each policy, checked and carried into the engine's books.
+fn decision(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decision");
+    for policy in PolicyKind::ALL.iter().copied() {
+        for count in COUNTS {
+            let config = Config {
+                policy,
+                enforce: true,
+                ..Config::default()
+            };
+            // PANIC: the default settings are in range.
+            let engine = || Engine::new(config, 1).expect("settings in range");
+            let (totals, clients) = at_decision(count);
+            let mut first = engine();
+            first.decide(&totals, &mut clients.clone());
+            assert_eq!(first.last_fallback(), None, "{}", policy.name());
+            group.throughput(Throughput::Elements(count));
+            group.bench_function(BenchmarkId::new(policy.name(), count), |bencher| {
+                bencher.iter_batched_ref(
+                    || (engine(), clients.clone()),
+                    |(engine, clients)| engine.decide(&totals, clients),
+                    BatchSize::LargeInput,
+                );
+            });
+        }
+    }
+    group.finish();
+}
+
+/// A second on the reference calculation's ideal GPU: commands per second.
+fn reference(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("reference_second");
+    // PANIC: the table has it.
+    let mix = mixes::all()
+        .into_iter()
+        .find(|mix| mix.name == "1000/0 and three of 200/800")
+        .expect("the demo's mix");
+    let config = Config {
+        enforce: true,
+        ..Config::default()
+    };
+    let run = || {
+        // PANIC: the default settings are in range.
+        let sim = Sim::new(&mix, config, Ns::ZERO).expect("settings in range");
+        sim.run(Ns::from_ms(1000))
+    };
+    let commands = run().iter().map(|result| result.commands).sum();
+    group.throughput(Throughput::Elements(commands));
+    group.bench_function("event_1000_and_3x200_800", |bencher| bencher.iter(run));
+    group.finish();
+}
+
+/// Prints all figures and the ratio, and writes `out/bench-host.json`.
+fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
+    let figures = figures::read(folder, since)?;
+    if figures.is_empty() {
+        return Ok(());
+    }
+    println!("\n{:<50} {:>12}   95 % of the means", "benchmark", "mean");
+    for figure in &figures {
+        println!(
+            "{:<50} {:>12}   {} to {}",
+            figure.name,
+            figures::text(figure.mean_ns),
+            figures::text(figure.low_ns),
+            figures::text(figure.high_ns)
+        );
+    }
+    println!(
+        "\nA poll as in the prototype takes so many times as long as ours (a read is {READ:?}):"
+    );
+    for name in ["each_channel", "entry_96"] {
+        let slow = format!("poll_step_modelled/prototype/{name}");
+        let fast = format!("poll_step_modelled/engine-status/{name}");
+        if let Some(ratio) = figures::ratio(&figures, &slow, &fast) {
+            println!("  {name:<14} {ratio:6.1}");
+        }
+    }
+    std::fs::create_dir_all(out)?;
+    let text = serde_json::to_string_pretty(&figures).map_err(std::io::Error::other)?;
+    std::fs::write(out.join("bench-host.json"), text + "\n")
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = target.join("bench-host");
+    let start = SystemTime::now();
+    let mut criterion = Criterion::default()
+        .output_directory(&folder)
+        .without_plots()
+        .sample_size(50)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    poll_step(&mut criterion);
+    accounting_event(&mut criterion);
+    decision(&mut criterion);
+    reference(&mut criterion);
+    criterion.final_summary();
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    match report(&folder, start, &root.join("out")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-host: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What criterion measured: read from the files that it leaves, printed as a table.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The mean time of one benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Group and benchmark, separated by `/`.
+    pub name: String,
+    /// Mean, in ns.
+    pub mean_ns: f64,
+    /// Lower end of the 95 % confidence interval.
+    pub low_ns: f64,
+    /// Its upper end.
+    pub high_ns: f64,
+}
+
+/// The parts of criterion's files that are used.
+#[derive(Deserialize)]
+struct Estimates {
+    mean: Estimate,
+}
+
+#[derive(Deserialize)]
+struct Estimate {
+    confidence_interval: Interval,
+    point_estimate: f64,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    lower_bound: f64,
+    upper_bound: f64,
+}
+
+#[derive(Deserialize)]
+struct Benchmark {
+    full_id: String,
+}
+
+/// All figures below criterion's folder that were measured after `since`, by name. An absent folder
+/// holds none.
+///
+/// # Errors
+///
+/// A file that cannot be read or understood.
+pub fn read(folder: &Path, since: SystemTime) -> io::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    if folder.exists() {
+        collect(folder, since, &mut figures)?;
+    }
+    figures.sort_by(|one: &Figure, other| one.name.cmp(&other.name));
+    Ok(figures)
+}
+
+fn collect(folder: &Path, since: SystemTime, figures: &mut Vec<Figure>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let file = path.join("new/estimates.json");
+        // Files of benchmarks that no longer exist stay there.
+        if file.exists() && fs::metadata(&file)?.modified()? >= since {
+            let estimates: Estimates = parse(&file)?;
+            let benchmark: Benchmark = parse(&path.join("new/benchmark.json"))?;
+            let interval = estimates.mean.confidence_interval;
+            figures.push(Figure {
+                name: benchmark.full_id,
+                mean_ns: estimates.mean.point_estimate,
+                low_ns: interval.lower_bound,
+                high_ns: interval.upper_bound,
+            });
+        }
+        collect(&path, since, figures)?;
+    }
+    Ok(())
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let text = fs::read_to_string(path)?;
+    serde_json::from_str(&text)
+        .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+}
+
+/// How many times as long the first one takes, if both were measured.
+pub fn ratio(figures: &[Figure], slow: &str, fast: &str) -> Option<f64> {
+    let mean = |name: &str| {
+        let figure = figures.iter().find(|figure| figure.name == name)?;
+        Some(figure.mean_ns)
+    };
+    Some(mean(slow)? / mean(fast)?)
+}
+
+/// A time as a person reads it.
+pub fn text(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.1} ns"),
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &str, mean_ns: f64) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            mean_ns,
+            low_ns: mean_ns,
+            high_ns: mean_ns,
+        }
+    }
+
+    #[test]
+    fn ratio_needs_both_figures() {
+        let figures = [figure("a/slow", 300.0), figure("a/fast", 4.0)];
+        assert_eq!(ratio(&figures, "a/slow", "a/fast"), Some(75.0));
+        assert_eq!(ratio(&figures, "a/slow", "a/none"), None);
+    }
+
+    #[test]
+    fn read_of_an_absent_folder_is_empty() {
+        assert_eq!(
+            read(Path::new("/nonexistent"), SystemTime::UNIX_EPOCH).expect("none"),
+            []
+        );
+    }
+
+    #[test]
+    fn text_takes_the_fitting_unit() {
+        assert_eq!(text(1.25), "1.2 ns");
+        assert_eq!(text(1_250.0), "1.25 us");
+        assert_eq!(text(1_250_000.0), "1.25 ms");
+    }
+}
