@@ -122,6 +122,11 @@ impl Accountant {
         }
     }
 
+    /// Who was there when the accountant was told last.
+    pub const fn current(&self) -> Occupant {
+        self.current
+    }
+
     /// Ends the phase: who is there is charged up to `now`.
     pub fn end(&mut self, slots: &mut [Slot], now: Ns) -> PhaseTotals {
         self.charge(slots, now);

@@ -3,8 +3,11 @@
 //! [glue] The books of one GPU: its clients, their channels and their time.
 
 use super::ffi;
+use super::files::current_tgid;
 use super::gate::{Gate, Pages};
 use super::latency::Latencies;
+use super::trace;
+use super::work_period::WorkPeriods;
 use crate::engine::{ClientState, Engine};
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
@@ -27,6 +30,8 @@ pub(super) struct Handles {
 
 /// Who uses the GPU, and how much.
 pub(super) struct Books {
+    /// Index of the GPU.
+    pub(super) gpu: u32,
     pub(super) engine: Engine,
     /// In ascending order of id; element by element with `owners`.
     pub(super) clients: KVec<ClientState>,
@@ -37,6 +42,7 @@ pub(super) struct Books {
     pub(super) totals: Totals,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
+    pub(super) periods: WorkPeriods,
     next_id: u64,
     pub(super) mappings: u32,
     pub(super) open_files: u32,
@@ -58,6 +64,8 @@ pub(super) struct Totals {
 /// What belongs to a client beside its state in the policy.
 pub(super) struct Owner {
     pub(super) pid: Process,
+    /// Its number in the initial pid namespace.
+    pub(super) tgid: i32,
     pub(super) uid: bindings::kuid_t,
     pub(super) comm: [u8; uapi::COMM_LEN],
     pub(super) gate: Arc<Gate>,
@@ -112,8 +120,9 @@ pub(super) struct ChannelRecord {
 }
 
 impl Books {
-    pub(super) fn new(engine: Engine, chip: Option<Chip>) -> Self {
+    pub(super) fn new(gpu: u32, engine: Engine, chip: Option<Chip>) -> Self {
         Self {
+            gpu,
             engine,
             clients: KVec::new(),
             owners: KVec::new(),
@@ -122,6 +131,7 @@ impl Books {
             totals: Totals::default(),
             revoke_took: Latencies::new(),
             restore_took: Latencies::new(),
+            periods: WorkPeriods::new(),
             next_id: 1,
             mappings: 0,
             open_files: 0,
@@ -142,6 +152,7 @@ impl Books {
         unsafe { ffi::loga_leader_comm(comm.as_mut_ptr()) };
         let owner = Owner {
             pid,
+            tgid: current_tgid(),
             uid: kernel::task::Kuid::current_euid().into_raw(),
             comm,
             gate: Gate::new()?,
@@ -155,8 +166,11 @@ impl Books {
             since: ffi::now(),
         };
         self.clients.reserve(1, GFP_KERNEL)?;
-        self.owners.push(owner, GFP_KERNEL)?;
+        self.periods.reserve(self.clients.len().saturating_add(1))?;
         let id = ClientId::new(self.next_id);
+        let (tgid, uid) = (owner.tgid, owner.uid.val);
+        self.owners.push(owner, GFP_KERNEL)?;
+        trace::client_create(self.gpu, id.get(), tgid, uid, &comm);
         self.next_id = self.next_id.saturating_add(1);
         let vtime = self.engine.start_vtime();
         self.clients
@@ -174,12 +188,11 @@ impl Books {
         let range = pages.first_chid..pages.first_chid.saturating_add(pages.slots);
         for chid in range.filter_map(Chid::new) {
             // A hardware id that is mapped again by another process has a new owner.
-            self.channels
-                .retain(|old| old.chid != chid || old.client == client);
+            self.keep_channels(|old| old.chid != chid || old.client == client);
             match self.channels.iter_mut().find(|old| old.chid == chid) {
                 Some(old) => old.mappings = old.mappings.saturating_add(1),
-                None => self.channels.push(
-                    ChannelRecord {
+                None => {
+                    let channel = ChannelRecord {
                         chid,
                         client,
                         owner: None,
@@ -187,9 +200,10 @@ impl Books {
                         handles,
                         measured: Ns::ZERO,
                         runs: 0,
-                    },
-                    GFP_KERNEL,
-                )?,
+                    };
+                    self.channels.push(channel, GFP_KERNEL)?;
+                    trace::channel_create(self.gpu, chid.get().into(), client.get());
+                }
             }
         }
         self.channels.sort_unstable_by_key(|channel| channel.chid);
@@ -205,7 +219,25 @@ impl Books {
                 channel.mappings = channel.mappings.saturating_sub(1);
             }
         }
-        self.channels.retain(|channel| channel.mappings != 0);
+        self.keep_channels(|channel| channel.mappings != 0);
+    }
+
+    /// Forgets all channels but these.
+    pub(super) fn keep_channels(&mut self, keep: impl Fn(&ChannelRecord) -> bool) {
+        let gpu = self.gpu;
+        self.channels.retain(|channel| {
+            let kept = keep(channel);
+            if !kept {
+                let measured = channel.measured.get();
+                trace::channel_destroy(
+                    gpu,
+                    channel.chid.get().into(),
+                    channel.client.get(),
+                    measured,
+                );
+            }
+            kept
+        });
     }
 
     /// Forgets clients without channels whose process is gone. A process that lives keeps its
@@ -221,9 +253,12 @@ impl Books {
             if owner.pid.is_alive() || self.channels.iter().any(has_channel) {
                 continue;
             }
+            let id = client.id.get();
             let _ = self.clients.remove(at);
             if let Ok(owner) = self.owners.remove(at) {
                 owner.gate.restore();
+                let (measured, estimated) = (owner.measured.get(), owner.estimated.get());
+                trace::client_destroy(self.gpu, id, owner.tgid, measured, estimated);
             }
         }
     }

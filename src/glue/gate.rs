@@ -14,6 +14,7 @@
 
 use super::ffi;
 use super::gpu::Gpu;
+use super::trace;
 use crate::ids::ClientId;
 use core::mem::offset_of;
 use kernel::bindings;
@@ -105,8 +106,9 @@ impl Gate {
         self.overruns.load(Relaxed)
     }
 
-    /// Waits for the release. No lock may be held.
-    fn wait(&self, user: bool) {
+    /// Waits for the release. No lock may be held. 0 when released, `-ETIME` when everybody
+    /// was let pass instead, else the caller has a signal to see to.
+    fn wait(&self, user: bool) -> c_int {
         // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of `u32`.
         let result = unsafe {
             ffi::loga_gate_wait(
@@ -121,6 +123,7 @@ impl Gate {
             self.overruns.fetch_add(1, Relaxed);
             self.restore();
         }
+        result
     }
 }
 
@@ -334,10 +337,18 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
         };
     }
     let gate = mapping.gate.clone();
+    let (gpu, client) = (mapping.gpu.number(), mapping.client.get());
     // SAFETY: The handler may drop the lock (checked above); area and record are not touched
     // any more, and `gate` is held by a reference of its own.
     unsafe { ffi::loga_release_fault_lock(vmf) };
-    gate.wait(flags & bindings::fault_flag_FAULT_FLAG_USER != 0);
+    trace::fault_wait_begin(gpu, client);
+    let since = ffi::now();
+    let result = gate.wait(flags & bindings::fault_flag_FAULT_FLAG_USER != 0);
+    let waited = ffi::now().saturating_sub(since);
+    if result == ETIME.to_errno() {
+        trace::gpu_fallback(gpu, &trace::Reason::FaultOverrun(waited));
+    }
+    trace::fault_wait_end(gpu, client, waited.get(), result);
     bindings::vm_fault_reason_VM_FAULT_RETRY
 }
 

@@ -46,6 +46,12 @@ struct Threads {
     poller: Thread,
 }
 impl Gpu {
+    /// Its index, as events show it.
+    pub(super) fn number(&self) -> u32 {
+        // CAST: at most 16 GPUs are looked after.
+        self.index as u32
+    }
+
     /// Starts to look after a GPU: both threads, asleep. May sleep.
     ///
     /// # Errors
@@ -59,6 +65,7 @@ impl Gpu {
             Err(cause) => return Err(refuse_chip(index, &cause)),
         };
         let seed = ffi::now().get();
+        let number = u32::try_from(index)?;
         let engine = Engine::new(settings.engine, seed).map_err(|_| EINVAL)?;
         let gpu = Arc::pin_init(
             try_pin_init!(Self {
@@ -67,7 +74,7 @@ impl Gpu {
                 bar1: found.bar1,
                 address: found.address,
                 settings: *settings,
-                books <- new_mutex!(Books::new(engine, chip)),
+                books <- new_mutex!(Books::new(number, engine, chip)),
                 phase <- new_mutex!(Phase::new()?),
                 stop_polling: Atomic::new(0),
                 lost: Atomic::new(0),
@@ -219,9 +226,7 @@ impl Gpu {
     fn drop_channels(&self, is_gone: impl Fn(&Handles) -> bool) {
         let mut books = self.books.lock();
         let before = books.channels.len();
-        books
-            .channels
-            .retain(|channel| !channel.handles.as_ref().is_some_and(&is_gone));
+        books.keep_channels(|channel| !channel.handles.as_ref().is_some_and(&is_gone));
         if books.channels.len() == before {
             return;
         }

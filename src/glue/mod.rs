@@ -8,7 +8,8 @@
 //! owns the mappings of submission pages and takes them away from a client. `bar`
 //! reads registers, `poller` watches them, `gpu` is one GPU, `books` its clients and
 //! their time, and `scheduler` its main thread. `chardev` answers `/dev/loga` with a
-//! `snapshot` of the books, `latency` tells what it all costs.
+//! `snapshot` of the books, `latency` tells what it all costs. `trace` and
+//! `work_period` are the trace events.
 //!
 //! # Lock order
 //!
@@ -32,7 +33,9 @@ mod poller;
 mod scheduler;
 mod snapshot;
 mod thread;
+mod trace;
 mod tracker;
+mod work_period;
 
 pub(crate) use chardev::ControlDevice;
 pub(crate) use hook::{attach_on_load, detach_for_good, prepare};

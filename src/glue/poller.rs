@@ -9,6 +9,7 @@
 use super::ffi;
 use super::gpu::Gpu;
 use super::thread::{self, Bell, Work};
+use super::trace;
 use crate::account::{Accountant, PhaseTotals, Slot, MAX_SLOTS};
 use crate::regs::{Occupant, Sampler};
 use kernel::prelude::*;
@@ -52,6 +53,7 @@ impl Phase {
     }
 
     /// Polls until told to stop. False if the device has gone.
+    #[inline(never)]
     fn poll(&mut self, gpu: &Gpu) -> bool {
         let Some(sampler) = self.sampler.as_mut() else {
             return true;
@@ -61,13 +63,15 @@ impl Phase {
         let mut polls: u32 = 0;
         let first = sampler.sample(&gpu.bar0);
         let mut last = *first.as_ref().unwrap_or(&Occupant::Idle);
-        accountant.begin(slots, ffi::now(), last);
+        let begin = ffi::now();
+        trace::phase_begin(gpu.number(), begin, last);
+        accountant.begin(slots, begin, last);
         while gpu.stop_polling.load(Relaxed) == 0 {
             match sampler.sample(&gpu.bar0) {
                 Ok(occupant) if occupant == last => {}
                 Ok(occupant) => {
                     last = occupant;
-                    accountant.observe(slots, ffi::now(), occupant);
+                    note_change(gpu, accountant, slots, occupant);
                 }
                 Err(_) => {
                     alive = false;
@@ -105,6 +109,15 @@ impl Phase {
             self.totals = self.accountant.end(&mut self.slots, now);
         }
     }
+}
+
+/// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
+/// nearly always, keeps its values in registers.
+#[inline(never)]
+fn note_change(gpu: &Gpu, accountant: &mut Accountant, slots: &mut [Slot], occupant: Occupant) {
+    let now = ffi::now();
+    trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+    accountant.observe(slots, now, occupant);
 }
 
 /// The thread's work.

@@ -8,6 +8,7 @@ use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
+use super::trace::{self, Reason};
 use crate::account::{self, PhaseTotals};
 use crate::engine::{Action, ClientState, Wake};
 use crate::fair;
@@ -44,7 +45,7 @@ impl Work for Scheduler {
 fn step(gpu: &Gpu, wake: Wake) {
     let mut books = gpu.books.lock();
     if gpu.lost.load(Acquire) != 0 {
-        books.release_all(ffi::now());
+        books.release_all(ffi::now(), &Reason::Lost);
     }
     match books.engine.wake(ffi::now(), wake) {
         Action::None => {}
@@ -90,11 +91,45 @@ impl Books {
         self.totals.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.book_channels(phase);
         self.settle(phase, &mut totals);
+        trace::phase_end(self.gpu, &totals);
+        let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, &mut self.clients);
         let stats = self.engine.stats();
+        if let (true, Some(cause)) = (stats.fallbacks > fallbacks, self.engine.last_fallback()) {
+            trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
+        }
         let span = stats.last_poll.saturating_add(stats.last_nonpoll);
+        self.trace_decision(span);
+        if trace::wants_work_periods() {
+            let clients = (&self.clients[..], &self.owners[..]);
+            self.periods.tell(self.gpu, clients, totals.length, span);
+        }
         self.book_clients(&totals, span);
         self.drive_gates(now, gpu);
+    }
+
+    /// Tells who listens what the policy made of the phase.
+    fn trace_decision(&self, span: Ns) {
+        if !trace::wants_decisions() {
+            return;
+        }
+        let (mut active, mut held) = (0u32, 0u32);
+        for (client, owner) in self.clients.iter().zip(self.owners.iter()) {
+            active = active.saturating_add(client.active().into());
+            held = held.saturating_add(client.held.into());
+            trace::client_decide(
+                self.gpu,
+                client.id.get(),
+                owner.tgid,
+                client.busy.get(),
+                client.vtime.get(),
+                client.held.into(),
+            );
+        }
+        // CAST: at most one client per channel.
+        let clients = self.clients.len() as u32;
+        let t_sys = self.engine.start_vtime().get();
+        trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
     }
 
     /// Adds the phase to the channels.
@@ -169,15 +204,19 @@ impl Books {
                     owner.held_count = owner.held_count.saturating_add(1);
                     let begin = ffi::now();
                     owner.gate.revoke(bound);
-                    self.revoke_took.add(ffi::now().saturating_sub(begin));
+                    let took = ffi::now().saturating_sub(begin);
+                    self.revoke_took.add(took);
+                    trace::gate_revoke(self.gpu, client.id.get(), owner.tgid, took.get());
                     self.totals.revokes = self.totals.revokes.saturating_add(1);
                 }
                 (Some(since), false) => {
                     owner.held_since = None;
-                    owner.held = owner.held.saturating_add(now.saturating_sub(since));
+                    let held = now.saturating_sub(since);
+                    owner.held = owner.held.saturating_add(held);
                     let begin = ffi::now();
                     owner.gate.restore();
                     self.restore_took.add(ffi::now().saturating_sub(begin));
+                    trace::gate_restore(self.gpu, client.id.get(), owner.tgid, held.get());
                     self.totals.restores = self.totals.restores.saturating_add(1);
                 }
                 _ => {}
@@ -186,12 +225,17 @@ impl Books {
     }
 
     /// Lets everybody run, whatever was decided.
-    fn release_all(&mut self, now: Ns) {
+    fn release_all(&mut self, now: Ns, reason: &Reason) {
+        if self.owners.iter().any(|owner| owner.held_since.is_some()) {
+            trace::gpu_fallback(self.gpu, reason);
+        }
         for (client, owner) in self.clients.iter_mut().zip(self.owners.iter_mut()) {
             client.held = false;
             if let Some(since) = owner.held_since.take() {
-                owner.held = owner.held.saturating_add(now.saturating_sub(since));
+                let held = now.saturating_sub(since);
+                owner.held = owner.held.saturating_add(held);
                 owner.gate.restore();
+                trace::gate_restore(self.gpu, client.id.get(), owner.tgid, held.get());
                 self.totals.restores = self.totals.restores.saturating_add(1);
             }
         }

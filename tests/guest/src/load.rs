@@ -25,15 +25,23 @@ impl Load {
     /// Starts a throttle with these arguments; without `--seconds` or `--count` it runs until
     /// stopped.
     pub(crate) fn start(arguments: &str) -> Result<Self, String> {
-        let words: Vec<&str> = arguments.split_whitespace().collect();
-        let bounded = words
-            .iter()
-            .any(|word| ["--seconds", "--count"].contains(word));
+        let mut words = arguments.to_owned();
+        bound(&mut words);
         let mut command = Command::new(THROTTLE);
-        command.args(words).arg("--json");
-        if !bounded {
-            command.args(["--seconds", "3600"]);
-        }
+        command.args(words.split_whitespace());
+        Load::spawn(command)
+    }
+
+    /// As [`Load::start`], for the user who is not root.
+    pub(crate) fn start_as_user(arguments: &str) -> Result<Self, String> {
+        let mut words = arguments.to_owned();
+        bound(&mut words);
+        let mut command = Command::new("su");
+        command.args(["user", "-c", &format!("exec {THROTTLE} {words}")]);
+        Load::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, String> {
         let child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -82,6 +90,19 @@ impl Load {
             .into_iter()
             .next()
             .ok_or_else(|| "throttle reported nothing".to_string())
+    }
+}
+
+/// Adds what every throttle is told: to report, and to run until it is stopped unless it says how
+/// long.
+fn bound(arguments: &mut String) {
+    let bounded = ["--seconds", "--count"];
+    let is_bounded = arguments
+        .split_whitespace()
+        .any(|word| bounded.contains(&word));
+    arguments.push_str(" --json");
+    if !is_bounded {
+        arguments.push_str(" --seconds 3600");
     }
 }
 

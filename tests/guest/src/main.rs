@@ -10,7 +10,8 @@
 //! | [`modules`], [`kernel_log`], [`truth`] | insmod and rmmod, `/dev/kmsg`, the model's own log |
 //! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
 //! | [`load`] | throttles in the background |
-//! | [`accounting`], [`holding`], [`attaching`], [`driver`] | the tests |
+//! | [`tracefs`] | the kernel's trace of events |
+//! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`tracing`] | the tests |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
@@ -25,6 +26,8 @@ mod modules;
 mod puppet;
 mod stage;
 mod strings;
+mod tracefs;
+mod tracing;
 mod truth;
 
 use clap::Parser;
@@ -62,6 +65,7 @@ fn tests() -> Vec<Test> {
         holding::TESTS,
         attaching::TESTS,
         driver::TESTS,
+        tracing::TESTS,
     ]
     .concat()
 }

@@ -11,6 +11,44 @@ const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu0";
 /// Hardware index of the compute engine.
 const GR: &str = "0";
 
+/// A time in which the compute engine was one channel's: a command, or a switch to or from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Run {
+    /// Its channel.
+    pub(crate) chid: u32,
+    /// When it began, by the monotonic clock.
+    pub(crate) start: u64,
+    /// When it ended.
+    pub(crate) end: u64,
+}
+
+impl Run {
+    /// All runs since the last reset, as far as the model keeps them.
+    pub(crate) fn log() -> Result<Vec<Self>, String> {
+        let path = format!("{DIRECTORY}/log");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let lines = text.lines().map(|line| {
+            Run::parse(line).ok_or_else(|| format!("{path}: unreadable line {line:?}"))
+        });
+        // Runs of other engines are nothing to us.
+        lines.filter_map(Result::transpose).collect()
+    }
+
+    /// The run in a line; `Some(None)` on another engine.
+    fn parse(line: &str) -> Option<Option<Self>> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [start, end, engine, chid, _, _] = words[..] else {
+            return None;
+        };
+        let run = Run {
+            chid: chid.parse().ok()?,
+            start: start.parse().ok()?,
+            end: end.parse().ok()?,
+        };
+        Some((engine == GR).then_some(run))
+    }
+}
+
 /// Use of the compute engine since the last reset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Truth {
@@ -104,6 +142,18 @@ mod tests {
         assert_eq!(truth.held_share(70), 0.56);
         assert_eq!(truth.busy_share(71), 0.2);
         assert_eq!(truth.held_share(72), 0.0);
+    }
+
+    #[test]
+    fn log_line_of_another_engine_is_passed_over() {
+        let run = Run {
+            chid: 3,
+            start: 10,
+            end: 25,
+        };
+        assert_eq!(Run::parse("10 25 0 3 70 run"), Some(Some(run)));
+        assert_eq!(Run::parse("10 25 4 3 70 run"), Some(None));
+        assert_eq!(Run::parse("10 25 0 3"), None);
     }
 
     #[test]

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of the trace events: what they say against the model's log and LoGA's figures.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::LAZY;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use crate::tracefs;
+use crate::tracefs::Event;
+use crate::tracefs::Trace;
+use crate::truth::Run;
+use crate::truth::Truth;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+crate::ktap::tests![
+    trace_of_switches_matches_the_models_log,
+    trace_tells_the_life_of_client_and_channel,
+    trace_of_holding_pairs_up,
+    trace_tells_why_everybody_runs,
+    work_periods_have_the_standard_format,
+    work_periods_keep_the_rules_and_match_the_model,
+    work_periods_of_long_phases_are_cut,
+];
+
+/// Longest period of one `gpu_work_period`.
+const MAX_PERIOD_NS: u64 = 1_000_000_000;
+
+/// The events of one name.
+fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Event> {
+    events.iter().filter(move |event| event.name == name)
+}
+
+/// What the trace says each channel held between the first switch and the last, and that span.
+fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Range<u64>), String> {
+    let mut held: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut last: Option<(u64, i64)> = None;
+    let mut first = None;
+    for event in named(events, "loga_context_switch") {
+        let (at, prev, next) = (
+            event.count("at_ns")?,
+            event.number("prev_chid")?,
+            event.number("next_chid")?,
+        );
+        match last {
+            Some((since, chid)) if chid == prev => *held.entry(chid).or_default() += at - since,
+            Some((_, chid)) => return Err(format!("from {chid} to {next} by way of {prev}")),
+            None => first = Some(at),
+        }
+        last = Some((at, next));
+    }
+    let (Some(from), Some((to, _))) = (first, last) else {
+        return Err("no context switch in the trace".to_owned());
+    };
+    Ok((held, from..to))
+}
+
+fn trace_of_switches_matches_the_models_log() -> Verdict {
+    let stage = Stage::set("", &format!("{EXACT} poll_ms=100 ratio=1"))?;
+    let loads = [
+        Load::start("--kernel-us 250 --channels 1 --wait block")?,
+        Load::start("--kernel-us 100 --sleep-us 300 --channels 1 --wait block")?,
+    ];
+    for load in &loads {
+        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+            client.measured_ns > 0
+        })?;
+    }
+    Truth::reset()?;
+    let trace = Trace::of(&["loga"], "mono")?;
+    std::thread::sleep(Duration::from_millis(900));
+    let events = trace.read()?;
+    let log = Run::log()?;
+    let begin = position(&events, "loga_phase_begin", 0)?;
+    let longest = phases(&events[begin + 1..])
+        .max_by_key(|phase| phase.len())
+        .ok_or("no whole phase")?;
+    let (held, span) = held_by_channel(longest)?;
+    let mut real: BTreeMap<i64, u64> = BTreeMap::new();
+    for run in &log {
+        let part = run
+            .end
+            .min(span.end)
+            .saturating_sub(run.start.max(span.start));
+        *real.entry(i64::from(run.chid)).or_default() += part;
+    }
+    real.retain(|_, time| *time > 0);
+    println!(
+        "# {} ns; trace {held:?}, model {real:?}",
+        span.end - span.start
+    );
+    for (chid, real) in &real {
+        let seen = held.get(chid).copied().unwrap_or(0);
+        let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
+        ensure!(error < 2.0, "channel {chid}: {seen} ns, model {real} ns");
+    }
+    let channels = held.keys().filter(|chid| **chid >= 0).count();
+    ensure!(
+        channels == real.len(),
+        "{channels} channels, not {}",
+        real.len()
+    );
+    for phase in named(&events, "loga_phase_end") {
+        let sum = phase.count("held_ns")? + phase.count("idle_ns")? + phase.count("unknown_ns")?;
+        ensure!(
+            phase.count("length_ns")? == sum,
+            "phase does not add up: {phase:?}"
+        );
+    }
+    drop(trace);
+    drop(loads);
+    stage.strike()
+}
+
+/// Position of the first event of this name, from `start` on.
+fn position(events: &[Event], name: &str, start: usize) -> Result<usize, String> {
+    let found = events[start..].iter().position(|event| event.name == name);
+    found
+        .map(|at| at + start)
+        .ok_or_else(|| format!("no {name} in the trace"))
+}
+
+/// The events of each polling phase that has an end.
+fn phases(events: &[Event]) -> impl Iterator<Item = &[Event]> {
+    let parts = events.split(|event| event.name == "loga_phase_begin");
+    parts.filter(|part| part.iter().any(|event| event.name == "loga_phase_end"))
+}
+
+fn trace_tells_the_life_of_client_and_channel() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let trace = Trace::of(&["loga"], "mono")?;
+    let mut puppet = Strings::with_channels(3)?;
+    puppet.ask("run 200 100")?;
+    let client = stage.client(puppet.pid())?.ok_or("no client")?;
+    puppet.ask("destroy 2")?;
+    let pid = puppet.pid();
+    puppet.tell("quit")?;
+    puppet.wait()?;
+    stage.wait_until_gone(pid)?;
+    let events = trace.read()?;
+    let of_client = |event: &&Event| event.count("client") == Ok(client.id);
+    let created: Vec<&Event> = named(&events, "loga_client_create")
+        .filter(of_client)
+        .collect();
+    let [created] = created[..] else {
+        return Err(format!("{} creations of the client", created.len()));
+    };
+    ensure!(
+        created.count("pid")? == u64::from(pid),
+        "other pid: {created:?}"
+    );
+    ensure!(
+        created.text("comm")? == "loga-guest",
+        "other name: {created:?}"
+    );
+    let mut chids = Vec::new();
+    for event in named(&events, "loga_channel_create").filter(of_client) {
+        chids.push(event.count("chid")?);
+    }
+    ensure!(chids.len() == 3, "channels {chids:?} were created");
+    let mut gone = Vec::new();
+    for event in named(&events, "loga_channel_destroy").filter(of_client) {
+        gone.push(event.count("chid")?);
+    }
+    ensure!(
+        gone.first() == chids.get(2),
+        "{gone:?} went, {chids:?} came"
+    );
+    gone.sort_unstable();
+    chids.sort_unstable();
+    ensure!(gone == chids, "{gone:?} went, {chids:?} came");
+    let ends: Vec<&Event> = named(&events, "loga_client_destroy")
+        .filter(of_client)
+        .collect();
+    let [end] = ends[..] else {
+        return Err(format!("{} ends of the client", ends.len()));
+    };
+    ensure!(end.count("measured_ns")? > 0, "nothing measured: {end:?}");
+    drop(trace);
+    stage.strike()
+}
+
+fn trace_of_holding_pairs_up() -> Verdict {
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
+    let trace = Trace::of(&["loga"], "mono")?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    hog.tell("run 1000 1500")?;
+    stage.wait_until_held(hog.pid())?;
+    hog.answer(Duration::from_secs(10))?;
+    let stat = stage.stat()?;
+    let events = trace.read()?;
+    let (revokes, restores) = (
+        named(&events, "loga_gate_revoke").count() as u64,
+        named(&events, "loga_gate_restore").count() as u64,
+    );
+    ensure!(
+        revokes == stat.revokes && restores == stat.restores && revokes > 0,
+        "{revokes} revokes and {restores} restores in the trace, {} and {} counted",
+        stat.revokes,
+        stat.restores
+    );
+    let mut held = false;
+    for event in &events {
+        if !["loga_gate_revoke", "loga_gate_restore"].contains(&event.name.as_str()) {
+            continue;
+        }
+        ensure!(
+            event.count("pid")? == u64::from(hog.pid()),
+            "not the hog: {event:?}"
+        );
+        held = !held;
+        ensure!(
+            held == (event.name == "loga_gate_revoke"),
+            "out of turn: {event:?}"
+        );
+    }
+    let begun = named(&events, "loga_fault_wait_begin").count();
+    let mut waited = 0;
+    let mut ended = 0;
+    for event in named(&events, "loga_fault_wait_end") {
+        ensure!(event.number("result")? == 0, "not released: {event:?}");
+        waited += event.count("waited_ns")?;
+        ended += 1;
+    }
+    println!(
+        "# {revokes} revokes, {ended} faults waited {} ms",
+        waited / 1_000_000
+    );
+    ensure!(
+        begun == ended && ended > 0,
+        "{begun} waits began, {ended} ended"
+    );
+    ensure!(waited > 50_000_000, "waited {waited} ns altogether");
+    let decided = named(&events, "loga_decision_make").count() as u64;
+    ensure!(
+        decided > 0 && decided <= stat.decisions,
+        "{decided} decisions"
+    );
+    drop(trace);
+    drop((hog, light));
+    stage.strike()
+}
+
+fn trace_tells_why_everybody_runs() -> Verdict {
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    hog.tell("run 1000 20000")?;
+    stage.wait_until_held(hog.pid())?;
+    let trace = Trace::of(&["loga"], "mono")?;
+    crate::modules::set(crate::modules::MODEL, "lost", "1")
+        .map_err(|errno| format!("lost=1: {errno}"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let events = trace.read();
+    hog.kill()?;
+    drop(light);
+    crate::modules::set(crate::modules::MODEL, "lost", "0")
+        .map_err(|errno| format!("lost=0: {errno}"))?;
+    let events = events?;
+    let reasons: Vec<&str> = named(&events, "loga_gpu_fallback")
+        .map(|event| event.text("reason"))
+        .collect::<Result<_, _>>()?;
+    ensure!(reasons == ["gpu-lost"], "reasons {reasons:?}");
+    drop(trace);
+    stage.strike()
+}
+
+fn work_periods_have_the_standard_format() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let format = tracefs::read("events/power/gpu_work_period/format")?;
+    for field in [
+        "field:u32 gpu_id;\toffset:8;\tsize:4;\tsigned:0;",
+        "field:u32 uid;\toffset:12;\tsize:4;\tsigned:0;",
+        "field:u64 start_time_ns;\toffset:16;\tsize:8;\tsigned:0;",
+        "field:u64 end_time_ns;\toffset:24;\tsize:8;\tsigned:0;",
+        "field:u64 total_active_duration_ns;\toffset:32;\tsize:8;\tsigned:0;",
+        "\"gpu_id=%u uid=%u start_time_ns=%llu end_time_ns=%llu total_active_duration_ns=%llu\"",
+    ] {
+        ensure!(format.contains(field), "no {field:?} in {format}");
+    }
+    stage.strike()
+}
+
+/// Checks the rules of `gpu_work_period`; returns per user the active time, and the time from
+/// the first period's start to the last one's end.
+fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
+    let mut active: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut first, mut end) = (u64::MAX, 0);
+    for event in named(events, "gpu_work_period") {
+        let (uid, from, to, time) = (
+            event.count("uid")?,
+            event.count("start_time_ns")?,
+            event.count("end_time_ns")?,
+            event.count("total_active_duration_ns")?,
+        );
+        ensure!(
+            from < to && to - from <= MAX_PERIOD_NS,
+            "length of {event:?}"
+        );
+        ensure!(
+            time <= to - from,
+            "active for longer than it lasted: {event:?}"
+        );
+        // The trace's clock has microseconds.
+        ensure!(event.at_ns + 1000 >= to, "told before its end: {event:?}");
+        ensure!(
+            event.at_ns <= to + MAX_PERIOD_NS,
+            "told too late: {event:?}"
+        );
+        let before = last.insert(uid, to).unwrap_or(0);
+        ensure!(before <= from, "overlaps the one before: {event:?}");
+        *active.entry(uid).or_default() += time;
+        first = first.min(from);
+        end = end.max(to);
+    }
+    ensure!(!active.is_empty(), "no gpu_work_period");
+    Ok((active, end - first))
+}
+
+fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
+    let stage = Stage::set("", EXACT)?;
+    let loads = [
+        Load::start("--kernel-us 300 --wait block --channels 1")?,
+        Load::start("--kernel-us 100 --wait block --channels 1")?,
+        Load::start_as_user("--kernel-us 200 --wait block --channels 2")?,
+    ];
+    for load in &loads {
+        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+            client.measured_ns > 0
+        })?;
+    }
+    Truth::reset()?;
+    let trace = Trace::of(&["power/gpu_work_period"], "mono_raw")?;
+    std::thread::sleep(Duration::from_secs(2));
+    let events = trace.read()?;
+    let truth = Truth::read()?;
+    let (active, span) = check_rules(&events)?;
+    let mut real: BTreeMap<u64, f64> = BTreeMap::new();
+    for (load, user) in loads.iter().zip([0, 0, 1000]) {
+        *real.entry(user).or_default() += truth.held_share(load.pid());
+    }
+    ensure!(active.keys().eq(real.keys()), "other users: {active:?}");
+    for (uid, real) in real {
+        let seen = active[&uid] as f64 / span as f64;
+        println!(
+            "# user {uid}: {:.2} %, model {:.2} %",
+            seen * 100.0,
+            real * 100.0
+        );
+        ensure!((seen - real).abs() < 0.02, "user {uid} is off");
+    }
+    drop(trace);
+    drop(loads);
+    stage.strike()
+}
+
+fn work_periods_of_long_phases_are_cut() -> Verdict {
+    // Cycles of 2.4 s, of which 1.9 s can be told in time.
+    let stage = Stage::set(LAZY, "poll_ms=400 ratio=5")?;
+    let load = Load::start("--kernel-us 500 --wait block --channels 1")?;
+    stage.wait_for_client(load.pid(), Duration::from_secs(8), "measured", |client| {
+        client.measured_ns > 0
+    })?;
+    let trace = Trace::of(&["power/gpu_work_period"], "mono_raw")?;
+    let decisions = stage.stat()?.decisions;
+    std::thread::sleep(Duration::from_millis(5500));
+    let events = trace.read()?;
+    let decisions = stage.stat()?.decisions - decisions;
+    check_rules(&events)?;
+    let periods = events.len() as u64;
+    ensure!(
+        periods == 2 * decisions && periods > 0,
+        "{periods} periods in {decisions} decisions"
+    );
+    drop(trace);
+    drop(load);
+    stage.strike()
+}
