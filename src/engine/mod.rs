@@ -264,6 +264,19 @@ impl Engine {
         });
     }
 
+    /// As [`Engine::decide`], for a period that was recorded: its non-polling phase lasted
+    /// `nonpoll`, and nobody knows how long it was meant to be.
+    pub fn decide_recorded(
+        &mut self,
+        nonpoll: Ns,
+        totals: &PhaseTotals,
+        clients: &mut [ClientState],
+    ) {
+        self.nonpoll = nonpoll;
+        self.planned = PhaseLengths::default();
+        self.decide(totals, clients);
+    }
+
     /// As [`Engine::decide`], with a rule that need not be in the table.
     pub fn decide_by(
         &mut self,
