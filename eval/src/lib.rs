@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What LoGA's rules give on an ideal GPU.
+//! [tool] What LoGA's rules give: on an ideal GPU, and on the model's GPU with costs.
 //!
-//! [`sim`] is a discrete-event calculation that drives the accounting, the engine
+//! The reference: [`sim`] is a discrete-event calculation that drives the accounting, the engine
 //! and the policies of the kernel module; [`mixes`] are the loads it is asked about;
 //! [`reference`] is the table that a bench on the model is compared with.
+//!
+//! The simulator `loga-sim`: [`scenario`] is what is asked, [`world`] the GPU and its clients,
+//! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
+//! printed; [`replay`] gives recorded observations to a policy.
 
+pub mod control;
 pub mod mixes;
+pub mod oracle;
 pub mod reference;
+pub mod replay;
+pub mod report;
+pub mod run;
+pub mod scenario;
 pub mod sharing;
 pub mod sim;
+pub mod world;

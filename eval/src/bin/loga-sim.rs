@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The simulator's command line.
+
+use clap::{Args, Parser, Subcommand};
+use loga_eval::replay;
+use loga_eval::report;
+use loga_eval::run;
+use loga_eval::scenario::{self, Scenario};
+use loga_eval::world::Trace;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, LineWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Simulates clients on GPUs that are shared by LoGA, or by what users would pick instead.
+///
+/// Exit codes: 0 done; 1 a run does not count, or output could not be written; 2 bad argument or
+/// bad input.
+#[derive(Parser)]
+#[command(name = "loga-sim", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario and print what each client and each GPU got
+    Run(RunArgs),
+    /// Give recorded observations to a policy and print its decisions
+    Replay(ReplayArgs),
+}
+
+/// What changes a scenario.
+#[derive(Args)]
+struct Input {
+    /// Scenario file; docs/scenarios.md explains it
+    file: PathBuf,
+    /// Who schedules, instead of the file's policy
+    #[arg(long, value_name = "P")]
+    policy: Option<String>,
+    /// Change a value of the file, such as policy.poll_ms=2 or client.hog.weight=300
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Run with the seeds 1 to N
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+}
+
+impl Input {
+    fn read(&self) -> Result<Scenario, Failure> {
+        let mut changes = self.set.clone();
+        changes.extend(
+            self.policy
+                .iter()
+                .map(|name| format!("policy.name={name:?}")),
+        );
+        changes.extend(self.seeds.iter().map(|seeds| format!("seeds={seeds}")));
+        scenario::read(&self.file, &changes).map_err(|error| Failure::Input(error.to_string()))
+    }
+}
+
+#[derive(Args)]
+struct RunArgs {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a trace of the first seed's run, for Perfetto
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ReplayArgs {
+    /// Recording, one JSON object per line, or - for standard input; docs/replay.md explains it
+    file: PathBuf,
+    /// Policy of LoGA that decides
+    #[arg(long, value_name = "P")]
+    policy: String,
+}
+
+/// Why there is no result.
+enum Failure {
+    /// What was given makes no sense.
+    Input(String),
+    /// Something went wrong on the way.
+    Work(String),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Run(args) => run_scenario(args),
+        Command::Replay(args) => replay_file(args),
+    };
+    let (reason, code) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Input(reason)) => (reason, 2),
+        Err(Failure::Work(reason)) => (reason, 1),
+    };
+    eprintln!("loga-sim: {reason}");
+    ExitCode::from(code)
+}
+
+fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
+    let scenario = args.input.read()?;
+    let work = |reason: String| Failure::Work(reason);
+    let mut trace = None;
+    if let Some(path) = &args.trace {
+        let failed = |error: io::Error| work(format!("{}: {error}", path.display()));
+        trace = Some(Trace::create(path).map_err(failed)?);
+    }
+    let mut outcomes = Vec::new();
+    for seed in 1..=scenario.seeds {
+        let outcome = run::run(&scenario, seed, &mut trace);
+        outcomes.push(outcome.map_err(|error| work(error.to_string()))?);
+        if let Some(trace) = trace.take() {
+            let failed = |error: io::Error| work(format!("trace: {error}"));
+            trace.finish().map_err(failed)?;
+        }
+    }
+    let name = args.input.file.display().to_string();
+    let report = report::report(&name, &scenario, &outcomes);
+    if args.json {
+        let json = serde_json::to_string_pretty(&report);
+        print(&(json.map_err(|error| work(error.to_string()))? + "\n"))
+    } else {
+        print(&report::text(&report))
+    }
+}
+
+fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {
+    let name = args.file.display().to_string();
+    let mut input: Box<dyn BufRead> = if name == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(&args.file);
+        let file = file.map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+        Box::new(BufReader::new(file))
+    };
+    let mut output = LineWriter::new(io::stdout().lock());
+    match replay::replay(&args.policy, &name, &mut *input, &mut output) {
+        Ok(()) => Ok(()),
+        // Whoever reads has read enough.
+        Err(replay::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error @ replay::Error::Output(_)) => Err(Failure::Work(error.to_string())),
+        Err(error @ replay::Error::Input(_)) => Err(Failure::Input(error.to_string())),
+    }
+}
+
+/// Prints, and takes it well if nobody reads on.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Work(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

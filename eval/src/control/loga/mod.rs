@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! LoGA: the poller and the main thread around the kernel module's accounting and engine.
+//!
+//! Everything that observes, accounts and decides is the code of the module; what is modelled
+//! here is when its two threads run and what that costs. The poller looks every `read_us` and
+//! sees what is there then; it starts `wakeup_us` after it was told to, and stops after the
+//! look that it has begun. The main thread wakes `wakeup_us` after a deadline, waits for the
+//! poller, decides, and revokes or restores one client after the other, `revoke_us` each. A
+//! client whose mapping is gone takes a fault of `fault_us` at its next submission, and sleeps
+//! while it is held back.
+
+mod books;
+mod replay;
+
+pub use replay::Replay;
+
+use super::bound::Bound;
+use super::entities::Entities;
+use super::{Booked, Control, Ledger, Verdict};
+use crate::scenario::{Client, Costs, Policy};
+use crate::world::{Machine, Order, Row};
+use loga::account::{Accountant, Slot};
+use loga::engine::{Action, Config, Engine, Wake};
+use loga::error::Error;
+use loga::ids::{ClientId, MAX_CHANNELS};
+use loga::policies::{ClientState, PolicyKind};
+use loga::regs::{self, Occupant, Sampler, Source};
+use loga::units::Ns;
+use loga_model::gpu::GR;
+use std::collections::VecDeque;
+
+/// Largest polling phase per channel.
+pub const MAX_POLL_MS: u32 = Config::MAX_POLL_MS;
+/// Largest ratio of the phases.
+pub const MAX_RATIO: u32 = Config::MAX_RATIO;
+/// The engine that is looked at, as the registers number it.
+const COMPUTE: u8 = 0;
+
+/// The poller.
+#[derive(Clone, Copy, Debug)]
+enum Poller {
+    /// It sleeps.
+    Sleeps,
+    /// It has been told to start and runs at this time.
+    Starts(u64),
+    /// It looks, since then.
+    Polls(u64),
+}
+
+/// An entity, as LoGA keeps it.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    state: ClientState,
+    entity: usize,
+    gone: bool,
+}
+
+/// What is booked for an entity.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gate {
+    /// Whether its clients may not submit.
+    closed: bool,
+    /// Since when it is held back, by decision.
+    since: Option<u64>,
+    held: u64,
+    entitled: u64,
+}
+
+/// LoGA on one GPU.
+pub struct Loga {
+    entities: Entities,
+    costs: Times,
+    engine: Engine,
+    accountant: Accountant,
+    slots: Vec<Slot>,
+    /// There from the first client on.
+    sampler: Option<Sampler>,
+    /// Looks at the GPU: the last occupant, and the one that the next look will see.
+    last: Occupant,
+    unseen: Option<(u64, Occupant)>,
+    poller: Poller,
+    /// When the main thread runs next because of a deadline.
+    main: Option<u64>,
+    /// When it runs next because channels came or went.
+    rung: Option<u64>,
+    /// When it has the poller's acknowledgement.
+    decides: Option<u64>,
+    /// What it does afterwards: close or open the gate of an entity.
+    todo: VecDeque<(u64, usize, bool)>,
+    allocated: u32,
+    kept: Vec<Kept>,
+    gates: Vec<Gate>,
+    /// Whether a client's next submission faults; whether it sleeps.
+    unmapped: Vec<bool>,
+    asleep: Vec<bool>,
+    measured: Vec<u64>,
+    /// Owner of each slot, by client.
+    owner: Vec<Option<usize>>,
+    bound: Bound,
+    ledger: Ledger,
+    ids: u64,
+}
+
+/// Costs in ns.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    read: u64,
+    revoke: u64,
+    fault: u64,
+    wakeup: u64,
+}
+
+impl Loga {
+    /// LoGA with a policy and the settings of a scenario.
+    ///
+    /// # Errors
+    ///
+    /// A setting out of range.
+    pub fn new(
+        policy: PolicyKind,
+        settings: &Policy,
+        costs: &Costs,
+        clients: &[&Client],
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let config = Config {
+            poll_ms: settings.poll_ms,
+            ratio: settings.ratio,
+            randomize: settings.randomize,
+            enforce: settings.enforce,
+            policy,
+            poll_always: settings.poll_always,
+        };
+        let entities = Entities::new(clients, settings.by);
+        let always = |entity| {
+            let members = &Entities::get(&entities, entity).members;
+            members.iter().any(|client| clients[*client].always_wants())
+        };
+        let always = (0..entities.len()).map(always).collect();
+        let depth = clients.iter().map(|client| client.deepest()).sum();
+        Ok(Self {
+            costs: Times {
+                read: costs.read.0.get(),
+                revoke: costs.revoke.0.get(),
+                fault: costs.fault.0.get(),
+                wakeup: costs.wakeup.0.get(),
+            },
+            engine: Engine::new(config, seed)?,
+            accountant: Accountant::new(),
+            slots: vec![Slot::default(); MAX_CHANNELS],
+            sampler: None,
+            last: Occupant::Idle,
+            unseen: None,
+            poller: Poller::Sleeps,
+            main: None,
+            rung: None,
+            decides: None,
+            todo: VecDeque::new(),
+            allocated: 0,
+            kept: Vec::new(),
+            gates: vec![Gate::default(); entities.len()],
+            unmapped: vec![false; clients.len()],
+            asleep: vec![false; clients.len()],
+            measured: vec![0; clients.len()],
+            owner: vec![None; MAX_CHANNELS],
+            bound: Bound::new(policy, settings.enforce, always, depth),
+            ledger: Ledger::default(),
+            entities,
+            ids: 0,
+        })
+    }
+
+    /// What runs next, and when.
+    fn due(&self) -> Option<u64> {
+        let start = match self.poller {
+            Poller::Starts(at) => Some(at),
+            _ => None,
+        };
+        let gate = self.todo.front().map(|(at, _, _)| *at);
+        // While the main thread waits for the poller, it does nothing else.
+        let main = match self.decides {
+            Some(at) => Some(at),
+            None => [self.main, self.rung].into_iter().flatten().min(),
+        };
+        [start, gate, main].into_iter().flatten().min()
+    }
+
+    /// Channels came or went: the main thread is woken.
+    fn ring(&mut self, machine: &Machine) {
+        let now = Ns::new(machine.now());
+        self.engine.channels_changed(now, self.allocated);
+        self.rung = Some(machine.now().saturating_add(self.costs.wakeup));
+    }
+
+    /// The main thread asks the engine.
+    fn wake(&mut self, machine: &mut Machine, wake: Wake) {
+        let now = machine.now();
+        match self.engine.wake(Ns::new(now), wake) {
+            Action::None => {}
+            Action::StartPolling => {
+                self.poller = Poller::Starts(now.saturating_add(self.costs.wakeup));
+            }
+            Action::StopPolling => {
+                self.decides = Some(match self.poller {
+                    Poller::Polls(since) => self.next_look(since, now),
+                    _ => now,
+                });
+            }
+        }
+        self.plan();
+    }
+
+    /// When the main thread runs next because of the engine's deadline.
+    fn plan(&mut self) {
+        let deadline = self.engine.next_deadline();
+        self.main = deadline.map(|at| at.get().saturating_add(self.costs.wakeup));
+    }
+
+    /// When the look ends that sees what is there at `now`.
+    fn next_look(&self, since: u64, now: u64) -> u64 {
+        match self.costs.read {
+            0 => now,
+            read => since + (now - since).div_ceil(read) * read,
+        }
+    }
+
+    /// Who is on the engine, by LoGA's own reading of the registers.
+    fn occupant(&mut self, machine: &Machine) -> Occupant {
+        let sample = |sampler: &mut Sampler| sampler.sample(&machine.registers()).ok();
+        self.sampler
+            .as_mut()
+            .and_then(sample)
+            .unwrap_or(Occupant::Unknown)
+    }
+
+    /// Hands the accountant what the poller saw up to `now`.
+    fn see(&mut self, now: u64) {
+        if let Some((at, occupant)) = self.unseen.filter(|(at, _)| *at <= now) {
+            self.accountant
+                .observe(&mut self.slots, Ns::new(at), occupant);
+            self.unseen = None;
+        }
+    }
+
+    fn start_polling(&mut self, machine: &Machine) {
+        let now = machine.now();
+        self.poller = Poller::Polls(now);
+        self.last = self.occupant(machine);
+        self.unseen = None;
+        self.accountant
+            .begin(&mut self.slots, Ns::new(now), self.last);
+    }
+
+    /// The polling phase has ended: books it and decides.
+    fn decide(&mut self, machine: &mut Machine) {
+        let now = machine.now();
+        self.see(now);
+        let totals = match self.poller {
+            Poller::Polls(since) => {
+                self.ledger.cpu += now - since;
+                if let Some(trace) = &mut machine.board.trace {
+                    trace.span(Row::Phases, "polls", since, now);
+                }
+                self.accountant.end(&mut self.slots, Ns::new(now))
+            }
+            // It never began.
+            _ => {
+                self.accountant
+                    .begin(&mut self.slots, Ns::new(now), Occupant::Idle);
+                self.accountant.end(&mut self.slots, Ns::new(now))
+            }
+        };
+        self.poller = Poller::Sleeps;
+        self.decides = None;
+        self.kept.retain(|kept| !kept.gone);
+        let (totals, mut states) = self.settle(totals);
+        let before = self.engine.start_vtime();
+        let fallbacks = self.engine.stats().fallbacks;
+        self.engine.decide(&totals, &mut states);
+        self.ledger.decisions += 1;
+        self.check(&totals, &states, before, fallbacks);
+        self.book(machine, &totals, &states);
+        self.drive_gates(machine, &states);
+        self.plan();
+    }
+
+    /// Closes and opens gates, one after the other.
+    fn drive_gates(&mut self, machine: &mut Machine, states: &[ClientState]) {
+        let mut at = machine.now();
+        for (kept, state) in self.kept.iter_mut().zip(states) {
+            kept.state = *state;
+            let gate = &mut self.gates[kept.entity];
+            match (gate.since, state.held) {
+                (None, true) => {
+                    gate.since = Some(at);
+                    self.ledger.holds += 1;
+                }
+                (Some(since), false) => {
+                    gate.since = None;
+                    gate.held += at - since;
+                    if let Some(trace) = &mut machine.board.trace {
+                        for client in &self.entities.get(kept.entity).members {
+                            trace.span(Row::Held(*client), "held back", since, at);
+                        }
+                    }
+                }
+                _ => continue,
+            }
+            at += self.costs.revoke;
+            self.ledger.cpu += self.costs.revoke;
+            self.todo.push_back((at, kept.entity, state.held));
+        }
+    }
+
+    /// The next gate is closed or open.
+    fn move_gate(&mut self, machine: &mut Machine) {
+        let Some((_, entity, close)) = self.todo.pop_front() else {
+            return;
+        };
+        self.gates[entity].closed = close;
+        for client in &self.entities.get(entity).members {
+            if close {
+                self.unmapped[*client] = true;
+            } else if std::mem::take(&mut self.asleep[*client]) {
+                machine.order(Order::Wake {
+                    client: *client,
+                    at: machine.now().saturating_add(self.costs.wakeup),
+                });
+            }
+        }
+    }
+}
+
+impl Control for Loga {
+    fn come(&mut self, machine: &mut Machine, client: usize) {
+        if self.sampler.is_none() {
+            let chip = regs::detect(&machine.registers()).ok();
+            self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
+        }
+        let entity = self.entities.of(client);
+        let channels = machine.channels[client];
+        let first = usize::from(channels.compute);
+        for slot in first..first + usize::from(channels.allocated) {
+            self.owner[slot] = Some(client);
+        }
+        if self.entities.come(client) {
+            let weight = self.entities.get(entity).weight;
+            let state =
+                ClientState::new(ClientId::new(self.ids), weight, self.engine.start_vtime());
+            self.ids += 1;
+            self.kept.push(Kept {
+                state,
+                entity,
+                gone: false,
+            });
+        }
+        self.allocated += u32::from(channels.allocated);
+        self.ring(machine);
+    }
+
+    fn gone(&mut self, machine: &mut Machine, client: usize) {
+        let entity = self.entities.of(client);
+        self.asleep[client] = false;
+        if self.entities.gone(client) {
+            for kept in &mut self.kept {
+                kept.gone |= kept.entity == entity;
+            }
+            let gate = &mut self.gates[entity];
+            if let Some(since) = gate.since.take() {
+                gate.held += machine.now().saturating_sub(since);
+            }
+            gate.closed = false;
+            self.todo.retain(|(_, other, _)| *other != entity);
+            self.bound.gone(entity);
+        }
+        self.allocated -= u32::from(machine.channels[client].allocated);
+        self.ring(machine);
+    }
+
+    #[inline]
+    fn submit(&mut self, _: &mut Machine, client: usize, engine: usize, length: u64) -> Verdict {
+        if engine == GR {
+            self.bound.submitted(length);
+        }
+        if !self.unmapped[client] {
+            return Verdict::Now;
+        }
+        self.ledger.faults += 1;
+        self.ledger.in_clients += self.costs.fault;
+        if self.gates[self.entities.of(client)].closed {
+            self.asleep[client] = true;
+            return Verdict::Blocked;
+        }
+        self.unmapped[client] = false;
+        Verdict::After(self.costs.fault)
+    }
+
+    #[inline]
+    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
+
+    #[inline]
+    fn look(&mut self, machine: &mut Machine) {
+        let Poller::Polls(since) = self.poller else {
+            return;
+        };
+        let occupant = self.occupant(machine);
+        if occupant == self.last {
+            return;
+        }
+        self.last = occupant;
+        let now = machine.now();
+        let at = self.next_look(since, now);
+        if self.unseen.is_some_and(|(before, _)| before < at) {
+            self.see(at - 1);
+        }
+        self.unseen = Some((at, occupant));
+    }
+
+    #[inline]
+    fn next(&self) -> Option<u64> {
+        self.due()
+    }
+
+    fn act(&mut self, machine: &mut Machine) {
+        let now = machine.now();
+        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        if matches!(self.poller, Poller::Starts(at) if at <= now) {
+            self.start_polling(machine);
+        } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
+            self.move_gate(machine);
+        } else if is_due(self.decides) {
+            self.decide(machine);
+        } else if is_due(self.rung) {
+            self.rung = None;
+            self.wake(machine, Wake::ChannelsChanged);
+        } else {
+            self.wake(machine, Wake::Timer);
+        }
+    }
+
+    fn booked(&self, machine: &Machine, client: usize) -> Booked {
+        let entity = self.entities.of(client);
+        let gate = &self.gates[entity];
+        let still = gate
+            .since
+            .map_or(0, |since| machine.now().saturating_sub(since));
+        // CAST: a handful of clients.
+        let members = self.entities.get(entity).members.len() as u64;
+        Booked {
+            measured: Some(self.measured[client]),
+            entitled: Some(gate.entitled / members),
+            held: gate.held + still,
+        }
+    }
+
+    fn ledger(&self, machine: &Machine) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        if let Poller::Polls(since) = self.poller {
+            ledger.cpu += machine.now().saturating_sub(since);
+        }
+        ledger
+    }
+}

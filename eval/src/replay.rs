@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Recorded observations, given to a policy: what it would have decided.
+//!
+//! One JSON object per line goes in, one comes out. `docs/replay.md` describes both. Nothing is
+//! kept but the clients of the last line, so that a recording may be as long as it likes.
+
+use crate::control::loga::Replay;
+use crate::control::policy_by_name;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, BufRead, Write};
+
+/// Most clients of a line.
+const CLIENTS_MAX: usize = 100_000;
+
+/// A polling phase that has just ended, as recorded. Names that are not known are skipped.
+#[derive(Clone, Debug, Deserialize)]
+struct Observation {
+    t_poll_ns: u64,
+    t_nonpoll_ns: u64,
+    clients: Vec<Observed>,
+}
+
+/// A client in a polling phase, as recorded.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Observed {
+    /// Who it is.
+    pub id: u64,
+    /// GPU time in the phase.
+    pub busy_ns: u64,
+    /// Its weight.
+    #[serde(default = "default_weight")]
+    pub weight: u32,
+}
+
+/// What the policy decided.
+#[derive(Clone, Debug, Serialize)]
+struct Decision {
+    t_sys_ns: u64,
+    clients: Vec<Decided>,
+}
+
+/// What it decided about a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    /// Who it is.
+    pub id: u64,
+    /// Its virtual time.
+    pub vtime_ns: u64,
+    /// Whether it is held back from now on.
+    pub held: bool,
+}
+
+/// Why the replay ended early.
+#[derive(Debug)]
+pub enum Error {
+    /// What was given makes no sense; says where, if in a line.
+    Input(String),
+    /// Decisions could not be written.
+    Output(io::Error),
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(reason) => f.write_str(reason),
+            Self::Output(error) => write!(f, "standard output: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Weight of a client of which none is recorded.
+fn default_weight() -> u32 {
+    loga::units::Weight::DEFAULT.get()
+}
+
+/// Gives the lines of `input`, a file called `name`, to a policy, and its decisions to `output`.
+///
+/// # Errors
+///
+/// The policy does not exist, a line makes no sense, or something cannot be read or written.
+/// Decisions on the lines before are written all the same.
+pub fn replay(
+    policy: &str,
+    name: &str,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+) -> Result<(), Error> {
+    let policy = policy_by_name(policy).map_err(Error::Input)?;
+    let mut replay = Replay::new(policy).map_err(|error| Error::Input(error.to_string()))?;
+    let mut line = String::new();
+    for number in 1u64.. {
+        let failed = |reason: String| Error::Input(format!("{name}:{number}: {reason}"));
+        line.clear();
+        let read = input.read_line(&mut line);
+        if read.map_err(|error| failed(error.to_string()))? == 0 {
+            break;
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let decision = decide(&mut replay, &line).map_err(failed)?;
+        serde_json::to_writer(&mut *output, &decision)
+            .map_err(io::Error::from)
+            .and_then(|()| output.write_all(b"\n"))
+            .map_err(Error::Output)?;
+    }
+    output.flush().map_err(Error::Output)
+}
+
+/// Decides on one line.
+fn decide(replay: &mut Replay, line: &str) -> Result<Decision, String> {
+    let observation: Observation = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let mut clients = observation.clients;
+    if clients.len() > CLIENTS_MAX {
+        let count = clients.len();
+        return Err(format!("{count} clients, want at most {CLIENTS_MAX}"));
+    }
+    clients.sort_by_key(|client| client.id);
+    if let Some(pair) = clients.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        return Err(format!("client {} is there twice", pair[0].id));
+    }
+    let (t_sys_ns, clients) =
+        replay.decide(observation.t_poll_ns, observation.t_nonpoll_ns, &clients)?;
+    Ok(Decision { t_sys_ns, clients })
+}

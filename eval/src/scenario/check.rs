@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the file as it is written to a scenario that makes sense.
+
+use super::file::{self, File, Launch};
+use super::{Client, Error, Gpu, Phase, Policy, Scenario, Span};
+use crate::control::{self, Kind};
+use loga::ids::MAX_CHANNELS;
+use loga::units::{Ns, Weight};
+use std::ops::Range;
+use toml::Spanned;
+
+/// Most seeds.
+const SEEDS_MAX: u64 = 10_000;
+/// Most GPUs.
+const GPUS_MAX: usize = 64;
+/// Most times that something is done; in practice for ever.
+const REPEAT_MAX: u64 = 1_000_000_000_000;
+/// Longest queue: the ring of a channel holds that many commands.
+pub(crate) const DEPTH_MAX: u64 = 1000;
+/// Timeslice of Kepler's default runlist word. Source: `regs::TIMESLICE_DEFAULT_NS` of the model.
+const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
+
+/// A file's name and text, to say where something is.
+struct Text<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    /// An error at a place in the text.
+    fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+        Error {
+            place: format!("{}:{line}:{column}", self.name),
+            reason: reason.into(),
+        }
+    }
+
+    /// A number, if it is in range.
+    fn number(&self, name: &str, value: &Spanned<u64>, min: u64, max: u64) -> Result<u64, Error> {
+        let number = *value.get_ref();
+        if (min..=max).contains(&number) {
+            return Ok(number);
+        }
+        let reason = format!("{name} = {number} is out of range, want {min} to {max}");
+        Err(self.error(value.span(), reason))
+    }
+}
+
+/// Reads a scenario from the text of the file `name`.
+pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
+    let source = Text { name, text };
+    let file: File = toml::from_str(text).map_err(|error| {
+        let reason = error.message().trim().replace('\n', "; ");
+        source.error(error.span().unwrap_or(0..0), reason)
+    })?;
+    let clients = clients(&source, &file)?;
+    let until = match &file.until {
+        Some(name) => Some(until(&source, name, &clients)?),
+        None => None,
+    };
+    if file.length_ms.0.is_zero() {
+        return Err(source.error(0..0, "length_ms = 0: want more than 0"));
+    }
+    Ok(Scenario {
+        length: file.length_ms.0,
+        seeds: source.number("seeds", &file.seeds, 1, SEEDS_MAX)?,
+        until,
+        policy: policy(&source, &file.policy)?,
+        costs: file.costs,
+        gpus: file
+            .gpus
+            .get_ref()
+            .iter()
+            .map(|gpu| Gpu {
+                switch: gpu.switch_us.unwrap_or(file.costs.switch).0,
+                timeslice: gpu.timeslice_us.map_or(TIMESLICE, |time| time.0),
+            })
+            .collect(),
+        clients,
+    })
+}
+
+/// The client that is named as the one to wait for.
+fn until(source: &Text, name: &Spanned<String>, clients: &[Client]) -> Result<usize, Error> {
+    let wanted = name.get_ref();
+    let Some(at) = clients.iter().position(|client| client.name == *wanted) else {
+        let names: Vec<_> = clients.iter().map(|client| client.name.as_str()).collect();
+        let reason = format!("no client {wanted:?}, want one of {}", names.join(", "));
+        return Err(source.error(name.span(), reason));
+    };
+    if clients[at].repeat.is_none() && clients[at].leave.is_none() {
+        let reason = format!("client {wanted:?} never ends: it wants repeat or leave_ms");
+        return Err(source.error(name.span(), reason));
+    }
+    Ok(at)
+}
+
+fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
+    let kind = Kind::by_name(policy.name.get_ref()).map_err(|reason| {
+        let span = policy.name.span();
+        source.error(span, reason)
+    })?;
+    let setting = |name: &str, value: &Spanned<u32>, max: u32| {
+        let wide = Spanned::new(value.span(), u64::from(*value.get_ref()));
+        source.number(name, &wide, 1, max.into())?;
+        Ok(*value.get_ref())
+    };
+    Ok(Policy {
+        kind,
+        enforce: policy.enforce,
+        by: policy.by,
+        poll_ms: setting("poll_ms", &policy.poll_ms, control::MAX_POLL_MS)?,
+        ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
+        randomize: policy.randomize,
+        poll_always: policy.poll_always,
+        submit: policy.submit_us.0,
+        interrupt: policy.interrupt_us.0,
+        quantum: policy.quantum_ms.0.max(Ns::from_us(1)),
+        idle_release: policy.idle_release_ms.0,
+        sample: policy.sample_ms.0.max(Ns::from_us(1)),
+        off_when_alone: policy.off_when_alone,
+    })
+}
+
+/// All clients, each as often as it is wanted.
+fn clients(source: &Text, file: &File) -> Result<Vec<Client>, Error> {
+    let written = file.clients.get_ref();
+    if written.is_empty() {
+        let reason = "no clients, want at least one [[client]]";
+        return Err(source.error(file.clients.span(), reason));
+    }
+    let gpus = file.gpus.get_ref().len();
+    if gpus == 0 || gpus > GPUS_MAX {
+        let reason = format!("{gpus} GPUs, want 1 to {GPUS_MAX}");
+        return Err(source.error(file.gpus.span(), reason));
+    }
+    let mut clients: Vec<Client> = Vec::new();
+    for one in written {
+        let model = client(source, one, gpus)?;
+        let count = source.number("count", &one.count, 1, MAX_CHANNELS as u64)?;
+        for number in 0..count {
+            let mut client = model.clone();
+            if count > 1 {
+                client.name = format!("{}-{number}", model.name);
+            }
+            if clients.iter().any(|other| other.name == client.name) {
+                let reason = format!("a second client {:?}, want another name", client.name);
+                return Err(source.error(one.name.span(), reason));
+            }
+            clients.push(client);
+        }
+        // CAST: a GPU has 4096 channels.
+        let used: u64 = clients
+            .iter()
+            .filter(|client| client.gpu == model.gpu)
+            .map(|client| u64::from(client.channels))
+            .sum();
+        if used > MAX_CHANNELS as u64 {
+            let reason = format!(
+                "the clients of GPU {} allocate {used} channels, want at most {MAX_CHANNELS}",
+                model.gpu
+            );
+            return Err(source.error(one.name.span(), reason));
+        }
+    }
+    groups(source, file, &clients)?;
+    Ok(clients)
+}
+
+/// Checks that the clients of a group agree on its weight.
+fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
+    for one in clients {
+        let differs = |other: &&Client| {
+            one.group.is_some() && other.group == one.group && other.weight != one.weight
+        };
+        if let Some(other) = clients.iter().find(differs) {
+            let reason = format!(
+                "clients {:?} and {:?} of one group have weights {} and {}, want the same: \
+                 it is that of the group",
+                one.name,
+                other.name,
+                one.weight.get(),
+                other.weight.get()
+            );
+            return Err(source.error(file.clients.span(), reason));
+        }
+    }
+    Ok(())
+}
+
+fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Error> {
+    let name = one.name.get_ref().clone();
+    if one.phases.get_ref().is_empty() {
+        let reason = format!(
+            "client {name:?} has no phases, want at least one [[client.phase]] with cpu_us, \
+             copy_us or kernel_us"
+        );
+        return Err(source.error(one.name.span(), reason));
+    }
+    let mut phases = Vec::new();
+    for written in one.phases.get_ref() {
+        phases.push(phase(source, written)?);
+    }
+    let weight = match &one.weight {
+        None => Weight::DEFAULT,
+        Some(weight) => {
+            let (min, max) = (Weight::MIN.into(), Weight::MAX.into());
+            let number = source.number("weight", weight, min, max)?;
+            // CAST: checked to be in range.
+            Weight::new(number as u32).unwrap_or_default()
+        }
+    };
+    let leave = match &one.leave_ms {
+        Some(leave) if leave.get_ref().0 <= one.arrive_ms.0 => {
+            let reason = "leave_ms is not after arrive_ms, want a later time";
+            return Err(source.error(leave.span(), reason));
+        }
+        leave => leave.as_ref().map(|leave| leave.get_ref().0),
+    };
+    let repeat = match &one.repeat {
+        Some(repeat) => Some(source.number("repeat", repeat, 1, REPEAT_MAX)?),
+        None => None,
+    };
+    // One for kernels, one for copies.
+    let least = if phases.iter().any(|phase| phase.copy.is_some()) {
+        2
+    } else {
+        1
+    };
+    let channels = source.number("channels", &one.channels, least, MAX_CHANNELS as u64)?;
+    let client = Client {
+        name,
+        // CAST: at most GPUS_MAX and MAX_CHANNELS.
+        gpu: source.number("gpu", &one.gpu, 0, gpus as u64 - 1)? as usize,
+        arrive: one.arrive_ms.0,
+        leave,
+        channels: channels as u16,
+        weight,
+        group: one.group.clone(),
+        repeat,
+        cycle: one
+            .cycle_us
+            .map(|cycle| cycle.0)
+            .filter(|cycle| !cycle.is_zero()),
+        wait: one.wait,
+        phases,
+    };
+    let takes_time = |phase: &Phase| {
+        let spans = [Some(phase.cpu), phase.copy, phase.kernel];
+        spans.iter().flatten().any(|span| span.mean() > 0.0)
+    };
+    if client.cycle.is_none() && !client.phases.iter().any(takes_time) {
+        let reason = format!("client {:?} takes no time at all", client.name);
+        return Err(source.error(one.name.span(), reason));
+    }
+    Ok(client)
+}
+
+fn phase(source: &Text, written: &Spanned<file::Phase>) -> Result<Phase, Error> {
+    let phase = written.get_ref();
+    let nothing = phase.cpu_us.is_none() && phase.copy_us.is_none() && phase.kernel_us.is_none();
+    if nothing {
+        let reason = "a phase without work, want at least one of cpu_us, copy_us, kernel_us";
+        return Err(source.error(written.span(), reason));
+    }
+    let depth = match (phase.launch, &phase.depth) {
+        (Launch::Synchronous, None) => 1,
+        (Launch::Queued, Some(depth)) => source.number("depth", depth, 1, DEPTH_MAX)?,
+        (Launch::Queued, None) => {
+            let reason = format!("launch = \"queued\" wants depth, 1 to {DEPTH_MAX}");
+            return Err(source.error(written.span(), reason));
+        }
+        (Launch::Synchronous, Some(depth)) => {
+            let reason = "depth is only for launch = \"queued\"";
+            return Err(source.error(depth.span(), reason));
+        }
+    };
+    Ok(Phase {
+        cpu: phase.cpu_us.unwrap_or(Span::Constant(Ns::ZERO)),
+        copy: phase.copy_us,
+        kernel: phase.kernel_us,
+        // CAST: at most DEPTH_MAX.
+        depth: depth as u32,
+        repeat: source.number("repeat", &phase.repeat, 1, REPEAT_MAX)?,
+    })
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Scenarios: which clients do what on which GPUs, who schedules them, what that costs.
+//!
+//! [`read`] turns a file and changes to it (`--set`) into a [`Scenario`] that makes sense, or says
+//! in which line it does not and what would. `docs/scenarios.md` explains every key.
+
+mod check;
+mod file;
+mod set;
+mod time;
+
+pub use file::{Between, Costs, Wait};
+pub use time::{Micros, Millis, Span};
+
+use crate::control::Kind;
+use loga::units::{Ns, Weight};
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+/// A scenario that makes sense.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Length of the simulated time.
+    pub length: Ns,
+    /// Seeds to run with: 1 and following.
+    pub seeds: u64,
+    /// Position of the client with whose end the run ends.
+    pub until: Option<usize>,
+    /// Who schedules.
+    pub policy: Policy,
+    /// What things cost.
+    pub costs: Costs,
+    /// The GPUs.
+    pub gpus: Vec<Gpu>,
+    /// The clients, of all GPUs.
+    pub clients: Vec<Client>,
+}
+
+/// Who schedules, and with which parameters.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Which one.
+    pub kind: Kind,
+    /// Whether anybody is held back. Otherwise it only accounts.
+    pub enforce: bool,
+    /// What fairness is between.
+    pub by: Between,
+    /// Polling phase per channel in ms.
+    pub poll_ms: u32,
+    /// Non-polling phase in polling phases.
+    pub ratio: u32,
+    /// Whether the lengths of phases vary.
+    pub randomize: bool,
+    /// Whether there are no non-polling phases.
+    pub poll_always: bool,
+    /// Of the baselines: time to hand a command to the host's scheduler.
+    pub submit: Ns,
+    /// Of the baselines: from the end of a command until the host has dealt with it.
+    pub interrupt: Ns,
+    /// Of the baselines: how long the GPU is one client's.
+    pub quantum: Ns,
+    /// Of the baselines: after which idle time the GPU is given up.
+    pub idle_release: Ns,
+    /// Of the baselines: how often the utilisation is sampled.
+    pub sample: Ns,
+    /// Of the baselines: whether a client that is alone is not limited.
+    pub off_when_alone: bool,
+}
+
+/// A GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Gpu {
+    /// Cost of a switch of contexts.
+    pub switch: Ns,
+    /// How long a context may go on while others wait; zero: for one command.
+    pub timeslice: Ns,
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its name; unique.
+    pub name: String,
+    /// Position of its GPU.
+    pub gpu: usize,
+    /// When it comes.
+    pub arrive: Ns,
+    /// When it goes, if it has not gone by itself: it begins nothing from then on.
+    pub leave: Option<Ns>,
+    /// Channels it allocates.
+    pub channels: u16,
+    /// Its weight.
+    pub weight: Weight,
+    /// Its group.
+    pub group: Option<String>,
+    /// How often it does all of its phases; for ever if not given.
+    pub repeat: Option<u64>,
+    /// From one beginning of its phases to the next, at least.
+    pub cycle: Option<Ns>,
+    /// How it waits for the end of a command.
+    pub wait: Wait,
+    /// What it does.
+    pub phases: Vec<Phase>,
+}
+
+/// Something a client does: computing, then a copy, then a kernel, a number of times.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// Time on a CPU.
+    pub cpu: Span,
+    /// Time on the copy engine, waited for.
+    pub copy: Option<Span>,
+    /// Time on the compute engine.
+    pub kernel: Option<Span>,
+    /// Kernels under way at a time; 1 waits for each.
+    pub depth: u32,
+    /// How often.
+    pub repeat: u64,
+}
+
+/// Why there is no scenario.
+#[derive(Debug)]
+pub struct Error {
+    /// File and line, or the change to it.
+    pub place: String,
+    /// What is wrong, and what would not be.
+    pub reason: String,
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Reads a scenario from a file, with changes `key=value`.
+///
+/// # Errors
+///
+/// The file cannot be read or makes no sense, as it is or with the changes.
+pub fn read(path: &Path, changes: &[String]) -> Result<Scenario, Error> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Error {
+        place: name.clone(),
+        reason: error.to_string(),
+    })?;
+    parse(&name, &text, changes)
+}
+
+/// Reads a scenario from text; `name` is that of the file.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn parse(name: &str, text: &str, changes: &[String]) -> Result<Scenario, Error> {
+    let scenario = check::parse(name, text)?;
+    if changes.is_empty() {
+        return Ok(scenario);
+    }
+    let (name, text) = set::apply(name, text, changes)?;
+    check::parse(&name, &text)
+}
+
+impl Client {
+    /// Whether it uses the copy engine.
+    pub fn copies(&self) -> bool {
+        self.phases.iter().any(|phase| phase.copy.is_some())
+    }
+
+    /// Whether it wants the GPU all the time: it never computes and never pauses.
+    pub fn always_wants(&self) -> bool {
+        let wants = |phase: &Phase| phase.cpu.is_zero() && phase.copy.is_none();
+        self.cycle.is_none() && self.phases.iter().all(wants)
+    }
+
+    /// The longest queue of kernels it builds.
+    pub fn deepest(&self) -> u32 {
+        self.phases
+            .iter()
+            .map(|phase| phase.depth)
+            .max()
+            .unwrap_or(1)
+    }
+}

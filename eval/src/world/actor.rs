@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client as a state machine: what it does next, and what it has got done.
+
+use crate::scenario::Client;
+use loga_model::gpu::{CE0, GR};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// Distance of the streams of two seeds; the library mixes what it is given.
+const SEEDS_APART: u64 = 1 << 32;
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has not come yet.
+    Absent,
+    /// It computes or pauses until its timer.
+    Computes,
+    /// Its command is on the way to the GPU until its timer.
+    Enters,
+    /// It sleeps until the scheduler wakes it.
+    Blocked,
+    /// It is being woken, to try again.
+    Wakes,
+    /// It waits for commands to end.
+    Waits,
+    /// An interrupt wakes it from waiting.
+    Stirs,
+    /// It has gone.
+    Gone,
+}
+
+/// Where in its phases a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Cpu,
+    Copy,
+    Kernel,
+    Launched,
+    Repeat,
+}
+
+/// What a client wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// To compute or pause until then.
+    Until(u64),
+    /// To submit a command.
+    Submit { engine: usize, length: u64 },
+    /// To wait for the end of a command.
+    Wait,
+    /// To go.
+    Leave,
+}
+
+/// Mean, deviation and extremes of times, without keeping them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    mean: f64,
+    squares: f64,
+    /// The longest, in ns.
+    pub longest: u64,
+}
+
+impl Times {
+    /// Adds one.
+    pub fn add(&mut self, ns: u64) {
+        self.count += 1;
+        // CAST: lengths below a hundred days are exact in a double.
+        let off = ns as f64 - self.mean;
+        self.mean += off / self.count as f64;
+        self.squares += off * (ns as f64 - self.mean);
+        self.longest = self.longest.max(ns);
+    }
+
+    /// Their mean in ns, if there are any.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// Their standard deviation in ns.
+    pub fn deviation(&self) -> f64 {
+        if self.count < 2 {
+            return 0.0;
+        }
+        // CAST: a count.
+        (self.squares / (self.count - 1) as f64).sqrt()
+    }
+}
+
+/// A client.
+pub(super) struct Actor {
+    spec: Client,
+    random: Pcg64Mcg,
+    pub(super) doing: Doing,
+    stage: Stage,
+    phase: usize,
+    /// Repetitions of the phase that are done.
+    done: u64,
+    /// Commands that have not ended.
+    pub(super) under_way: u32,
+    /// The command that could not be submitted yet.
+    pub(super) pending: Option<(usize, u64)>,
+    /// When this round of its phases began.
+    began: u64,
+    /// Since when it is blocked.
+    pub(super) blocked_since: u64,
+    /// Time it was blocked.
+    pub(super) blocked: u64,
+    /// Time from one round's beginning to its end.
+    pub(super) rounds: Times,
+    /// When it had done all it was to do.
+    pub(super) finished: Option<u64>,
+    /// Whether it has been told to go.
+    pub(super) leaves: bool,
+    /// When it went.
+    pub(super) gone: Option<u64>,
+}
+
+impl Actor {
+    /// A client that has not come yet. `number` tells its random numbers from those of others.
+    pub(super) fn new(spec: &Client, seed: u64, number: u64) -> Self {
+        Self {
+            spec: spec.clone(),
+            random: Pcg64Mcg::seed_from_u64(seed.wrapping_mul(SEEDS_APART).wrapping_add(number)),
+            doing: Doing::Absent,
+            stage: Stage::Cpu,
+            phase: 0,
+            done: 0,
+            under_way: 0,
+            pending: None,
+            began: 0,
+            blocked_since: 0,
+            blocked: 0,
+            rounds: Times::default(),
+            finished: None,
+            leaves: false,
+            gone: None,
+        }
+    }
+
+    /// What it was made from.
+    pub(super) fn spec(&self) -> &Client {
+        &self.spec
+    }
+
+    /// Begins.
+    pub(super) fn come(&mut self, now: u64) {
+        self.began = now;
+        self.doing = Doing::Computes;
+    }
+
+    /// Goes on as far as it can and says what it wants then.
+    pub(super) fn step(&mut self, now: u64) -> Want {
+        loop {
+            let phase = self.spec.phases[self.phase];
+            match self.stage {
+                Stage::Cpu => {
+                    self.stage = Stage::Copy;
+                    let length = phase.cpu.draw(&mut self.random);
+                    if length > 0 {
+                        return Want::Until(now.saturating_add(length));
+                    }
+                }
+                Stage::Copy => {
+                    let Some(copy) = phase.copy else {
+                        self.stage = Stage::Kernel;
+                        continue;
+                    };
+                    if self.under_way > 0 {
+                        return Want::Wait;
+                    }
+                    self.stage = Stage::Kernel;
+                    let length = copy.draw(&mut self.random);
+                    return Want::Submit {
+                        engine: CE0,
+                        length,
+                    };
+                }
+                Stage::Kernel => {
+                    let Some(kernel) = phase.kernel else {
+                        self.stage = Stage::Launched;
+                        continue;
+                    };
+                    // A copy has to end first.
+                    let room = if phase.copy.is_some() { 1 } else { phase.depth };
+                    if self.under_way >= room {
+                        return Want::Wait;
+                    }
+                    self.stage = Stage::Launched;
+                    let length = kernel.draw(&mut self.random);
+                    return Want::Submit { engine: GR, length };
+                }
+                Stage::Launched => {
+                    if self.under_way > 0 && (phase.depth == 1 || phase.kernel.is_none()) {
+                        return Want::Wait;
+                    }
+                    self.stage = Stage::Repeat;
+                }
+                Stage::Repeat => {
+                    if self.done + 1 < phase.repeat {
+                        self.done += 1;
+                        self.stage = Stage::Cpu;
+                        continue;
+                    }
+                    if self.under_way > 0 {
+                        return Want::Wait;
+                    }
+                    self.done = 0;
+                    self.stage = Stage::Cpu;
+                    self.phase += 1;
+                    if self.phase == self.spec.phases.len() {
+                        if let Some(want) = self.end_round(now) {
+                            return want;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a round of all phases; says what it wants if it cannot go on at once.
+    fn end_round(&mut self, now: u64) -> Option<Want> {
+        self.phase = 0;
+        self.rounds.add(now - self.began);
+        if self.spec.repeat == Some(self.rounds.count) {
+            self.finished = Some(now);
+            return Some(Want::Leave);
+        }
+        let next = self
+            .spec
+            .cycle
+            .map_or(now, |cycle| self.began.saturating_add(cycle.get()));
+        // Who is late begins at once, and counts from there.
+        self.began = next.max(now);
+        (next > now).then_some(Want::Until(next))
+    }
+}

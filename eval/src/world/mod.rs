@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] One GPU, its clients and their scheduler, event by event.
+//!
+//! The GPU is the state machine of the model, [`loga_model::gpu`], not a copy of it. [`board`]
+//! surrounds it, [`actor`] is a client, [`crate::control`] schedules. GPUs share nothing, so
+//! each is a world of its own.
+//!
+//! What is due at the same time happens in this order: the GPU, ends of commands, clients by
+//! number, the scheduler; and again, until nothing is left to do at that time.
+
+mod actor;
+mod board;
+mod machine;
+mod trace;
+
+pub use actor::Times;
+pub use board::{Board, Usage};
+pub use machine::{Channels, Machine, Order, Registers};
+pub use trace::{Row, Trace};
+
+use crate::control::{Control, Verdict};
+use crate::scenario::{Client, Gpu as Card, Wait};
+use actor::{Actor, Doing, Want};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Steps at one and the same time; beyond it, the scenario stands still.
+const STEPS_MAX: u32 = 1_000_000;
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Step,
+    Come,
+    Leave,
+}
+
+/// What one client got done.
+#[derive(Clone, Copy, Debug)]
+pub struct Got {
+    /// Rounds of its phases.
+    pub rounds: Times,
+    /// When it had done all it was to do, if it had.
+    pub finished: Option<u64>,
+    /// When it was there.
+    pub from: u64,
+    /// Up to when it was there.
+    pub to: u64,
+    /// Time for which its thread slept because it was held back.
+    pub blocked: u64,
+}
+
+/// One GPU, its clients and their scheduler.
+pub struct World<C> {
+    /// The GPU.
+    pub machine: Machine,
+    /// The scheduler.
+    pub control: C,
+    actors: Vec<Actor>,
+    timers: BinaryHeap<Reverse<(u64, u32, Alarm)>>,
+    /// From the interrupt at the end of a command until who waits for it runs.
+    wakeup: u64,
+    until: Option<usize>,
+    /// Clients that may still do something.
+    left: usize,
+    stuck: bool,
+}
+
+impl<C: Control> World<C> {
+    /// A world at time zero. `until` is the client with whose end the run ends.
+    pub fn new(
+        card: &Card,
+        clients: &[&Client],
+        until: Option<usize>,
+        wakeup: u64,
+        seed: u64,
+        control: C,
+    ) -> Self {
+        let mut timers = BinaryHeap::new();
+        for (number, client) in (0..).zip(clients) {
+            timers.push(Reverse((client.arrive.get(), number, Alarm::Come)));
+            if let Some(leave) = client.leave {
+                timers.push(Reverse((leave.get(), number, Alarm::Leave)));
+            }
+        }
+        let actors: Vec<_> = (0..)
+            .zip(clients)
+            .map(|(number, client)| Actor::new(client, seed, number))
+            .collect();
+        Self {
+            machine: Machine::new(card, clients),
+            control,
+            left: actors.len(),
+            actors,
+            timers,
+            wakeup,
+            until,
+            stuck: false,
+        }
+    }
+
+    /// Runs up to `end`, or until nobody has anything left to do, and writes the trace if there is
+    /// one. True if it stood still.
+    pub fn run(&mut self, end: u64, trace: &mut Option<Trace>) -> bool {
+        self.machine.board.trace = trace.take();
+        let stuck = self.run_on(end);
+        *trace = self.machine.board.trace.take();
+        stuck
+    }
+
+    fn run_on(&mut self, end: u64) -> bool {
+        while let Some(next) = self.next().filter(|next| *next < end) {
+            self.machine.board.now = next.max(self.machine.board.now);
+            self.due();
+            let over = self
+                .until
+                .is_some_and(|at| self.actors[at].doing == Doing::Gone);
+            if over || self.left == 0 || self.stuck {
+                return self.stuck;
+            }
+        }
+        self.machine.board.now = end;
+        self.control.look(&mut self.machine);
+        false
+    }
+
+    /// What each client got done.
+    pub fn got(&self) -> Vec<Got> {
+        let now = self.machine.now();
+        let got = |actor: &Actor| {
+            let still = match actor.doing {
+                Doing::Blocked => now - actor.blocked_since,
+                _ => 0,
+            };
+            Got {
+                rounds: actor.rounds,
+                finished: actor.finished,
+                from: actor.spec().arrive.get().min(now),
+                to: actor.gone.unwrap_or(now),
+                blocked: actor.blocked + still,
+            }
+        };
+        self.actors.iter().map(got).collect()
+    }
+
+    /// When something happens next.
+    fn next(&self) -> Option<u64> {
+        let timer = self.timers.peek().map(|Reverse((at, _, _))| *at);
+        let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        earlier(earlier(self.machine.due, timer), self.control.next())
+    }
+
+    /// Lets everything happen that is due now.
+    fn due(&mut self) {
+        let now = self.machine.now();
+        if self.machine.due.is_some_and(|due| due <= now) {
+            self.machine.advance();
+        }
+        for _ in 0..STEPS_MAX {
+            if !self.machine.board.ended.is_empty() {
+                self.end_commands();
+            } else if let Some((client, alarm)) = self.alarm(now) {
+                self.ring(client, alarm);
+            } else if self.machine.rung || self.machine.due.is_some_and(|due| due <= now) {
+                self.machine.advance();
+            } else if self.control.next().is_some_and(|next| next <= now) {
+                self.control.look(&mut self.machine);
+                self.control.act(&mut self.machine);
+                self.obey();
+            } else {
+                self.control.look(&mut self.machine);
+                return;
+            }
+        }
+        self.stuck = true;
+    }
+
+    /// The next timer that is due.
+    fn alarm(&mut self, now: u64) -> Option<(usize, Alarm)> {
+        let Reverse((at, client, alarm)) = *self.timers.peek()?;
+        if at > now {
+            return None;
+        }
+        self.timers.pop();
+        // CAST: u32 fits usize on every supported target.
+        Some((client as usize, alarm))
+    }
+
+    /// Sets the timer of a client.
+    fn set(&mut self, client: usize, at: u64) {
+        // CAST: at most 4096 clients.
+        let timer = (at, client as u32, Alarm::Step);
+        self.timers.push(Reverse(timer));
+    }
+
+    /// A timer is due.
+    fn ring(&mut self, client: usize, alarm: Alarm) {
+        let now = self.machine.now();
+        match (alarm, self.actors[client].doing) {
+            (_, Doing::Gone) => {}
+            (Alarm::Come, _) => {
+                let depth = self.actors[client].spec().deepest();
+                self.actors[client].come(now);
+                self.machine.open(client, depth);
+                self.control.come(&mut self.machine, client);
+                self.obey();
+                self.go(client);
+            }
+            (Alarm::Leave, doing) => {
+                let actor = &mut self.actors[client];
+                actor.leaves = true;
+                if doing == Doing::Blocked {
+                    actor.blocked += now - actor.blocked_since;
+                }
+                if actor.under_way == 0 && doing != Doing::Enters {
+                    self.leave(client);
+                } else if doing == Doing::Blocked {
+                    self.actors[client].doing = Doing::Waits;
+                }
+            }
+            (Alarm::Step, Doing::Enters) => {
+                if let Some((engine, length)) = self.actors[client].pending.take() {
+                    self.machine.submit(client, engine, length);
+                    self.actors[client].under_way += 1;
+                }
+                self.go(client);
+            }
+            (Alarm::Step, Doing::Wakes) => {
+                let actor = &mut self.actors[client];
+                actor.blocked += now - actor.blocked_since;
+                if let Some((engine, length)) = actor.pending.take() {
+                    if !self.enter(client, engine, length) {
+                        return;
+                    }
+                }
+                self.go(client);
+            }
+            (Alarm::Step, _) => self.go(client),
+        }
+    }
+
+    /// Lets a client go on until it has to wait for something.
+    fn go(&mut self, client: usize) {
+        let now = self.machine.now();
+        for _ in 0..STEPS_MAX {
+            let actor = &mut self.actors[client];
+            if actor.leaves {
+                if actor.under_way == 0 {
+                    self.leave(client);
+                } else {
+                    actor.doing = Doing::Waits;
+                }
+                return;
+            }
+            match actor.step(now) {
+                Want::Until(at) => {
+                    actor.doing = Doing::Computes;
+                    return self.set(client, at);
+                }
+                Want::Wait => {
+                    actor.doing = Doing::Waits;
+                    return;
+                }
+                Want::Leave => return self.leave(client),
+                Want::Submit { engine, length } => {
+                    if !self.enter(client, engine, length) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.stuck = true;
+    }
+
+    /// Submits a command, if the scheduler lets it pass at once. Otherwise it is pending.
+    fn enter(&mut self, client: usize, engine: usize, length: u64) -> bool {
+        let now = self.machine.now();
+        let verdict = self
+            .control
+            .submit(&mut self.machine, client, engine, length);
+        let actor = &mut self.actors[client];
+        let passed = match verdict {
+            Verdict::Now => {
+                self.machine.submit(client, engine, length);
+                actor.under_way += 1;
+                true
+            }
+            Verdict::Taken => {
+                actor.under_way += 1;
+                true
+            }
+            Verdict::After(delay) => {
+                actor.pending = Some((engine, length));
+                actor.doing = Doing::Enters;
+                self.set(client, now.saturating_add(delay));
+                false
+            }
+            Verdict::Again(delay) => {
+                actor.pending = Some((engine, length));
+                actor.doing = Doing::Wakes;
+                actor.blocked_since = now;
+                self.set(client, now.saturating_add(delay));
+                false
+            }
+            Verdict::Blocked => {
+                actor.pending = Some((engine, length));
+                actor.doing = Doing::Blocked;
+                actor.blocked_since = now;
+                false
+            }
+        };
+        self.obey();
+        passed
+    }
+
+    /// Deals with the commands that ended.
+    fn end_commands(&mut self) {
+        let ended = std::mem::take(&mut self.machine.board.ended);
+        for chid in &ended {
+            let client = self.machine.board.owner(*chid);
+            let engine = self.machine.engine(client, *chid);
+            self.control.ended(&mut self.machine, client, engine);
+            let actor = &mut self.actors[client];
+            actor.under_way -= 1;
+            match (actor.doing, actor.spec().wait) {
+                (Doing::Waits, Wait::Spin) => self.go(client),
+                (Doing::Waits, Wait::Block) => {
+                    actor.doing = Doing::Stirs;
+                    let at = self.machine.now().saturating_add(self.wakeup);
+                    self.set(client, at);
+                }
+                _ => {}
+            }
+        }
+        // Keeps what was allocated, unless commands without length ended meanwhile.
+        if self.machine.board.ended.is_empty() {
+            self.machine.board.ended = ended;
+            self.machine.board.ended.clear();
+        }
+        self.obey();
+    }
+
+    /// A client goes.
+    fn leave(&mut self, client: usize) {
+        let actor = &mut self.actors[client];
+        let came = actor.doing != Doing::Absent;
+        actor.doing = Doing::Gone;
+        actor.pending = None;
+        actor.gone = Some(self.machine.board.now);
+        self.left -= 1;
+        if came {
+            self.control.gone(&mut self.machine, client);
+            self.machine.close(client);
+        }
+        self.obey();
+    }
+
+    /// Does what the scheduler asked for.
+    fn obey(&mut self) {
+        // Keeps what was allocated.
+        let mut orders = std::mem::take(&mut self.machine.orders);
+        for order in orders.drain(..) {
+            match order {
+                Order::Wake { client, at } => {
+                    if self.actors[client].doing == Doing::Blocked {
+                        self.actors[client].doing = Doing::Wakes;
+                        self.set(client, at);
+                    }
+                }
+                Order::Launch {
+                    client,
+                    engine,
+                    length,
+                } => self.machine.submit(client, engine, length),
+            }
+        }
+        self.machine.orders = orders;
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command line of `loga-sim`: what it prints, writes, and returns.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn scenario(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    path.join(name).display().to_string()
+}
+
+fn sim(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loga-sim"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A program that refuses its arguments reads nothing.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn run_with_the_same_seed_prints_the_same_bytes() {
+    let demo = scenario("demo.toml");
+    let args = ["run", &demo, "--set", "length_ms=500", "--json"];
+    let (one, other) = (sim(&args, ""), sim(&args, ""));
+    assert!(one.status.success(), "{}", text(&one.stderr));
+    assert_eq!(one.stdout, other.stdout);
+    let json: serde_json::Value = serde_json::from_slice(&one.stdout).unwrap();
+    assert_eq!(json["policy"], "event");
+    assert_eq!(json["runs"][0]["gpus"][0]["clients"][0]["name"], "hog");
+}
+
+#[test]
+fn run_with_several_seeds_prints_mean_and_deviation() {
+    let demo = scenario("demo.toml");
+    let kernel = "client.hog.phase.0.kernel_us={ exponential = 500 }";
+    let args = [
+        "run",
+        &demo,
+        "--seeds",
+        "3",
+        "--set",
+        kernel,
+        "--set",
+        "length_ms=500",
+    ];
+    let out = sim(&args, "");
+    let printed = text(&out.stdout);
+    assert!(
+        printed.contains("3 runs, mean +- standard deviation"),
+        "{printed}"
+    );
+    assert!(!printed.contains("hog      0.00"), "{printed}");
+}
+
+#[test]
+fn run_under_a_policy_of_the_command_line_uses_it() {
+    let demo = scenario("demo.toml");
+    let out = sim(&["run", &demo, "--policy", "hardware", "--json"], "");
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["policy"], "hardware");
+    assert_eq!(json["runs"][0]["gpus"][0]["holds"], 0);
+}
+
+#[test]
+fn run_of_what_makes_no_sense_exits_with_2_and_says_where() {
+    let demo = scenario("demo.toml");
+    for (args, reason) in [
+        (vec!["run", "/nonexistent.toml"], "/nonexistent.toml: "),
+        (
+            vec!["run", &demo, "--policy", "fifo"],
+            "unknown policy \"fifo\", want one of",
+        ),
+        (
+            vec!["run", &demo, "--seeds", "0"],
+            "seeds = 0 is out of range, want 1 to 10000",
+        ),
+        (vec!["replay", "-"], "--policy"),
+        (
+            vec!["replay", "-", "--policy", "hardware"],
+            "want one of event",
+        ),
+        (
+            vec!["replay", "/nonexistent", "--policy", "event"],
+            "/nonexistent: ",
+        ),
+    ] {
+        let out = sim(&args, "");
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(out.stdout.is_empty());
+        let message = text(&out.stderr);
+        assert!(message.contains(reason), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn trace_is_one_json_document_whose_commands_do_not_overlap() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.json");
+    let path = path.display().to_string();
+    let demo = scenario("demo.toml");
+    let out = sim(
+        &["run", &demo, "--set", "length_ms=3000", "--trace", &path],
+        "",
+    );
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let row = |number: u64| {
+        events
+            .iter()
+            .filter(move |event| event["ph"] == "X" && event["tid"] == number)
+    };
+    let mut last = 0.0;
+    for event in row(1) {
+        let (start, length) = (
+            event["ts"].as_f64().unwrap(),
+            event["dur"].as_f64().unwrap(),
+        );
+        assert!(start >= last - 1e-6, "{event}");
+        last = start + length;
+    }
+    assert!(last > 2_900_000.0);
+    // Polling phases of 48 ms, and the hog held back.
+    let poll = row(10).next().unwrap();
+    assert!(
+        (poll["dur"].as_f64().unwrap() - 48_000.0).abs() < 10.0,
+        "{poll}"
+    );
+    assert!(row(100).count() > 0);
+}
+
+#[test]
+fn trace_on_a_full_disk_is_an_error() {
+    let demo = scenario("demo.toml");
+    let out = sim(&["run", &demo, "--trace", "/dev/full"], "");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stderr).contains("No space left"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[test]
+fn replay_answers_each_line_of_standard_input_as_it_comes() {
+    use std::io::{BufRead, BufReader};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loga-sim"))
+        .args(["replay", "-", "--policy", "event"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let line = r#"{"t_poll_ns":12000000,"t_nonpoll_ns":60000000,"clients":[{"id":1,"busy_ns":9000000,"weight":100},{"id":2,"busy_ns":0,"weight":100}]}"#;
+    for _ in 0..2 {
+        writeln!(stdin, "{line}").unwrap();
+        let mut answer = String::new();
+        stdout.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with("{\"t_sys_ns\":"), "{answer}");
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn replay_of_a_bad_line_names_it() {
+    let good = r#"{"t_poll_ns":1,"t_nonpoll_ns":5,"clients":[]}"#;
+    let out = sim(
+        &["replay", "-", "--policy", "event"],
+        &format!("{good}\nno\n"),
+    );
+    assert_eq!(out.status.code(), Some(2));
+    assert_eq!(text(&out.stdout), "{\"t_sys_ns\":0,\"clients\":[]}\n");
+    assert!(
+        text(&out.stderr).starts_with("loga-sim: -:2: "),
+        "{}",
+        text(&out.stderr)
+    );
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a scenario file may say, and what is said about one that makes no sense.
+
+use loga::units::Ns;
+use loga_eval::scenario::{parse, Scenario, Span};
+use std::path::Path;
+
+const GOOD: &str = r#"length_ms = 100
+[policy]
+name = "event"
+[[client]]
+name = "hog"
+[[client.phase]]
+kernel_us = 1000
+[[client]]
+name = "light"
+count = 3
+weight = 50
+[[client.phase]]
+kernel_us = { exponential = 200 }
+launch = "queued"
+depth = 4
+repeat = 10
+[[client.phase]]
+cpu_us = 800
+"#;
+
+/// The message for the good scenario with a line replaced.
+fn refused(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replacen(from, to, 1);
+    parse("x.toml", &text, &[]).unwrap_err().to_string()
+}
+
+fn good(changes: &[&str]) -> Result<Scenario, String> {
+    let changes: Vec<_> = changes.iter().map(|text| (*text).to_owned()).collect();
+    parse("x.toml", GOOD, &changes).map_err(|error| error.to_string())
+}
+
+#[test]
+fn good_scenario_is_read_as_it_is_written() {
+    let scenario = good(&[]).unwrap();
+    assert_eq!(scenario.length, Ns::from_ms(100));
+    let names: Vec<_> = scenario.clients.iter().map(|one| &one.name[..]).collect();
+    assert_eq!(names, ["hog", "light-0", "light-1", "light-2"]);
+    let light = &scenario.clients[3];
+    assert_eq!((light.channels, light.weight.get()), (12, 50));
+    assert_eq!(light.phases[0].kernel, Some(Span::Exponential(200_000.0)));
+    assert_eq!((light.phases[0].depth, light.phases[0].repeat), (4, 10));
+    assert_eq!(light.phases[1].cpu, Span::Constant(Ns::from_us(800)));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_file_line_and_what_is_allowed() {
+    let cases = [
+        // What, instead of what, where, and what is said.
+        (
+            "count = 3",
+            "cuont = 3",
+            "x.toml:10:",
+            "unknown field `cuont`",
+        ),
+        ("count = 3", "cuont = 3", "x.toml:10:", "`count`"),
+        (
+            "kernel_us = 1000",
+            "kernel_us = -1",
+            "x.toml:7:13: ",
+            "negative time -1, want 0 to",
+        ),
+        (
+            "cpu_us = 800",
+            "cpu_us = -0.5",
+            "x.toml:18:",
+            "negative time -0.5, want 0 to",
+        ),
+        (
+            "length_ms = 100",
+            "length_ms = -100",
+            "x.toml:1:",
+            "negative time -100, want 0 to",
+        ),
+        (
+            "length_ms = 100",
+            "length_ms = 0",
+            "x.toml:1:",
+            "want more than 0",
+        ),
+        (
+            "\"event\"",
+            "\"fifo\"",
+            "x.toml:3:8: ",
+            "unknown policy \"fifo\", want one of event",
+        ),
+        (
+            "\"event\"",
+            "\"fifo\"",
+            "x.toml:3:8: ",
+            "hardware, per-command, exclusive, token-bucket",
+        ),
+        (
+            "[[client.phase]]\nkernel_us = 1000",
+            "",
+            "x.toml:5:8: ",
+            "client \"hog\" has no phases, want",
+        ),
+        (
+            "[[client.phase]]\nkernel_us = 1000",
+            "phase = []",
+            "x.toml:5:8: ",
+            "has no phases",
+        ),
+        (
+            "kernel_us = 1000",
+            "",
+            "x.toml:6:",
+            "want at least one of cpu_us, copy_us, kernel_us",
+        ),
+        (
+            "kernel_us = 1000",
+            "kernel_us = 0",
+            "x.toml:5:",
+            "takes no time at all",
+        ),
+        (
+            "\"queued\"",
+            "\"async\"",
+            "x.toml:14:10: ",
+            "expected `synchronous` or `queued`",
+        ),
+        ("depth = 4", "depth = 0", "x.toml:15:", "want 1 to 1000"),
+        ("depth = 4", "", "x.toml:12:", "wants depth"),
+        (
+            "launch = \"queued\"",
+            "",
+            "x.toml:15:",
+            "only for launch = \"queued\"",
+        ),
+        ("weight = 50", "weight = 0", "x.toml:11:", "want 1 to 10000"),
+        (
+            "weight = 50",
+            "weight = 20000",
+            "x.toml:11:",
+            "want 1 to 10000",
+        ),
+        (
+            "weight = 50",
+            "gpu = 1",
+            "x.toml:11:",
+            "gpu = 1 is out of range, want 0 to 0",
+        ),
+        (
+            "weight = 50",
+            "channels = 0",
+            "x.toml:11:",
+            "want 1 to 4096",
+        ),
+        (
+            "weight = 50",
+            "channels = 2000",
+            "x.toml:9:",
+            "allocate 6012 channels, want at most 4096",
+        ),
+        (
+            "weight = 50",
+            "arrive_ms = 5\nleave_ms = 5",
+            "x.toml:12:",
+            "want a later time",
+        ),
+        (
+            "[policy]",
+            "until = \"hog\"\n[policy]",
+            "x.toml:2:9: ",
+            "never ends",
+        ),
+        (
+            "[policy]",
+            "until = \"hgo\"\n[policy]",
+            "x.toml:2:9: ",
+            "want one of hog, light-0",
+        ),
+        (
+            "[policy]",
+            "seeds = 0\n[policy]",
+            "x.toml:2:9: ",
+            "seeds = 0 is out of range",
+        ),
+        (
+            "[policy]",
+            "[policy]\nratio = 0",
+            "x.toml:3:9: ",
+            "want 1 to 1000",
+        ),
+        (
+            "[policy]",
+            "[costs]\nread = 1\n[policy]",
+            "x.toml:3:1: ",
+            "`read_us`, `revoke_us`",
+        ),
+        ("[policy]", "[policy", "x.toml:2:", ""),
+    ];
+    for (from, to, place, reason) in cases {
+        let message = refused(from, to);
+        assert!(message.starts_with(place), "{to}: {message}");
+        assert!(message.contains(reason), "{to}: {message}");
+    }
+}
+
+#[test]
+fn second_client_of_a_name_is_refused() {
+    let text = GOOD
+        .replace("count = 3\n", "")
+        .replace("\"light\"", "\"hog\"");
+    let message = parse("x.toml", &text, &[]).unwrap_err().to_string();
+    assert!(message.starts_with("x.toml:9:8: "), "{message}");
+    assert!(message.contains("a second client \"hog\""), "{message}");
+}
+
+#[test]
+fn copies_want_a_channel_of_their_own() {
+    let text = GOOD.replace("kernel_us = 1000", "kernel_us = 1000\ncopy_us = 10");
+    let text = text.replace("name = \"hog\"", "name = \"hog\"\nchannels = 1");
+    let message = parse("x.toml", &text, &[]).unwrap_err().to_string();
+    assert!(
+        message.contains("channels = 1 is out of range, want 2 to 4096"),
+        "{message}"
+    );
+}
+
+#[test]
+fn clients_of_a_group_want_the_same_weight() {
+    let text = GOOD
+        .replace("name = \"hog\"", "name = \"hog\"\ngroup = \"a\"")
+        .replace("weight = 50", "weight = 50\ngroup = \"a\"");
+    let message = parse("x.toml", &text, &[]).unwrap_err().to_string();
+    assert!(
+        message.contains("have weights 100 and 50, want the same"),
+        "{message}"
+    );
+}
+
+#[test]
+fn changes_reach_every_part_of_the_file() {
+    let scenario = good(&[
+        "policy.poll_ms=2",
+        "policy.name=none",
+        "client.light.weight=300",
+        "client.0.phase.0.kernel_us={ uniform = [1, 2] }",
+        "client.*.channels=4",
+        "costs.read_us=0.5",
+        "seeds=7",
+    ])
+    .unwrap();
+    assert_eq!(scenario.policy.poll_ms, 2);
+    assert_eq!(scenario.policy.kind.name(), "none");
+    assert_eq!(scenario.clients[1].weight.get(), 300);
+    let kernel = scenario.clients[0].phases[0].kernel;
+    assert_eq!(kernel, Some(Span::Uniform(1000.0, 2000.0)));
+    assert!(scenario.clients.iter().all(|client| client.channels == 4));
+    assert_eq!(scenario.costs.read.0, Ns::new(500));
+    assert_eq!(scenario.seeds, 7);
+}
+
+#[test]
+fn changes_that_make_no_sense_are_named() {
+    for (change, place, reason) in [
+        (
+            "policy.pol_ms=2",
+            "x.toml with --set policy.pol_ms=2",
+            "unknown field `pol_ms`",
+        ),
+        ("policy.poll_ms", "--set policy.poll_ms: ", "want key=value"),
+        (
+            "client.hgo.weight=1",
+            "--set client.hgo.weight=1: ",
+            "want one of hog, light",
+        ),
+        (
+            "length_ms.x=1",
+            "--set length_ms.x=1: ",
+            "is a value, not a table",
+        ),
+        (
+            "policy.name=fifo",
+            "x.toml with --set policy.name=fifo",
+            "unknown policy",
+        ),
+        (
+            "length_ms=-1",
+            "x.toml with --set length_ms=-1",
+            "negative time",
+        ),
+    ] {
+        let message = good(&[change]).unwrap_err();
+        assert!(message.starts_with(place), "{change}: {message}");
+        assert!(message.contains(reason), "{change}: {message}");
+    }
+}
+
+#[test]
+fn every_scenario_of_the_directory_makes_sense() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut read = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        loga_eval::scenario::read(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
+        read += 1;
+    }
+    assert!(read > 0);
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the simulator gives, against figures worked out by hand and against the reference.
+
+use loga::engine::Config;
+use loga::policies::PolicyKind;
+use loga::units::Ns;
+use loga_eval::mixes;
+use loga_eval::oracle;
+use loga_eval::report::{self, Gpu};
+use loga_eval::run::{run, Outcome};
+use loga_eval::scenario::parse;
+use loga_eval::sim::Sim;
+
+/// Nothing costs anything.
+const FREE: &str = "[costs]\nread_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
+
+fn outcome(text: &str) -> Outcome {
+    let scenario = parse("x.toml", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario, 1, &mut None).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The figures of the first GPU.
+fn gpu(text: &str) -> Gpu {
+    let scenario = parse("x.toml", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let outcomes = [outcome(text)];
+    let mut report = report::report("x.toml", &scenario, &outcomes);
+    report.runs.remove(0).gpus.remove(0)
+}
+
+fn client(name: &str, more: &str, phase: &str) -> String {
+    format!("[[client]]\nname = \"{name}\"\n{more}\n[[client.phase]]\n{phase}\n")
+}
+
+#[test]
+fn two_synchronous_clients_take_turns() {
+    // 300 us and 100 us in turn: 100 rounds of 400 us, and 300 us of the next.
+    let text = format!(
+        "length_ms = 40.3\n[policy]\nname = \"hardware\"\n{}{}",
+        client("a", "", "kernel_us = 300"),
+        client("b", "", "kernel_us = 100"),
+    );
+    let gpu = gpu(&text);
+    assert_eq!((gpu.clients[0].kernels, gpu.clients[1].kernels), (100, 100));
+    assert_eq!((gpu.clients[0].gpu_ms, gpu.clients[1].gpu_ms), (30.3, 10.0));
+    assert_eq!(gpu.idle_pct, 0.0);
+    assert_eq!(gpu.clients[1].turnaround_ms, Some(0.4));
+}
+
+#[test]
+fn synchronous_client_leaves_the_gpu_idle_while_it_computes() {
+    let text = format!(
+        "length_ms = 100\n[policy]\nname = \"hardware\"\n{}",
+        client("a", "", "kernel_us = 200\n[[client.phase]]\ncpu_us = 800")
+    );
+    let gpu = gpu(&text);
+    assert!((gpu.utilisation_pct - 20.0).abs() < 1e-9, "{gpu:?}");
+    assert_eq!(gpu.clients[0].rounds, 99);
+    assert_eq!(gpu.clients[0].kernels, 100);
+}
+
+#[test]
+fn queued_kernels_run_while_the_client_computes() {
+    // The CPU part of 50 us hides behind kernels of 100 us.
+    let phase = "cpu_us = 50\nkernel_us = 100\nlaunch = \"queued\"\ndepth = 4\nrepeat = 1000";
+    let text = format!(
+        "length_ms = 90.06\n[policy]\nname = \"hardware\"\n{}",
+        client("a", "", phase)
+    );
+    assert_eq!(gpu(&text).clients[0].kernels, 900);
+    let text = text.replace("launch = \"queued\"\ndepth = 4\n", "");
+    assert_eq!(gpu(&text).clients[0].kernels, 600);
+}
+
+#[test]
+fn queued_client_keeps_the_engine_for_its_timeslice() {
+    // 1 ms of queued kernels for each 100 us kernel of the other.
+    let queued = "kernel_us = 100\nlaunch = \"queued\"\ndepth = 50\nrepeat = 1000000";
+    let text = format!(
+        "length_ms = 1100\n[policy]\nname = \"hardware\"\n[[gpu]]\ntimeslice_us = 1000\n{}{}",
+        client("queued", "", queued),
+        client("single", "", "kernel_us = 100"),
+    );
+    let slices = gpu(&text);
+    assert!(
+        (slices.clients[0].gpu_pct - 1000.0 / 11.0).abs() < 0.5,
+        "{slices:?}"
+    );
+    let turns = gpu(&text.replace("timeslice_us = 1000", "timeslice_us = 0"));
+    assert!((turns.clients[0].gpu_pct - 50.0).abs() < 0.5, "{turns:?}");
+}
+
+#[test]
+fn copies_and_kernels_of_two_clients_overlap() {
+    let text = format!(
+        "length_ms = 100.01\n[policy]\nname = \"hardware\"\n{}{}",
+        client("a", "", "copy_us = 100"),
+        client("b", "", "kernel_us = 100"),
+    );
+    let gpu = gpu(&text);
+    assert_eq!(gpu.idle_pct, 0.0);
+    assert!((gpu.copy_pct - 100.0).abs() < 1e-9);
+    assert_eq!(
+        (gpu.clients[0].copies, gpu.clients[1].kernels),
+        (1000, 1000)
+    );
+}
+
+#[test]
+fn phase_with_all_parts_does_them_in_order() {
+    let phase = "cpu_us = 10\ncopy_us = 20\nkernel_us = 30\nrepeat = 5";
+    let text = format!(
+        "length_ms = 100\n[policy]\nname = \"hardware\"\n{}",
+        client("a", "repeat = 3", phase)
+    );
+    let gpu = gpu(&text);
+    assert_eq!(gpu.clients[0].total_ms, Some(0.9));
+    assert_eq!(gpu.clients[0].turnaround_ms, Some(0.3));
+    assert_eq!((gpu.clients[0].copies, gpu.clients[0].kernels), (15, 15));
+    // Nobody has anything left to do: the run is over.
+    assert_eq!(gpu.length_ms, 0.9);
+}
+
+#[test]
+fn cycle_starts_a_round_at_its_beat() {
+    let text = format!(
+        "length_ms = 100\n[policy]\nname = \"hardware\"\n{}",
+        client("a", "cycle_us = 1000", "kernel_us = 300")
+    );
+    let gpu = gpu(&text);
+    assert_eq!(gpu.clients[0].kernels, 100);
+    assert!((gpu.utilisation_pct - 30.0).abs() < 1e-9);
+}
+
+#[test]
+fn clients_come_and_go_and_end_the_run() {
+    let text = format!(
+        "length_ms = 100\nuntil = \"b\"\n[policy]\nname = \"hardware\"\n{}{}",
+        client("a", "arrive_ms = 10\nleave_ms = 30", "kernel_us = 1000"),
+        client("b", "repeat = 50", "kernel_us = 1000"),
+    );
+    let gpu = gpu(&text);
+    // 10 alone, then in turn from 10 to 30, then what was submitted at 29, then alone again.
+    assert_eq!(gpu.clients[0].kernels, 11);
+    assert_eq!(gpu.length_ms, 61.0);
+    assert_eq!(gpu.clients[1].total_ms, Some(61.0));
+}
+
+#[test]
+fn gpus_share_nothing() {
+    let text = format!(
+        "length_ms = 100\n[policy]\nname = \"hardware\"\n[[gpu]]\n[[gpu]]\n{}{}",
+        client("a", "", "kernel_us = 100"),
+        client("b", "gpu = 1", "kernel_us = 100"),
+    );
+    let outcome = outcome(&text);
+    for gpu in &outcome.gpus {
+        assert_eq!(gpu.clients[0].compute.run, 100_000_000);
+    }
+}
+
+#[test]
+fn switches_cost_what_they_are_said_to() {
+    // 1300 us of work and four switches of 5 us, as in the reference.
+    let text = format!(
+        "length_ms = 2000\n[policy]\nname = \"hardware\"\n[costs]\nswitch_us = 5\n{}{}",
+        client("a", "", "kernel_us = 1000"),
+        client("b", "count = 3", "kernel_us = 100"),
+    );
+    let gpu = gpu(&text);
+    let wanted = 100.0 * 1300.0 / 1320.0;
+    assert!((gpu.utilisation_pct - wanted).abs() < 0.1, "{gpu:?}");
+    assert!((gpu.switch_pct - (100.0 - wanted)).abs() < 0.1, "{gpu:?}");
+}
+
+#[test]
+fn without_costs_the_simulator_agrees_with_the_reference() {
+    for mix in mixes::all() {
+        for policy in [PolicyKind::None, PolicyKind::Event] {
+            let seconds = 10;
+            let config = Config {
+                enforce: true,
+                policy,
+                ..Config::default()
+            };
+            let reference = Sim::new(&mix, config, Ns::ZERO)
+                .unwrap()
+                .run(Ns::from_ms(1000 * seconds));
+            let mut text = format!(
+                "length_ms = {}\n[policy]\nname = \"{}\"\n{FREE}",
+                1000 * seconds,
+                policy.name()
+            );
+            for (number, load) in mix.loads.iter().enumerate() {
+                let weight = format!("weight = {}", load.weight.get());
+                let us = |time: Ns| time.get() / 1000;
+                let phase = format!(
+                    "kernel_us = {}\n[[client.phase]]\ncpu_us = {}",
+                    us(load.kernel),
+                    us(load.sleep)
+                );
+                text += &client(&format!("c{number}"), &weight, &phase);
+            }
+            let gpu = gpu(&text);
+            for (client, wanted) in gpu.clients.iter().zip(&reference) {
+                let wanted = wanted.gpu.get() as f64 / 1e6;
+                let off = (client.gpu_ms - wanted).abs();
+                // A command of the longest kind, here and there, in each period.
+                assert!(off <= 60.0, "{}, {policy:?}: {wanted} {client:?}", mix.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn estimates_agree_with_the_truth_and_cost_what_polling_costs() {
+    let text = format!(
+        "length_ms = 60000\n{}{}",
+        client("a", "", "kernel_us = 1000"),
+        client("b", "count = 3", "kernel_us = 100"),
+    );
+    let gpu = gpu(&text);
+    assert!(gpu.accounting_error_pct.unwrap() < 2.0, "{gpu:?}");
+    // One part in six is polled.
+    assert!((gpu.loga_cpu_pct - 100.0 / 6.0).abs() < 0.5, "{gpu:?}");
+    assert!(gpu.jain.unwrap() > 0.99, "{gpu:?}");
+}
+
+#[test]
+fn polling_all_the_time_measures_to_the_length_of_a_read() {
+    // Changes that fall onto looks are seen at once; others up to a read later, at both ends.
+    let text = format!(
+        "length_ms = 10000\n[policy]\nname = \"none\"\npoll_always = true\n{}",
+        client(
+            "a",
+            "",
+            "kernel_us = 250.3\n[[client.phase]]\ncpu_us = 0.2\nrepeat = 1"
+        )
+    );
+    let exact = gpu(&text.replace("[policy]", "[costs]\nread_us = 0\nwakeup_us = 0\n[policy]"));
+    assert!(exact.accounting_error_pct.unwrap() < 1e-3, "{exact:?}");
+    let seen = gpu(&text);
+    let error = seen.accounting_error_pct.unwrap();
+    assert!(error > 1e-4 && error < 0.5, "{seen:?}");
+}
+
+#[test]
+fn held_back_client_is_slowed_by_fault_and_wakeup() {
+    let mixed = format!(
+        "{}{}",
+        client("a", "", "kernel_us = 1000"),
+        client("b", "", "kernel_us = 100")
+    );
+    let cheap = gpu(&format!("length_ms = 5000\n{FREE}{mixed}"));
+    let dear = FREE.replace("fault_us = 0", "fault_us = 1000");
+    let dear = gpu(&format!("length_ms = 5000\n{dear}{mixed}"));
+    assert!(cheap.holds > 5 && dear.holds > 5);
+    assert_eq!(cheap.loga_in_clients_ms, 0.0);
+    // Each fault takes a millisecond of a client.
+    assert_eq!(dear.loga_in_clients_ms, dear.faults as f64);
+    assert!(dear.utilisation_pct <= cheap.utilisation_pct);
+}
+
+#[test]
+fn nobody_is_held_back_without_enforcement() {
+    let text = format!(
+        "length_ms = 2000\n[policy]\nenforce = false\n{}{}",
+        client("a", "", "kernel_us = 1000"),
+        client("b", "", "kernel_us = 100"),
+    );
+    let gpu = gpu(&text);
+    assert_eq!((gpu.holds, gpu.faults), (0, 0));
+    assert!((gpu.clients[0].gpu_pct - 90.9).abs() < 0.1);
+}
+
+#[test]
+fn group_counts_as_one() {
+    let both = |by: &str| {
+        gpu(&format!(
+            "length_ms = 20000\n[policy]\nby = \"{by}\"\n{}{}",
+            client("a", "group = \"x\"\ncount = 3", "kernel_us = 500"),
+            client("b", "", "kernel_us = 500"),
+        ))
+    };
+    assert!((both("client").clients[3].gpu_pct - 25.0).abs() < 1.0);
+    assert!((both("group").clients[3].gpu_pct - 50.0).abs() < 1.0);
+}
+
+#[test]
+fn per_command_scheduling_pays_for_each_command_and_shares_exactly() {
+    let text = format!(
+        "length_ms = 1000\n[policy]\nname = \"per-command\"\nsubmit_us = 0\ninterrupt_us = 10\n{}{}",
+        client("a", "", "kernel_us = 90\nlaunch = \"queued\"\ndepth = 8\nrepeat = 1000000"),
+        client("b", "", "kernel_us = 40\nlaunch = \"queued\"\ndepth = 8\nrepeat = 1000000"),
+    );
+    let gpu = gpu(&text);
+    let (a, b) = (gpu.clients[0].gpu_ms, gpu.clients[1].gpu_ms);
+    assert!((a - b).abs() < 0.2, "{gpu:?}");
+    // 90 + 10 for a, and 9/4 times 40 + 10 for b.
+    let wanted = 100.0 * 180.0 / (100.0 + 9.0 / 4.0 * 50.0);
+    assert!((gpu.utilisation_pct - wanted).abs() < 0.1, "{gpu:?}");
+}
+
+#[test]
+fn exclusive_quanta_go_round_and_are_given_up_when_idle() {
+    let policy = "length_ms = 4000\n[policy]\nname = \"exclusive\"\nquantum_ms = 1000\n\
+                  idle_release_ms = 100\n";
+    let gpu_a = gpu(&format!(
+        "{policy}{FREE}{}{}",
+        client("a", "", "kernel_us = 1000"),
+        client("b", "", "kernel_us = 10"),
+    ));
+    assert!((gpu_a.clients[0].gpu_ms - 2000.0).abs() < 5.0, "{gpu_a:?}");
+    assert!((gpu_a.clients[1].held_ms - 2000.0).abs() < 5.0, "{gpu_a:?}");
+    // 50 ms of work, then a pause of a second: given up after 100 ms.
+    let gpu_b = gpu(&format!(
+        "{policy}{FREE}{}{}",
+        client(
+            "a",
+            "",
+            "kernel_us = 50000\n[[client.phase]]\ncpu_us = 1000000"
+        ),
+        client("b", "", "kernel_us = 1000"),
+    ));
+    assert!(gpu_b.clients[1].gpu_ms > 3000.0, "{gpu_b:?}");
+}
+
+#[test]
+fn token_bucket_limits_to_the_weight_and_not_who_is_alone() {
+    let text = format!(
+        "length_ms = 30000\n[policy]\nname = \"token-bucket\"\n{}{}",
+        client("a", "weight = 300", "kernel_us = 500"),
+        client("b", "weight = 100", "kernel_us = 500"),
+    );
+    let both = gpu(&text);
+    assert!((both.clients[1].gpu_pct - 25.0).abs() < 3.0, "{both:?}");
+    let alone = |off: bool| {
+        gpu(&format!(
+            "length_ms = 30000\n[policy]\nname = \"token-bucket\"\noff_when_alone = {off}\n{}",
+            client("a", "", "kernel_us = 500")
+        ))
+    };
+    assert_eq!(alone(true).utilisation_pct, 100.0);
+    // What one leaves unused nobody gets: half of it is the limit of two.
+    let idle = client("b", "", "cpu_us = 1000\n[[client.phase]]\nkernel_us = 1");
+    let limited = gpu(&format!(
+        "length_ms = 30000\n[policy]\nname = \"token-bucket\"\n{}{idle}",
+        client("a", "", "kernel_us = 500")
+    ));
+    assert!(
+        (limited.clients[0].gpu_pct - 50.0).abs() < 5.0,
+        "{limited:?}"
+    );
+}
+
+#[test]
+fn same_seed_gives_the_same_bytes_and_another_does_not() {
+    let text = format!(
+        "length_ms = 500\n{}{}",
+        client("a", "", "kernel_us = { exponential = 300 }"),
+        client(
+            "b",
+            "",
+            "kernel_us = { normal = [100, 20] }\ncpu_us = { uniform = [0, 50] }"
+        ),
+    );
+    let scenario = parse("x.toml", &text, &[]).unwrap();
+    let json = |seed| {
+        let outcomes = [run(&scenario, seed, &mut None).unwrap()];
+        serde_json::to_string(&report::report("x.toml", &scenario, &outcomes)).unwrap()
+    };
+    assert_eq!(json(1), json(1));
+    assert_ne!(
+        json(1).replace("\"seed\":1", ""),
+        json(2).replace("\"seed\":2", "")
+    );
+}
+
+#[test]
+fn oracle_sees_time_that_is_missing_or_too_much() {
+    let text = format!("length_ms = 10\n{}", client("a", "", "kernel_us = 100"));
+    let good = outcome(&text).gpus.remove(0);
+    assert_eq!(oracle::check(&good), Vec::<String>::new());
+    let mut lost = good.clone();
+    lost.clients[0].compute.run -= 1;
+    assert!(oracle::check(&lost)[0].starts_with("conservation: "));
+    let mut long = good.clone();
+    long.clients[0].booked.held = long.length + 1;
+    assert!(oracle::check(&long)[0].contains("was held back"));
+    let mut told = good;
+    told.ledger.violations.push("virtual time: fell".to_owned());
+    assert_eq!(oracle::check(&told), ["virtual time: fell"]);
+}
