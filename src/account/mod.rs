@@ -134,12 +134,14 @@ impl Accountant {
     }
 
     /// Indices of the slots that were used in this phase, ascending.
-    pub fn used(&self) -> impl Iterator<Item = usize> {
-        let used = self.used;
-        used.into_iter().enumerate().flat_map(|(index, word)| {
-            (0..WORD_BITS)
-                .filter(move |bit| (word >> bit) & 1 == 1)
-                .map(move |bit| index * WORD_BITS + bit)
+    ///
+    /// Takes time for the slots that were used, not for those there are: it runs between two
+    /// polling phases, when nobody watches the engine.
+    pub fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        self.used.iter().enumerate().flat_map(|(index, word)| {
+            ones(*word)
+                // CAST: a position below WORD_BITS.
+                .map(move |bit| index * WORD_BITS + bit as usize)
         })
     }
 
@@ -171,6 +173,16 @@ impl Accountant {
             *word |= 1 << (index % WORD_BITS);
         }
     }
+}
+
+/// Positions of the bits that are set, ascending.
+fn ones(word: u64) -> impl Iterator<Item = u32> {
+    let nonzero = |rest: u64| (rest != 0).then_some(rest);
+    // Each step clears the lowest bit.
+    core::iter::successors(nonzero(word), move |rest| {
+        nonzero(rest & rest.wrapping_sub(1))
+    })
+    .map(u64::trailing_zeros)
 }
 
 impl Default for Accountant {
@@ -290,6 +302,18 @@ mod tests {
         accountant.observe(&mut slots, ns(20), A);
         accountant.end(&mut slots, ns(30));
         assert_eq!(slots[1].runs, 1);
+    }
+
+    #[test]
+    fn used_names_first_and_last_slot_of_every_word() {
+        let mut slots = [Slot::default(); 200];
+        let mut accountant = Accountant::new();
+        accountant.begin(&mut slots, ns(0), channel(0));
+        for (at, id) in (1..).zip([199, 63, 64, 127, 128, 0, 63]) {
+            accountant.observe(&mut slots, ns(at), channel(id));
+        }
+        accountant.end(&mut slots, ns(9));
+        assert!(accountant.used().eq([0, 63, 64, 127, 128, 199]));
     }
 
     // Regression: the prototype had no place for channel 0.
