@@ -2,6 +2,7 @@
 
 //! Everything that the state machine reaches: registers, memory, owners, the log.
 
+use super::machine::now;
 use super::memory::Aperture;
 use super::params::Params;
 use super::space::Space;
@@ -17,6 +18,8 @@ use crate::truth::Entry;
 use crate::truth::Truth;
 use kernel::prelude::*;
 
+/// Completions kept until the host is told; more than end in one call.
+const NOTICES: usize = 32;
 /// Rows of the ground truth's table of processes.
 const ACCOUNTS: usize = 512;
 
@@ -54,6 +57,8 @@ pub(super) struct Board {
     pub(super) spaces: KVVec<Option<KBox<Space>>>,
     pub(super) truth: Truth<KVVec<Option<Entry>>, KVVec<Account>>,
     pub(super) lost: bool,
+    /// Channels whose completions the host has not been told.
+    completed: [Option<Chid>; NOTICES],
 }
 
 impl Board {
@@ -83,10 +88,35 @@ impl Board {
             spaces,
             truth: Truth::new(entries, accounts, now),
             lost: false,
+            completed: [None; NOTICES],
         };
         board.bar0.fill(0);
         board.userd.fill(0);
         Ok(board)
+    }
+
+    /// Tells the host of the completions so far.
+    ///
+    /// Waking a process takes microseconds, for which a card does not wait: to be called when the
+    /// card has gone on to what comes next.
+    pub(super) fn interrupt(&mut self) {
+        for slot in 0..NOTICES {
+            let Some(chid) = self.completed[slot].take() else {
+                break;
+            };
+            self.signal(chid);
+        }
+    }
+
+    fn signal(&self, chid: Chid) {
+        let space = self
+            .owners
+            .get(usize::from(chid.0))
+            .and_then(|owner| owner.space);
+        let space = space.and_then(|space| self.spaces.get(space)?.as_ref());
+        if let Some(space) = space {
+            space.signal(chid);
+        }
     }
 }
 
@@ -133,17 +163,17 @@ impl Bus for Board {
             .record(interval, owner.map_or(0, |owner| owner.pid));
     }
 
+    fn clock(&mut self, _call: u64) -> u64 {
+        now()
+    }
+
     fn notify(&mut self, notice: Notice) {
         let Notice::NonStall(chid) = notice else {
             return;
         };
-        let space = self
-            .owners
-            .get(usize::from(chid.0))
-            .and_then(|owner| owner.space);
-        let space = space.and_then(|space| self.spaces.get(space)?.as_ref());
-        if let Some(space) = space {
-            space.signal(chid);
+        match self.completed.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some(chid),
+            None => self.signal(chid),
         }
     }
 }

@@ -26,6 +26,11 @@ use kernel::prelude::*;
 use kernel::sync::SpinLockIrq;
 use kernel::types::Opaque;
 
+/// Calls of the state machine in one tick for what became due during the tick.
+const CATCH_UPS: u32 = 8;
+/// The nearest time for which the timer is armed, in ns. One nearer expires before it is armed, and
+/// the kernel takes three of those in a row for a hang and stops all timers for a while.
+const NEAREST_NS: u64 = 1_500;
 /// Short looks of an idle GPU between two at all channels.
 const GLANCES: u32 = 7;
 /// First byte of the instance blocks in video memory; below lie the runlists.
@@ -155,13 +160,20 @@ impl Machine {
             }
         }
         *glances = 0;
-        let next = gpu.advance(now(), board);
+        let mut next = gpu.advance(now(), board);
+        for _ in 0..CATCH_UPS {
+            match next {
+                Some(due) if due <= now() => next = gpu.advance(now(), board),
+                _ => break,
+            }
+        }
         match next {
             // The pause counts from the end of the look, so that CPU 0 has time for others.
             Some(next) if gpu.idle() => self.arm(next.max(now().saturating_add(doorbell))),
-            Some(next) => self.arm(next),
+            Some(next) => self.arm(next.max(now().saturating_add(NEAREST_NS))),
             None => {}
         }
+        board.interrupt();
     }
 
     /// Arms the timer; called with the lock held.

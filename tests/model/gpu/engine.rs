@@ -6,7 +6,6 @@
 //! preemption inside a command), so a timeslice ends a run of commands, never a command.
 
 use super::channel::Status;
-use super::fetch::Fetched;
 use super::regs;
 use super::Bus;
 use super::Channel;
@@ -37,19 +36,21 @@ pub(super) enum Phase {
 /// One engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Engine {
-    phase: Phase,
-    /// When the interval now shown in the status word began.
-    since: u64,
+    pub(super) phase: Phase,
+    /// What the status word shows, for the record: whose channel, doing what.
+    shown: Option<(Chid, Kind)>,
+    /// When it began to show that.
+    pub(super) since: u64,
     /// Context in the engine, and the channel that last executed in it.
-    resident: Option<(Context, Chid)>,
+    pub(super) resident: Option<(Context, Chid)>,
     /// Channel whose context comes next, during a switch.
     next: Option<(Context, Chid)>,
     /// When the resident context must give way if others wait.
-    slice_end: u64,
+    pub(super) slice_end: u64,
     /// Context the driver wants off the engine.
     preempt: Option<Context>,
     /// Whether a channel of the runlist may get work, as last seen.
-    listening: bool,
+    pub(super) listening: bool,
     /// Status word as last published.
     published: u32,
 }
@@ -59,6 +60,7 @@ impl Engine {
     pub(super) const fn new() -> Self {
         Self {
             phase: Phase::Idle,
+            shown: None,
             since: 0,
             resident: None,
             next: None,
@@ -105,6 +107,17 @@ impl Engine {
         }
     }
 
+    /// Whom the status word charges, and for what.
+    fn shows(&self) -> Option<(Chid, Kind)> {
+        let (context, kind) = match self.phase {
+            Phase::Idle => return None,
+            Phase::Save(_) => (self.resident, Kind::Switch),
+            Phase::Switch(_) | Phase::Load(_) => (self.next, Kind::Switch),
+            Phase::Run(_) => (self.resident, Kind::Run),
+        };
+        context.map(|(_, chid)| (chid, kind))
+    }
+
     /// Whether the context switch microcontroller is loading the next context.
     pub(super) fn loading(&self) -> bool {
         matches!(self.phase, Phase::Switch(_) | Phase::Load(_))
@@ -134,47 +147,47 @@ impl Engine {
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// Does the next due transition of an engine; true if there may be more at this time.
     pub(super) fn step<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
-        match self.engines[engine].deadline() {
-            Some(deadline) if deadline > now => return false,
-            _ => {}
+        let deadline = self.engines[engine].deadline();
+        if deadline.is_some_and(|deadline| deadline > now) {
+            return false;
         }
+        // The parts of a switch follow one another as planned, however late each call is: the
+        // lateness of three calls would double the cost of a switch.
+        let planned = deadline.unwrap_or(now);
         let third = self.timing.switch_ns / 3;
         match self.engines[engine].phase {
             Phase::Idle => {}
             Phase::Save(_) => {
-                self.record(
-                    engine,
-                    self.engines[engine].resident,
-                    Kind::Switch,
-                    now,
-                    bus,
-                );
                 self.engines[engine].resident_saved();
                 if self.engines[engine].next.is_some() {
-                    self.enter(engine, Phase::Switch(now.saturating_add(third)), now, bus);
+                    let end = planned.saturating_add(third);
+                    let left = end.saturating_sub(bus.clock(now));
+                    self.enter(engine, Phase::Switch, left, now, bus);
                     return true;
                 }
-                self.enter(engine, Phase::Idle, now, bus);
+                self.enter(engine, |_| Phase::Idle, 0, now, bus);
             }
             Phase::Switch(_) => {
                 // The interval goes on: the status word names the same channel while loading.
                 let load = self.timing.switch_ns - 2 * third;
-                self.engines[engine].phase = Phase::Load(now.saturating_add(load));
+                self.engines[engine].phase = Phase::Load(planned.saturating_add(load));
                 self.publish_engine(engine, bus);
                 return true;
             }
             Phase::Load(_) => {
-                self.record(engine, self.engines[engine].next, Kind::Switch, now, bus);
                 self.loaded(engine, now);
-                self.enter(engine, Phase::Idle, now, bus);
+                if self.go_on(engine, now, bus) {
+                    return true;
+                }
+                self.enter(engine, |_| Phase::Idle, 0, now, bus);
             }
             Phase::Run(_) => {
-                self.record(engine, self.engines[engine].resident, Kind::Run, now, bus);
+                // Shown before its effects, which take the host some time.
+                self.enter(engine, |_| Phase::Idle, 0, now, bus);
                 self.complete(engine, bus);
-                self.enter(engine, Phase::Idle, now, bus);
             }
         }
-        self.schedule(engine, now, bus)
+        self.schedule(engine, deadline.is_none(), now, bus)
     }
 
     /// Ends the timeslice of an engine, as a new runlist does.
@@ -200,6 +213,24 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         engine.slice_end = slice_end;
     }
 
+    /// Begins the command for which a context was loaded, if it is still wanted; true if so. The
+    /// engine is busy all along.
+    fn go_on<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
+        let Some((_, chid)) = self.engines[engine].resident else {
+            return false;
+        };
+        let wanted = self
+            .channel(chid)
+            .is_some_and(|channel| channel.schedulable() && channel.fetch.launch.is_some());
+        if !wanted || self.stored.sched_disabled(engine) || self.engines[engine].preempting() {
+            return false;
+        }
+        let started = self.start(engine, chid, now, bus);
+        self.publish_channel(chid, bus);
+        self.look_ahead(engine, bus);
+        started
+    }
+
     /// The command ends: what follows it in its channel is executed up to the next command.
     fn complete<B: Bus>(&mut self, engine: usize, bus: &mut B) {
         let Some((_, chid)) = self.engines[engine].resident else {
@@ -216,37 +247,8 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         self.publish_channel(chid, bus);
     }
 
-    /// Chooses what an idle engine does next; true if it started something.
-    fn schedule<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
-        let (work, listening) = self.scan(engine, bus);
-        self.engines[engine].listening = listening;
-        let blocked = self.stored.sched_disabled(engine) || !work;
-        if blocked && !self.engines[engine].preempting() {
-            return false;
-        }
-        let (waiting, more) = if blocked {
-            (false, false)
-        } else {
-            self.survey(engine, bus)
-        };
-        if self.leave(engine, now, bus) {
-            return true;
-        }
-        if !waiting {
-            self.publish_channels(engine, bus);
-            return more;
-        }
-        let chosen = self.choose(engine, now);
-        let started = match chosen {
-            Some(chid) => self.start(engine, chid, now, bus),
-            None => false,
-        };
-        self.publish_channels(engine, bus);
-        started || more
-    }
-
     /// Serves a preempt request once the engine is idle; true if the context is being saved.
-    fn leave<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
+    pub(super) fn leave<B: Bus>(&mut self, engine: usize, now: u64, bus: &mut B) -> bool {
         let Some(context) = self.engines[engine].preempt.take() else {
             return false;
         };
@@ -261,79 +263,18 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         // The request stays visible until the context is saved.
         self.engines[engine].preempt = Some(context);
         let save = self.timing.switch_ns / 3;
-        self.enter(engine, Phase::Save(now.saturating_add(save)), now, bus);
+        self.enter(engine, Phase::Save, save, now, bus);
         true
     }
 
-    /// Looks at every channel of the runlist: (one has a command or may have, one is unfinished).
-    fn survey<B: Bus>(&mut self, engine: usize, bus: &mut B) -> (bool, bool) {
-        let (mut waiting, mut unfinished) = (false, false);
-        let mut at = self.runlists[engine].head;
-        for _ in 0..self.runlists[engine].length {
-            let Some(id) = at else { break };
-            let chid = Chid(id);
-            let ready = self.channel(chid).is_some_and(Channel::schedulable);
-            let mut status = Status::Idle;
-            if ready && self.has_work(chid, bus) {
-                status = match self.fetch(chid, engine, bus) {
-                    Fetched::Launch => Status::Pending,
-                    Fetched::Blocked => Status::PendingAcquire,
-                    Fetched::More => {
-                        unfinished = true;
-                        Status::Pending
-                    }
-                    Fetched::Drained | Fetched::Fault => Status::Idle,
-                };
-                waiting |= status == Status::Pending;
-            }
-            if let Some(channel) = self.channels.get_mut(usize::from(id)) {
-                channel.status = status;
-            }
-            at = self.behind(id);
-        }
-        (waiting, unfinished)
-    }
-
-    /// The channel whose command comes next: the resident context's while its timeslice lasts,
-    /// else the next one round the ring.
-    fn choose(&self, engine: usize, now: u64) -> Option<Chid> {
-        let resident = self.engines[engine].resident;
-        let in_slice = now < self.engines[engine].slice_end;
-        let mut first_other = None;
-        let mut own = None;
-        let start = self.runlists[engine]
-            .cursor
-            .or(self.runlists[engine].head)?;
-        let has_cursor = self.runlists[engine].cursor.is_some();
-        let mut at = if has_cursor {
-            self.behind(start)
-        } else {
-            Some(start)
-        };
-        for _ in 0..self.runlists[engine].length {
-            let Some(id) = at else { break };
-            let chid = Chid(id);
-            let ready = self
-                .channel(chid)
-                .is_some_and(|channel| channel.schedulable() && channel.fetch.launch.is_some());
-            if ready {
-                let same = self.context(chid) == resident.map(|(context, _)| context);
-                let place = if same { &mut own } else { &mut first_other };
-                if place.is_none() {
-                    *place = Some(chid);
-                }
-            }
-            at = self.behind(id);
-        }
-        if in_slice {
-            own.or(first_other)
-        } else {
-            first_other.or(own)
-        }
-    }
-
     /// Begins the command of a channel, or the switch to its context.
-    fn start<B: Bus>(&mut self, engine: usize, chid: Chid, now: u64, bus: &mut B) -> bool {
+    pub(super) fn start<B: Bus>(
+        &mut self,
+        engine: usize,
+        chid: Chid,
+        now: u64,
+        bus: &mut B,
+    ) -> bool {
         let (Some(context), Some(channel)) = (self.context(chid), self.channel(chid)) else {
             return false;
         };
@@ -347,11 +288,13 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             self.engines[engine].next = Some((context, chid));
             if self.timing.switch_ns != 0 {
                 let third = self.timing.switch_ns / 3;
-                let phase = match resident {
-                    Some(_) => Phase::Save(now.saturating_add(third)),
-                    None => Phase::Load(now.saturating_add(self.timing.switch_ns - 2 * third)),
-                };
-                self.enter(engine, phase, now, bus);
+                match resident {
+                    Some(_) => self.enter(engine, Phase::Save, third, now, bus),
+                    None => {
+                        let load = self.timing.switch_ns - 2 * third;
+                        self.enter(engine, Phase::Load, load, now, bus);
+                    }
+                }
                 return true;
             }
             self.loaded(engine, now);
@@ -363,31 +306,35 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
             channel.status = Status::OnPbdmaAndEngine;
         }
-        self.enter(engine, Phase::Run(now.saturating_add(duration)), now, bus);
+        self.enter(engine, Phase::Run, duration, now, bus);
         true
     }
 
-    /// Changes the phase and shows it.
-    fn enter<B: Bus>(&mut self, engine: usize, phase: Phase, now: u64, bus: &mut B) {
-        self.engines[engine].phase = phase;
-        self.engines[engine].since = now;
-        self.publish_engine(engine, bus);
-    }
-
-    /// Closes the interval shown so far.
-    fn record<B: Bus>(
+    /// Changes what an engine does for `length` from now on, shows it, and records what it
+    /// showed before.
+    ///
+    /// The interval ends, and the next begins, when the registers have changed: that may be
+    /// some time after the call began, and whoever watches the registers must agree with the
+    /// record.
+    fn enter<B: Bus>(
         &mut self,
         engine: usize,
-        context: Option<(Context, Chid)>,
-        kind: Kind,
+        phase: fn(u64) -> Phase,
+        length: u64,
         now: u64,
         bus: &mut B,
     ) {
-        if let Some((_, chid)) = context {
-            let start = self.engines[engine].since;
+        self.engines[engine].phase = phase(now);
+        self.publish_engine(engine, bus);
+        let end = bus.clock(now);
+        let state = &mut self.engines[engine];
+        state.phase = phase(end.saturating_add(length));
+        let start = core::mem::replace(&mut state.since, end);
+        let shows = state.shows();
+        if let Some((chid, kind)) = core::mem::replace(&mut state.shown, shows) {
             bus.record(Interval {
                 start,
-                end: now,
+                end,
                 engine,
                 chid,
                 kind,
@@ -409,16 +356,6 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         bus.publish(regs::ENGINE_STATUS + 8 * index, word);
         // CAST: an index below ENGINES.
         bus.publish(regs::PBDMA_STATUS + 4 * (engine as u32), word);
-    }
-
-    /// Publishes the table entries of a runlist's channels that changed.
-    pub(super) fn publish_channels<B: Bus>(&mut self, engine: usize, bus: &mut B) {
-        let mut at = self.runlists[engine].head;
-        for _ in 0..self.runlists[engine].length {
-            let Some(id) = at else { break };
-            self.publish_channel(Chid(id), bus);
-            at = self.behind(id);
-        }
     }
 }
 

@@ -3,9 +3,9 @@
 //! [pure] A Kepler GPU as a state machine: channels, runlists, two engines, their registers.
 //!
 //! The machine has no clock. Its owner calls [`Gpu::advance`] with the time and is told when to
-//! call again; everything that becomes due happens at the time of the call, so what the registers
-//! show and what the record says is the same. Work is read through [`Bus`], which also receives
-//! every register that changes.
+//! call again; everything that becomes due happens in that call, and is recorded at the time at
+//! which the registers show it ([`Bus::clock`]), so that both say the same. Work is read through
+//! [`Bus`], which also receives every register that changes.
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `fetch` | GPFIFO and pushbuffer: methods up to the next command |
 //! | `runlist` | lists of channels, walked round robin |
 //! | `engine` | commands, context switches, timeslices, preemption |
+//! | `schedule` | which command comes next, and how it is found |
 //! | `mmio` | register reads and writes |
 //!
 //! Abbreviations: *GPFIFO* ring of pointers to commands; *USERD* page through which a program
@@ -26,6 +27,7 @@ mod fetch;
 mod mmio;
 pub mod regs;
 mod runlist;
+mod schedule;
 #[cfg(any(test, loga_kunit))]
 mod testbus;
 #[cfg(any(test, loga_kunit))]
@@ -122,6 +124,11 @@ pub trait Bus {
     fn record(&mut self, interval: Interval);
     /// The GPU interrupts the host.
     fn notify(&mut self, notice: Notice);
+    /// What time it is in a call of [`Gpu::advance`] that began at `call`. Time stands still in a
+    /// call unless this says otherwise.
+    fn clock(&mut self, call: u64) -> u64 {
+        call
+    }
 }
 
 /// Transitions done in one call of [`Gpu::advance`]; the rest happens in the next.
@@ -142,10 +149,12 @@ pub struct Gpu<S> {
     stored: mmio::Stored,
     /// Words that may still be fetched in this call.
     budget: u32,
-    /// Channels that executed commands lately; the oldest is replaced first.
+    /// Channels that had commands lately; the oldest is replaced first.
     recent: [Option<u16>; RECENT],
     /// Position in `recent` to replace next.
     recent_at: usize,
+    /// Looks at `recent` since the last look at all channels.
+    short_looks: u32,
 }
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
@@ -160,6 +169,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             budget: 0,
             recent: [None; RECENT],
             recent_at: 0,
+            short_looks: 0,
         }
     }
 
@@ -224,7 +234,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         false
     }
 
-    /// Remembers that a channel executed a command.
+    /// Remembers that a channel has a command.
     fn remember(&mut self, chid: Chid) {
         if !self.recent.contains(&Some(chid.0)) {
             self.recent[self.recent_at] = Some(chid.0);

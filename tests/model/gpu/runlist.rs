@@ -89,27 +89,36 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         good
     }
 
-    /// Looks whether the scheduler has anything to do: (a channel has work, a channel may get some).
+    /// Whether a channel may get work.
+    pub(super) fn listens(&self, engine: usize) -> bool {
+        self.ring(engine)
+            .any(|chid| self.channel(chid).is_some_and(Channel::schedulable))
+    }
+
+    /// Whether a channel has work.
     ///
     /// This is what an idle engine does at every doorbell tick: one walk, one read per channel.
-    pub(super) fn scan<B: Bus>(&mut self, engine: usize, bus: &mut B) -> (bool, bool) {
-        let (mut work, mut enabled) = (false, false);
+    pub(super) fn scan<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
         let mut at = self.runlists[engine].head;
         for _ in 0..self.runlists[engine].length {
             let Some(channel) = at.and_then(|chid| self.channel(Chid(chid))) else {
                 break;
             };
             let (link, schedulable) = (channel.link, channel.schedulable());
-            if schedulable {
-                enabled = true;
-                work = work || at.is_some_and(|chid| self.has_work(Chid(chid), bus));
-            }
-            if work {
-                break;
+            if schedulable && at.is_some_and(|chid| self.has_work(Chid(chid), bus)) {
+                return true;
             }
             at = Some(link);
         }
-        (work, enabled)
+        false
+    }
+
+    /// The channels of a runlist.
+    fn ring(&self, runlist: usize) -> impl Iterator<Item = Chid> + '_ {
+        let head = self.runlists[runlist].head;
+        core::iter::successors(head, |chid| self.behind(*chid))
+            .take(self.runlists[runlist].length as usize)
+            .map(Chid)
     }
 
     /// The channel behind `chid` in its ring.

@@ -44,6 +44,10 @@ pub(super) struct TestBus {
     pub(super) faults: [u32; CHANNELS],
     /// Last engine status word published for GR.
     pub(super) status: u32,
+    /// Times that GR was shown without work.
+    pub(super) idle_shown: u32,
+    /// How much later than the call began the registers change.
+    pub(super) lag: u64,
 }
 
 /// The GPU of the tests.
@@ -62,6 +66,8 @@ impl TestBus {
             completions: [0; CHANNELS],
             faults: [0; CHANNELS],
             status: 0,
+            idle_shown: 0,
+            lag: 0,
         }
     }
 
@@ -156,6 +162,7 @@ impl Bus for TestBus {
     fn publish(&mut self, offset: u32, value: u32) {
         if offset == regs::ENGINE_STATUS {
             self.status = value;
+            self.idle_shown += u32::from(value & regs::STATUS_BUSY == 0);
         }
     }
 
@@ -164,6 +171,10 @@ impl Bus for TestBus {
             *slot = Some(interval);
         }
         self.recorded += 1;
+    }
+
+    fn clock(&mut self, call: u64) -> u64 {
+        call + self.lag
     }
 
     fn notify(&mut self, notice: Notice) {

@@ -4,6 +4,7 @@
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_model_scheduling))]
 mod scheduling {
+    use super::super::schedule::HIDES_SURVEY_NS;
     use super::super::testbus::*;
     use super::super::*;
 
@@ -98,10 +99,10 @@ mod scheduling {
         let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
         let mut gpu = gpu(SWITCH, [0b110, 0], &mut table, &mut bus);
         bus.submit(1, 100, 1);
+        bus.submit(2, 100, 1);
         assert_eq!(gpu.advance(0, &mut bus), Some(10));
         assert_eq!(bus.status, 0x8001_a000);
         assert_eq!(gpu.advance(10, &mut bus), Some(110));
-        bus.submit(2, 100, 1);
         assert_eq!(gpu.advance(110, &mut bus), Some(120));
         assert_eq!(bus.status, 0x8000_c001);
         assert_eq!(gpu.mmio_read(regs::FECS_LOADING), 0);
@@ -118,6 +119,69 @@ mod scheduling {
             |index: usize| bus.intervals[index].map(|i| (i.start, i.end, i.chid.0, i.kind));
         assert_eq!(switches(2), Some((110, 120, 1, Kind::Switch)));
         assert_eq!(switches(3), Some((120, 140, 2, Kind::Switch)));
+    }
+
+    #[test]
+    fn engine_is_busy_from_the_switch_into_the_command() {
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let mut gpu = gpu(SWITCH, [0b110, 0], &mut table, &mut bus);
+        bus.submit(1, 100, 1);
+        bus.submit(2, 100, 1);
+        run(&mut gpu, &mut bus, 0, 300);
+        assert_eq!(runs(&bus, 1), Some((140, 240, 2)));
+        // Once after each command, not between a switch and what it is for.
+        assert_eq!(bus.idle_shown, 2);
+    }
+
+    // Regression: the record began and ended intervals when the call began, which is up to some
+    // microseconds before the registers change.
+    #[test]
+    fn record_follows_the_registers_when_calls_take_time() {
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let mut gpu = gpu(FREE, [0b10, 0], &mut table, &mut bus);
+        bus.lag = 3;
+        bus.submit(1, 500, 7);
+        assert_eq!(gpu.advance(100, &mut bus), Some(603));
+        gpu.advance(603, &mut bus);
+        assert_eq!(runs(&bus, 0), Some((103, 606, 1)));
+    }
+
+    #[test]
+    fn command_submitted_during_another_is_found_in_time() {
+        for (length, others) in [(10, 12), (HIDES_SURVEY_NS, 2)] {
+            let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+            let mut gpu = gpu(FREE, [0b110, 0], &mut table, &mut bus);
+            bus.submit(1, length, 1);
+            gpu.advance(0, &mut bus);
+            // A channel that never ran, beside one that never stops.
+            bus.submit(2, length, 1);
+            let mut now = 0;
+            for _ in 0..others {
+                bus.submit(1, length, 1);
+                now += length;
+                gpu.advance(now, &mut bus);
+            }
+            let found = bus
+                .intervals
+                .iter()
+                .flatten()
+                .any(|run| run.chid == Chid(2));
+            assert!(found || bus.status & 0xfff == 2);
+        }
+    }
+
+    // Regression: a switch of 5 us took 9 when each of its parts was noticed late.
+    #[test]
+    fn switch_seen_late_ends_as_planned() {
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let mut gpu = gpu(SWITCH, [0b110, 0], &mut table, &mut bus);
+        bus.submit(1, 100, 1);
+        run(&mut gpu, &mut bus, 0, 200);
+        bus.submit(2, 100, 1);
+        assert_eq!(gpu.advance(300, &mut bus), Some(310));
+        assert_eq!(gpu.advance(314, &mut bus), Some(320));
+        assert_eq!(gpu.advance(324, &mut bus), Some(330));
+        assert_eq!(gpu.advance(330, &mut bus), Some(430));
     }
 
     #[test]

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which command an engine executes next, and how it is found.
+
+use super::channel::Status;
+use super::engine::Phase;
+use super::fetch::Fetched;
+use super::Bus;
+use super::Channel;
+use super::Chid;
+use super::Gpu;
+use core::ops::DerefMut;
+
+/// A command at least this long, in ns, hides a look at all channels of a full card.
+pub(super) const HIDES_SURVEY_NS: u64 = 100_000;
+/// Looks at the channels active lately between two looks at all of them.
+const SHORT_LOOKS_MAX: u32 = 7;
+
+impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
+    /// Chooses what an idle engine does next; true if there may be more to do at this time.
+    ///
+    /// A command that was found while the last one ran is started without a look at the
+    /// channels: looking takes the host time, and the engine would be idle meanwhile. All
+    /// channels are looked at only if it is `thorough`, which is for an engine that was idle
+    /// before the call: whoever watches the registers sees them when the call ends, and must not
+    /// wait for that when a command has ended.
+    pub(super) fn schedule<B: Bus>(
+        &mut self,
+        engine: usize,
+        thorough: bool,
+        now: u64,
+        bus: &mut B,
+    ) -> bool {
+        self.engines[engine].listening = self.listens(engine);
+        if self.leave(engine, now, bus) {
+            return true;
+        }
+        if self.stored.sched_disabled(engine) {
+            return false;
+        }
+        let mut more = false;
+        if !self.found(engine) {
+            more = self.look_at_recent(engine, bus);
+        }
+        if !self.found(engine) && thorough && self.scan(engine, bus) {
+            more |= self.survey(engine, bus);
+        }
+        if !self.found(engine) {
+            return more;
+        }
+        let Some(chid) = self.choose(engine, now) else {
+            return more;
+        };
+        let started = self.start(engine, chid, now, bus);
+        self.publish_channel(chid, bus);
+        self.look_ahead(engine, bus);
+        started || more
+    }
+
+    /// While a command runs: looks for those that come after it. During a short one only the
+    /// channels active lately are looked at, mostly, so that it does not end late.
+    pub(super) fn look_ahead<B: Bus>(&mut self, engine: usize, bus: &mut B) {
+        let Phase::Run(end) = self.engines[engine].phase else {
+            return;
+        };
+        let length = end.saturating_sub(self.engines[engine].since);
+        if length >= HIDES_SURVEY_NS || self.short_looks >= SHORT_LOOKS_MAX {
+            self.short_looks = 0;
+            self.survey(engine, bus);
+        } else {
+            self.short_looks += 1;
+            self.look_at_recent(engine, bus);
+        }
+    }
+
+    /// Whether a command waits for the engine, among the channels active lately.
+    fn found(&self, engine: usize) -> bool {
+        let recent = self.recent.iter().map_while(|slot| *slot);
+        recent.into_iter().any(|id| {
+            self.serves(engine, Chid(id))
+                && self
+                    .channel(Chid(id))
+                    .is_some_and(|channel| channel.fetch.launch.is_some())
+        })
+    }
+
+    /// Looks at the channels active lately; true if one has more than a look can take in.
+    fn look_at_recent<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
+        let mut unfinished = false;
+        for slot in 0..self.recent.len() {
+            let Some(chid) = self.recent[slot].map(Chid) else {
+                break;
+            };
+            if self.serves(engine, chid) {
+                unfinished |= self.look_at(chid, engine, bus);
+            }
+        }
+        unfinished
+    }
+
+    /// Whether an engine may execute the commands of a channel.
+    fn serves(&self, engine: usize, chid: Chid) -> bool {
+        self.channel(chid)
+            .is_some_and(|channel| channel.schedulable() && usize::from(channel.runlist) == engine)
+    }
+
+    /// Looks at every channel of the runlist; true if one has more than a look can take in.
+    fn survey<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
+        let mut unfinished = false;
+        let mut at = self.runlists[engine].head;
+        for _ in 0..self.runlists[engine].length {
+            let Some(id) = at else { break };
+            unfinished |= self.look_at(Chid(id), engine, bus);
+            at = self.behind(id);
+        }
+        unfinished
+    }
+
+    /// Fetches the next command of a channel, unless it is the one that runs, and shows what was
+    /// found; true if there is more to fetch before it.
+    fn look_at<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
+        let state = &self.engines[engine];
+        let runs = matches!(state.phase, Phase::Run(_))
+            && state.resident.is_some_and(|(_, running)| running == chid);
+        if runs {
+            return false;
+        }
+        let ready = self.channel(chid).is_some_and(Channel::schedulable);
+        let fetched = if ready && self.has_work(chid, bus) {
+            self.fetch(chid, engine, bus)
+        } else {
+            Fetched::Drained
+        };
+        if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
+            channel.status = match fetched {
+                Fetched::Launch | Fetched::More => Status::Pending,
+                Fetched::Blocked => Status::PendingAcquire,
+                Fetched::Drained | Fetched::Fault => Status::Idle,
+            };
+        }
+        self.publish_channel(chid, bus);
+        if fetched == Fetched::Launch {
+            self.remember(chid);
+        }
+        fetched == Fetched::More
+    }
+
+    /// The channel whose command comes next: the resident context's while its timeslice lasts,
+    /// else the next one round the ring.
+    fn choose(&self, engine: usize, now: u64) -> Option<Chid> {
+        let resident = self.engines[engine].resident;
+        let in_slice = now < self.engines[engine].slice_end;
+        let mut first_other = None;
+        let mut own = None;
+        let start = self.runlists[engine]
+            .cursor
+            .or(self.runlists[engine].head)?;
+        let has_cursor = self.runlists[engine].cursor.is_some();
+        let mut at = if has_cursor {
+            self.behind(start)
+        } else {
+            Some(start)
+        };
+        for _ in 0..self.runlists[engine].length {
+            let Some(id) = at else { break };
+            let chid = Chid(id);
+            let ready = self
+                .channel(chid)
+                .is_some_and(|channel| channel.schedulable() && channel.fetch.launch.is_some());
+            if ready {
+                let same = self.context(chid) == resident.map(|(context, _)| context);
+                let place = if same { &mut own } else { &mut first_other };
+                if place.is_none() {
+                    *place = Some(chid);
+                }
+            }
+            at = self.behind(id);
+        }
+        if in_slice {
+            own.or(first_other)
+        } else {
+            first_other.or(own)
+        }
+    }
+}
