@@ -43,7 +43,7 @@ module: $(if $(KDIR),,kernel)
 
 bench: kernel
 	@tests/vm/build all
-	@tests/vm/vm boot --time exact --timeout 3000 -- 'loga-bench'
+	@tests/bench/run
 
 # Needs a compiler only, so it runs without the set-up.
 bench-host:

@@ -2,96 +2,133 @@
 
 //! Figures: what was measured, in which unit, and what it is held against.
 
+use crate::window::Observation;
+use serde::Deserialize;
 use serde::Serialize;
+use std::fmt;
 use std::ops::RangeInclusive;
 
+/// Smallest and largest acceptable value.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Target {
+    least: f64,
+    most: f64,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.least == self.most {
+            write!(f, "{}", self.least)
+        } else if self.least == f64::MIN {
+            write!(f, "at most {}", self.most)
+        } else if self.most == f64::MAX {
+            write!(f, "at least {}", self.least)
+        } else {
+            write!(f, "{} to {}", self.least, self.most)
+        }
+    }
+}
+
 /// One measured number.
-#[derive(Serialize)]
-struct Figure {
-    scenario: String,
-    name: String,
-    value: f64,
-    unit: &'static str,
-    /// Smallest and largest acceptable value; nothing where none is given.
-    target: Option<(f64, f64)>,
-    met: bool,
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    /// Nothing if it is not a number: then it meets no target.
+    pub(crate) value: Option<f64>,
+    pub(crate) unit: String,
+    pub(crate) target: Option<Target>,
 }
 
-/// All figures of a run.
-#[derive(Default, Serialize)]
-pub(crate) struct Figures {
-    figures: Vec<Figure>,
-    failures: Vec<String>,
+impl Figure {
+    /// Whether the target is met; nothing where there is none.
+    pub(crate) fn met(&self) -> Option<bool> {
+        let target = self.target?;
+        let value = self.value.unwrap_or(f64::NAN);
+        Some((target.least..=target.most).contains(&value))
+    }
 }
 
-impl Figures {
-    /// Notes a number that has a target, and prints it.
+/// What one scenario found.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Findings {
+    pub(crate) scenario: String,
+    pub(crate) figures: Vec<Figure>,
+    /// What the figures were calculated from.
+    pub(crate) observations: Vec<Observation>,
+    /// Why it could not be carried out to its end.
+    pub(crate) error: Option<String>,
+}
+
+impl Findings {
+    /// Nothing yet.
+    pub(crate) fn new(scenario: &str) -> Self {
+        Self {
+            scenario: scenario.to_owned(),
+            figures: Vec::new(),
+            observations: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Notes a number that has a target.
     pub(crate) fn check(
         &mut self,
-        scenario: &str,
         name: &str,
         value: f64,
-        unit: &'static str,
+        unit: &str,
         target: RangeInclusive<f64>,
     ) {
-        self.add(
-            scenario,
-            name,
-            value,
-            unit,
-            Some((*target.start(), *target.end())),
-        );
-    }
-
-    /// Notes a number without a target, and prints it.
-    pub(crate) fn tell(&mut self, scenario: &str, name: &str, value: f64, unit: &'static str) {
-        self.add(scenario, name, value, unit, None);
-    }
-
-    fn add(
-        &mut self,
-        scenario: &str,
-        name: &str,
-        value: f64,
-        unit: &'static str,
-        target: Option<(f64, f64)>,
-    ) {
-        let met = target.is_none_or(|(least, most)| (least..=most).contains(&value));
-        let against = match target {
-            Some((least, most)) => format!(
-                "  want {least:.2} to {most:.2}: {}",
-                if met { "met" } else { "MISSED" }
-            ),
-            None => String::new(),
+        let target = Target {
+            least: *target.start(),
+            most: *target.end(),
         };
-        println!("{scenario:<14} {name:<44} {value:>12.3} {unit}{against}");
+        self.add(name, value, unit, Some(target));
+    }
+
+    /// Notes a number without a target.
+    pub(crate) fn tell(&mut self, name: &str, value: f64, unit: &str) {
+        self.add(name, value, unit, None);
+    }
+
+    /// Notes why the scenario ended early.
+    pub(crate) fn fail(&mut self, error: String) {
+        self.error = Some(error);
+    }
+
+    /// Notes a number and says it, so that a long run shows its progress.
+    fn add(&mut self, name: &str, value: f64, unit: &str, target: Option<Target>) {
+        println!("{}: {name}: {value:.3} {unit}", self.scenario);
         self.figures.push(Figure {
-            scenario: scenario.to_owned(),
             name: name.to_owned(),
-            value,
-            unit,
+            value: value.is_finite().then_some(value),
+            unit: unit.to_owned(),
             target,
-            met,
         });
     }
+}
 
-    /// Notes a scenario that could not be carried out.
-    pub(crate) fn fail(&mut self, scenario: &str, error: &str) {
-        self.failures.push(format!("{scenario}: {error}"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figure_that_is_no_number_meets_no_target() {
+        let mut findings = Findings::new("test");
+        findings.check("ratio", f64::NAN, "", 0.0..=1.0);
+        findings.check("inside", 1.0, "", 0.0..=1.0);
+        findings.check("outside", 1.1, "", 0.0..=1.0);
+        findings.tell("untargeted", 5.0, "");
+        let met: Vec<_> = findings.figures.iter().map(Figure::met).collect();
+        assert_eq!(met, [Some(false), Some(true), Some(false), None]);
     }
 
-    /// How many numbers there are.
-    pub(crate) fn len(&self) -> usize {
-        self.figures.len()
-    }
-
-    /// Targets missed and scenarios not carried out.
-    pub(crate) fn missed(&self) -> usize {
-        self.failures.len() + self.figures.iter().filter(|figure| !figure.met).count()
-    }
-
-    /// All of it.
-    pub(crate) fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
+    #[test]
+    fn findings_round_trip_as_json() {
+        let mut findings = Findings::new("test");
+        findings.check("share", 26.5, "%", 24.0..=30.0);
+        findings.check("no number", f64::NAN, "%", f64::MIN..=0.5);
+        let json = serde_json::to_string(&findings).expect("json");
+        let back: Findings = serde_json::from_str(&json).expect("the same");
+        assert_eq!(back.figures, findings.figures);
     }
 }

@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loads: `throttle` processes that run for a while.
+//! Loads: `throttle` processes that run for a while, and a thread as busy as the poller.
 
-use std::process::{Child, Command, Stdio};
+use nix::sched::sched_setaffinity;
+use nix::sched::CpuSet;
+use nix::unistd::Pid;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::thread::spawn;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::report::Instance;
+use throttle::report::Report;
 
 /// What one throttle process does.
 #[derive(Clone, Copy)]
@@ -56,7 +71,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Waits for its end and returns its report.
-    pub(crate) fn finish(self) -> Result<serde_json::Value, String> {
+    pub(crate) fn finish(self) -> Result<Instance, String> {
         let output = self
             .child
             .wait_with_output()
@@ -64,6 +79,60 @@ impl Running {
         if !output.status.success() {
             return Err(format!("throttle: {}", output.status));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| format!("throttle --json: {error}"))
+        let report: Report = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("throttle --json: {error}"))?;
+        let mut instances = report.instances.into_iter();
+        instances
+            .next()
+            .ok_or_else(|| "throttle reported nothing".to_owned())
+    }
+}
+
+/// The processor of the poller.
+const POLLER_CPU: usize = 1;
+/// How long the poller of one client with 12 channels polls, and how long it does not.
+const POLL: Duration = Duration::from_millis(12);
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// A thread as busy as the poller of one client, on its processor. In instruction-count mode all
+/// processors share one clock, so that whatever runs on one slows the others down.
+pub(crate) struct Control {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Starts it.
+    pub(crate) fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let thread = spawn(move || {
+            let mut cpus = CpuSet::new();
+            // Where there is no such processor, it runs wherever it may.
+            if cpus.set(POLLER_CPU).is_ok() {
+                let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
+            }
+            while !seen.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                while begin.elapsed() < POLL {
+                    std::hint::spin_loop();
+                }
+                sleep(PAUSE);
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has ended too.
+            let _ = thread.join();
+        }
     }
 }

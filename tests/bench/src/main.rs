@@ -4,65 +4,115 @@
 //! the model's exact log as the truth. Meant for instruction-count mode, in which time
 //! depends on nothing outside the machine.
 //!
-//! Every figure is printed with the target it is held against; the result goes to
-//! `bench.json`. A missed target is printed as missed and ends with exit code 1.
+//! Inside the machine `loga-bench SCENARIO` leaves `/out/bench-SCENARIO.json`; on the host
+//! `loga-bench --report FOLDER` puts those together into one table and one file. A scenario
+//! that could not be carried out is an error; a target that was missed is a result.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `scenarios` | what is run, and which target each figure is held against |
+//! | `window` | what happened between two points in time, as LoGA and the model say |
+//! | `truth` | the model's summary of its log |
+//! | `load` | throttle processes, and a thread as busy as the poller |
+//! | `stage` | the modules |
+//! | `costs` | LoGA's own account of its latencies and memory |
+//! | `figure`, `report` | numbers and verdicts; the table and the file |
 
+mod costs;
 mod figure;
 mod load;
-mod machine;
+mod report;
 mod scenarios;
+mod stage;
+mod truth;
+mod window;
 
-use figure::Figures;
+use clap::Parser;
+use figure::Findings;
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Where the result goes, inside the machine.
-const RESULT: &str = "/out/bench.json";
+/// Where results go, inside the machine.
+const OUT: &str = "/out";
 
-type Scenario = fn(&mut Figures) -> Result<(), String>;
-
-/// All scenarios, by name.
-const SCENARIOS: &[(&str, Scenario)] = &[
-    ("kernel-length", scenarios::kernel_length),
-    ("load", scenarios::load),
-    ("duty", scenarios::duty),
-    ("enforce", scenarios::enforce),
-    ("overhead", scenarios::overhead),
-    ("costs", scenarios::costs),
-];
+#[derive(Parser)]
+#[command(name = "loga-bench", version, about)]
+struct Arguments {
+    /// Scenarios to carry out, all if none is named
+    scenarios: Vec<String>,
+    /// Name the scenarios, one a line, and end
+    #[arg(long)]
+    list: bool,
+    /// Put together what the scenarios left in FOLDER/SCENARIO, instead of measuring
+    #[arg(long, value_name = "FOLDER")]
+    report: Option<PathBuf>,
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "bench.json")]
+    json: PathBuf,
+    /// What was measured, for the report
+    #[arg(long, default_value = "unknown")]
+    commit: String,
+}
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = wanted
+    let arguments = Arguments::parse();
+    let known = scenarios::ALL.iter().map(|(name, _)| *name);
+    if arguments.list {
+        known.for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    let names: Vec<&str> = known.collect();
+    if let Some(unknown) = arguments
+        .scenarios
         .iter()
-        .find(|name| !SCENARIOS.iter().any(|(known, _)| known == name))
+        .find(|name| !names.contains(&name.as_str()))
     {
-        let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
         eprintln!(
             "loga-bench: no scenario {unknown}; there are: {}",
             names.join(" ")
         );
         return ExitCode::from(2);
     }
-    let mut figures = Figures::default();
-    for (name, scenario) in SCENARIOS {
+    if let Some(folder) = &arguments.report {
+        return finish(report::run(
+            folder,
+            &arguments.scenarios,
+            &arguments.json,
+            &arguments.commit,
+        ));
+    }
+    finish(measure(&arguments.scenarios))
+}
+
+/// Carries out the scenarios; false if one failed.
+fn measure(wanted: &[String]) -> Result<bool, String> {
+    let mut good = true;
+    for (name, scenario) in scenarios::ALL {
         if !wanted.is_empty() && !wanted.iter().any(|one| one == name) {
             continue;
         }
-        println!("# {name}");
-        if let Err(error) = scenario(&mut figures) {
+        let mut findings = Findings::new(name);
+        if let Err(error) = scenario(&mut findings) {
             println!("{name}: {error}");
-            figures.fail(name, &error);
+            findings.fail(error);
+            good = false;
         }
-        machine::unload();
+        stage::clear();
+        let path = Path::new(OUT).join(format!("bench-{name}.json"));
+        let json = serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())?;
+        std::fs::write(&path, json).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if let Err(error) = std::fs::write(RESULT, figures.json()) {
-        eprintln!("loga-bench: {RESULT}: {error}");
-        return ExitCode::FAILURE;
-    }
-    println!("{} figures, {} missed", figures.len(), figures.missed());
-    if figures.missed() == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(good)
+}
+
+fn finish(result: Result<bool, String>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("loga-bench: {error}");
+            ExitCode::FAILURE
+        }
     }
 }

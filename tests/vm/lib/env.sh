@@ -7,7 +7,7 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 cache=${LOGA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/loga}
-out=$root/out
+out=${LOGA_OUT:-$root/out}
 
 # shellcheck source=tests/vm/lib/report.sh
 . "$root/tests/vm/lib/report.sh"

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Revoke and restore latencies, and memory, as LoGA's debugfs file gives them.
+
+use crate::figure::Findings;
+use std::fs;
+
+/// Where LoGA says what its gates cost.
+const COSTS: &str = "/sys/kernel/debug/loga/costs";
+
+/// Reads the file and notes what it says.
+pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
+    let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [name @ ("client_bytes" | "channel_bytes"), bytes] => {
+                let bytes = bytes.parse().map_err(|_| format!("{COSTS}: {line}"))?;
+                let what = name.trim_end_matches("_bytes");
+                findings.tell(&format!("memory per {what}"), bytes, "bytes");
+            }
+            // `gpu0 revoke_ns 1 2 3`
+            [_, name @ ("revoke_ns" | "restore_ns"), ref samples @ ..] => {
+                let samples: Vec<f64> = samples
+                    .iter()
+                    .map(|sample| sample.parse().map_err(|_| format!("{COSTS}: {line}")))
+                    .collect::<Result<_, _>>()?;
+                latency(findings, name.trim_end_matches("_ns"), samples)?;
+            }
+            _ => return Err(format!("{COSTS}: unreadable: {line}")),
+        }
+    }
+    Ok(())
+}
+
+fn latency(findings: &mut Findings, what: &str, mut samples: Vec<f64>) -> Result<(), String> {
+    if samples.is_empty() {
+        return Err(format!("{what}: nobody was held back"));
+    }
+    samples.sort_by(f64::total_cmp);
+    // CAST: a few hundred samples.
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    findings.tell(&format!("{what}, 12 channels: mean"), mean, "ns");
+    let p99 = nearest_rank(&samples, 99);
+    findings.tell(&format!("{what}, 12 channels: p99"), p99, "ns");
+    let count = samples.len() as f64;
+    findings.tell(&format!("{what}, 12 channels: samples"), count, "");
+    Ok(())
+}
+
+/// The value of nearest rank `percent` of sorted values, of which there is at least one.
+fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_rank_of_few_values_is_the_last() {
+        assert_eq!(nearest_rank(&[7.0], 99), 7.0);
+        assert_eq!(nearest_rank(&[1.0, 2.0, 3.0], 99), 3.0);
+        let hundred: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(nearest_rank(&hundred, 99), 198.0);
+    }
+
+    #[test]
+    fn latency_without_samples_is_an_error() {
+        let mut findings = Findings::new("test");
+        assert!(latency(&mut findings, "revoke", Vec::new()).is_err());
+        latency(&mut findings, "revoke", vec![3.0, 1.0]).expect("two samples");
+        let values: Vec<_> = findings.figures.iter().map(|one| one.value).collect();
+        assert_eq!(values, [Some(2.0), Some(3.0), Some(2.0)]);
+    }
+}

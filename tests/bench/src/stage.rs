@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The modules inside the machine.
+
+use std::fs;
+use std::process::Command;
+
+/// Modules inside the machine.
+const MODULES: &str = "/lib/loga";
+
+/// Loads the model, and LoGA with these parameters.
+pub(crate) fn load(parameters: &str) -> Result<(), String> {
+    load_on("", parameters)
+}
+
+/// Loads the model with parameters of its own, and LoGA with these.
+pub(crate) fn load_on(model: &str, parameters: &str) -> Result<(), String> {
+    clear();
+    insert("loga_model", model)?;
+    // CPU 0 serves the timers of the model: a poller there would see switches late.
+    insert("loga", &format!("poller_cpu=1 {parameters}"))
+}
+
+/// Loads the model alone.
+pub(crate) fn load_model_only() -> Result<(), String> {
+    clear();
+    insert("loga_model", "")
+}
+
+/// Removes whatever is loaded.
+pub(crate) fn clear() {
+    for module in ["loga", "loga_model"] {
+        if fs::exists(format!("/sys/module/{module}")).unwrap_or(false) {
+            // If it does not go, the next one cannot be loaded, and says so.
+            let _ = Command::new("rmmod").arg(module).status();
+        }
+    }
+}
+
+fn insert(module: &str, parameters: &str) -> Result<(), String> {
+    let status = Command::new("insmod")
+        .arg(format!("{MODULES}/{module}.ko"))
+        .args(parameters.split_whitespace())
+        .status()
+        .map_err(|error| format!("insmod: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("insmod {module} {parameters}: {status}"))
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happened between two points in time, as LoGA measured it and as the model logged it.
+
+use crate::load::Load;
+use crate::load::Running;
+use crate::truth::Truth;
+use crate::truth::Usage;
+use loga_cli::device::Device;
+use loga_cli::device::Snapshot;
+use loga_cli::stat;
+use loga_cli::stat::Stat;
+use serde::Deserialize;
+use serde::Serialize;
+use std::thread::sleep;
+use std::time::Duration;
+use throttle::report::Instance;
+
+/// Time for processes to set up and for LoGA to see them all, in seconds.
+const WARM_UP_S: f64 = 0.5;
+/// How much longer the processes run than they are observed, in seconds.
+const TAIL_S: f64 = 0.1;
+/// Seed of the first load; each further one has the next.
+const SEED: u64 = 1;
+
+/// What both say at one point in time; only the model where LoGA is not loaded.
+struct Moment {
+    loga: Option<Snapshot>,
+    truth: Truth,
+}
+
+impl Moment {
+    fn now(device: Option<&Device>) -> Result<Self, String> {
+        let loga = device
+            .map(|device| device.snapshot(0).map_err(|error| error.to_string()))
+            .transpose()?;
+        Ok(Self {
+            loga,
+            truth: Truth::now()?,
+        })
+    }
+}
+
+/// What the figures of one run were calculated from, for the reader of the file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Observation {
+    pub(crate) label: String,
+    pub(crate) window_ns: u64,
+    pub(crate) span_ns: u64,
+    pub(crate) polled_ns: u64,
+    pub(crate) decisions: u64,
+    pub(crate) polls: u64,
+    pub(crate) register_reads: u64,
+    pub(crate) clients: Vec<Observed>,
+}
+
+/// One client of an observation.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Observed {
+    pub(crate) kernel_us: u64,
+    pub(crate) loga_measured_ns: u64,
+    pub(crate) loga_gpu_time_ns: u64,
+    pub(crate) loga_runs: u64,
+    pub(crate) loga_held_ns: u64,
+    pub(crate) model_busy_ns: u64,
+    pub(crate) model_switch_ns: u64,
+    pub(crate) model_commands: u64,
+    pub(crate) turnaround_mean_us: f64,
+    pub(crate) turnaround_p99_us: f64,
+}
+
+/// What happened between two points in time.
+pub(crate) struct Window {
+    /// What LoGA says, if it was loaded.
+    pub(crate) stat: Stat,
+    window_ns: u64,
+    loads: Vec<Load>,
+    reports: Vec<Instance>,
+    usage: Vec<Usage>,
+}
+
+impl Window {
+    /// Runs loads together and observes `seconds` of them.
+    pub(crate) fn of(loads: &[Load], seconds: f64) -> Result<Self, String> {
+        let total = WARM_UP_S + seconds + TAIL_S;
+        // Opened early, so that little happens at the edges of the window.
+        let device = Device::open().ok();
+        let running: Vec<Running> = loads
+            .iter()
+            .zip(SEED..)
+            .map(|(load, seed)| load.start(total, seed))
+            .collect::<Result<_, _>>()?;
+        sleep(Duration::from_secs_f64(WARM_UP_S));
+        let before = Moment::now(device.as_ref())?;
+        sleep(Duration::from_secs_f64(seconds));
+        let after = Moment::now(device.as_ref())?;
+        let reports: Vec<Instance> = running
+            .into_iter()
+            .map(Running::finish)
+            .collect::<Result<_, _>>()?;
+        Ok(Self::between(&before, &after, loads, reports))
+    }
+
+    fn between(before: &Moment, after: &Moment, loads: &[Load], reports: Vec<Instance>) -> Self {
+        let stat = after
+            .loga
+            .as_ref()
+            .map_or_else(Stat::default, |loga| Stat::new(loga, before.loga.as_ref()));
+        let used = |truth: &Truth, pid| truth.usage.get(&pid).copied().unwrap_or_default();
+        let usage = reports
+            .iter()
+            .map(|report| used(&after.truth, report.pid).since(&used(&before.truth, report.pid)))
+            .collect();
+        Self {
+            stat,
+            window_ns: after.truth.now_ns.saturating_sub(before.truth.now_ns),
+            loads: loads.to_vec(),
+            reports,
+            usage,
+        }
+    }
+
+    /// Number of loads.
+    pub(crate) fn len(&self) -> usize {
+        self.loads.len()
+    }
+
+    /// Share of the time in which a load's commands ran, in percent.
+    pub(crate) fn busy_share(&self, load: usize) -> f64 {
+        percent(self.usage[load].busy_ns, self.window_ns)
+    }
+
+    /// Share of the time in which the engine was a load's: its commands, and the parts of context
+    /// switches in which the status word names it. This is what LoGA measures.
+    pub(crate) fn held_share(&self, load: usize) -> f64 {
+        let usage = &self.usage[load];
+        percent(
+            usage.busy_ns.saturating_add(usage.switch_ns),
+            self.window_ns,
+        )
+    }
+
+    /// The same as LoGA estimates it.
+    pub(crate) fn loga_share(&self, load: usize) -> f64 {
+        self.client(load).map_or(f64::NAN, |client| {
+            percent(client.gpu_time_ns, self.stat.span_ns)
+        })
+    }
+
+    /// Mean length of a run as LoGA measures it, in ns.
+    pub(crate) fn loga_run_ns(&self, load: usize) -> f64 {
+        self.client(load).map_or(f64::NAN, |client| {
+            client.measured_ns as f64 / client.runs as f64
+        })
+    }
+
+    /// Mean length of a command in the model's log, in ns.
+    pub(crate) fn true_run_ns(&self, load: usize) -> f64 {
+        self.usage[load].busy_ns as f64 / self.usage[load].commands as f64
+    }
+
+    /// Mean turnaround of a load's kernels, in us.
+    pub(crate) fn turnaround_us(&self, load: usize) -> f64 {
+        self.reports[load].summary.turnaround_mean_us
+    }
+
+    /// What the figures were calculated from.
+    pub(crate) fn observation(&self, label: &str) -> Observation {
+        let client = |load: usize| self.client(load).cloned().unwrap_or_default();
+        let clients = (0..self.len()).map(|load| {
+            let (loga, usage) = (client(load), &self.usage[load]);
+            let summary = &self.reports[load].summary;
+            Observed {
+                kernel_us: self.loads[load].kernel_us,
+                loga_measured_ns: loga.measured_ns,
+                loga_gpu_time_ns: loga.gpu_time_ns,
+                loga_runs: loga.runs,
+                loga_held_ns: loga.held_ns,
+                model_busy_ns: usage.busy_ns,
+                model_switch_ns: usage.switch_ns,
+                model_commands: usage.commands,
+                turnaround_mean_us: summary.turnaround_mean_us,
+                turnaround_p99_us: summary.turnaround_p99_us,
+            }
+        });
+        Observation {
+            label: label.to_owned(),
+            window_ns: self.window_ns,
+            span_ns: self.stat.span_ns,
+            polled_ns: self.stat.polled_ns,
+            decisions: self.stat.decisions,
+            polls: self.stat.polls,
+            register_reads: self.stat.register_reads,
+            clients: clients.collect(),
+        }
+    }
+
+    fn client(&self, load: usize) -> Option<&stat::Client> {
+        let pid = self.reports[load].pid;
+        let clients = self.stat.clients.iter();
+        clients
+            .into_iter()
+            .find(|client| u32::try_from(client.pid) == Ok(pid))
+    }
+}
+
+/// Iterations of the poll loop so far.
+pub(crate) fn polls() -> Result<u64, String> {
+    Device::open()
+        .and_then(|device| device.snapshot(0))
+        .map(|snapshot| snapshot.info.polls)
+        .map_err(|error| error.to_string())
+}
+
+/// `part` of `whole` in percent; no number if there is no whole.
+fn percent(part: u64, whole: u64) -> f64 {
+    // CAST: nanoseconds of minutes are exact in a double.
+    100.0 * part as f64 / whole as f64
+}
