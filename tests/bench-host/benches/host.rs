@@ -17,6 +17,7 @@ use loga_bench_host::figures;
 use loga_bench_host::prototype;
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
 use loga_eval::mixes;
+use loga_eval::scenario::parse;
 use loga_eval::sim::Sim;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Polls between two changes of the running channel: at a microsecond each, kernels of 100 us.
 const POLLS_PER_CHANGE: u64 = 100;
+
+/// The scenario of `make demo`.
+const DEMO: &str = include_str!("../../../eval/scenarios/demo.toml");
 
 const CHIP: Chip = Chip {
     chipset: Chipset::new(0xf1),
@@ -170,18 +174,35 @@ fn reference(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Ten seconds of the demo in the simulator: GPU events per second.
+fn simulator(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("simulator");
+    // PANIC: the scenario is part of the project and has its own tests.
+    let scenario = parse("demo.toml", DEMO, &[]).expect("the demo's scenario");
+    let run = || loga_eval::run::run(&scenario, 1, &mut None).expect("a run that counts");
+    let events = run().gpus.iter().map(|gpu| gpu.events).sum();
+    group.throughput(Throughput::Elements(events));
+    group.bench_function("demo_10_s", |bencher| bencher.iter(run));
+    group.finish();
+}
+
 /// Prints all figures and the ratio, and writes `out/bench-host.json`.
 fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
     let figures = figures::read(folder, since)?;
     if figures.is_empty() {
         return Ok(());
     }
-    println!("\n{:<50} {:>12}   95 % of the means", "benchmark", "mean");
+    println!(
+        "\n{:<46} {:>10} {:>15}   95 % of the means",
+        "benchmark", "mean", "elements/s"
+    );
     for figure in &figures {
+        let rate = figure.elements_per_s;
         println!(
-            "{:<50} {:>12}   {} to {}",
+            "{:<46} {:>10} {:>15}   {} to {}",
             figure.name,
             figures::text(figure.mean_ns),
+            rate.map_or(String::new(), |rate| format!("{rate:.0}")),
             figures::text(figure.low_ns),
             figures::text(figure.high_ns)
         );
@@ -218,6 +239,7 @@ fn main() -> ExitCode {
     accounting_event(&mut criterion);
     decision(&mut criterion);
     reference(&mut criterion);
+    simulator(&mut criterion);
     criterion.final_summary();
     if !std::env::args().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;

@@ -19,6 +19,8 @@ pub struct Figure {
     pub low_ns: f64,
     /// Its upper end.
     pub high_ns: f64,
+    /// Elements (clients, commands, events) in a second, where they are counted.
+    pub elements_per_s: Option<f64>,
 }
 
 /// The parts of criterion's files that are used.
@@ -42,6 +44,13 @@ struct Interval {
 #[derive(Deserialize)]
 struct Benchmark {
     full_id: String,
+    throughput: Option<Throughput>,
+}
+
+#[derive(Deserialize)]
+struct Throughput {
+    #[serde(rename = "Elements")]
+    elements: Option<u64>,
 }
 
 /// All figures below criterion's folder that were measured after `since`, by name. An absent folder
@@ -71,11 +80,16 @@ fn collect(folder: &Path, since: SystemTime, figures: &mut Vec<Figure>) -> io::R
             let estimates: Estimates = parse(&file)?;
             let benchmark: Benchmark = parse(&path.join("new/benchmark.json"))?;
             let interval = estimates.mean.confidence_interval;
+            let elements = benchmark
+                .throughput
+                .and_then(|throughput| throughput.elements);
+            let mean_ns = estimates.mean.point_estimate;
             figures.push(Figure {
                 name: benchmark.full_id,
-                mean_ns: estimates.mean.point_estimate,
+                mean_ns,
                 low_ns: interval.lower_bound,
                 high_ns: interval.upper_bound,
+                elements_per_s: elements.map(|count| count as f64 * 1e9 / mean_ns),
             });
         }
         collect(&path, since, figures)?;
@@ -117,6 +131,7 @@ mod tests {
             mean_ns,
             low_ns: mean_ns,
             high_ns: mean_ns,
+            elements_per_s: None,
         }
     }
 
