@@ -80,7 +80,15 @@ fn start_all(children: &mut Vec<Running>, plan: &Plan) -> Result<(), Error> {
             let _ = input.write_all(b"go\n");
         }
     }
+    announce(plan);
     Ok(())
+}
+
+/// Says that the kernels start, if somebody wants to know.
+pub fn announce(plan: &Plan) {
+    if plan.announce {
+        eprintln!("started");
+    }
 }
 
 /// Waits for the child's word that it can start.

@@ -63,6 +63,8 @@ fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
     };
     if plan.instance.is_some() {
         instances::wait_for_start()?;
+    } else {
+        instances::announce(plan);
     }
     let outcome = load::run(plan, backend.as_mut(), &Monotonic, stop)?;
     Ok(Instance::of(

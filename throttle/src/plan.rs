@@ -109,6 +109,10 @@ pub struct Plan {
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Say `started` on standard error when the kernels start: after all calibration.
+    #[arg(long)]
+    #[serde(default)]
+    pub announce: bool,
     /// Set in the processes that --instances starts: its number.
     #[arg(long, hide = true)]
     pub instance: Option<u32>,

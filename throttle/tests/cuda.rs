@@ -119,6 +119,14 @@ fn instances_calibrate_and_report_each() {
 }
 
 #[test]
+fn start_is_announced_once_however_many_start() {
+    for instances in [1, 3] {
+        let ended = cuda(&format!("--announce --instances {instances} --count 1"), &[]);
+        assert_eq!((ended.code, &*ended.stderr), (0, "started\n"));
+    }
+}
+
+#[test]
 fn text_names_the_device_and_the_error() {
     let folder = folder_with("libcuda.so.1");
     let path = folder.path().to_str().expect("a plain path");
