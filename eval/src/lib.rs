@@ -8,8 +8,10 @@
 //!
 //! The simulator `loga-sim`: [`scenario`] is what is asked, [`world`] the GPU and its clients,
 //! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
-//! printed; [`replay`] gives recorded observations to a policy.
+//! printed; [`compare`] puts policies side by side;
+//! [`replay`] gives recorded observations to a policy.
 
+pub mod compare;
 pub mod control;
 pub mod mixes;
 pub mod oracle;

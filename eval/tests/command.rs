@@ -191,3 +191,61 @@ fn replay_of_a_bad_line_names_it() {
         text(&out.stderr)
     );
 }
+
+#[test]
+fn compare_prints_a_row_for_each_policy_and_draws_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("compare.svg");
+    let svg = path.display().to_string();
+    let demo = scenario("demo.toml");
+    let length = "length_ms=3000";
+    let args = ["compare", &demo, "--set", length, "--svg", &svg, "--json"];
+    let out = sim(&args, "");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let row = |policy: &str| {
+        let rows = json["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["policy"] == policy);
+        row.unwrap_or_else(|| panic!("no row {policy}")).clone()
+    };
+    let mean = |policy: &str, figure: &str| row(policy)[figure]["mean"].as_f64().unwrap();
+    // The hog wants all, three want 20 % each: 40, 20, 20, 20; the hardware gives 62.5, 3 x 12.5.
+    let fair = json["fair_pct"][0][1].as_f64().unwrap();
+    assert!((fair - 40.0).abs() < 0.1, "{fair}");
+    assert!((mean("hardware", "worst") - 0.625).abs() < 0.01);
+    assert!((mean("hardware", "overhead_pct")).abs() < 1e-9);
+    assert!(mean("event", "fairness") > mean("hardware", "fairness"));
+    assert!(mean("event", "overhead_pct") > 10.0);
+    let picture = std::fs::read_to_string(&path).unwrap();
+    for policy in [
+        "event",
+        "none",
+        "hardware",
+        "per-command",
+        "exclusive",
+        "token-bucket",
+    ] {
+        assert!(picture.contains(policy), "{policy}");
+    }
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn compare_that_cannot_write_leaves_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("compare.svg");
+    std::fs::write(&path, "earlier").unwrap();
+    // Where the new picture would be written first, there is a directory.
+    std::fs::create_dir(directory.path().join("compare.svg.part")).unwrap();
+    let svg = path.display().to_string();
+    let demo = scenario("demo.toml");
+    let args = ["compare", &demo, "--policies", "hardware", "--svg", &svg];
+    let out = sim(&args, "");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stderr).contains("compare.svg"),
+        "{}",
+        text(&out.stderr)
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "earlier");
+}

@@ -3,14 +3,16 @@
 //! The simulator's command line.
 
 use clap::{Args, Parser, Subcommand};
+use loga_eval::compare;
+use loga_eval::control::Kind;
 use loga_eval::replay;
 use loga_eval::report;
 use loga_eval::run;
 use loga_eval::scenario::{self, Scenario};
 use loga_eval::world::Trace;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, LineWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Simulates clients on GPUs that are shared by LoGA, or by what users would pick instead.
@@ -28,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run a scenario and print what each client and each GPU got
     Run(RunArgs),
+    /// Run a scenario under several policies: fairness against overhead
+    Compare(CompareArgs),
     /// Give recorded observations to a policy and print its decisions
     Replay(ReplayArgs),
 }
@@ -74,6 +78,27 @@ struct RunArgs {
 }
 
 #[derive(Args)]
+struct CompareArgs {
+    /// Scenario file; docs/scenarios.md explains it
+    file: PathBuf,
+    /// Policies to compare, separated by commas [default: all]
+    #[arg(long, value_name = "P,P", value_delimiter = ',')]
+    policies: Vec<String>,
+    /// Change a value of the file, as with run
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Run with the seeds 1 to N
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Where the picture goes [default: the name of the scenario, with .svg, here]
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 struct ReplayArgs {
     /// Recording, one JSON object per line, or - for standard input; docs/replay.md explains it
     file: PathBuf,
@@ -94,6 +119,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
         Command::Run(args) => run_scenario(args),
+        Command::Compare(args) => compare_policies(args),
         Command::Replay(args) => replay_file(args),
     };
     let (reason, code) = match done {
@@ -130,6 +156,60 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
     } else {
         print(&report::text(&report))
     }
+}
+
+fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
+    let input = Input {
+        file: args.file.clone(),
+        policy: None,
+        set: args.set.clone(),
+        seeds: args.seeds,
+    };
+    let scenario = input.read()?;
+    let named = args.policies.iter().map(|name| Kind::by_name(name));
+    let mut kinds: Vec<_> = named.collect::<Result<_, _>>().map_err(Failure::Input)?;
+    if kinds.is_empty() {
+        kinds = Kind::all().collect();
+    }
+    let work = |reason: String| Failure::Work(reason);
+    let name = args.file.display().to_string();
+    let compared = compare::compare(&name, &scenario, &kinds);
+    let compared = compared.map_err(|error| work(error.to_string()))?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&compared);
+        print(&(json.map_err(|error| work(error.to_string()))? + "\n"))?;
+    } else {
+        print(&compare::text(&compared))?;
+    }
+    let beside = || {
+        PathBuf::from(
+            args.file
+                .with_extension("svg")
+                .file_name()
+                .unwrap_or_default(),
+        )
+    };
+    let path = args.svg.clone().unwrap_or_else(beside);
+    let picture = compare::picture(&compared).map_err(|error| work(error.to_string()))?;
+    let written = replace(&path, picture.as_bytes());
+    written.map_err(|error| work(format!("{}: {error}", path.display())))?;
+    match compared.rows.iter().find_map(|row| row.failed.clone()) {
+        Some(reason) => Err(work(reason)),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file as a whole: what was there before stays until all is written.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // What is left of it is of no use; that it may not be there is no matter.
+        let _ = fs::remove_file(&part);
+    }
+    written
 }
 
 fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {

@@ -8,6 +8,7 @@
 mod text;
 
 pub use text::text;
+pub(crate) use text::{optional, table};
 
 use crate::run::{ClientOutcome, GpuOutcome, Outcome};
 use crate::scenario::Scenario;
