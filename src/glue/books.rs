@@ -86,6 +86,17 @@ pub(super) struct Process(NonNull<bindings::pid>);
 unsafe impl Send for Process {}
 
 impl Process {
+    /// The calling process.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if it has none: not in process context.
+    pub(super) fn of_caller() -> Result<Self> {
+        // SAFETY: Returns the caller's thread group with a reference.
+        let pid = NonNull::new(unsafe { ffi::loga_current_tgid() }).ok_or(ESRCH)?;
+        Ok(Self(pid))
+    }
+
     /// Its number in the pid namespace of the caller; 0 where it has none.
     pub(super) fn number(&self) -> i32 {
         // SAFETY: The reference that this value stands for.
@@ -141,9 +152,7 @@ impl Books {
 
     /// Position of the calling process among the clients, made if there is none.
     pub(super) fn client_of_caller(&mut self) -> Result<usize> {
-        // SAFETY: Process context; returns the caller's thread group with a reference.
-        let pid = NonNull::new(unsafe { ffi::loga_current_tgid() }).ok_or(ESRCH)?;
-        let pid = Process(pid);
+        let pid = Process::of_caller()?;
         if let Some(at) = self.owners.iter().position(|owner| owner.pid.0 == pid.0) {
             return Ok(at);
         }
@@ -176,6 +185,16 @@ impl Books {
         self.clients
             .push(ClientState::new(id, Weight::DEFAULT, vtime), GFP_KERNEL)?;
         Ok(self.clients.len().saturating_sub(1))
+    }
+
+    /// Number and GPU time of a process's client, if it is one.
+    pub(super) fn used_by(&self, process: &Process) -> Option<(u64, Ns)> {
+        let at = self
+            .owners
+            .iter()
+            .position(|owner| owner.pid.0 == process.0)?;
+        let time = self.owners.get(at)?.estimated;
+        Some((self.clients.get(at)?.id.get(), time))
     }
 
     pub(super) fn add_channels(

@@ -2,7 +2,7 @@
 
 //! [glue] The table of the driver's open files, and of mappings that are prepared.
 
-use super::books::Handles;
+use super::books::{Handles, Process};
 use super::ffi;
 use super::PAGE;
 use kernel::bindings;
@@ -26,6 +26,8 @@ pub(super) struct Files {
 pub(super) struct FileRecord {
     pub(super) gpu: usize,
     pub(super) managed: bool,
+    /// The process that opened it, if LoGA saw that.
+    pub(super) process: Option<Process>,
     /// Address space that LoGA gave the file, where the driver gives none.
     pub(super) space: Option<KBox<Space>>,
 }

@@ -36,11 +36,13 @@ pub(super) struct Members {
     pub(super) ioctl: Ioctl,
     pub(super) compat_ioctl: Option<Ioctl>,
     pub(super) mmap: Mmap,
+    pub(super) show_fdinfo: Option<ShowFdinfo>,
 }
 
 type Open = unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int;
 type Release = Open;
 pub(super) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
+pub(super) type ShowFdinfo = unsafe extern "C" fn(*mut bindings::seq_file, *mut bindings::file);
 type Mmap = unsafe extern "C" fn(*mut bindings::file, *mut bindings::vm_area_struct) -> c_int;
 
 /// The driver's operations, found and checked but not changed.
@@ -175,6 +177,7 @@ impl Driver {
             ioctl,
             compat_ioctl: ops.compat_ioctl,
             mmap,
+            show_fdinfo: ops.show_fdinfo,
         };
         // SAFETY: As above.
         if !unsafe { ffi::loga_in_module_text(owner, open as *const c_void) } {
@@ -207,7 +210,7 @@ impl Driver {
     }
 
     fn replace(&self, members: &Members) {
-        // SAFETY: (all four) the closure only computes the address of a member.
+        // SAFETY: (all) the closure only computes the address of a member.
         self.write(
             |ops| unsafe { &raw mut (*ops).release },
             Some(members.release),
@@ -226,6 +229,13 @@ impl Driver {
         );
         // SAFETY: As above.
         self.write(|ops| unsafe { &raw mut (*ops).mmap }, Some(members.mmap));
+        // A driver without this member gets it, and loses it again: the kernel's one reader
+        // (fs/proc/fd.c) loads it once, checks and calls.
+        // SAFETY: As above.
+        self.write(
+            |ops| unsafe { &raw mut (*ops).show_fdinfo },
+            members.show_fdinfo,
+        );
     }
 
     /// Whether the members are still those that LoGA wrote.
@@ -307,6 +317,7 @@ fn attach() -> Result {
             .compat_ioctl
             .map(|_| members::compat_ioctl as Ioctl),
         mmap: members::mmap,
+        show_fdinfo: Some(members::show_fdinfo),
     });
     let name = driver.name();
     *slot = Some(Attachment { driver, tracker });

@@ -8,6 +8,8 @@ use super::hook::{InWrapper, Ioctl, Members};
 use crate::track::rm;
 use kernel::bindings;
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::seq_print;
 use kernel::uaccess::{UserPtr, UserSlice};
 
 /// `open` of every node of the driver.
@@ -101,6 +103,41 @@ pub(super) unsafe extern "C" fn mmap(
     match unsafe { tracker.mapped(file, vma) } {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
+    }
+}
+
+/// `show_fdinfo` of every node of the driver: what the driver prints, then the keys of
+/// Documentation/gpu/drm-usage-stats.rst for the process that opened the file.
+pub(super) unsafe extern "C" fn show_fdinfo(
+    seq: *mut bindings::seq_file,
+    file: *mut bindings::file,
+) {
+    let inside = InWrapper::enter();
+    let (tracker, driver) = inside.current();
+    if let Some(show) = driver.show_fdinfo {
+        // SAFETY: The driver's own function with the arguments meant for it.
+        unsafe { show(seq, file) };
+    }
+    let Some(usage) = tracker.usage(file) else {
+        return;
+    };
+    // SAFETY: The caller's own sequence, which nobody else writes to during the call.
+    let seq = unsafe { SeqFile::from_raw(seq) };
+    let at = usage.address;
+    seq_print!(
+        seq,
+        "drm-driver:\tnvidia\ndrm-pdev:\t{:04x}:{:02x}:{:02x}.{:x}\n",
+        at.domain,
+        at.bus,
+        at.devfn >> 3,
+        at.devfn & 7
+    );
+    if let Some((client, gpu_time)) = usage.client {
+        seq_print!(
+            seq,
+            "drm-client-id:\t{client}\ndrm-engine-compute:\t{} ns\n",
+            gpu_time.get()
+        );
     }
 }
 

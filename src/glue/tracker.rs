@@ -2,7 +2,7 @@
 
 //! [glue] Follows the driver's files, RM calls and mappings.
 
-use super::books::Handles;
+use super::books::{Handles, Process};
 use super::files::{current_tgid, Announced, FileRecord, Files};
 use super::gate::{self, Pages};
 use super::gpu::Gpu;
@@ -10,6 +10,7 @@ use super::members::read_call;
 use super::params::Settings;
 use super::{bar, ffi, PAGE};
 use crate::track::rm;
+use crate::units::Ns;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::new_mutex;
@@ -27,6 +28,13 @@ pub(super) struct Tracker {
 
 /// GPUs being looked after; their threads end with it.
 struct Gpus(KVec<Arc<Gpu>>);
+
+/// What `fdinfo` of a file tells.
+pub(super) struct Usage {
+    pub(super) address: bar::Address,
+    /// Number and GPU time of the client, once the process is one.
+    pub(super) client: Option<(u64, Ns)>,
+}
 
 impl Drop for Gpus {
     fn drop(&mut self) {
@@ -105,6 +113,7 @@ impl Tracker {
             FileRecord {
                 gpu: minor,
                 managed: true,
+                process: Process::of_caller().ok(),
                 space: None,
             },
             GFP_KERNEL,
@@ -138,6 +147,18 @@ impl Tracker {
         if let Some(gpu) = self.gpus.0.get(record.gpu) {
             gpu.file_closed();
         }
+    }
+
+    /// What the process that opened a file of a GPU has used of that GPU.
+    pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
+        let files = self.files.lock();
+        let record = files.open.get(&(file as usize))?;
+        let gpu = self.gpus.0.get(record.gpu)?;
+        let process = record.process.as_ref()?;
+        Some(Usage {
+            address: gpu.address,
+            client: gpu.books.lock().used_by(process),
+        })
     }
 
     /// Looks at an RM call that the driver has answered.
@@ -284,6 +305,7 @@ impl Tracker {
         let record = FileRecord {
             gpu: minor,
             managed: false,
+            process: None,
             space: None,
         };
         if let Ok(None) = files

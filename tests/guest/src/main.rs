@@ -11,13 +11,14 @@
 //! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
-//! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`tracing`] | the tests |
+//! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
 mod attaching;
 mod demo;
 mod driver;
+mod fdinfo;
 mod holding;
 mod kernel_log;
 mod ktap;
@@ -65,6 +66,7 @@ fn tests() -> Vec<Test> {
         holding::TESTS,
         attaching::TESTS,
         driver::TESTS,
+        fdinfo::TESTS,
         tracing::TESTS,
     ]
     .concat()

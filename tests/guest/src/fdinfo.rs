@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of what `/proc/PID/fdinfo` says of the GPU's files.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+crate::ktap::tests![
+    fdinfo_tells_the_drm_usage_stats_of_the_opener,
+    fdinfo_without_loga_has_no_keys_of_it,
+];
+
+/// The keys that LoGA adds to one file.
+type Keys = BTreeMap<String, String>;
+
+/// The keys of a process's files whose name is `node`.
+fn keys_of(pid: u32, node: &str) -> Result<Vec<Keys>, String> {
+    let mut found = Vec::new();
+    let folder = format!("/proc/{pid}/fd");
+    for entry in fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))? {
+        let entry = entry.map_err(|error| error.to_string())?;
+        // A file may be closed while we look.
+        let Ok(target) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        if target.to_str() != Some(node) {
+            continue;
+        }
+        let path = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let lines = text.lines().filter_map(|line| line.split_once(":\t"));
+        found.push(
+            lines
+                .filter(|(key, _)| key.starts_with("drm-"))
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+        );
+    }
+    ensure!(!found.is_empty(), "{pid} has no file {node}");
+    Ok(found)
+}
+
+fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let mut puppet = Strings::with_channels(2)?;
+    puppet.ask("run 500 200")?;
+    let before = stage.client(puppet.pid())?.ok_or("no client")?;
+    let files = keys_of(puppet.pid(), "/dev/nvidia0")?;
+    puppet.ask("run 500 100")?;
+    let after = stage.client(puppet.pid())?.ok_or("no client")?;
+    for keys in &files {
+        let value = |key: &str| keys.get(key).map_or("missing", String::as_str);
+        ensure!(value("drm-driver") == "nvidia", "drm-driver in {keys:?}");
+        ensure!(value("drm-pdev") == "0001:00:00.0", "drm-pdev in {keys:?}");
+        ensure!(
+            value("drm-client-id") == before.id.to_string(),
+            "drm-client-id in {keys:?}"
+        );
+        let time = value("drm-engine-compute");
+        let ns: u64 = time
+            .strip_suffix(" ns")
+            .and_then(|ns| ns.parse().ok())
+            .ok_or_else(|| format!("drm-engine-compute is {time:?}"))?;
+        ensure!(
+            (before.gpu_time_ns..=after.gpu_time_ns).contains(&ns) && ns > 0,
+            "{ns} ns, not from {} to {}",
+            before.gpu_time_ns,
+            after.gpu_time_ns
+        );
+        println!("# {keys:?}");
+    }
+    for keys in keys_of(puppet.pid(), "/dev/nvidiactl")? {
+        ensure!(
+            keys.is_empty(),
+            "the control file belongs to no GPU: {keys:?}"
+        );
+    }
+    drop(puppet);
+    stage.strike()
+}
+
+fn fdinfo_without_loga_has_no_keys_of_it() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let mut puppet = Strings::new()?;
+    modules::set(LOGA, "attach", "0").map_err(|errno| format!("attach=0: {errno}"))?;
+    puppet.ask("open 1")?;
+    std::thread::sleep(Duration::from_millis(50));
+    let files = keys_of(puppet.pid(), "/dev/nvidia0")?;
+    ensure!(
+        files.iter().all(Keys::is_empty),
+        "keys after detaching: {files:?}"
+    );
+    drop(puppet);
+    stage.strike()
+}
