@@ -107,7 +107,11 @@ impl Client {
             by_physical: version.version.starts_with(BRANCH_BY_PHYSICAL),
         };
         let root = client.alloc_root()?;
-        client.device = client.alloc(root, class::DEVICE, &mut ())?;
+        let mut device = abi::rm::DeviceParams {
+            device_id: gpu,
+            ..Default::default()
+        };
+        client.device = client.alloc(root, class::DEVICE, &mut device)?;
         client.subdevice = client.alloc(client.device, class::SUBDEVICE, &mut ())?;
         Ok(client)
     }

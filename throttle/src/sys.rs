@@ -47,6 +47,7 @@ plain!(
     abi::rm::Xfer,
     abi::rm::ScheduleParams,
     abi::rm::ChannelParams,
+    abi::rm::DeviceParams,
     [abi::rm::CardInfo; abi::rm::CARDS_MAX],
     (),
 );

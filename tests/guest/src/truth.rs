@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// Where the model shows it.
-const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu0";
+const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu";
 
 /// Hardware index of the compute engine.
 const GR: &str = "0";
@@ -25,7 +25,7 @@ pub(crate) struct Run {
 impl Run {
     /// All runs since the last reset, as far as the model keeps them.
     pub(crate) fn log() -> Result<Vec<Self>, String> {
-        let path = format!("{DIRECTORY}/log");
+        let path = format!("{DIRECTORY}0/log");
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         let lines = text.lines().map(|line| {
             Run::parse(line).ok_or_else(|| format!("{path}: unreadable line {line:?}"))
@@ -67,14 +67,24 @@ pub(crate) struct Truth {
 impl Truth {
     /// Reads the summary.
     pub(crate) fn read() -> Result<Self, String> {
-        let path = format!("{DIRECTORY}/summary");
+        Truth::read_of(0)
+    }
+
+    /// As [`Truth::read`], of one of several GPUs.
+    pub(crate) fn read_of(gpu: u32) -> Result<Self, String> {
+        let path = format!("{DIRECTORY}{gpu}/summary");
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
     }
 
     /// Starts a new window.
     pub(crate) fn reset() -> Result<(), String> {
-        let path = format!("{DIRECTORY}/reset");
+        Truth::reset_of(0)
+    }
+
+    /// As [`Truth::reset`], on one of several GPUs.
+    pub(crate) fn reset_of(gpu: u32) -> Result<(), String> {
+        let path = format!("{DIRECTORY}{gpu}/reset");
         fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
     }
 

@@ -292,6 +292,34 @@ pub struct EventParams {
     pub data: u64,
 }
 
+/// Parameters of class 0x80 (`NV0080_ALLOC_PARAMETERS`). The model looks at the first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceParams {
+    /// Which GPU, in the order of the minors.
+    pub device_id: u32,
+    /// Client whose GPU address space is shared; 0 for none.
+    pub client_share: u32,
+    /// Client and device to be a copy of; 0 for none.
+    pub target_client: u32,
+    /// As above.
+    pub target_device: u32,
+    /// `NV_DEVICE_ALLOCATION_FLAGS_*`.
+    pub flags: u32,
+    /// Padding.
+    pub pad: u32,
+    /// Size of the GPU address space; 0 for the default.
+    pub va_space_size: u64,
+    /// Start and end of the part that RM keeps; 0 for the default.
+    pub va_start_internal: u64,
+    /// As above.
+    pub va_limit_internal: u64,
+    /// `NV_DEVICE_ALLOCATION_VAMODE_*`.
+    pub va_mode: u32,
+    /// Padding.
+    pub pad_end: u32,
+}
+
 /// Parameters of class 0x3e in RM_ALLOC (model only; the real ones are longer).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -468,6 +496,7 @@ const _: () = {
     use core::mem::offset_of;
     use core::mem::size_of;
     assert!(size_of::<Free>() == 16);
+    assert!(size_of::<DeviceParams>() == 56);
     assert!(size_of::<AllocMemory>() == 48);
     assert!(size_of::<AllocMemoryFd>() == 56);
     assert!(size_of::<Alloc>() == 32);

@@ -32,6 +32,8 @@ pub struct Apertures {
     pub bar0_size: u64,
     /// BAR1.
     pub bar1: u64,
+    /// Bytes of BAR1.
+    pub bar1_size: u64,
     /// Offset of the USERD area in BAR1.
     pub userd: u64,
     /// BAR3, through which video memory is reached.

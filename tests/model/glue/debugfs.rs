@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ground truth in debugfs: `loga_model/gpu0/{log,summary,reset}`.
+//! The ground truth in debugfs: `loga_model/gpuN/{log,summary,reset}`.
 //!
 //! - `log`: one line per interval, oldest first: `start_ns end_ns engine chid pid kind`, where
 //!   engine is the hardware's index (0 GR, 4 CE0) and kind is `run` or `switch`. A switch is two
@@ -13,6 +13,7 @@
 //! Times are CLOCK_MONOTONIC; an interval appears when it ends.
 
 use super::machine;
+use super::pci::GPUS_MAX;
 use crate::gpu::Kind;
 use crate::gpu::ENGINES;
 use crate::gpu::ENGINE_INDEX;
@@ -20,29 +21,35 @@ use crate::truth::Entry;
 use kernel::debugfs::Scope;
 use kernel::fmt;
 use kernel::prelude::*;
+use kernel::str::CStr;
 use kernel::uaccess::UserSliceReader;
 
 /// Intervals copied while the lock is held.
 const CHUNK: usize = 64;
+/// Folders of the cards.
+const NAMES: [&CStr; GPUS_MAX] = [c"gpu0", c"gpu1", c"gpu2", c"gpu3", c"gpu4", c"gpu5"];
 
-/// Stands for the files' data, which lives behind [`super::machine`].
-pub struct Nothing;
+/// The cards that files may be about; the data itself lives behind [`super::machine`].
+pub struct Numbers([usize; GPUS_MAX]);
 
 /// The files; dropping it removes them.
-pub type Files = Scope<Nothing>;
+pub type Files = Scope<Numbers>;
 
-/// Creates the files.
-pub fn files() -> impl PinInit<Files> {
-    Scope::dir(Nothing, c"loga_model", |nothing, root| {
-        let gpu = root.dir(c"gpu0");
-        gpu.read_callback_file(c"log", nothing, &print_log);
-        gpu.read_callback_file(c"summary", nothing, &print_summary);
-        gpu.write_only_callback_file(c"reset", nothing, &reset);
+/// Creates the files of this many cards.
+pub fn files(gpus: usize) -> impl PinInit<Files> {
+    let numbers = Numbers(core::array::from_fn(|gpu| gpu));
+    Scope::dir(numbers, c"loga_model", move |numbers, root| {
+        for (gpu, name) in numbers.0.iter().zip(NAMES).take(gpus) {
+            let folder = root.dir(name);
+            folder.read_callback_file(c"log", gpu, &print_log);
+            folder.read_callback_file(c"summary", gpu, &print_summary);
+            folder.write_only_callback_file(c"reset", gpu, &reset);
+        }
     })
 }
 
-fn print_log(_: &Nothing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(machine) = machine() else {
+fn print_log(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(machine) = machine(*gpu) else {
         return Ok(());
     };
     let positions = machine.with_truth(|truth| truth.positions());
@@ -75,8 +82,8 @@ fn print_log(_: &Nothing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn print_summary(_: &Nothing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(machine) = machine() else {
+fn print_summary(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(machine) = machine(*gpu) else {
         return Ok(());
     };
     let now = machine::now();
@@ -119,8 +126,8 @@ fn print_summary(_: &Nothing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn reset(_: &Nothing, _: &mut UserSliceReader) -> Result {
-    if let Some(machine) = machine() {
+fn reset(gpu: &usize, _: &mut UserSliceReader) -> Result {
+    if let Some(machine) = machine(*gpu) {
         let now = machine::now();
         machine.with_truth(|truth| truth.reset(now));
     }

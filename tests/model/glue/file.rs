@@ -9,6 +9,7 @@ use super::ioctl;
 use super::mapping;
 use super::mapping::Target;
 use super::params::Branch;
+use super::pci::GPUS_MAX;
 use super::space::Listener;
 use super::stand;
 use crate::abi;
@@ -25,8 +26,6 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::types::Opaque;
 
-/// Minors served by [`OPERATIONS`] as GPUs: only 0 exists.
-const GPU_MINOR: u32 = 0;
 /// Mode bits of the file type, and the value for character devices. Source: `uapi/linux/stat.h`.
 const S_IFMT: u16 = 0o170000;
 /// As above.
@@ -37,6 +36,8 @@ const S_IFCHR: u16 = 0o020000;
 pub struct Private {
     /// Whether it is a control file; else it is a GPU's.
     pub control: bool,
+    /// Which GPU's; 0 for control files.
+    pub gpu: usize,
     /// Number of the file, never reused.
     pub id: u64,
     /// What mmap will map; set once (470) by MAP_MEMORY.
@@ -147,7 +148,7 @@ unsafe fn device(file: *const bindings::file) -> Option<(u32, u32)> {
 pub unsafe fn private<'a>(file: *const bindings::file) -> Option<Pin<&'a Private>> {
     // SAFETY: The caller's promise.
     let (major, minor) = unsafe { device(file) }?;
-    if major != abi::MAJOR || (minor != abi::CTL_MINOR && minor != GPU_MINOR) {
+    if major != abi::MAJOR || (minor != abi::CTL_MINOR && minor as usize >= GPUS_MAX) {
         return None;
     }
     // SAFETY: An open file of major 195 was opened by `open`, which stored a pinned box that
@@ -161,11 +162,11 @@ pub unsafe fn private<'a>(file: *const bindings::file) -> Option<Pin<&'a Private
     }
 }
 
-/// Whether the calling process has the GPU open, as 470 and later ask before giving it a device.
+/// Whether the calling process has a GPU open, as 470 and later ask before giving it a device.
 ///
 /// 550 and later also want the file to have the driver's own operations.
-pub fn process_has_gpu_open(branch: Branch) -> bool {
-    let own_operations = branch == Branch::B550;
+pub fn process_has_gpu_open(branch: Branch, gpu: usize) -> bool {
+    let wanted = (branch == Branch::B550, gpu);
     // SAFETY: `current` has its table of files during a system call; `is_gpu` follows the
     // callback's contract.
     let found = unsafe {
@@ -173,42 +174,42 @@ pub fn process_has_gpu_open(branch: Branch) -> bool {
             (*bindings::get_current()).files,
             0,
             Some(is_gpu),
-            (&raw const own_operations).cast(),
+            (&raw const wanted).cast(),
         )
     };
     found != 0
 }
 
 unsafe extern "C" fn is_gpu(
-    own_operations: *const kernel::ffi::c_void,
+    wanted: *const kernel::ffi::c_void,
     file: *mut bindings::file,
     _fd: c_uint,
 ) -> c_int {
-    // SAFETY: `process_has_gpu_open` passes a boolean; the file is valid during the callback.
-    let (own, device, f_op) =
-        unsafe { (*own_operations.cast::<bool>(), device(file), (*file).f_op) };
-    let gpu = device == Some((abi::MAJOR, GPU_MINOR));
+    // SAFETY: `process_has_gpu_open` passes a pair; the file is valid during the callback.
+    let ((own, number), device, f_op) =
+        unsafe { (*wanted.cast::<(bool, usize)>(), device(file), (*file).f_op) };
+    let gpu = device.is_some_and(|(major, minor)| major == abi::MAJOR && minor as usize == number);
     c_int::from(gpu && (!own || core::ptr::eq(f_op, operations())))
 }
 
 unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     // SAFETY: The VFS passes a valid inode and file.
     let device = unsafe { device(file) };
-    let control = match device {
-        Some((_, abi::CTL_MINOR)) => true,
-        Some((_, GPU_MINOR)) => false,
-        _ => return ENODEV.to_errno(),
-    };
     let Some(stand) = stand() else {
         return ENODEV.to_errno();
     };
-    let private = match new_private(control) {
+    let (control, gpu) = match device {
+        Some((_, abi::CTL_MINOR)) => (true, 0),
+        Some((_, minor)) if (minor as usize) < stand.cards.len() => (false, minor as usize),
+        _ => return ENODEV.to_errno(),
+    };
+    let private = match new_private(control, gpu) {
         Ok(private) => private,
         Err(error) => return error.to_errno(),
     };
     // 470 `nv_init_mapping_revocation`: GPU files get an address space of their own, so that
     // the driver can revoke mappings file by file.
-    if !control && stand.machine.params.branch != Branch::B340 {
+    if !control && stand.params.branch != Branch::B340 {
         let mapping = private.mapping.get();
         // SAFETY: The object is pinned and lives until `release`; the inode is valid and has a
         // mapping.
@@ -227,11 +228,12 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
     0
 }
 
-fn new_private(control: bool) -> Result<Pin<KBox<Private>>> {
+fn new_private(control: bool, gpu: usize) -> Result<Pin<KBox<Private>>> {
     let listener = Listener::new()?;
     KBox::pin_init(
         pin_init!(Private {
             control,
+            gpu,
             id: FILES.fetch_add(1, Ordering::Relaxed),
             target <- new_mutex!(None, "loga_model_target"),
             listener,
@@ -249,7 +251,9 @@ unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::
         Pin::new_unchecked(KBox::from_raw(private))
     };
     if let (true, Some(stand)) = (private.control, stand()) {
-        stand.rm.lock().close_file(&stand.machine, private.id);
+        for card in stand.cards.iter() {
+            card.rm.lock().close_file(&card.machine, private.id);
+        }
     }
     0
 }

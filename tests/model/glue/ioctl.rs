@@ -6,12 +6,15 @@
 
 use super::file;
 use super::file::Private;
+use super::machine::Machine;
 use super::mapping::Target;
 use super::params::Branch;
 use super::pci;
 use super::rm::Caller;
 use super::rm::Kind;
 use super::rm::Outcome;
+use super::rm::Rm;
+use super::Card;
 use super::Stand;
 use super::PAGE;
 use crate::abi;
@@ -57,6 +60,7 @@ plain!(
     OsEvent,
     EventParams,
     MemoryParams,
+    DeviceParams,
     ApiVersion,
     CardInfo,
     RegisterFd,
@@ -150,7 +154,7 @@ impl Call<'_> {
             }
             nr::ALLOC_MEMORY => self.with(|call, data| call.alloc_memory(data)),
             nr::FREE => self.with(|call, data: &mut rm::Free| {
-                let outcome = call.rm(|rm| rm.free(&call.stand.machine, call.caller, data));
+                let outcome = call.free(data);
                 set(&mut data.status, outcome);
                 Ok(())
             }),
@@ -163,13 +167,15 @@ impl Call<'_> {
                 call.map_memory(&mut data.map, Some(fd))
             }),
             nr::UNMAP_MEMORY => self.with(|call, data: &mut rm::UnmapMemory| {
-                let known =
-                    call.rm(|rm| rm.object(call.caller, data.client, data.memory).map(|_| ()));
+                let at = (data.client, data.memory);
+                let known = call.rm(at, |rm, _| rm.object(call.caller, at.0, at.1).map(|_| ()));
                 set(&mut data.status, known);
                 Ok(())
             }),
             nr::MAP_MEMORY_DMA => self.with(|call, data: &mut rm::MapMemoryDma| {
-                let outcome = call.rm(|rm| rm.map_dma(&call.stand.machine, call.caller, data));
+                let outcome = call.rm((data.client, data.memory), |rm, machine| {
+                    rm.map_dma(machine, call.caller, data)
+                });
                 if let Ok(va) = outcome {
                     data.dma_offset = va;
                 }
@@ -177,7 +183,9 @@ impl Call<'_> {
                 Ok(())
             }),
             nr::UNMAP_MEMORY_DMA => self.with(|call, data: &mut rm::UnmapMemoryDma| {
-                let outcome = call.rm(|rm| rm.unmap_dma(&call.stand.machine, call.caller, data));
+                let outcome = call.rm((data.client, data.device), |rm, machine| {
+                    rm.unmap_dma(machine, call.caller, data)
+                });
                 set(&mut data.status, outcome);
                 Ok(())
             }),
@@ -204,12 +212,69 @@ impl Call<'_> {
         slice.reader().read().map_err(|_| status::INVALID_POINTER)
     }
 
-    fn rm<R>(&self, f: impl FnOnce(&mut super::rm::Rm) -> R) -> R {
-        f(&mut self.stand.rm.lock())
+    /// Runs `f` on the card that has this object of the caller, or else on the first.
+    fn rm<R>(&self, at: (u32, u32), f: impl FnOnce(&mut Rm, &Machine) -> R) -> R {
+        let cards = &self.stand.cards;
+        let has = |card: &&Pin<KBox<Card>>| {
+            let mut rm = card.rm.lock();
+            rm.object(self.caller, at.0, at.1).is_ok()
+        };
+        // PANIC: there is at least one card.
+        let card = cards.iter().find(has).unwrap_or(&cards[0]);
+        let mut rm = card.rm.lock();
+        f(&mut rm, &card.machine)
     }
 
     fn branch(&self) -> Branch {
-        self.stand.machine.params.branch
+        self.stand.params.branch
+    }
+
+    /// A client is one on every card; its objects lie on the card of their device.
+    fn alloc_root(&self, handle: u32) -> Outcome {
+        let at = rm::Free {
+            root: handle,
+            object: handle,
+            ..Default::default()
+        };
+        for (gpu, card) in self.stand.cards.iter().enumerate() {
+            let made = card
+                .rm
+                .lock()
+                .alloc_root(&card.machine, self.caller, handle);
+            if made.is_err() {
+                for card in self.stand.cards.iter().take(gpu) {
+                    let _ = card.rm.lock().free(&card.machine, self.caller, &at);
+                }
+                return made;
+            }
+        }
+        Ok(())
+    }
+
+    fn alloc_device(&self, data: &rm::Alloc) -> Outcome {
+        let params: rm::DeviceParams = match data.params {
+            0 => rm::DeviceParams::default(),
+            address => self.params(address)?,
+        };
+        let gpu = params.device_id as usize;
+        let card = self.stand.cards.get(gpu).ok_or(status::INVALID_DEVICE)?;
+        if self.branch() != Branch::B340 && !file::process_has_gpu_open(self.branch(), gpu) {
+            return Err(status::INSUFFICIENT_PERMISSIONS);
+        }
+        card.rm.lock().alloc_plain(self.caller, data)
+    }
+
+    fn free(&self, data: &rm::Free) -> Outcome {
+        if data.object != data.root {
+            return self.rm((data.root, data.object), |rm, machine| {
+                rm.free(machine, self.caller, data)
+            });
+        }
+        let free = |card: &Pin<KBox<Card>>| {
+            let mut rm = card.rm.lock();
+            rm.free(&card.machine, self.caller, data)
+        };
+        self.stand.cards.iter().try_for_each(free)
     }
 
     fn version(&self, data: &mut rm::ApiVersion) -> Result {
@@ -221,7 +286,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Any number of elements that fits; the first describes the card, the rest stays empty.
+    /// Any number of elements that fits: one for each card, the rest stays empty.
     fn card_info(&self) -> Result {
         let element = size_of::<rm::CardInfo>();
         let count = self.size / element;
@@ -229,23 +294,29 @@ impl Call<'_> {
             return Err(EINVAL);
         }
         let mut writer = UserSlice::new(self.argument, self.size).writer();
-        let mut card = rm::CardInfo {
-            valid: 1,
-            gpu_id: pci::DOMAIN << 8,
-            interrupt_line: 11,
-            reg_address: pci::APERTURES.bar0,
-            reg_size: pci::APERTURES.bar0_size,
-            fb_address: pci::APERTURES.bar1,
-            fb_size: pci::BAR1_SIZE,
-            minor: 0,
-            ..Default::default()
-        };
-        card.pci.domain = pci::DOMAIN;
-        card.pci.vendor = pci::VENDOR;
-        card.pci.device = pci::DEVICE;
-        writer.write(&card)?;
-        for _ in 1..count {
-            writer.write(&rm::CardInfo::default())?;
+        for gpu in 0..count {
+            let Some(card) = self.stand.cards.get(gpu) else {
+                writer.write(&rm::CardInfo::default())?;
+                continue;
+            };
+            let at = &card.machine.at;
+            // CAST: at most six cards.
+            let minor = gpu as u32;
+            let mut info = rm::CardInfo {
+                valid: 1,
+                gpu_id: pci::DOMAIN << 8 | minor,
+                interrupt_line: 11,
+                reg_address: at.bar0,
+                reg_size: at.bar0_size,
+                fb_address: at.bar1,
+                fb_size: at.bar1_size,
+                minor,
+                ..Default::default()
+            };
+            info.pci.domain = pci::DOMAIN;
+            info.pci.vendor = pci::VENDOR;
+            info.pci.device = pci::DEVICE;
+            writer.write(&info)?;
         }
         Ok(())
     }
@@ -300,41 +371,40 @@ impl Call<'_> {
     }
 
     fn alloc_class(&self, data: &mut rm::Alloc) -> Outcome {
-        let machine = &self.stand.machine;
         let caller = self.caller;
+        let under = (data.root, data.parent);
         match data.class {
             class::ROOT | class::ROOT_CLIENT => {
                 // RM chooses a handle where the caller names none.
                 if data.handle == 0 {
                     data.handle = 0xc1d0_0000 | (self.private.id as u32 & 0xffff);
                 }
-                self.rm(|rm| rm.alloc_root(machine, caller, data.handle))
+                self.alloc_root(data.handle)
             }
-            class::DEVICE => {
-                if self.branch() != Branch::B340 && !file::process_has_gpu_open(self.branch()) {
-                    return Err(status::INSUFFICIENT_PERMISSIONS);
-                }
-                self.rm(|rm| rm.alloc_plain(caller, data))
-            }
+            class::DEVICE => self.alloc_device(data),
             class::SUBDEVICE | class::COMPUTE_A | class::COMPUTE_B | class::DMA_COPY_A => {
-                self.rm(|rm| rm.alloc_plain(caller, data))
+                self.rm(under, |rm, _| rm.alloc_plain(caller, data))
             }
             class::MEMORY_SYSTEM => {
                 let params: rm::MemoryParams = self.params(data.params)?;
-                self.rm(|rm| rm.alloc_memory(caller, data, params.limit))
+                self.rm(under, |rm, _| rm.alloc_memory(caller, data, params.limit))
             }
             class::CHANNEL_GPFIFO_A | class::CHANNEL_GPFIFO_B => {
                 let params: KBox<rm::ChannelParams> =
                     KBox::new(self.params(data.params)?, GFP_KERNEL)
                         .map_err(|_| status::NO_MEMORY)?;
-                self.rm(|rm| rm.alloc_channel(machine, caller, data, &params))
+                self.rm(under, |rm, machine| {
+                    rm.alloc_channel(machine, caller, data, &params)
+                })
             }
             class::EVENT_OS_EVENT => {
                 let params: rm::EventParams = self.params(data.params)?;
                 let fd = i32::try_from(params.data).map_err(|_| status::INVALID_EVENT)?;
                 let listener = self.with_fd(fd, |private| private.listener.clone());
                 let listener = listener.ok_or(status::INVALID_EVENT)?;
-                self.rm(|rm| rm.alloc_event(machine, caller, data, listener))
+                self.rm(under, |rm, machine| {
+                    rm.alloc_event(machine, caller, data, listener)
+                })
             }
             _ => Err(status::INVALID_CLASS),
         }
@@ -349,7 +419,9 @@ impl Call<'_> {
             ..Default::default()
         };
         let outcome = if data.class == class::MEMORY_SYSTEM {
-            self.rm(|rm| rm.alloc_memory(self.caller, &at, data.limit))
+            self.rm((at.root, at.parent), |rm, _| {
+                rm.alloc_memory(self.caller, &at, data.limit)
+            })
         } else {
             Err(status::INVALID_CLASS)
         };
@@ -372,8 +444,9 @@ impl Call<'_> {
             return Err(status::INVALID_PARAM_STRUCT);
         }
         let params: rm::ScheduleParams = self.params(data.params)?;
-        let machine = &self.stand.machine;
-        self.rm(|rm| rm.schedule(machine, self.caller, data, params.enable != 0))
+        self.rm((data.client, data.object), |rm, machine| {
+            rm.schedule(machine, self.caller, data, params.enable != 0)
+        })
     }
 
     fn channel_list(&self, data: &rm::Control) -> Outcome {
@@ -387,7 +460,9 @@ impl Call<'_> {
         for index in 0..u64::from(params.count) {
             let at = |base: u64| base.checked_add(4 * index).ok_or(status::INVALID_POINTER);
             let handle: u32 = self.params(at(params.handles)?)?;
-            let (chid, _) = self.rm(|rm| rm.channel(self.caller, data.client, handle))?;
+            let (chid, _) = self.rm((data.client, handle), |rm, _| {
+                rm.channel(self.caller, data.client, handle)
+            })?;
             let to = usize::try_from(at(params.chids)?).map_err(|_| status::INVALID_POINTER)?;
             let mut writer = UserSlice::new(UserPtr::from_addr(to), 4).writer();
             writer
@@ -413,8 +488,8 @@ impl Call<'_> {
             return Err(status::INVALID_ARGUMENT);
         }
         let (target, control, linear) =
-            self.rm(
-                |rm| match rm.object(self.caller, data.client, data.memory)? {
+            self.rm((data.client, data.memory), |rm, machine| {
+                match rm.object(self.caller, data.client, data.memory)? {
                     Kind::Memory(memory) => {
                         let end = data.offset.checked_add(length);
                         if !end.is_some_and(|end| end <= memory.size()) {
@@ -431,13 +506,13 @@ impl Call<'_> {
                         if data.offset != 0 || length != PAGE {
                             return Err(status::INVALID_LIMIT);
                         }
-                        let userd = pci::APERTURES.bar1 + pci::APERTURES.userd;
+                        let userd = machine.at.bar1 + machine.at.userd;
                         let linear = userd + u64::from(chid.0) * submit::USERD_SLOT;
                         Ok((Target::Card(linear & !(PAGE - 1), PAGE), false, linear))
                     }
                     _ => Err(status::INVALID_OBJECT_HANDLE),
-                },
-            )?;
+                }
+            })?;
         if let Some(fd) = fd {
             let attached = self.with_fd(fd, |private| {
                 if private.control != control {

@@ -57,6 +57,8 @@ pub struct Machine {
     timer: Opaque<bindings::hrtimer>,
     /// Parameters at load.
     pub params: Params,
+    /// Where its apertures lie.
+    pub at: Apertures,
 }
 
 // SAFETY: The timer is only touched by the kernel's functions for it, on CPU 0 or after the
@@ -112,6 +114,7 @@ impl Machine {
                     }
                 }),
                 params,
+                at,
             }),
             GFP_KERNEL,
         )
@@ -351,10 +354,15 @@ pub struct ChannelSetup {
 }
 
 /// The timer's callback, on CPU 0 in hard interrupt context.
-unsafe extern "C" fn expired(_timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
-    if let Some(machine) = super::machine() {
-        machine.tick(false);
-    }
+unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+    // SAFETY: Only `Machine::new` sets this callback, for the timer inside a machine that lives
+    // until `stop` has waited for it; `Opaque` has the layout of what it holds.
+    let machine = unsafe {
+        &*timer
+            .byte_sub(core::mem::offset_of!(Machine, timer))
+            .cast::<Machine>()
+    };
+    machine.tick(false);
     // `tick` started the timer again if there is a next event.
     bindings::hrtimer_restart::HRTIMER_NORESTART
 }

@@ -11,7 +11,6 @@ use super::file::Private;
 use super::memory::Memory;
 use super::params;
 use super::params::Branch;
-use super::pci;
 use super::stand;
 use super::Stand;
 use super::PAGE;
@@ -118,7 +117,7 @@ unsafe fn extent(vma: *mut bindings::vm_area_struct) -> (usize, u64, u64) {
 ///
 /// `vma` is being set up by mmap: it is valid and write-locked.
 unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_struct) -> Result {
-    let branch = stand.machine.params.branch;
+    let branch = stand.params.branch;
     // SAFETY: The caller's promise.
     let (start, length, page_offset) = unsafe { extent(vma) };
     let target = if branch == Branch::B340 {
@@ -166,13 +165,15 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
 
 /// What 340 finds at a physical address: USERD pages of the caller, or its system memory.
 fn target_340(stand: &Stand, private: &Private, physical: u64, length: u64) -> Result<Target> {
-    let rm = stand.rm.lock();
     let pid = kernel::current!().tgid();
     if private.control {
-        let memory = rm.memory_at(pid, physical).ok_or(EINVAL)?;
-        return Ok(Target::Memory(memory, 0, length));
+        let mut cards = stand.cards.iter();
+        let memory = cards.find_map(|card| card.rm.lock().memory_at(pid, physical));
+        return Ok(Target::Memory(memory.ok_or(EINVAL)?, 0, length));
     }
-    let userd = pci::APERTURES.bar1 + pci::APERTURES.userd;
+    let card = stand.cards.get(private.gpu).ok_or(ENODEV)?;
+    let rm = card.rm.lock();
+    let userd = card.machine.at.bar1 + card.machine.at.userd;
     let offset = physical.checked_sub(userd).ok_or(EINVAL)?;
     let size = u64::from(regs::CHANNELS) * submit::USERD_SLOT;
     let inside = offset.checked_add(length).is_some_and(|end| end <= size);

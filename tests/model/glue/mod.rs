@@ -40,14 +40,41 @@ use machine::Machine;
 /// Page size.
 pub const PAGE: u64 = crate::abi::PAGE_SIZE;
 
-/// Everything behind the nodes.
+/// One card, and what the resource manager has on it.
 #[pin_data]
-pub struct Stand {
+pub struct Card {
     /// The card.
     pub machine: Pin<KBox<Machine>>,
-    /// The resource manager.
+    /// The resource manager's clients, each with its objects on this card.
     #[pin]
     pub rm: Mutex<rm::Rm>,
+}
+
+/// Everything behind the nodes.
+pub struct Stand {
+    /// Parameters at load.
+    pub params: params::Params,
+    /// In the order of their minors; never empty.
+    pub cards: KVec<Pin<KBox<Card>>>,
+}
+
+impl Stand {
+    fn new(params: params::Params) -> Result<Self> {
+        let mut cards = KVec::with_capacity(params.gpus, GFP_KERNEL)?;
+        for gpu in 0..params.gpus {
+            let machine = Machine::new(params, pci::apertures(gpu))?;
+            let rm = rm::Rm::new()?;
+            let card = KBox::pin_init(
+                pin_init!(Card {
+                    machine,
+                    rm <- new_mutex!(rm, "loga_model_rm"),
+                }),
+                GFP_KERNEL,
+            )?;
+            cards.push(card, GFP_KERNEL)?;
+        }
+        Ok(Self { params, cards })
+    }
 }
 
 /// The one stand, while the module is loaded.
@@ -63,48 +90,41 @@ pub fn stand() -> Option<&'static Stand> {
     unsafe { stand.as_ref() }
 }
 
-/// The card, while the module is loaded.
-pub fn machine() -> Option<&'static Machine> {
-    stand().map(|stand| &*stand.machine)
+/// A card, while the module is loaded.
+pub fn machine(gpu: usize) -> Option<&'static Machine> {
+    stand()?.cards.get(gpu).map(|card| &*card.machine)
 }
 
 /// The module. Fields are dropped by [`LogaModel::drop`] in the order in which users go away.
 pub struct LogaModel {
     nodes: Option<file::Nodes>,
     files: Option<Pin<KBox<debugfs::Files>>>,
-    card: Option<pci::Card>,
-    stand: Option<Pin<KBox<Stand>>>,
+    cards: Option<pci::Cards>,
+    stand: Option<KBox<Stand>>,
 }
 
 impl kernel::Module for LogaModel {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let params = params::Params::read()?;
-        pci::check_window()?;
-        let machine = Machine::new(params, pci::APERTURES)?;
-        let rm = rm::Rm::new()?;
-        let stand = KBox::pin_init(
-            pin_init!(Stand {
-                machine,
-                rm <- new_mutex!(rm, "loga_model_rm"),
-            }),
-            GFP_KERNEL,
-        )?;
+        pci::check_window(params.gpus)?;
+        let stand = KBox::new(Stand::new(params)?, GFP_KERNEL)?;
         STAND.store(core::ptr::from_ref(&*stand).cast_mut(), Ordering::Release);
         // From here on an early return drops `this`, which undoes the steps done.
         let mut this = Self {
             nodes: None,
             files: None,
-            card: None,
+            cards: None,
             stand: Some(stand),
         };
-        this.card = Some(pci::Card::new()?);
-        this.files = Some(KBox::pin_init(debugfs::files(), GFP_KERNEL)?);
+        this.cards = Some(pci::Cards::new(params.gpus)?);
+        this.files = Some(KBox::pin_init(debugfs::files(params.gpus), GFP_KERNEL)?);
         if params.nodes {
             this.nodes = Some(file::Nodes::new(module, params.branch)?);
         }
         machine::warn_if_coarse();
         pr_info!(
-            "Kepler model at {:04x}:00:00.0, driver branch {:?}\n",
+            "{} Kepler model(s) from {:04x}:00:00.0 on, driver branch {:?}\n",
+            params.gpus,
             pci::DOMAIN,
             params.branch
         );
@@ -116,9 +136,11 @@ impl Drop for LogaModel {
     fn drop(&mut self) {
         self.nodes = None;
         self.files = None;
-        self.card = None;
+        self.cards = None;
         if let Some(stand) = &self.stand {
-            stand.machine.stop();
+            for card in stand.cards.iter() {
+                card.machine.stop();
+            }
         }
         STAND.store(core::ptr::null_mut(), Ordering::Release);
         self.stand = None;

@@ -2,6 +2,7 @@
 
 //! Module parameters; `shim.c` declares them.
 
+use super::pci::GPUS_MAX;
 use crate::gpu::Timing;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
@@ -14,6 +15,7 @@ extern "C" {
     static loga_model_branch: AtomicU32;
     static loga_model_log_entries: AtomicU32;
     static loga_model_nodes: AtomicU32;
+    static loga_model_gpus: AtomicU32;
     static loga_model_fail_mmap: AtomicU32;
 }
 
@@ -53,6 +55,8 @@ pub struct Params {
     pub branch: Branch,
     /// Intervals kept in the log.
     pub log_entries: u32,
+    /// Number of cards.
+    pub gpus: usize,
     /// Whether the driver's nodes are registered.
     pub nodes: bool,
 }
@@ -65,7 +69,7 @@ impl Params {
     /// `EINVAL` with a line in the log that names the parameter and its range.
     pub fn read() -> Result<Self> {
         // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module.
-        let (switch, slice, doorbell, branch, entries, nodes) = unsafe {
+        let (switch, slice, doorbell, branch, entries, nodes, gpus) = unsafe {
             (
                 loga_model_switch_us.load(Ordering::Relaxed),
                 loga_model_timeslice_us.load(Ordering::Relaxed),
@@ -73,6 +77,7 @@ impl Params {
                 loga_model_branch.load(Ordering::Relaxed),
                 loga_model_log_entries.load(Ordering::Relaxed),
                 loga_model_nodes.load(Ordering::Relaxed),
+                loga_model_gpus.load(Ordering::Relaxed) as usize,
             )
         };
         if switch > US_MAX || slice > US_MAX || doorbell == 0 || doorbell > US_MAX {
@@ -85,6 +90,10 @@ impl Params {
                 LOG_ENTRIES.start(),
                 LOG_ENTRIES.end()
             );
+            return Err(EINVAL);
+        }
+        if !(1..=GPUS_MAX).contains(&gpus) {
+            pr_err!("gpus must be 1..={GPUS_MAX}\n");
             return Err(EINVAL);
         }
         let branch = match branch {
@@ -106,6 +115,7 @@ impl Params {
             timing,
             branch,
             log_entries: entries,
+            gpus,
             nodes: nodes != 0,
         })
     }
@@ -120,7 +130,7 @@ pub fn fail_mmap() -> u32 {
 /// Called by `shim.c` when `lost` is written.
 #[no_mangle]
 extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
-    match super::machine() {
+    match super::machine(0) {
         Some(machine) => {
             machine.set_lost(lost);
             0

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A PCI root bus with one device: 10de:100c, whose BARs are reserved memory.
+//! A PCI root bus with one device for each card: 10de:100c, whose BARs are reserved memory.
 //!
-//! The kernel is booted with `memmap=128M$0x20000000`, so that the range is no ordinary memory.
+//! The kernel is booted with `memmap=SIZE$0x20000000`, so that the range is no ordinary memory: 128M
+//! for one card, 64M more for each further one.
 //! BARs in memory have no side effects: a register is a word that the model updates.
 
 use super::board::Apertures;
@@ -13,8 +14,12 @@ use kernel::prelude::*;
 
 /// First byte of the reserved range.
 const WINDOW: u64 = 0x2000_0000;
-/// Bytes of the reserved range.
-const WINDOW_SIZE: u64 = 128 << 20;
+/// Bytes of the reserved range that the first card takes.
+const FIRST_SIZE: u64 = 128 << 20;
+/// Bytes that each further card takes.
+const NEXT_SIZE: u64 = 64 << 20;
+/// Most cards.
+pub const GPUS_MAX: usize = 6;
 /// PCI domain of the bus; domain 0 belongs to the machine.
 pub const DOMAIN: u32 = 1;
 /// Vendor id.
@@ -33,43 +38,60 @@ struct Bar {
 /// 64-bit prefetchable memory. Source: `include/uapi/linux/pci_regs.h`.
 const MEM64_PREFETCH: u32 = 0xc;
 
-/// BAR0 registers, BAR1 framebuffer and USERD, BAR3 instance memory, as on the real card.
-const BARS: [Bar; 3] = [
-    Bar {
-        offset: 0x10,
-        address: WINDOW,
-        size: 16 << 20,
-        kind: 0,
-    },
-    Bar {
-        offset: 0x14,
-        address: WINDOW + (64 << 20),
-        size: 64 << 20,
-        kind: MEM64_PREFETCH,
-    },
-    Bar {
-        offset: 0x1c,
-        address: WINDOW + (32 << 20),
-        size: 32 << 20,
-        kind: MEM64_PREFETCH,
-    },
-];
+/// BAR0 registers, BAR1 framebuffer and USERD, BAR3 instance memory: for the first card as large
+/// as on the real one, for the others with a BAR1 that holds little more than USERD.
+const fn bars(gpu: usize) -> [Bar; 3] {
+    // CAST: at most GPUS_MAX.
+    let (base, bar1, bar1_size) = match gpu as u64 {
+        0 => (WINDOW, 64 << 20, 64 << 20),
+        next => (
+            WINDOW + FIRST_SIZE + (next - 1) * NEXT_SIZE,
+            16 << 20,
+            4 << 20,
+        ),
+    };
+    [
+        Bar {
+            offset: 0x10,
+            address: base,
+            size: 16 << 20,
+            kind: 0,
+        },
+        Bar {
+            offset: 0x14,
+            address: base + bar1,
+            size: bar1_size,
+            kind: MEM64_PREFETCH,
+        },
+        Bar {
+            offset: 0x1c,
+            address: base + (32 << 20),
+            size: 32 << 20,
+            kind: MEM64_PREFETCH,
+        },
+    ]
+}
 
-/// USERD lies where the proprietary driver puts it: below the top of BAR1, downward.
-const USERD: u64 = (64 << 20) - 0xa_0000 - 4096 * crate::abi::submit::USERD_SLOT;
+/// Where a card's apertures lie. USERD lies where the proprietary driver puts it: below the top of
+/// BAR1, downward.
+pub const fn apertures(gpu: usize) -> Apertures {
+    let [bar0, bar1, bar3] = bars(gpu);
+    Apertures {
+        bar0: bar0.address,
+        bar0_size: bar0.size,
+        bar1: bar1.address,
+        bar1_size: bar1.size,
+        userd: bar1.size - 0xa_0000 - 4096 * crate::abi::submit::USERD_SLOT,
+        bar3: bar3.address,
+        bar3_size: bar3.size,
+    }
+}
 
-/// Where the card's apertures lie.
-pub const APERTURES: Apertures = Apertures {
-    bar0: BARS[0].address,
-    bar0_size: BARS[0].size,
-    bar1: BARS[1].address,
-    userd: USERD,
-    bar3: BARS[2].address,
-    bar3_size: BARS[2].size,
-};
-
-/// Bytes of BAR1.
-pub const BAR1_SIZE: u64 = BARS[1].size;
+/// Bytes of the reserved range that this many cards take.
+const fn window_size(gpus: usize) -> u64 {
+    // CAST: at most GPUS_MAX.
+    FIRST_SIZE + (gpus as u64).saturating_sub(1) * NEXT_SIZE
+}
 
 /// Bytes of the configuration space.
 const CONFIG_SIZE: usize = 4096;
@@ -81,45 +103,51 @@ struct Root {
     window: bindings::resource,
     numbers: bindings::resource,
     ops: bindings::pci_ops,
-    config: [u8; CONFIG_SIZE],
+    configs: KVec<[u8; CONFIG_SIZE]>,
 }
 
-/// The device on its bus; dropping it removes both.
-pub struct Card {
+/// The devices on their bus; dropping it removes all.
+pub struct Cards {
     root: KBox<Root>,
 }
 
 // SAFETY: The pointers in it belong to the PCI core, which is called from any thread.
-unsafe impl Send for Card {}
+unsafe impl Send for Cards {}
 // SAFETY: As above; the object has no method that takes a shared reference.
-unsafe impl Sync for Card {}
+unsafe impl Sync for Cards {}
 
 /// Whether the reserved range is reserved.
 ///
 /// # Errors
 ///
 /// `EBUSY` with a line in the log when it is ordinary memory.
-pub fn check_window() -> Result {
+pub fn check_window(gpus: usize) -> Result {
     // SAFETY: The function only looks the range up.
     let found = unsafe {
         bindings::region_intersects(
             WINDOW,
-            WINDOW_SIZE as usize,
+            window_size(gpus) as usize,
             bindings::IORESOURCE_SYSTEM_RAM as usize,
             bindings::IORES_DESC_NONE as usize,
         )
     };
     // REGION_DISJOINT is 1 in `include/linux/mm.h`; everything else shares bytes with memory.
     if found != 1 {
-        pr_err!("0x20000000..0x28000000 is ordinary memory; boot with memmap=128M$0x20000000\n");
+        let mib = window_size(gpus) >> 20;
+        pr_err!("0x20000000 is ordinary memory; boot with memmap={mib}M$0x20000000\n");
         return Err(EBUSY);
     }
     Ok(())
 }
 
-impl Card {
-    /// Creates bus and device. May sleep.
-    pub fn new() -> Result<Self> {
+impl Cards {
+    /// Creates bus and devices. May sleep.
+    pub fn new(gpus: usize) -> Result<Self> {
+        let mut configs = KVec::with_capacity(gpus, GFP_KERNEL)?;
+        for gpu in 0..gpus {
+            configs.push([0; CONFIG_SIZE], GFP_KERNEL)?;
+            fill_config(&mut configs[gpu], &bars(gpu));
+        }
         let mut root = KBox::new(
             Root {
                 bus: core::ptr::null_mut(),
@@ -130,7 +158,7 @@ impl Card {
                 },
                 window: bindings::resource {
                     start: WINDOW,
-                    end: WINDOW + WINDOW_SIZE - 1,
+                    end: WINDOW + window_size(gpus) - 1,
                     name: c"LoGA model".as_char_ptr(),
                     flags: bindings::IORESOURCE_MEM as usize,
                     ..Default::default()
@@ -147,11 +175,10 @@ impl Card {
                     write: Some(config_write),
                     ..Default::default()
                 },
-                config: [0; CONFIG_SIZE],
+                configs,
             },
             GFP_KERNEL,
         )?;
-        fill_config(&mut root.config);
         let mut resources = bindings::list_head::default();
         let list = &raw mut resources;
         let at: *mut Root = &mut *root;
@@ -173,7 +200,7 @@ impl Card {
             if !bus.is_null() {
                 (*at).bus = bus;
                 (*bus).sysdata = (&raw mut (*at).sysdata).cast();
-                CONFIG.store((&raw mut (*at).config).cast(), Ordering::Release);
+                CONFIGS.store(at, Ordering::Release);
                 bindings::pci_scan_child_bus(bus);
                 bindings::pci_bus_claim_resources(bus);
                 bindings::pci_bus_add_devices(bus);
@@ -190,7 +217,7 @@ impl Card {
     }
 }
 
-impl Drop for Card {
+impl Drop for Cards {
     fn drop(&mut self) {
         // SAFETY: The bus was created in `new` and is removed once, under the PCI core's lock.
         unsafe {
@@ -199,18 +226,18 @@ impl Drop for Card {
             bindings::pci_remove_root_bus(self.root.bus);
             bindings::pci_unlock_rescan_remove();
         }
-        CONFIG.store(core::ptr::null_mut(), Ordering::Release);
+        CONFIGS.store(core::ptr::null_mut(), Ordering::Release);
     }
 }
 
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 
-/// The configuration space, while the bus exists.
-static CONFIG: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// The bus, while it exists.
+static CONFIGS: AtomicPtr<Root> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Source of the offsets: `include/uapi/linux/pci_regs.h`.
-fn fill_config(config: &mut [u8; CONFIG_SIZE]) {
+fn fill_config(config: &mut [u8; CONFIG_SIZE], bars: &[Bar]) {
     let mut put = |offset: usize, bytes: &[u8]| {
         for (index, byte) in bytes.iter().enumerate() {
             config[offset + index] = *byte;
@@ -220,7 +247,7 @@ fn fill_config(config: &mut [u8; CONFIG_SIZE]) {
     put(0x02, &DEVICE.to_le_bytes());
     put(0x04, &0x0006_u16.to_le_bytes());
     put(0x08, &[0xa1, 0x00, 0x00, 0x03]);
-    for bar in &BARS {
+    for bar in bars {
         // CAST: halves of the address.
         put(bar.offset, &((bar.address as u32) | bar.kind).to_le_bytes());
         if bar.kind & 0x4 != 0 {
@@ -233,15 +260,22 @@ fn fill_config(config: &mut [u8; CONFIG_SIZE]) {
     put(0x3c, &[11, 1]);
 }
 
-/// Position of the byte `offset` of the device's configuration space, if the access is valid.
+/// Index of the card with this device number; every card has one function.
+fn card_of(devfn: c_uint) -> usize {
+    (devfn >> 3) as usize
+}
+
+/// Position of the byte `offset` of a device's configuration space, if the access is valid.
 fn config_at(devfn: c_uint, offset: c_int, size: c_int) -> Option<*mut u8> {
-    let config = CONFIG.load(Ordering::Acquire);
+    // SAFETY: Null, or the box that `Cards::new` made, which lives as long as the bus.
+    let root = unsafe { CONFIGS.load(Ordering::Acquire).as_ref() }?;
     let offset = usize::try_from(offset).ok()?;
     let size = usize::try_from(size).ok()?;
-    if config.is_null() || devfn != 0 || size > 4 || offset + size > CONFIG_SIZE {
+    if devfn & 7 != 0 || size > 4 || offset + size > CONFIG_SIZE {
         return None;
     }
-    Some(config.wrapping_add(offset))
+    let config = root.configs.get(card_of(devfn))?;
+    Some(config.as_ptr().cast_mut().wrapping_add(offset))
 }
 
 unsafe extern "C" fn config_read(
@@ -285,7 +319,8 @@ unsafe extern "C" fn config_write(
         // The command register and the interrupt line keep what is written.
         (0x04, 2) | (0x3c, 1) => value,
         (register, 4) => {
-            let bar = BARS
+            let bars = bars(card_of(devfn));
+            let bar = bars
                 .iter()
                 .find(|bar| bar.offset == register || bar.offset + 4 == register);
             match bar {

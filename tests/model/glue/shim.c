@@ -16,6 +16,7 @@ int loga_model_set_lost(bool lost);
 /* Read by glue/params.rs. */
 extern unsigned int loga_model_switch_us, loga_model_timeslice_us, loga_model_doorbell_us;
 extern unsigned int loga_model_branch, loga_model_log_entries, loga_model_fail_mmap, loga_model_nodes;
+extern unsigned int loga_model_gpus;
 void *loga_model_vmalloc_user(unsigned long size);
 void *loga_model_vzalloc(unsigned long size);
 void loga_model_vfree(void *memory);
@@ -47,6 +48,10 @@ unsigned int loga_model_nodes = 1;
 module_param_named(nodes, loga_model_nodes, uint, 0444);
 MODULE_PARM_DESC(nodes, "0: only the PCI device, so that a real driver can have major 195");
 
+unsigned int loga_model_gpus = 1;
+module_param_named(gpus, loga_model_gpus, uint, 0444);
+MODULE_PARM_DESC(gpus, "number of cards, 1 to 6");
+
 unsigned int loga_model_fail_mmap;
 module_param_named(fail_mmap, loga_model_fail_mmap, uint, 0644);
 MODULE_PARM_DESC(fail_mmap, "1: mmap fails with ENXIO, 2: with a positive RM status");
@@ -71,7 +76,7 @@ static const struct kernel_param_ops loga_model_lost_ops = {
 };
 
 module_param_cb(lost, &loga_model_lost_ops, &loga_model_lost, 0644);
-MODULE_PARM_DESC(lost, "1: the card has fallen off the bus, all registers read all ones");
+MODULE_PARM_DESC(lost, "1: the first card has fallen off the bus, all registers read all ones");
 
 void *loga_model_vmalloc_user(unsigned long size)
 {

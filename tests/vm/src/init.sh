@@ -17,7 +17,7 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /dev/shm
 mknod -m 666 /dev/nvidiactl c 195 255
-for minor in 0 1; do
+for minor in 0 1 2 3 4 5; do
 	mknod -m 666 "/dev/nvidia$minor" c 195 "$minor"
 done
 stty -F /dev/ttyS1 raw -echo

@@ -54,7 +54,7 @@ pub(crate) struct Machine {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
     /// Memory in MiB
-    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(768..=8192))]
+    #[arg(long, default_value_t = 1536, value_parser = clap::value_parser!(u32).range(1280..=8192))]
     mem: u32,
     /// Folder for the files that the guest sends
     #[arg(long, default_value = "out")]
@@ -191,10 +191,10 @@ impl Machine {
         } else {
             "quiet loglevel=4"
         };
-        // The reserved memory is where the model's registers live.
+        // The reserved memory is where the registers of the model's six cards live.
         let mut line = format!(
             "console=ttyS0 {level} panic=-1 oops=panic tsc=reliable no_timer_check \
-             memmap=128M$0x20000000 log_buf_len=4M tsc_early_khz={}",
+             memmap=448M$0x20000000 log_buf_len=4M tsc_early_khz={}",
             self.time.tsc_khz()
         );
         if !self.append.is_empty() {
