@@ -22,7 +22,7 @@ const ANY_ID: c_uint = c_uint::MAX;
 /// Bytes of BAR0 that LoGA maps: registers of every family it knows.
 const BAR0_LEN: u64 = 16 << 20;
 /// Most GPUs looked for.
-const MAX_GPUS: usize = 16;
+pub(super) const MAX_GPUS: usize = 16;
 
 /// The registers of one GPU, mapped.
 ///

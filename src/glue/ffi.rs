@@ -2,6 +2,7 @@
 
 //! Declarations of `shim.c`, and the few values that every unsafe file shares.
 
+use super::bar::MAX_GPUS;
 use kernel::bindings;
 use kernel::prelude::*;
 
@@ -17,7 +18,9 @@ extern "C" {
     pub(super) static loga_ratio: c_uint;
     pub(super) static loga_randomize: bool;
     pub(super) static loga_poll_always: bool;
-    pub(super) static loga_poller_cpu: c_int;
+    pub(super) static loga_poller: *const c_char;
+    pub(super) static loga_poller_cpu: [c_int; MAX_GPUS];
+    pub(super) static loga_poller_cpus: c_uint;
 
     pub(super) fn loga_attach_ready() -> bool;
     pub(super) fn loga_in_module_data(owner: *const bindings::module, addr: *const c_void) -> bool;

@@ -9,6 +9,7 @@ use super::gate::{Gate, Pages};
 use super::params::{refuse_chip, Settings};
 use super::poller::{Phase, Poller};
 use super::scheduler::Scheduler;
+use super::shared_poller::SharedPoller;
 use super::thread::Thread;
 use crate::engine::Engine;
 use crate::ids::ClientId;
@@ -37,14 +38,18 @@ pub(super) struct Gpu {
     pub(super) stop_polling: Atomic<u32>,
     /// 1: the device answered with all ones.
     pub(super) lost: Atomic<u32>,
+    /// The one poller of all GPUs, if they share one.
+    shared: Option<Arc<SharedPoller>>,
     #[pin]
     threads: Mutex<Option<Threads>>,
 }
 
 struct Threads {
     scheduler: Thread,
-    poller: Thread,
+    /// Nothing where the GPUs share one.
+    poller: Option<Thread>,
 }
+
 impl Gpu {
     /// Its index, as events show it.
     pub(super) fn number(&self) -> u32 {
@@ -58,7 +63,12 @@ impl Gpu {
     ///
     /// `EOPNOTSUPP` for a chip that LoGA does not know; `ENOMEM`. A GPU that is asleep is
     /// looked at when it is opened first.
-    pub(super) fn start(index: usize, found: Found, settings: &Settings) -> Result<Arc<Self>> {
+    pub(super) fn start(
+        index: usize,
+        found: Found,
+        settings: &Settings,
+        shared: Option<Arc<SharedPoller>>,
+    ) -> Result<Arc<Self>> {
         let chip = match regs::detect(&found.bar0) {
             Ok(chip) => Some(check_chip(index, chip)?),
             Err(regs::Error::DeviceGone) => None,
@@ -78,23 +88,25 @@ impl Gpu {
                 phase <- new_mutex!(Phase::new()?),
                 stop_polling: Atomic::new(0),
                 lost: Atomic::new(0),
+                shared,
                 threads <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
         )?;
-        let threads = Threads {
-            scheduler: Thread::spawn(
-                c"loga-main",
-                Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?,
-                None,
-            )?,
-            poller: Thread::spawn(
-                c"loga-poll",
-                Arc::new(Poller(gpu.clone()), GFP_KERNEL)?,
-                settings.poller_cpu,
-            )?,
+        let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
+        let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
+        let poller = match &gpu.shared {
+            Some(shared) => {
+                shared.add(gpu.clone())?;
+                None
+            }
+            None => {
+                let cpu = settings.poller_cpus.get(index).copied().flatten();
+                let poller = Arc::new(Poller(gpu.clone()), GFP_KERNEL)?;
+                Some(Thread::spawn(c"loga-poll/%u", number, poller, cpu)?)
+            }
         };
-        *gpu.threads.lock() = Some(threads);
+        *gpu.threads.lock() = Some(Threads { scheduler, poller });
         Ok(gpu)
     }
 
@@ -106,6 +118,7 @@ impl Gpu {
             drop(scheduler);
             self.stop_polling.store(1, Relaxed);
             drop(poller);
+            self.end_turn();
         }
         for owner in self.books.lock().owners.iter() {
             owner.gate.restore();
@@ -122,7 +135,24 @@ impl Gpu {
     /// Wakes the poller.
     pub(super) fn ring_poller(&self) {
         if let Some(threads) = self.threads.lock().as_ref() {
-            threads.poller.ring();
+            match (&threads.poller, &self.shared) {
+                (Some(poller), _) => poller.ring(),
+                (None, Some(shared)) => shared.ring(),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Whether a polling phase may begin now. If not, the main thread is rung when it may.
+    pub(super) fn take_turn(&self) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_none_or(|shared| shared.take_turn(self.index))
+    }
+
+    /// Lets another GPU have its polling phase.
+    pub(super) fn end_turn(&self) {
+        if let Some(shared) = &self.shared {
+            shared.end_turn(self.index);
         }
     }
 

@@ -4,19 +4,20 @@
 //!
 //! `hook` puts LoGA's functions, `members`, into the driver's `file_operations`;
 //! `tracker` follows the opens, RM calls and mappings that come through them, with
-//! `files` as its table. `gate`
-//! owns the mappings of submission pages and takes them away from a client. `bar`
-//! reads registers, `poller` watches them, `gpu` is one GPU, `books` its clients and
-//! their time, and `scheduler` its main thread. `chardev` answers `/dev/loga` with a
-//! `snapshot` of the books, `latency` tells what it all costs. `trace` and
-//! `work_period` are the trace events.
+//! `files` as its table. `gate` owns the mappings of submission pages and takes them
+//! away from a client. `bar` reads registers, `poller` watches them, and with
+//! `shared_poller` one thread does so for all GPUs. `gpu` is one GPU, `books` its
+//! clients and their time, and `scheduler` its main thread. `chardev` answers
+//! `/dev/loga` with a `snapshot` of the books, `latency` tells what it all costs.
+//! `trace` and `work_period` are the trace events.
 //!
 //! # Lock order
 //!
 //! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books` > `Gate::mappings` >
-//! the driver's own locks > `i_mmap_rwsem` (kernel). `Poll::phase` is taken by
-//! the poller, and by the main thread inside `Gpu::books`; nothing is taken
-//! inside it. A fault waits for its release with none of them held.
+//! the driver's own locks > `i_mmap_rwsem` (kernel). `Gpu::phase` is taken by
+//! the poller, and by the main thread inside `Gpu::books`; nothing but
+//! `Gpu::threads` is taken inside it. So are the locks of `SharedPoller`. A fault
+//! waits for its release with none of them held.
 
 mod bar;
 mod books;
@@ -31,6 +32,7 @@ mod members;
 mod params;
 mod poller;
 mod scheduler;
+mod shared_poller;
 mod snapshot;
 mod thread;
 mod trace;

@@ -2,6 +2,7 @@
 
 //! [glue] Module parameters, checked, and where causes become an errno and a line.
 
+use super::bar::MAX_GPUS;
 use super::ffi;
 use crate::engine::Config;
 use crate::regs::Source;
@@ -10,13 +11,23 @@ use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
+/// Who polls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PollerKind {
+    /// A thread for each GPU.
+    PerGpu,
+    /// One thread for all, one GPU at a time.
+    Shared,
+}
+
 /// The parameters, checked.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) engine: Config,
     pub(super) source: Source,
-    /// CPU that pollers are bound to.
-    pub(super) poller_cpu: Option<u32>,
+    pub(super) poller: PollerKind,
+    /// CPU that the poller of each GPU is bound to; a shared one takes the first.
+    pub(super) poller_cpus: [Option<u32>; MAX_GPUS],
 }
 
 /// Reads and checks the parameters. Says in one line what is wrong.
@@ -26,7 +37,7 @@ pub(super) struct Settings {
 /// `EINVAL`.
 pub(super) fn read() -> Result<Settings> {
     // SAFETY: (all) set by the module loader before this module runs, and read-only later.
-    let (poll_ms, ratio, randomize, enforce, poll_always, cpu) = unsafe {
+    let (poll_ms, ratio, randomize, enforce, poll_always, cpus, cpu_count) = unsafe {
         (
             ffi::loga_poll_ms,
             ffi::loga_ratio,
@@ -34,10 +45,17 @@ pub(super) fn read() -> Result<Settings> {
             ffi::loga_enforce,
             ffi::loga_poll_always,
             ffi::loga_poller_cpu,
+            ffi::loga_poller_cpus,
         )
     };
     // SAFETY: As above; string parameters are never null.
-    let (policy, source) = unsafe { (text(ffi::loga_policy), text(ffi::loga_source)) };
+    let (policy, source, poller) = unsafe {
+        (
+            text(ffi::loga_policy),
+            text(ffi::loga_source),
+            text(ffi::loga_poller),
+        )
+    };
     let settings = Settings {
         engine: Config {
             poll_ms,
@@ -48,7 +66,15 @@ pub(super) fn read() -> Result<Settings> {
             poll_always,
         },
         source: Source::by_name(source).map_err(|cause| refuse("source", source, &cause))?,
-        poller_cpu: check_cpu(cpu)?,
+        poller: match poller {
+            "per-gpu" => PollerKind::PerGpu,
+            "shared" => PollerKind::Shared,
+            _ => {
+                pr_err!("poller={poller}: no such poller; there are per-gpu and shared\n");
+                return Err(EINVAL);
+            }
+        },
+        poller_cpus: check_cpus(cpus.get(..cpu_count as usize).unwrap_or(&cpus))?,
     };
     settings.engine.check().map_err(|cause| {
         pr_err!("{}\n", Line(&cause));
@@ -69,6 +95,17 @@ impl<T: core::fmt::Display> fmt::Display for Line<'_, T> {
 fn refuse(name: &str, value: &str, cause: &error::Error) -> Error {
     pr_err!("{name}={value}: {}\n", Line(cause));
     EINVAL
+}
+
+/// The last CPU given is also that of all further GPUs.
+fn check_cpus(given: &[c_int]) -> Result<[Option<u32>; MAX_GPUS]> {
+    let mut cpus = [None; MAX_GPUS];
+    for (at, cpu) in cpus.iter_mut().enumerate() {
+        if let Some(given) = given.get(at).or(given.last()) {
+            *cpu = check_cpu(*given)?;
+        }
+    }
+    Ok(cpus)
 }
 
 /// -1 is no CPU; any other must be online.

@@ -120,25 +120,31 @@ fn note_change(gpu: &Gpu, accountant: &mut Accountant, slots: &mut [Slot], occup
     accountant.observe(slots, now, occupant);
 }
 
-/// The thread's work.
+impl Gpu {
+    /// Polls for a whole phase if the main thread wants one. For the poller only.
+    pub(super) fn poll_if_wanted(&self) {
+        let mut phase = self.phase.lock();
+        if !phase.wanted {
+            return;
+        }
+        let alive = phase.poll(self);
+        phase.wanted = false;
+        drop(phase);
+        if !alive {
+            self.lost.store(1, Release);
+            self.ring();
+        }
+    }
+}
+
+/// The thread's work, where each GPU has its own.
 pub(super) struct Poller(pub(super) Arc<Gpu>);
 
 impl Work for Poller {
     fn run(self: Arc<Self>, bell: &Bell) {
-        let gpu = &self.0;
         while !thread::should_stop() {
             bell.wait_until(u64::MAX);
-            let mut phase = gpu.phase.lock();
-            if !phase.wanted {
-                continue;
-            }
-            let alive = phase.poll(gpu);
-            phase.wanted = false;
-            drop(phase);
-            if !alive {
-                gpu.lost.store(1, Release);
-                gpu.ring();
-            }
+            self.0.poll_if_wanted();
         }
     }
 }

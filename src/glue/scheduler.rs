@@ -28,27 +28,36 @@ pub(super) struct Scheduler(pub(super) Arc<Gpu>);
 impl Work for Scheduler {
     fn run(self: Arc<Self>, bell: &Bell) {
         let gpu = &self.0;
+        let mut waits_for_turn = false;
         while !thread::should_stop() {
-            let deadline = gpu.books.lock().engine.next_deadline();
+            let deadline = match waits_for_turn {
+                true => None,
+                false => gpu.books.lock().engine.next_deadline(),
+            };
             let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
             let wake = if rung {
                 Wake::ChannelsChanged
             } else {
                 Wake::Timer
             };
-            step(gpu, wake);
+            waits_for_turn = !step(gpu, wake);
         }
     }
 }
 
-/// Asks the engine once, and does what it says.
-fn step(gpu: &Gpu, wake: Wake) {
+/// Asks the engine once, and does what it says. False if it has to wait until other GPUs have
+/// been polled; then the thread is rung.
+fn step(gpu: &Gpu, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     if gpu.lost.load(Acquire) != 0 {
         books.release_all(ffi::now(), &Reason::Lost);
     }
+    if may_begin(&books, wake) && !gpu.take_turn() {
+        return false;
+    }
     match books.engine.wake(ffi::now(), wake) {
-        Action::None => {}
+        Action::None if books.engine.polling() => {}
+        Action::None => gpu.end_turn(),
         Action::StartPolling => start_polling(gpu, &mut books),
         Action::StopPolling => {
             gpu.stop_polling.store(1, Relaxed);
@@ -56,8 +65,19 @@ fn step(gpu: &Gpu, wake: Wake) {
             let mut phase = gpu.phase.lock();
             phase.conclude();
             books.decide(&mut phase, gpu);
+            gpu.end_turn();
         }
     }
+    true
+}
+
+/// Whether the engine may want a polling phase to begin.
+fn may_begin(books: &Books, wake: Wake) -> bool {
+    let due = match books.engine.next_deadline() {
+        Some(deadline) => ffi::now() >= deadline,
+        None => wake == Wake::ChannelsChanged,
+    };
+    due && !books.engine.polling()
 }
 
 fn start_polling(gpu: &Gpu, books: &mut Books) {

@@ -48,9 +48,15 @@ bool loga_poll_always;
 module_param_named(poll_always, loga_poll_always, bool, 0444);
 MODULE_PARM_DESC(poll_always, "no non-polling phases: exact accounting at the price of a CPU (default 0)");
 
-int loga_poller_cpu = -1;
-module_param_named(poller_cpu, loga_poller_cpu, int, 0444);
-MODULE_PARM_DESC(poller_cpu, "CPU the poller is bound to (default -1: none)");
+char *loga_poller = "per-gpu";
+module_param_named(poller, loga_poller, charp, 0444);
+MODULE_PARM_DESC(poller, "who polls: per-gpu (a thread each, default) or shared (one thread, one GPU at a time)");
+
+/* MAX_GPUS in bar.rs. */
+int loga_poller_cpu[16];
+uint loga_poller_cpus;
+module_param_array_named(poller_cpu, loga_poller_cpu, int, &loga_poller_cpus, 0444);
+MODULE_PARM_DESC(poller_cpu, "CPU the poller is bound to, for each GPU; the last one given is for all others too (default -1: none)");
 
 static bool attach_loaded;
 static bool attach_wanted = true;

@@ -65,13 +65,15 @@ unsafe impl Send for Thread {}
 unsafe impl Sync for Thread {}
 
 impl Thread {
-    /// Starts a thread that runs `work`, bound to `cpu` if given.
+    /// Starts a thread that runs `work`, bound to `cpu` if given. `%u` in `name` stands for
+    /// `number`; nothing else may be in it that a format would replace.
     ///
     /// # Errors
     ///
     /// Those of `kthread_create`; `ENOMEM`.
     pub(super) fn spawn<W: Work + 'static>(
         name: &CStr,
+        number: u32,
         work: Arc<W>,
         cpu: Option<u32>,
     ) -> Result<Self> {
@@ -91,6 +93,7 @@ impl Thread {
                 data.cast(),
                 bindings::NUMA_NO_NODE,
                 name.as_char_ptr(),
+                number,
             )
         })
         .inspect_err(|_| {

@@ -7,7 +7,8 @@ use super::files::{current_tgid, Announced, FileRecord, Files};
 use super::gate::{self, Pages};
 use super::gpu::Gpu;
 use super::members::read_call;
-use super::params::Settings;
+use super::params::{PollerKind, Settings};
+use super::shared_poller::SharedPoller;
 use super::{bar, ffi, PAGE};
 use crate::track::rm;
 use crate::units::Ns;
@@ -27,7 +28,19 @@ pub(super) struct Tracker {
 }
 
 /// GPUs being looked after; their threads end with it.
-struct Gpus(KVec<Arc<Gpu>>);
+struct Gpus(KVec<Arc<Gpu>>, Option<Arc<SharedPoller>>);
+
+impl Gpus {
+    /// Ends all threads. May sleep.
+    fn stop(&self) {
+        for gpu in self.0.iter() {
+            gpu.stop();
+        }
+        if let Some(shared) = &self.1 {
+            shared.stop();
+        }
+    }
+}
 
 /// What `fdinfo` of a file tells.
 pub(super) struct Usage {
@@ -38,9 +51,7 @@ pub(super) struct Usage {
 
 impl Drop for Gpus {
     fn drop(&mut self) {
-        for gpu in self.0.iter() {
-            gpu.stop();
-        }
+        self.stop();
     }
 }
 
@@ -51,10 +62,18 @@ impl Tracker {
     ///
     /// `ENODEV` without a GPU, `EOPNOTSUPP` for a chip that LoGA does not know, `ENOMEM`.
     pub(super) fn start(settings: &Settings) -> Result<Arc<Self>> {
-        let mut gpus = Gpus(KVec::new());
+        let shared = match settings.poller {
+            PollerKind::PerGpu => None,
+            PollerKind::Shared => {
+                let cpu = settings.poller_cpus.first().copied().flatten();
+                Some(SharedPoller::start(cpu)?)
+            }
+        };
+        let mut gpus = Gpus(KVec::new(), shared);
         for (index, found) in bar::find_gpus()?.into_iter().enumerate() {
-            gpus.0
-                .push(Gpu::start(index, found, settings)?, GFP_KERNEL)?;
+            let shared = gpus.1.clone();
+            let gpu = Gpu::start(index, found, settings, shared)?;
+            gpus.0.push(gpu, GFP_KERNEL)?;
         }
         if gpus.0.is_empty() {
             pr_err!("no NVIDIA GPU on the PCI bus\n");
@@ -95,9 +114,7 @@ impl Tracker {
 
     /// Ends the threads. After this no register is read. May sleep.
     pub(super) fn stop(&self) {
-        for gpu in self.gpus.0.iter() {
-            gpu.stop();
-        }
+        self.gpus.stop();
     }
 
     pub(super) fn opened(&self, file: *mut bindings::file) {

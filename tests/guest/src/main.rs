@@ -12,6 +12,7 @@
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`many`] | tests with several GPUs |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
@@ -23,6 +24,7 @@ mod holding;
 mod kernel_log;
 mod ktap;
 mod load;
+mod many;
 mod modules;
 mod puppet;
 mod stage;
@@ -68,6 +70,7 @@ fn tests() -> Vec<Test> {
         driver::TESTS,
         fdinfo::TESTS,
         tracing::TESTS,
+        many::TESTS,
     ]
     .concat()
 }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests with several GPUs.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::client_of;
+use crate::stage::near;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use crate::tracefs::Trace;
+use crate::truth::Truth;
+use loga_cli::device::Device;
+use loga_cli::device::Snapshot;
+use loga_cli::stat::Stat;
+use std::fs;
+use std::time::Duration;
+use std::time::Instant;
+
+crate::ktap::tests![
+    two_gpus_are_accounted_apart,
+    two_gpus_hold_back_apart,
+    six_gpus_are_accounted_by_one_poller,
+    wrong_poller_is_refused,
+];
+
+/// Time that shares are compared over.
+const WINDOW: Duration = Duration::from_secs(3);
+/// Largest difference of two shares, in points: that of one GPU (`accounting.rs`).
+const POINTS: f64 = 2.0;
+
+/// A load on one of the GPUs.
+struct Placed {
+    gpu: u32,
+    load: Load,
+}
+
+impl Placed {
+    fn start(gpu: u32, arguments: &str) -> Result<Self, String> {
+        let load = Load::start(&format!("--gpu {gpu} {arguments} --wait block"))?;
+        Ok(Placed { gpu, load })
+    }
+}
+
+fn snapshots(gpus: u32) -> Result<Vec<Snapshot>, String> {
+    let device = Device::open().map_err(|error| error.to_string())?;
+    (0..gpus)
+        .map(|gpu| device.snapshot(gpu).map_err(|error| error.to_string()))
+        .collect()
+}
+
+/// Waits until every load has been measured on its GPU.
+fn wait_until_measured(loads: &[Placed], gpus: u32) -> Verdict {
+    let since = Instant::now();
+    let measured = |now: &[Snapshot], placed: &Placed| {
+        let stat = Stat::new(&now[placed.gpu as usize], None);
+        client_of(&stat, placed.load.pid()).is_some_and(|client| client.measured_ns > 0)
+    };
+    while since.elapsed() < Duration::from_secs(10) {
+        let now = snapshots(gpus)?;
+        if loads.iter().all(|placed| measured(&now, placed)) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("a client was not measured within 10 s".to_owned())
+}
+
+/// Compares LoGA's shares on each GPU with those of the model.
+fn compare(loads: &[Placed], gpus: u32) -> Verdict {
+    wait_until_measured(loads, gpus)?;
+    for gpu in 0..gpus {
+        Truth::reset_of(gpu)?;
+    }
+    let before = snapshots(gpus)?;
+    std::thread::sleep(WINDOW);
+    let after = snapshots(gpus)?;
+    let mut worst: Verdict = Ok(());
+    for (gpu, (before, after)) in (0..gpus).zip(before.iter().zip(&after)) {
+        let stat = Stat::new(after, Some(before));
+        let truth = Truth::read_of(gpu)?;
+        let here: Vec<&Placed> = loads.iter().filter(|placed| placed.gpu == gpu).collect();
+        ensure!(
+            stat.clients.len() == here.len(),
+            "{} clients on GPU {gpu}, not {}",
+            stat.clients.len(),
+            here.len()
+        );
+        for placed in here {
+            let pid = placed.load.pid();
+            let client = client_of(&stat, pid).ok_or("a client is missing")?;
+            let (share, real) = (client.share.ok_or("no phases")?, truth.held_share(pid));
+            let line = format!(
+                "GPU {gpu}: LoGA {:.2} %, model {:.2} %, {} decisions",
+                share * 100.0,
+                real * 100.0,
+                stat.decisions
+            );
+            println!("# {line}");
+            if !near(share, real, POINTS) {
+                worst = Err(line);
+            }
+        }
+    }
+    worst
+}
+
+/// Kernel threads whose name begins so.
+fn threads_named(name: &str) -> Result<usize, String> {
+    let mut found = 0;
+    for entry in fs::read_dir("/proc").map_err(|error| error.to_string())? {
+        let path = entry
+            .map_err(|error| error.to_string())?
+            .path()
+            .join("comm");
+        // Processes come and go.
+        found += usize::from(fs::read_to_string(path).is_ok_and(|comm| comm.starts_with(name)));
+    }
+    Ok(found)
+}
+
+fn two_gpus_are_accounted_apart() -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} gpus=2"), "poller_cpu=1")?;
+    let pollers = threads_named("loga-poll")?;
+    ensure!(pollers == 2, "{pollers} pollers");
+    let loads = [
+        Placed::start(0, "--kernel-us 250 --channels 1")?,
+        Placed::start(0, "--kernel-us 750 --channels 1")?,
+        Placed::start(1, "--kernel-us 300 --sleep-us 700 --channels 3")?,
+    ];
+    compare(&loads, 2)?;
+    drop(loads);
+    stage.strike()
+}
+
+fn two_gpus_hold_back_apart() -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} gpus=2"), LONG_PHASES)?;
+    let other = Placed::start(1, "--kernel-us 1000 --channels 1")?;
+    let light = Placed::start(0, "--kernel-us 100 --channels 1")?;
+    let mut hog = Strings::with_channels(1)?;
+    hog.tell("run 1000 20000")?;
+    stage.wait_until_held(hog.pid())?;
+    let now = snapshots(2)?;
+    let stat = Stat::new(&now[1], None);
+    let client = client_of(&stat, other.load.pid()).ok_or("no client on GPU 1")?;
+    ensure!(
+        client.held_count == 0,
+        "held back alone on its GPU: {client:?}"
+    );
+    ensure!(
+        stat.clients.len() == 1,
+        "{} clients on GPU 1",
+        stat.clients.len()
+    );
+    ensure!(client_of(&stat, hog.pid()).is_none(), "the hog is on GPU 1");
+    hog.kill()?;
+    drop((hog, light, other));
+    stage.strike()
+}
+
+fn six_gpus_are_accounted_by_one_poller() -> Verdict {
+    const GPUS: u32 = 6;
+    let stage = Stage::set(&format!("{LAZY} gpus={GPUS}"), "poller=shared poller_cpu=1")?;
+    let pollers = threads_named("loga-poll")?;
+    ensure!(pollers == 1, "{pollers} pollers");
+    let trace = Trace::of(&["loga/loga_phase_begin", "loga/loga_phase_end"], "mono")?;
+    let loads: Vec<Placed> = (0..GPUS)
+        .map(|gpu| {
+            let sleep_us = 200 * gpu;
+            Placed::start(
+                gpu,
+                &format!("--kernel-us 200 --sleep-us {sleep_us} --channels 4"),
+            )
+        })
+        .collect::<Result<_, _>>()?;
+    compare(&loads, GPUS)?;
+    let mut polled = None;
+    let mut turns = 0;
+    for event in trace.read()? {
+        let gpu = event.count("gpu")?;
+        if event.name == "loga_phase_begin" {
+            ensure!(polled.is_none(), "GPU {gpu} is polled beside {polled:?}");
+            polled = Some(gpu);
+            turns += 1;
+        } else if polled == Some(gpu) {
+            polled = None;
+        }
+    }
+    println!("# {turns} polling phases, one at a time");
+    ensure!(turns > 100, "{turns} polling phases");
+    drop(trace);
+    drop(loads);
+    stage.strike()
+}
+
+fn wrong_poller_is_refused() -> Verdict {
+    let stage = Stage::without_loga(LAZY)?;
+    for parameters in ["poller=both", "poller_cpu=1,99"] {
+        ensure!(
+            stage.add_loga(parameters).is_err(),
+            "{parameters} was accepted"
+        );
+    }
+    stage.add_loga("poller=shared poller_cpu=-1,1")?;
+    stage.strike()
+}
