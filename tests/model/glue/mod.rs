@@ -13,6 +13,7 @@
 //! | [`channels`] | its hardware channels |
 //! | [`space`] | what a client's channels reach, who hears of completions |
 //! | [`ioctl`] | the calls on the nodes |
+//! | [`objects`] | those about objects |
 //! | [`file`] | the nodes: open, release, poll, registration |
 //! | [`mapping`] | mmap and page faults |
 //! | [`debugfs`] | the ground truth for people and tests |
@@ -25,6 +26,7 @@ pub mod ioctl;
 pub mod machine;
 pub mod mapping;
 pub mod memory;
+pub mod objects;
 pub mod params;
 pub mod pci;
 pub mod rm;
