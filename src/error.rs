@@ -27,6 +27,8 @@ pub enum Error {
     UnknownSource,
     /// Nothing is called so that the GPU could be divided by.
     UnknownGroupBy,
+    /// No way of accounting has this name.
+    UnknownAccounting,
     /// A table has no room left.
     Full {
         /// Name of the table.
@@ -75,6 +77,9 @@ impl fmt::Display for Error {
             }
             Error::UnknownGroupBy => {
                 write!(f, "unknown group_by, want process, user or cgroup")
+            }
+            Error::UnknownAccounting => {
+                write!(f, "unknown accounting, want burst or sparse")
             }
             Error::Full { name, max } => {
                 write!(f, "no room for another of {max} {name}: clear one first")

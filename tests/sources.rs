@@ -15,7 +15,7 @@ const SHARED: &[&str] = &[
     "src/ids.rs",
     "src/share",
     "src/track",
-    "src/uapi.rs",
+    "src/uapi",
     "src/units.rs",
     "regs",
     "policies",

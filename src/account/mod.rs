@@ -11,12 +11,48 @@ mod ledger;
 
 pub use ledger::{settle, Charge, Owner};
 
+use crate::error::Error;
 use crate::ids::MAX_CHANNELS;
 use crate::regs::Occupant;
 use crate::units::Ns;
 
 /// Slots that can be used: one per channel id, then one per channel-group id.
 pub const MAX_SLOTS: usize = 2 * MAX_CHANNELS;
+
+/// How GPU time is accounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// The status word is read in a loop during polling phases, as in the paper.
+    #[default]
+    Burst,
+    /// The status word is read at random instants.
+    Sparse,
+}
+
+impl Accounting {
+    /// Names of all ways.
+    pub const NAMES: &'static [&'static str] = &["burst", "sparse"];
+
+    /// Name by which it is selected.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Accounting::Burst => "burst",
+            Accounting::Sparse => "sparse",
+        }
+    }
+
+    /// The way with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownAccounting`] if there is none.
+    pub fn by_name(name: &str) -> Result<Self, Error> {
+        [Accounting::Burst, Accounting::Sparse]
+            .into_iter()
+            .find(|way| way.name() == name)
+            .ok_or(Error::UnknownAccounting)
+    }
+}
 
 /// Bits in one word of the set of used slots.
 const WORD_BITS: usize = 64;

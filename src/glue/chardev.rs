@@ -26,6 +26,8 @@ unsafe impl FromBytes for Wire<uapi::Snapshot> {}
 unsafe impl AsBytes for Wire<uapi::Client> {}
 // SAFETY: As above.
 unsafe impl AsBytes for Wire<uapi::Channel> {}
+// SAFETY: As above.
+unsafe impl AsBytes for Wire<uapi::Header> {}
 
 #[vtable]
 impl MiscDevice for ControlDevice {
@@ -36,25 +38,42 @@ impl MiscDevice for ControlDevice {
     }
 
     fn ioctl(_device: &Self, _file: &File, cmd: u32, arg: usize) -> Result<isize> {
-        if cmd != uapi::IOC_SNAPSHOT {
-            return Err(ENOTTY);
+        match uapi::Call::of(cmd) {
+            Some(uapi::Call::Snapshot) => {}
+            Some(_) | None => return Err(ENOTTY),
+        }
+        if uapi::arg_size(cmd) != size_of::<uapi::Snapshot>() {
+            return refuse_size(cmd, arg, uapi::Call::Snapshot);
         }
         let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<uapi::Snapshot>());
         let (mut reader, mut writer) = user.reader_writer();
         let Wire(mut snapshot) = reader.read::<Wire<uapi::Snapshot>>()?;
+        let header = uapi::Header {
+            version: snapshot.version,
+            size: snapshot.size,
+        };
+        if uapi::Call::Snapshot.check(cmd, header).is_err() {
+            return refuse_size(cmd, arg, uapi::Call::Snapshot);
+        }
         fill(&mut snapshot)?;
         writer.write(&Wire(snapshot))?;
         Ok(0)
     }
 }
 
+/// Refuses an argument of the wrong version or size: tells the caller what is right.
+fn refuse_size(cmd: u32, arg: usize, call: uapi::Call) -> Result<isize> {
+    if uapi::arg_size(cmd) >= size_of::<uapi::Header>() {
+        UserSlice::new(UserPtr::from_addr(arg), size_of::<uapi::Header>())
+            .writer()
+            .write(&Wire(call.header()))?;
+    }
+    Err(EINVAL)
+}
+
 /// Fills a snapshot and the tables it points to.
 fn fill(snapshot: &mut uapi::Snapshot) -> Result {
-    // CAST: a structure of two hundred bytes.
-    let known = size_of::<uapi::Snapshot>() as u32;
-    if snapshot.version != uapi::VERSION || snapshot.size != known || snapshot.flags != 0 {
-        return Err(EINVAL);
-    }
+    snapshot.check().map_err(|_| EINVAL)?;
     let tracker = hook::tracker().ok_or(ENODEV)?;
     let gpu = usize::try_from(snapshot.gpu)
         .ok()
@@ -90,6 +109,7 @@ fn collect(
             channels.push(channel, GFP_KERNEL)?;
         }
     }
+    snapshot.group_count = 0;
     // CAST: both are bounded by the number of channels.
     snapshot.client_count = books.clients.len() as u32;
     // CAST: As above.

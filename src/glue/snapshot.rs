@@ -63,6 +63,12 @@ impl Books {
                 .fallbacks
                 .saturating_add(self.owners.iter().map(|owner| owner.gate.overruns()).sum()),
             unmanaged_files: self.unmanaged,
+            group_by: uapi::GROUP_BY_PROCESS,
+            accounting: uapi::ACCOUNTING_BURST,
+            scale: uapi::SCALE_CHANNELS,
+            poll_ms: config.poll_ms,
+            ratio: config.ratio,
+            settings: 0,
         }
     }
 
@@ -91,10 +97,20 @@ impl Books {
                 (false, false) => uapi::STATE_IDLE,
             },
             weight: state.weight.get(),
-            reserved: 0,
+            limit_pct: 100,
+            class: uapi::CLASS_NORMAL,
+            hold: if state.held {
+                uapi::HOLD_POLICY
+            } else {
+                uapi::HOLD_NONE
+            },
+            group: state.id.get(),
+            cgroup: 0,
             measured_ns: owner.measured.get(),
             gpu_time_ns: owner.estimated.get(),
+            error_ns: 0,
             entitled_ns: owner.entitled.get(),
+            waited_ns: 0,
             vtime_ns: state.vtime.get(),
             held_ns: owner.held.saturating_add(held_now).get(),
             held_count: owner.held_count,

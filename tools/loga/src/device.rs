@@ -224,7 +224,7 @@ mod tests {
         };
         let einval = || io::Error::from_raw_os_error(libc::EINVAL);
         let text = meaning(einval(), 0, &argument).to_string();
-        assert!(text.contains("version 1 (208 bytes)"), "{text}");
+        assert!(text.contains("version 2 (248 bytes)"), "{text}");
         assert!(text.ends_with("the kernel module another one"), "{text}");
         argument.version = 7;
         argument.size = 300;

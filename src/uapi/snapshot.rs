@@ -1,32 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the kernel module and the tools say to each other over `/dev/loga`.
-//!
-//! Every structure is `repr(C)`, made of fixed-width integers, without implicit
-//! padding, and its size is asserted at compile time. A caller states the version
-//! and the size of the structure it was built with; a kernel that knows another
-//! one refuses with `EINVAL` instead of guessing.
-//!
-//! All times are nanoseconds of the monotonic clock of the host.
+//! [pure] Snapshots: one GPU, its clients, groups and channels.
 
-/// Version of every structure in this file. Raised when a layout changes.
-pub const VERSION: u32 = 1;
-
-/// Path of the control device.
-pub const DEVICE_PATH: &str = "/dev/loga";
-
-/// Number of the ioctl that takes a [`Snapshot`], `_IOWR('L', 1, Snapshot)`.
-pub const IOC_SNAPSHOT: u32 = iowr(1, core::mem::size_of::<Snapshot>());
-
-/// Magic letter of the ioctl numbers.
-const IOC_MAGIC: u32 = b'L' as u32;
-
-/// Builds the number of a read-write ioctl as `include/uapi/asm-generic/ioctl.h` does.
-const fn iowr(nr: u32, size: usize) -> u32 {
-    const READ_WRITE: u32 = 3;
-    // CAST: the structures of this file are smaller than the 14 bits of the field.
-    (READ_WRITE << 30) | ((size as u32) << 16) | (IOC_MAGIC << 8) | nr
-}
+use super::Refusal;
 
 /// Longest policy name, with its terminating zero.
 pub const POLICY_NAME_LEN: usize = 16;
@@ -34,29 +10,51 @@ pub const POLICY_NAME_LEN: usize = 16;
 /// Longest command name of a process, with its terminating zero (`TASK_COMM_LEN`).
 pub const COMM_LEN: usize = 16;
 
-/// Argument of [`IOC_SNAPSHOT`]: where to put the tables, and what came back.
+/// Argument of [`super::IOC_SNAPSHOT`]: where to put the tables, and what came back.
+///
+/// An unprivileged caller gets its own clients, with their groups and channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
-    /// In: [`VERSION`].
+    /// In: [`super::VERSION`].
     pub version: u32,
     /// In: `size_of::<Snapshot>()`.
     pub size: u32,
-    /// In: index of the GPU, from 0. `ENODEV` past the last one.
+    /// In: index of the GPU, from 0. `ENXIO` past the last one.
     pub gpu: u32,
     /// In: zero.
     pub flags: u32,
     /// In: address of an array of [`Client`].
     pub clients: u64,
+    /// In: address of an array of [`Group`].
+    pub groups: u64,
     /// In: address of an array of [`Channel`].
     pub channels: u64,
     /// In: room in `clients`, in elements. Out: how many there are; the table is
     /// cut to the room when this is larger.
     pub client_count: u32,
-    /// In: room in `channels`, in elements. Out: as `client_count`.
+    /// In: room in `groups`. Out: as `client_count`.
+    pub group_count: u32,
+    /// In: room in `channels`. Out: as `client_count`.
     pub channel_count: u32,
+    /// In: zero.
+    pub reserved: u32,
     /// Out: the GPU itself.
     pub info: Gpu,
+}
+
+impl Snapshot {
+    /// Checks what is in.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::reserved`] for flags or padding that is not zero.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.flags != 0 || self.reserved != 0 {
+            return Err(Refusal::reserved());
+        }
+        Ok(())
+    }
 }
 
 /// One GPU and what its poller saw.
@@ -109,6 +107,18 @@ pub struct Gpu {
     pub fallbacks: u64,
     /// Files that were open before LoGA was attached and are passed through.
     pub unmanaged_files: u64,
+    /// One of `GROUP_BY_*`.
+    pub group_by: u32,
+    /// One of `ACCOUNTING_*`.
+    pub accounting: u32,
+    /// One of `SCALE_*`.
+    pub scale: u32,
+    /// Polling phase per channel or client in milliseconds.
+    pub poll_ms: u32,
+    /// Length of the non-polling phase in polling phases.
+    pub ratio: u32,
+    /// Processes, users and cgroups for which something is set.
+    pub settings: u32,
 }
 
 /// The poller is inside a polling phase.
@@ -123,7 +133,24 @@ pub const SOURCE_ENGINE_STATUS: u32 = 0;
 /// `source=channel-table`.
 pub const SOURCE_CHANNEL_TABLE: u32 = 1;
 
-/// One client: what fairness is between, a process for now.
+/// The GPU is divided between processes.
+pub const GROUP_BY_PROCESS: u32 = 0;
+/// The GPU is divided between users.
+pub const GROUP_BY_USER: u32 = 1;
+/// The GPU is divided between cgroups.
+pub const GROUP_BY_CGROUP: u32 = 2;
+
+/// `accounting=burst`: the status word is read in a loop during polling phases.
+pub const ACCOUNTING_BURST: u32 = 0;
+/// `accounting=sparse`: the status word is read at random instants.
+pub const ACCOUNTING_SPARSE: u32 = 1;
+
+/// `scale=channels`: phases grow with allocated channels.
+pub const SCALE_CHANNELS: u32 = 0;
+/// `scale=active`: phases grow with active clients.
+pub const SCALE_ACTIVE: u32 = 1;
+
+/// One client: a process that uses the GPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
@@ -139,17 +166,30 @@ pub struct Client {
     pub channels: u32,
     /// One of `STATE_*`.
     pub state: u32,
-    /// Weight, 1 to 10000.
+    /// Weight that holds for it, 1 to 10000.
     pub weight: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Lowest hard limit that it is under, in percent of a GPU; 100 for none.
+    pub limit_pct: u32,
+    /// One of `CLASS_*`.
+    pub class: u32,
+    /// Why it is held back: one of `HOLD_*`.
+    pub hold: u32,
+    /// [`Group::id`] of its group.
+    pub group: u64,
+    /// Its cgroup; 0 if it has none.
+    pub cgroup: u64,
     /// GPU time in all polling phases: measured.
     pub measured_ns: u64,
     /// GPU time since the client appeared: measured time scaled by the phases it stands for.
     pub gpu_time_ns: u64,
-    /// What an equal (weighted) division among the active clients would have given it.
+    /// What `gpu_time_ns` may be wrong by, with 95 % confidence, since accounting is
+    /// sparse; zero with burst accounting, which gives no bound.
+    pub error_ns: u64,
+    /// What a division by weights among the active clients would have given it.
     pub entitled_ns: u64,
-    /// Virtual time.
+    /// Time in which it wanted the GPU and did not have it.
+    pub waited_ns: u64,
+    /// Virtual time of its group.
     pub vtime_ns: u64,
     /// Time spent held back.
     pub held_ns: u64,
@@ -169,6 +209,54 @@ pub const STATE_RUNNING: u32 = 1;
 /// The client's submission pages are revoked.
 pub const STATE_HELD: u32 = 2;
 
+/// Of the normal class.
+pub const CLASS_NORMAL: u32 = 0;
+/// Of the idle class: runs only when nobody else wants the GPU.
+pub const CLASS_IDLE: u32 = 1;
+
+/// Not held back.
+pub const HOLD_NONE: u32 = 0;
+/// Held back by the policy.
+pub const HOLD_POLICY: u32 = 1;
+/// Held back by a hard limit.
+pub const HOLD_LIMIT: u32 = 2;
+/// Held back for being of the idle class.
+pub const HOLD_CLASS: u32 = 3;
+
+/// One group: what fairness is between.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    /// Unique on this GPU, until `group_by` changes.
+    pub id: u64,
+    /// User id or cgroup id; 0 for a process, whose group is found by its id.
+    pub key: u64,
+    /// One of `GROUP_BY_*`.
+    pub kind: u32,
+    /// Processes in it. A group without any is kept until what it used is paid for.
+    pub members: u32,
+    /// Weight, 1 to 10000.
+    pub weight: u32,
+    /// 1 if the policy holds it back.
+    pub held: u32,
+    /// Virtual time.
+    pub vtime_ns: u64,
+    /// As of a [`Client`], summed over its processes, those that exited included.
+    pub measured_ns: u64,
+    /// As of a [`Client`].
+    pub gpu_time_ns: u64,
+    /// As of a [`Client`].
+    pub entitled_ns: u64,
+    /// As of a [`Client`].
+    pub waited_ns: u64,
+    /// As of a [`Client`].
+    pub held_ns: u64,
+    /// As of a [`Client`].
+    pub held_count: u64,
+    /// As of a [`Client`].
+    pub runs: u64,
+}
+
 /// One channel whose submission page is known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,7 +273,8 @@ pub struct Channel {
     pub runs: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 168);
-const _: () = assert!(core::mem::size_of::<Client>() == 112);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 192);
+const _: () = assert!(core::mem::size_of::<Client>() == 152);
+const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 40 + 168);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 192);

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Events: records of fixed size that a subscriber reads from `/dev/loga`.
+//!
+//! `read` gives whole records only, `EINVAL` if there is no room for one, `EAGAIN`
+//! without any if the file does not wait; `poll` says whether there is one. A reader
+//! that is too slow loses the oldest: the gap shows in [`Event::sequence`].
+
+use super::refusal::Refusal;
+use super::snapshot::COMM_LEN;
+use core::mem::size_of;
+use core::ops::DerefMut;
+
+/// Something that happened on a GPU.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub time_ns: u64,
+    /// Number of this record for its reader, from 0: those that are missing were lost.
+    pub sequence: u64,
+    /// The client; 0 for events of the whole GPU.
+    pub client: u64,
+    /// One of `EVENT_*`.
+    pub kind: u32,
+    /// Index of the GPU.
+    pub gpu: u32,
+    /// Process id of the client, in the namespace of the reader; 0 if not visible.
+    pub pid: i32,
+    /// User id of the client, in the namespace of the reader.
+    pub uid: u32,
+    /// What it says depends on the kind.
+    pub value: u64,
+    /// Command name of the client, or name of the policy; zero-terminated.
+    pub name: [u8; COMM_LEN],
+}
+
+/// A client appeared.
+pub const EVENT_APPEARED: u32 = 0;
+/// A client is held back; `value` is one of `HOLD_*`.
+pub const EVENT_HELD: u32 = 1;
+/// A client is released; `value` is for how long it was held back, in nanoseconds.
+pub const EVENT_RELEASED: u32 = 2;
+/// A client is gone; `value` is the GPU time that it got, in nanoseconds.
+pub const EVENT_EXITED: u32 = 3;
+/// Everybody runs against the decision; `value` is one of `FALLBACK_*`.
+pub const EVENT_FALLBACK: u32 = 4;
+/// The GPU stopped answering.
+pub const EVENT_GPU_LOST: u32 = 5;
+/// Another policy decides from now on; `name` says which.
+pub const EVENT_POLICY: u32 = 6;
+/// One past the last kind.
+pub const EVENT_KINDS: u32 = 7;
+
+/// The policy broke its contract.
+pub const FALLBACK_CONTRACT: u64 = 0;
+/// The main thread missed a deadline.
+pub const FALLBACK_LATE: u64 = 1;
+/// Somebody was held back on an idle GPU.
+pub const FALLBACK_IDLE_HOLD: u64 = 2;
+/// A client was held back for longer than its gate allows.
+pub const FALLBACK_OVERRUN: u64 = 3;
+
+/// Argument of [`super::IOC_SUBSCRIBE`]: replaces what the file subscribed to before.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subscribe {
+    /// In: [`super::VERSION`].
+    pub version: u32,
+    /// In: `size_of::<Subscribe>()`.
+    pub size: u32,
+    /// In: index of the GPU, or [`super::ALL_GPUS`].
+    pub gpu: u32,
+    /// In: zero.
+    pub flags: u32,
+    /// In: bits `1 << EVENT_*`; 0 ends the subscription.
+    pub mask: u64,
+    /// Out: why it was refused.
+    pub refusal: Refusal,
+}
+
+impl Subscribe {
+    /// Checks what is in.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::reserved`] for flags, or events that do not exist.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let known = (1u64 << EVENT_KINDS).wrapping_sub(1);
+        let refused = self.refusal != Refusal::default();
+        if self.flags != 0 || self.mask & !known != 0 || refused {
+            return Err(Refusal::reserved());
+        }
+        Ok(())
+    }
+
+    /// Whether an event is among those subscribed to.
+    pub const fn wants(&self, event: &Event) -> bool {
+        let this_gpu = self.gpu == super::ALL_GPUS || self.gpu == event.gpu;
+        this_gpu && event.kind < EVENT_KINDS && self.mask >> event.kind & 1 == 1
+    }
+}
+
+/// Records that one reader gets room for.
+pub const QUEUE_ROOM: usize = 256;
+
+/// The records that wait for one reader, in storage that the caller owns, usually of
+/// [`QUEUE_ROOM`].
+///
+/// # Invariants
+///
+/// `waiting` is not larger than the storage.
+pub struct EventQueue<S> {
+    store: S,
+    /// Position of the oldest.
+    first: usize,
+    waiting: usize,
+    /// Number of the next record.
+    next: u64,
+}
+
+impl<S: DerefMut<Target = [Event]>> EventQueue<S> {
+    /// No records.
+    pub const fn new(store: S) -> Self {
+        Self {
+            store,
+            first: 0,
+            waiting: 0,
+            next: 0,
+        }
+    }
+
+    /// Records that wait.
+    pub const fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether none waits.
+    pub const fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Adds a record and gives it its number. Without room, the oldest is lost.
+    pub fn push(&mut self, event: &Event) {
+        let sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        let room = self.store.len();
+        if self.waiting == room {
+            self.pop();
+        }
+        let at = self.first.saturating_add(self.waiting).checked_rem(room);
+        if let Some(slot) = at.and_then(|at| self.store.get_mut(at)) {
+            *slot = Event { sequence, ..*event };
+            self.waiting = self.waiting.saturating_add(1);
+        }
+    }
+
+    /// Takes the oldest record out.
+    pub fn pop(&mut self) -> Option<Event> {
+        self.waiting = self.waiting.checked_sub(1)?;
+        let event = self.store.get(self.first).copied();
+        self.first = self.first.saturating_add(1).checked_rem(self.store.len())?;
+        event
+    }
+}
+
+const _: () = assert!(size_of::<Event>() == 64);
+const _: () = assert!(size_of::<Subscribe>() == 24 + 32);
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_uapi_event))]
+mod tests {
+    use super::*;
+
+    fn event(value: u64) -> Event {
+        Event {
+            value,
+            ..Event::default()
+        }
+    }
+
+    #[test]
+    fn slow_reader_loses_the_oldest_and_can_see_it() {
+        let mut store = [Event::default(); 2];
+        let mut queue = EventQueue::new(&mut store[..]);
+        for value in 10..13 {
+            queue.push(&event(value));
+        }
+        assert_eq!(queue.len(), 2);
+        let first = queue.pop().unwrap_or_default();
+        assert_eq!((first.value, first.sequence), (11, 1));
+        let second = queue.pop().unwrap_or_default();
+        assert_eq!((second.value, second.sequence), (12, 2));
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn queue_without_room_loses_everything() {
+        let mut store = [];
+        let mut queue = EventQueue::new(&mut store[..]);
+        queue.push(&event(1));
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn subscription_is_to_some_kinds_on_some_gpus() {
+        let subscribe = Subscribe {
+            gpu: 1,
+            mask: 1 << EVENT_HELD,
+            ..Subscribe::default()
+        };
+        let on = |gpu, kind| {
+            let event = Event {
+                gpu,
+                kind,
+                ..Event::default()
+            };
+            subscribe.wants(&event)
+        };
+        assert!(on(1, EVENT_HELD));
+        assert!(!on(0, EVENT_HELD));
+        assert!(!on(1, EVENT_RELEASED));
+        assert!(!on(1, 77));
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Properties of the calls of `/dev/loga`: whatever bytes come in, the answer is an
+//! answer; what is accepted is in range; what is refused says what would be right.
+
+use loga::share::Limit;
+use loga::uapi::{
+    arg_size, Call, Configure, Header, Named, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
+    ACTION_CLEAR, ALL_GPUS, FIELDS, KNOB_GROUP_BY, KNOB_POLICY, KNOB_POLL_MS, REFUSED_NAME,
+    REFUSED_POLICY, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT, SHARE_LIMIT,
+    SHARE_WEIGHT, SUBJECT_USER, VERSION,
+};
+use loga::units::Weight;
+use proptest::prelude::*;
+
+/// Words in the largest argument checked here.
+const WORDS: usize = 24;
+
+/// Small numbers and any numbers: most fields have few values that are right.
+fn words() -> impl Strategy<Value = Vec<u32>> {
+    let word = prop_oneof![3 => 0u32..4, 1 => 0u32..20_000, 1 => any::<u32>()];
+    prop::collection::vec(word, WORDS)
+}
+
+fn wide(words: &[u32]) -> u64 {
+    u64::from(words[0]) | u64::from(words[1]) << 32
+}
+
+fn refusal(words: &[u32]) -> Refusal {
+    Refusal {
+        code: words[0] / 2,
+        ..Refusal::default()
+    }
+}
+
+fn set_share(words: &[u32]) -> SetShare {
+    SetShare {
+        version: words[0],
+        size: words[1],
+        gpu: words[2],
+        action: words[3],
+        subject: words[4],
+        mask: words[5],
+        id: wide(&words[6..]),
+        weight: words[8],
+        limit_pct: words[9],
+        class: words[10],
+        reserved: words[11] / 2,
+        refusal: refusal(&words[12..]),
+    }
+}
+
+fn configure(words: &[u32]) -> Configure {
+    let mut policy = [0; 16];
+    for (at, byte) in policy.iter_mut().enumerate() {
+        *byte = words[4 + at / 4].to_le_bytes()[at % 4];
+    }
+    Configure {
+        gpu: words[2],
+        mask: words[3],
+        policy,
+        enforce: words[8],
+        poll_ms: words[9],
+        ratio: words[10],
+        randomize: words[11],
+        group_by: words[12],
+        accounting: words[13],
+        scale: words[14],
+        reserved: words[15] / 2,
+        refusal: refusal(&words[16..]),
+        ..Configure::default()
+    }
+}
+
+/// A refusal can be told in words, and one of a range names the range.
+fn is_telling(refusal: Refusal) -> bool {
+    let text = refusal.to_string();
+    let in_range = refusal.min <= refusal.value && refusal.value <= refusal.max;
+    !text.is_empty()
+        && refusal.code != 0
+        && (refusal.code != REFUSED_RANGE
+            || !in_range && refusal.field != 0 && text.contains(FIELDS[refusal.field as usize]))
+}
+
+proptest! {
+    #[test]
+    fn share_of_any_words_is_in_range_or_refused(words in words()) {
+        match set_share(&words).check() {
+            Ok(request) => {
+                let change = request.change.unwrap_or_default();
+                prop_assert!(change.weight.is_none_or(|raw| Weight::new(raw).is_ok()));
+                prop_assert!(change.limit.is_none_or(|raw| Limit::new(raw).is_ok()));
+                prop_assert_eq!(request.change.is_none(), words[3] == ACTION_CLEAR);
+                prop_assert!(request.named != Named::Cgroup(0));
+            }
+            Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
+        }
+    }
+
+    #[test]
+    fn knobs_of_any_words_are_in_range_or_refused(words in words()) {
+        match configure(&words).check() {
+            Ok(knobs) => {
+                let in_range = |knob: Option<u32>| knob.is_none_or(|raw| (1..=1000).contains(&raw));
+                prop_assert!(in_range(knobs.poll_ms) && in_range(knobs.ratio));
+                prop_assert_eq!(knobs.gpu.is_none(), words[2] == ALL_GPUS);
+            }
+            Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
+        }
+    }
+
+    #[test]
+    fn other_calls_of_any_words_are_answered(words in words()) {
+        let totals = ReadTotals { flags: words[0], kind: words[1], ..ReadTotals::default() };
+        if let Err(refusal) = totals.check() {
+            prop_assert!(is_telling(refusal));
+        }
+        let subscribe = Subscribe { flags: words[0], mask: wide(&words), ..Subscribe::default() };
+        prop_assert_eq!(subscribe.check().is_ok(), words[0] == 0 && wide(&words) < 128);
+        let snapshot = Snapshot { flags: words[0], reserved: words[1], ..Snapshot::default() };
+        prop_assert_eq!(snapshot.check().is_ok(), words[0] == 0 && words[1] == 0);
+    }
+
+    #[test]
+    fn any_number_is_a_call_of_its_size_or_none(cmd in any::<u32>(), words in words()) {
+        let header = Header { version: words[0], size: words[1] };
+        if let Some(call) = Call::of(cmd) {
+            let right = call.check(cmd, header).is_ok();
+            prop_assert_eq!(right, header == call.header() && arg_size(cmd) == call.size());
+        }
+    }
+
+    #[test]
+    fn call_of_another_size_or_version_gets_the_right_ones(by in 1u32..2000, which in 0usize..6) {
+        let (call, number) = Call::ALL[which];
+        let right = call.header();
+        prop_assert_eq!(Call::of(number), Some(call));
+        prop_assert_eq!(call.check(number, right), Ok(()));
+        let old = Header { version: right.version.wrapping_sub(by), ..right };
+        prop_assert_eq!(call.check(number, old), Err(right));
+        let long = Header { size: right.size + by, ..right };
+        prop_assert_eq!(call.check(number, long), Err(right));
+        // A program that was built with another size uses another number.
+        let other = number & !(0x3fff << 16) | (right.size + by) << 16;
+        prop_assert_eq!(Call::of(other), Some(call));
+        prop_assert_eq!(call.check(other, right), Err(right));
+    }
+}
+
+#[test]
+fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
+    for (at, (call, number)) in (1u32..).zip(Call::ALL) {
+        assert_eq!(*number & 0xffff, 0x4c00 | at);
+        assert_eq!(*number >> 30, 3);
+        assert_eq!(arg_size(*number), call.size());
+    }
+    assert_eq!(Call::of(0x4c07 | 3 << 30), None);
+    // The same number, but read-only.
+    assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
+    assert_eq!(VERSION, 2);
+}
+
+#[test]
+fn refusals_name_what_would_be_right() {
+    let mut share = SetShare {
+        subject: SUBJECT_USER,
+        id: 1000,
+        mask: SHARE_WEIGHT | SHARE_LIMIT,
+        weight: 0,
+        limit_pct: 20,
+        ..SetShare::default()
+    };
+    let text = |share: &SetShare| share.check().unwrap_err().to_string();
+    assert_eq!(text(&share), "weight=0 is out of range, want 1 to 10000");
+    share.weight = 7;
+    share.limit_pct = 101;
+    assert_eq!(text(&share), "limit=101 is out of range, want 1 to 100");
+    share.limit_pct = 100;
+    share.id = u64::from(u32::MAX);
+    assert_eq!(share.check().unwrap_err().code, REFUSED_UNKNOWN_SUBJECT);
+    share.id = 0;
+    share.reserved = 1;
+    assert_eq!(share.check().unwrap_err().code, REFUSED_RESERVED);
+    share.reserved = 0;
+    share.mask = 0;
+    assert_eq!(
+        text(&share),
+        "nothing to set, want a weight, limit or class"
+    );
+}
+
+#[test]
+fn policy_names_are_taken_only_whole() {
+    let mut knobs = Configure {
+        mask: KNOB_POLICY,
+        ..Configure::default()
+    };
+    knobs.policy[..5].copy_from_slice(b"event");
+    assert_eq!(knobs.check().unwrap().policy.unwrap().name(), "event");
+    knobs.policy[..6].copy_from_slice(b"events");
+    assert_eq!(knobs.check().unwrap_err().code, REFUSED_POLICY);
+    let text = knobs.check().unwrap_err().to_string();
+    assert!(text.contains(" event") && text.contains(" none"), "{text}");
+    knobs.policy = [b'a'; 16];
+    assert_eq!(knobs.check().unwrap_err().code, REFUSED_NAME);
+    knobs.policy = [0xff; 16];
+    knobs.policy[3] = 0;
+    assert_eq!(knobs.check().unwrap_err().code, REFUSED_NAME);
+    // Not given: not looked at.
+    knobs.mask = KNOB_POLL_MS | KNOB_GROUP_BY;
+    knobs.poll_ms = 5;
+    knobs.group_by = 3;
+    assert_eq!(
+        knobs.check().unwrap_err().to_string(),
+        "group_by=3 is out of range, want 0 to 2"
+    );
+}
