@@ -10,7 +10,11 @@
 //! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
 //! printed; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy.
+//!
+//! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
+//! costs and how wrong it is.
 
+pub mod accuracy;
 pub mod compare;
 pub mod control;
 pub mod mixes;

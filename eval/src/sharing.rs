@@ -7,7 +7,8 @@
 //! accounts, decides, forms groups and keeps limits is the code of the kernel module.
 //! With [`Machine::watch`] it also notes who held the GPU when.
 
-use loga::account::{settle, Accountant, PhaseTotals, Slot};
+use loga::account::sparse::{Pace, Sparse};
+use loga::account::{settle, Accountant, Accounting, PhaseTotals, Slot};
 use loga::engine::{Action, Config, Engine, Wake};
 use loga::error::Error;
 use loga::ids::{Chid, ClientId, MAX_CHANNELS};
@@ -39,6 +40,8 @@ pub struct Process {
     pub from: Ns,
     /// When it stops submitting.
     pub until: Option<Ns>,
+    /// How far its commands and pauses differ from their mean, in percent at most.
+    pub varies_pct: u8,
 }
 
 impl Process {
@@ -67,11 +70,19 @@ pub struct Machine {
     processes: Vec<Process>,
     doing: Vec<Doing>,
     ran: Vec<Ns>,
+    /// Length of the command that each process runs.
+    length: Vec<Ns>,
+    random: u64,
     /// Time that commands waited in this polling phase.
     waited: Vec<Ns>,
     last: usize,
     engine: Engine,
     accountant: Accountant,
+    sparse: Sparse,
+    pace: Pace,
+    /// When to look next, with sparse accounting.
+    next_look: Option<Ns>,
+    accounting: Accounting,
     slots: Vec<Slot>,
     /// Who gets how much.
     pub shares: Shares<Vec<Member>, Vec<Group>, Vec<ClientState>>,
@@ -99,10 +110,16 @@ impl Machine {
                 })
                 .collect(),
             ran: vec![Ns::ZERO; processes.len()],
+            length: vec![Ns::ZERO; processes.len()],
+            random: 0x9e37_79b9_7f4a_7c15,
             waited: vec![Ns::ZERO; processes.len()],
             last: processes.len().saturating_sub(1),
             engine: Engine::new(config, 1)?,
             accountant: Accountant::new(),
+            sparse: Sparse::new(1),
+            pace: Pace::new(),
+            next_look: None,
+            accounting: Accounting::Burst,
             slots: vec![Slot::default(); MAX_CHANNELS],
             shares: Shares::new(
                 vec![Member::default(); MAX_PROCESSES],
@@ -121,8 +138,24 @@ impl Machine {
         }
         let allocated = processes.iter().map(|p| u32::from(p.channels)).sum();
         machine.engine.channels_changed(Ns::ZERO, allocated);
-        machine.step(Wake::ChannelsChanged);
         Ok(machine)
+    }
+
+    /// Accounts sparsely: by looks at instants that follow from `seed`. Before the
+    /// first [`Machine::run_until`]. The engine should have no non-polling phases.
+    pub fn account_sparsely(&mut self, seed: u64) {
+        self.accounting = Accounting::Sparse;
+        self.sparse = Sparse::new(seed);
+    }
+
+    /// Looks made so far, with sparse accounting.
+    pub fn looks(&self) -> u64 {
+        self.sparse.looks()
+    }
+
+    /// Length of the strata, with sparse accounting.
+    pub fn interval(&self) -> Option<Ns> {
+        (self.accounting == Accounting::Sparse).then(|| self.sparse.interval())
     }
 
     /// Whose process the one at `at` is.
@@ -172,7 +205,7 @@ impl Machine {
         let mut ran = self.ran.clone();
         if let Some((at, until)) = self.running_until() {
             let left = until.saturating_sub(self.now);
-            let done = self.processes[at].kernel.saturating_sub(left);
+            let done = self.length[at].saturating_sub(left);
             ran[at] = ran[at].saturating_add(done);
         }
         ran
@@ -180,6 +213,9 @@ impl Machine {
 
     /// Runs until `end`.
     pub fn run_until(&mut self, end: Ns) {
+        if self.engine.next_deadline().is_none() {
+            self.step(Wake::ChannelsChanged);
+        }
         while let Some(next) = self.next_event().filter(|next| *next < end) {
             self.wait(next);
             self.now = self.now.max(next);
@@ -207,7 +243,10 @@ impl Machine {
             Doing::Submits | Doing::Waits => None,
         });
         let doing = doing.filter(|until| *until != Ns::new(u64::MAX));
-        doing.chain(self.engine.next_deadline()).min()
+        doing
+            .chain(self.engine.next_deadline())
+            .chain(self.next_look)
+            .min()
     }
 
     fn step(&mut self, wake: Wake) {
@@ -215,14 +254,22 @@ impl Machine {
         self.submit();
         self.dispatch();
         let occupant = self.occupant();
-        if self.engine.polling() {
+        if self.next_look.is_some_and(|look| look <= self.now) {
+            let next = self.sparse.look(&mut self.slots, self.now, occupant);
+            self.next_look = Some(next);
+        }
+        if self.accounting == Accounting::Burst && self.engine.polling() {
             self.accountant.observe(&mut self.slots, self.now, occupant);
         }
         match self.engine.wake(self.now, wake) {
             Action::None => {}
-            Action::StartPolling => self.accountant.begin(&mut self.slots, self.now, occupant),
+            Action::StartPolling => self.begin(occupant),
             Action::StopPolling => {
-                let totals = self.accountant.end(&mut self.slots, self.now);
+                let totals = match self.accounting {
+                    Accounting::Burst => self.accountant.end(&mut self.slots, self.now),
+                    Accounting::Sparse => self.sparse.end(),
+                };
+                self.next_look = None;
                 self.decide(totals);
                 self.submit();
                 self.dispatch();
@@ -230,15 +277,36 @@ impl Machine {
         }
     }
 
+    fn begin(&mut self, occupant: Occupant) {
+        if self.accounting == Accounting::Burst {
+            self.accountant.begin(&mut self.slots, self.now, occupant);
+            return;
+        }
+        let length = self.sparse.end().length;
+        let used = self.shares.members().iter().map(|m| m.used().busy);
+        let interval = {
+            let alone = self.processes.len() <= 1;
+            let limited = self
+                .shares
+                .members()
+                .iter()
+                .any(|m| m.resolved().limit.is_some());
+            self.pace.interval(length, alone, limited, used)
+        };
+        let next = self.sparse.begin(&mut self.slots, self.now, interval);
+        self.next_look = Some(next);
+    }
+
     fn complete(&mut self) {
         if let Some((at, until)) = self.running_until().filter(|(_, until)| *until <= self.now) {
-            let process = &self.processes[at];
-            self.ran[at] = self.ran[at].saturating_add(process.kernel);
+            let process = self.processes[at];
+            self.ran[at] = self.ran[at].saturating_add(self.length[at]);
             let ends = process.until.is_some_and(|end| until >= end);
             let wakes = if ends {
                 Ns::new(u64::MAX)
             } else {
-                self.now.saturating_add(process.sleep)
+                self.now
+                    .saturating_add(self.vary(process.sleep, process.varies_pct))
             };
             self.doing[at] = Doing::Sleeps { until: wakes };
         }
@@ -263,7 +331,9 @@ impl Machine {
                 .map(|step| (self.last + step) % count)
                 .find(|at| matches!(self.doing[*at], Doing::Waits));
             if let Some(at) = next {
-                let until = self.now.saturating_add(self.processes[at].kernel);
+                let process = self.processes[at];
+                self.length[at] = self.vary(process.kernel, process.varies_pct);
+                let until = self.now.saturating_add(self.length[at]);
                 self.doing[at] = Doing::Runs { until };
                 self.last = at;
             }
@@ -274,6 +344,20 @@ impl Machine {
                 watched.push((now, running));
             }
         }
+    }
+
+    /// A length near `mean`.
+    fn vary(&mut self, mean: Ns, by_pct: u8) -> Ns {
+        if by_pct == 0 {
+            return mean;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let most = mean.get() * u64::from(by_pct) / 100;
+        let more = self.random % (2 * most + 1);
+        mean.saturating_sub(Ns::new(most))
+            .saturating_add(Ns::new(more))
     }
 
     fn running_until(&self) -> Option<(usize, Ns)> {
@@ -298,10 +382,18 @@ impl Machine {
     /// Decides after a polling phase, as the main thread of the kernel module does.
     fn decide(&mut self, mut totals: PhaseTotals) {
         self.shares.begin();
-        let used = self.accountant.used();
         let owner = |slot: usize| Some(slot);
         let members = self.shares.members_mut();
-        settle(&mut totals, &self.slots, used, &owner, members);
+        match self.accounting {
+            Accounting::Burst => {
+                let used = self.accountant.used();
+                settle(&mut totals, &self.slots, used, &owner, members);
+            }
+            Accounting::Sparse => {
+                let used = self.sparse.used();
+                settle(&mut totals, &self.slots, used, &owner, members);
+            }
+        }
         for (member, waited) in self.shares.members_mut().iter_mut().zip(&mut self.waited) {
             member.add_waited(std::mem::take(waited));
         }
@@ -324,6 +416,7 @@ impl Machine {
                 .saturating_add(stats.last_poll),
             t_sys: self.engine.start_vtime(),
             enforce: self.engine.config().enforce,
+            sparse: self.interval(),
         };
         self.shares
             .book(&mut self.settings, &mut self.totals, &period);

@@ -6,8 +6,11 @@
 //! when the phase ends is charged to the end, and when nothing changed in the whole
 //! phase, whoever ran gets all of it. Time in which the engine held nobody's work
 //! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
+//!
+//! [`sparse`] does the same from a few looks at random instants.
 
 mod ledger;
+pub mod sparse;
 
 pub use ledger::{settle, Charge, Owner};
 
@@ -96,6 +99,45 @@ pub struct PhaseTotals {
     pub switches: u64,
 }
 
+/// Which slots were used in a phase.
+#[derive(Clone, Copy)]
+struct UsedSlots([u64; MAX_SLOTS / WORD_BITS]);
+
+impl UsedSlots {
+    const fn new() -> Self {
+        Self([0; MAX_SLOTS / WORD_BITS])
+    }
+
+    /// Notes that a slot is used.
+    fn mark(&mut self, index: Option<usize>) {
+        let Some(index) = index else {
+            return;
+        };
+        if let Some(word) = self.0.get_mut(index / WORD_BITS) {
+            *word |= 1 << (index % WORD_BITS);
+        }
+    }
+
+    /// The slots, ascending.
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, word)| {
+            ones(*word)
+                // CAST: a position below WORD_BITS.
+                .map(move |bit| index * WORD_BITS + bit as usize)
+        })
+    }
+}
+
+/// Clears the slots that were used.
+fn clear(slots: &mut [Slot], used: &mut UsedSlots) {
+    for index in used.iter() {
+        if let Some(slot) = slots.get_mut(index) {
+            *slot = Slot::default();
+        }
+    }
+    *used = UsedSlots::new();
+}
+
 /// Accounts one engine. One per GPU, used by its poller only.
 ///
 /// The table of slots belongs to the caller and is passed in; its length decides
@@ -106,7 +148,7 @@ pub struct Accountant {
     /// Up to when time has been charged.
     since: Ns,
     totals: PhaseTotals,
-    used: [u64; MAX_SLOTS / WORD_BITS],
+    used: UsedSlots,
 }
 
 impl Accountant {
@@ -122,7 +164,7 @@ impl Accountant {
                 held: Ns::ZERO,
                 switches: 0,
             },
-            used: [0; MAX_SLOTS / WORD_BITS],
+            used: UsedSlots::new(),
         }
     }
 
@@ -130,12 +172,7 @@ impl Accountant {
     ///
     /// Clears the slots of the last phase.
     pub fn begin(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) {
-        for index in self.used() {
-            if let Some(slot) = slots.get_mut(index) {
-                *slot = Slot::default();
-            }
-        }
-        self.used = [0; MAX_SLOTS / WORD_BITS];
+        clear(slots, &mut self.used);
         self.totals = PhaseTotals::default();
         self.current = occupant;
         self.since = now;
@@ -154,7 +191,7 @@ impl Accountant {
         self.current = occupant;
         if let Some(slot) = slot_of(occupant).and_then(|index| slots.get_mut(index)) {
             slot.runs = slot.runs.saturating_add(1);
-            self.mark(occupant);
+            self.used.mark(slot_of(occupant));
         }
     }
 
@@ -174,11 +211,7 @@ impl Accountant {
     /// Takes time for the slots that were used, not for those there are: it runs between two
     /// polling phases, when nobody watches the engine.
     pub fn used(&self) -> impl Iterator<Item = usize> + '_ {
-        self.used.iter().enumerate().flat_map(|(index, word)| {
-            ones(*word)
-                // CAST: a position below WORD_BITS.
-                .map(move |bit| index * WORD_BITS + bit as usize)
-        })
+        self.used.iter()
     }
 
     /// Charges the time since the last change to the current occupant.
@@ -194,19 +227,9 @@ impl Accountant {
             Some(slot) => {
                 slot.held = slot.held.saturating_add(time);
                 self.totals.held = self.totals.held.saturating_add(time);
-                self.mark(self.current);
+                self.used.mark(slot_of(self.current));
             }
             None => self.totals.unknown = self.totals.unknown.saturating_add(time),
-        }
-    }
-
-    /// Remembers that the slot of `occupant` has to be cleared.
-    fn mark(&mut self, occupant: Occupant) {
-        let Some(index) = slot_of(occupant) else {
-            return;
-        };
-        if let Some(word) = self.used.get_mut(index / WORD_BITS) {
-            *word |= 1 << (index % WORD_BITS);
         }
     }
 }

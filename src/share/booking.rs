@@ -9,6 +9,7 @@ use super::setting::{Class, Limit};
 use super::settings::{Entry, Settings};
 use super::shares::{virtual_time, weight_of, Shares};
 use super::totals::{Kind, Row, Totals};
+use crate::account::sparse::variance_us2;
 use crate::fair;
 use crate::policies::ClientState;
 use crate::units::{Ns, VTime};
@@ -29,6 +30,8 @@ pub struct Period {
     pub t_sys: VTime,
     /// Whether decisions are carried out.
     pub enforce: bool,
+    /// Length of the strata, if accounting is sparse: [`crate::account::sparse::Sparse::interval`].
+    pub sparse: Option<Ns>,
 }
 
 impl<M, G, C> Shares<M, G, C>
@@ -251,6 +254,9 @@ fn received(member: &Member, period: &Period, group: Option<&Group>) -> Account 
         },
         waited: waited.max(held),
         runs: member.used.runs.into(),
+        variance_us2: period.sparse.map_or(0, |interval| {
+            variance_us2(member.used.runs.into(), interval)
+        }),
         held: member.pending.held,
         holds: member.pending.holds,
     }

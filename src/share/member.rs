@@ -28,6 +28,9 @@ pub struct Account {
     pub holds: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
+    /// Variance of `received` from sparse accounting, in square microseconds, see
+    /// [`crate::account::sparse`]. That of burst accounting is not known.
+    pub variance_us2: u64,
 }
 
 impl Account {
@@ -40,6 +43,7 @@ impl Account {
         self.held = self.held.saturating_add(other.held);
         self.holds = self.holds.saturating_add(other.holds);
         self.runs = self.runs.saturating_add(other.runs);
+        self.variance_us2 = self.variance_us2.saturating_add(other.variance_us2);
     }
 }
 

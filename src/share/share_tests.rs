@@ -49,6 +49,7 @@ fn period(now_ms: u64) -> Period {
         next: Ns::from_ms(6),
         t_sys: T_SYS,
         enforce: true,
+        sparse: None,
     }
 }
 

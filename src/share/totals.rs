@@ -55,6 +55,7 @@ impl Row {
                 held: NONE,
                 holds: 0,
                 runs: 0,
+                variance_us2: 0,
             },
             processes: 0,
             since: NONE,
