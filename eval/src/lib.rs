@@ -9,7 +9,8 @@
 //! The simulator `loga-sim`: [`scenario`] is what is asked, [`world`] the GPU and its clients,
 //! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
 //! printed; [`compare`] puts policies side by side;
-//! [`replay`] gives recorded observations to a policy.
+//! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
+//! paper.
 //!
 //! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
 //! costs and how wrong it is.
@@ -19,6 +20,7 @@ pub mod compare;
 pub mod control;
 pub mod mixes;
 pub mod oracle;
+pub mod paper;
 pub mod reference;
 pub mod replay;
 pub mod report;

@@ -87,6 +87,10 @@ fn run_of_what_makes_no_sense_exits_with_2_and_says_where() {
             vec!["run", &demo, "--seeds", "0"],
             "seeds = 0 is out of range, want 1 to 10000",
         ),
+        (
+            vec!["paper", "12"],
+            "no experiment \"12\", want one of 9, 10, 5.6",
+        ),
         (vec!["replay", "-"], "--policy"),
         (
             vec!["replay", "-", "--policy", "hardware"],

@@ -5,6 +5,7 @@
 use clap::{Args, Parser, Subcommand};
 use loga_eval::compare;
 use loga_eval::control::Kind;
+use loga_eval::paper;
 use loga_eval::replay;
 use loga_eval::report;
 use loga_eval::run;
@@ -32,6 +33,8 @@ enum Command {
     Run(RunArgs),
     /// Run a scenario under several policies: fairness against overhead
     Compare(CompareArgs),
+    /// Repeat an experiment of the LoGA paper and print JSON
+    Paper(PaperArgs),
     /// Give recorded observations to a policy and print its decisions
     Replay(ReplayArgs),
 }
@@ -99,6 +102,12 @@ struct CompareArgs {
 }
 
 #[derive(Args)]
+struct PaperArgs {
+    /// Figure or section: 9, 10, 5.6
+    figure: String,
+}
+
+#[derive(Args)]
 struct ReplayArgs {
     /// Recording, one JSON object per line, or - for standard input; docs/replay.md explains it
     file: PathBuf,
@@ -120,6 +129,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run_scenario(args),
         Command::Compare(args) => compare_policies(args),
+        Command::Paper(args) => paper_figure(args),
         Command::Replay(args) => replay_file(args),
     };
     let (reason, code) = match done {
@@ -197,6 +207,18 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
         Some(reason) => Err(work(reason)),
         None => Ok(()),
     }
+}
+
+fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
+    let Some(figure) = paper::figure(&args.figure) else {
+        let known = paper::FIGURES.join(", ");
+        let given = &args.figure;
+        let reason = format!("no experiment {given:?}, want one of {known}");
+        return Err(Failure::Input(reason));
+    };
+    let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
+    let json = serde_json::to_string_pretty(&figure);
+    print(&(json.map_err(|error| Failure::Work(error.to_string()))? + "\n"))
 }
 
 /// Writes a file as a whole: what was there before stays until all is written.

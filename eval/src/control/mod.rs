@@ -123,6 +123,8 @@ pub struct Ledger {
     pub holds: u64,
     /// Faults or traps taken by clients.
     pub faults: u64,
+    /// Up to when GPU time is measured: the last decision. Zero if nothing is.
+    pub booked: u64,
     /// Sum of the differences between true and measured GPU time, over all GPU time, at the last
     /// decision.
     pub error: Option<f64>,

@@ -58,6 +58,8 @@ pub struct Gpu {
     pub switch_pct: f64,
     /// Time the copy engine executed copies.
     pub copy_pct: f64,
+    /// Up to when GPU time is measured: the last decision.
+    pub booked_ms: Option<f64>,
     /// Sum of the differences between true and measured time of clients, over all true time.
     pub accounting_error_pct: Option<f64>,
     /// CPU time of the scheduler's own threads.
@@ -235,6 +237,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
         idle_pct: percent(outcome.idle),
         switch_pct: percent(sum(|client| client.compute.switch)),
         copy_pct: percent(sum(|client| client.copy.run)),
+        booked_ms: (ledger.booked > 0).then(|| ms(ledger.booked)),
         accounting_error_pct: ledger.error.map(|error| 100.0 * error),
         loga_cpu_ms: ms(ledger.cpu),
         loga_cpu_pct: percent(ledger.cpu),

@@ -126,6 +126,7 @@ impl Loga {
         if let Some(broken) = self.bound.period(&uses, poll.get(), span.get(), lead) {
             self.violate(broken);
         }
+        self.ledger.booked = machine.now();
         self.ledger.error = self.error(machine);
     }
 
