@@ -67,7 +67,8 @@ pub struct Timing {
     pub switch_ns: u64,
     /// How long a context may continue while others wait, in ns; 0: for one command.
     pub timeslice_ns: u64,
-    /// How often an idle engine looks for new work, in ns; 0: only when [`Gpu::advance`] is called.
+    /// How often an idle engine looks for new work, in ns; 0: only when [`Gpu::advance`] is called,
+    /// and then at all channels: looking takes no time where nobody watches a clock.
     pub doorbell_ns: u64,
 }
 
