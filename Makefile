@@ -17,6 +17,7 @@ help:
 	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
+	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
 	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -49,6 +50,12 @@ bench: kernel
 bench-host:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
 
+# Needs a compiler only, too.
+manuals:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
+		"$$CARGO" run --locked --quiet -p loga-cli -- generate man out/man && \
+		"$$CARGO" run --locked --quiet -p loga-cli -- generate completions out/completions
+
 test-nvidia: kernel
 	@tests/vm/build all
 	@tests/vm/nvidia
@@ -56,4 +63,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test vm module bench bench-host test-nvidia clean
+.PHONY: help kernel demo test vm module bench bench-host manuals test-nvidia clean

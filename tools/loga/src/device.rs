@@ -1,92 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] `/dev/loga`: takes snapshots, and says what is wrong when there is none.
+//! [tool] `/dev/loga` itself: the only unsafe code of this program.
 
+pub use crate::control::Snapshot;
+pub use crate::error::Error;
+
+use crate::control::Calls;
+use crate::control::Control;
+use crate::control::Tables;
 use loga::uapi;
-use std::fmt;
+use nix::poll::PollFd;
+use nix::poll::PollFlags;
+use nix::poll::PollTimeout;
 use std::fs::File;
 use std::io;
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
-
-/// Room for this many clients and channels at first.
-const ROOM: usize = 256;
-
-/// Most clients or channels accepted from the kernel; more than any chip has channels.
-const ROOM_MAX: usize = 65_536;
-
-/// TIMEOUT: snapshots taken until the tables fit; they grow between two calls only by what starts
-/// meanwhile.
-const TRIES: u32 = 8;
-
-/// Why there is no snapshot.
-#[derive(Debug)]
-pub enum Error {
-    /// There is no control device.
-    NotLoaded,
-    /// The control device cannot be opened.
-    Open(io::Error),
-    /// The kernel and this program were built with different versions of the structures.
-    Version {
-        /// Version and size of the kernel's structure, if it said so.
-        kernel: Option<(u32, u32)>,
-    },
-    /// The module is loaded but follows no driver.
-    Detached,
-    /// There is no GPU of this number.
-    NoGpu(u32),
-    /// The call failed.
-    Call(io::Error),
-    /// The kernel reports an absurd number of clients or channels.
-    Absurd(u32),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = uapi::DEVICE_PATH;
-        let ours = uapi::VERSION;
-        match self {
-            Error::NotLoaded => {
-                write!(f, "{path} does not exist: the kernel module loga is not loaded")
-            }
-            Error::Open(source) => write!(f, "cannot open {path}: {source}"),
-            Error::Version {
-                kernel: Some((version, size)),
-            } => write!(
-                f,
-                "this program speaks version {ours} ({} bytes) of {path}, the kernel module version {version} ({size} bytes)",
-                size_of::<uapi::Snapshot>()
-            ),
-            Error::Version { kernel: None } => write!(
-                f,
-                "this program speaks version {ours} ({} bytes) of {path}, the kernel module another one",
-                size_of::<uapi::Snapshot>()
-            ),
-            Error::Detached => f.write_str("the kernel module loga is attached to no driver"),
-            Error::NoGpu(gpu) => write!(f, "there is no GPU {gpu}"),
-            Error::Call(source) => write!(f, "snapshot from {path} failed: {source}"),
-            Error::Absurd(count) => write!(f, "{path} reports {count} clients or channels"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// Everything the kernel says about one GPU at one time.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Index of the GPU.
-    pub gpu: u32,
-    /// The GPU itself.
-    pub info: uapi::Gpu,
-    /// Its clients.
-    pub clients: Vec<uapi::Client>,
-    /// Channels whose submission page is known.
-    pub channels: Vec<uapi::Channel>,
-}
+use std::time::Duration;
 
 /// The open control device.
+pub type Device = Control<ControlFile>;
+
+/// An open file of the control device.
 #[derive(Debug)]
-pub struct Device(File);
+pub struct ControlFile(File);
 
 impl Device {
     /// Opens the control device.
@@ -96,156 +34,103 @@ impl Device {
     /// [`Error::NotLoaded`] or [`Error::Open`].
     pub fn open() -> Result<Self, Error> {
         match File::open(uapi::DEVICE_PATH) {
-            Ok(file) => Ok(Device(file)),
+            Ok(file) => Ok(Control::over(ControlFile(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotLoaded),
             Err(error) => Err(Error::Open(error)),
         }
     }
+}
 
-    /// A snapshot of one GPU.
+impl ControlFile {
+    /// # Safety
     ///
-    /// # Errors
-    ///
-    /// Any but the two of [`open`](Device::open).
-    pub fn snapshot(&self, gpu: u32) -> Result<Snapshot, Error> {
-        let mut clients = vec![uapi::Client::default(); ROOM];
-        let mut channels = vec![uapi::Channel::default(); ROOM];
-        for _ in 0..TRIES {
-            let argument = self.take(gpu, &mut clients, &mut channels)?;
-            let needs = (argument.client_count, argument.channel_count);
-            let fits = grow(&mut clients, needs.0)? & grow(&mut channels, needs.1)?;
-            if fits {
-                clients.truncate(needs.0 as usize);
-                channels.truncate(needs.1 as usize);
-                return Ok(Snapshot {
-                    gpu,
-                    info: argument.info,
-                    clients,
-                    channels,
-                });
-            }
+    /// `T` must be the structure that `number` takes, and any addresses in it those of tables that
+    /// may be written, with as many elements as the counts beside them say.
+    unsafe fn call<T>(&self, number: u32, argument: &mut T) -> io::Result<()> {
+        // SAFETY: the kernel reads and writes the argument, whose size is part of the number, and
+        // the tables in it, which are as long as the caller promises.
+        let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), number.into(), &raw mut *argument) };
+        if rc < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
         }
-        Err(Error::Call(io::ErrorKind::WouldBlock.into()))
+    }
+}
+
+/// Address of a table and how many of its elements the kernel may write.
+fn place<T>(table: &mut [T], count: u32) -> (u64, u32) {
+    let length = u32::try_from(table.len()).unwrap_or(u32::MAX);
+    // CAST: addresses are at most 64 bits wide.
+    (table.as_mut_ptr() as u64, count.min(length))
+}
+
+impl Calls for ControlFile {
+    fn snapshot(&self, argument: &mut uapi::Snapshot, tables: &mut Tables) -> io::Result<()> {
+        (argument.clients, argument.client_count) =
+            place(&mut tables.clients, argument.client_count);
+        (argument.groups, argument.group_count) = place(&mut tables.groups, argument.group_count);
+        (argument.channels, argument.channel_count) =
+            place(&mut tables.channels, argument.channel_count);
+        // SAFETY: the structure of this number; the three tables are borrowed until the call is
+        // over, have the elements that `place` counted, and any bit pattern is a valid element.
+        unsafe { self.call(uapi::IOC_SNAPSHOT, argument) }
     }
 
-    /// Snapshots of all GPUs.
-    ///
-    /// # Errors
-    ///
-    /// As [`snapshot`](Device::snapshot).
-    pub fn all(&self) -> Result<Vec<Snapshot>, Error> {
-        let mut all = Vec::new();
-        for gpu in 0..u32::MAX {
-            match self.snapshot(gpu) {
-                Ok(snapshot) => all.push(snapshot),
-                Err(Error::NoGpu(_)) if gpu > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(all)
+    fn set_share(&self, argument: &mut uapi::SetShare) -> io::Result<()> {
+        // SAFETY: the structure of this number; it has no tables.
+        unsafe { self.call(uapi::IOC_SET_SHARE, argument) }
     }
 
-    fn take(
+    fn list_shares(
         &self,
-        gpu: u32,
-        clients: &mut [uapi::Client],
-        channels: &mut [uapi::Channel],
-    ) -> Result<uapi::Snapshot, Error> {
-        // CAST: structure and tables are far below 2^32; addresses are 64 bits wide.
-        let mut argument = uapi::Snapshot {
-            version: uapi::VERSION,
-            size: size_of::<uapi::Snapshot>() as u32,
-            gpu,
-            clients: clients.as_mut_ptr() as u64,
-            channels: channels.as_mut_ptr() as u64,
-            client_count: clients.len() as u32,
-            channel_count: channels.len() as u32,
-            ..Default::default()
-        };
-        // SAFETY: the argument is the structure this ioctl takes, its size is part of the number;
-        // the kernel writes at most `client_count` and `channel_count` elements to the two tables,
-        // which have that many, and any bit pattern is a valid element.
-        let rc = unsafe {
-            libc::ioctl(
-                self.0.as_raw_fd(),
-                uapi::IOC_SNAPSHOT.into(),
-                &raw mut argument,
+        argument: &mut uapi::ListShares,
+        shares: &mut [uapi::Share],
+    ) -> io::Result<()> {
+        (argument.shares, argument.count) = place(shares, argument.count);
+        // SAFETY: the structure of this number; its table is as in `snapshot`.
+        unsafe { self.call(uapi::IOC_LIST_SHARES, argument) }
+    }
+
+    fn read_totals(
+        &self,
+        argument: &mut uapi::ReadTotals,
+        totals: &mut [uapi::Total],
+    ) -> io::Result<()> {
+        (argument.totals, argument.count) = place(totals, argument.count);
+        // SAFETY: the structure of this number; its table is as in `snapshot`.
+        unsafe { self.call(uapi::IOC_READ_TOTALS, argument) }
+    }
+
+    fn configure(&self, argument: &mut uapi::Configure) -> io::Result<()> {
+        // SAFETY: the structure of this number; it has no tables.
+        unsafe { self.call(uapi::IOC_CONFIGURE, argument) }
+    }
+
+    fn subscribe(&self, argument: &mut uapi::Subscribe) -> io::Result<()> {
+        // SAFETY: the structure of this number; it has no tables.
+        unsafe { self.call(uapi::IOC_SUBSCRIBE, argument) }
+    }
+
+    fn read_events(&self, events: &mut [uapi::Event], timeout: Duration) -> io::Result<usize> {
+        let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let wait = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        if nix::poll::poll(&mut ready, wait)? == 0 {
+            return Ok(0);
+        }
+        // SAFETY: as many bytes as the events have; bytes have no alignment, and any bit pattern
+        // is a valid event.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(
+                events.as_mut_ptr().cast::<u8>(),
+                std::mem::size_of_val(events),
             )
         };
-        if rc >= 0 {
-            return Ok(argument);
+        let read = (&self.0).read(bytes)?;
+        if read == 0 {
+            // Ready, and nothing to read: the device is gone, and would be ready forever.
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Err(meaning(io::Error::last_os_error(), gpu, &argument))
-    }
-}
-
-/// What a failed snapshot means.
-fn meaning(error: io::Error, gpu: u32, argument: &uapi::Snapshot) -> Error {
-    match error.raw_os_error() {
-        // The number of the ioctl holds the size: another size is another number.
-        Some(libc::EINVAL | libc::ENOTTY) => {
-            // CAST: a structure of two hundred bytes.
-            let ours = (uapi::VERSION, size_of::<uapi::Snapshot>() as u32);
-            let theirs = (argument.version, argument.size);
-            Error::Version {
-                kernel: (theirs != ours).then_some(theirs),
-            }
-        }
-        Some(libc::ENODEV) => Error::Detached,
-        Some(libc::ENXIO) => Error::NoGpu(gpu),
-        _ => Error::Call(error),
-    }
-}
-
-/// Makes room for `count` elements; `true` if there was enough.
-fn grow<T: Clone + Default>(table: &mut Vec<T>, count: u32) -> Result<bool, Error> {
-    let wanted = count as usize;
-    if wanted <= table.len() {
-        return Ok(true);
-    }
-    if wanted > ROOM_MAX {
-        return Err(Error::Absurd(count));
-    }
-    // Some more than now, for those that start before the next try.
-    table.resize(wanted + wanted / 4, T::default());
-    Ok(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errno_einval_means_version_and_names_both_if_known() {
-        let mut argument = uapi::Snapshot {
-            version: uapi::VERSION,
-            size: size_of::<uapi::Snapshot>() as u32,
-            ..Default::default()
-        };
-        let einval = || io::Error::from_raw_os_error(libc::EINVAL);
-        let text = meaning(einval(), 0, &argument).to_string();
-        assert!(text.contains("version 2 (248 bytes)"), "{text}");
-        assert!(text.ends_with("the kernel module another one"), "{text}");
-        argument.version = 7;
-        argument.size = 300;
-        let text = meaning(einval(), 0, &argument).to_string();
-        assert!(text.ends_with("version 7 (300 bytes)"), "{text}");
-    }
-
-    #[test]
-    fn errno_of_a_missing_gpu_names_it() {
-        let argument = uapi::Snapshot::default();
-        let enxio = io::Error::from_raw_os_error(libc::ENXIO);
-        let text = meaning(enxio, 3, &argument).to_string();
-        assert_eq!(text, "there is no GPU 3");
-    }
-
-    #[test]
-    fn grow_refuses_an_absurd_count() {
-        let mut table = vec![0u32; 4];
-        assert!(grow(&mut table, 4).expect("fits"));
-        assert!(!grow(&mut table, 5).expect("grows"));
-        assert!(table.len() >= 5);
-        assert!(grow(&mut table, u32::MAX).is_err());
+        Ok(read / size_of::<uapi::Event>())
     }
 }

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the kernel module measured, for people and for programs.
+//! [tool] What the kernel module measured and can be told, for people and for programs.
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`device`] | `/dev/loga`: the only `unsafe` code, and what its errors mean |
+//! | [`cli`] | the arguments |
+//! | [`commands`] | what the commands do |
+//! | [`control`] | the calls of `/dev/loga`, over the device or a double |
+//! | [`device`] | the device: the only `unsafe` code |
+//! | [`error`] | what failures mean |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
+//! | [`names`], [`who`] | numbers in words; users and cgroups |
+//! | `fake` | a kernel module for tests |
 
+pub mod cli;
+pub mod commands;
+pub mod control;
 pub mod device;
+pub mod error;
+#[cfg(test)]
+mod fake;
+pub mod names;
 pub mod stat;
 pub mod table;
+pub mod who;

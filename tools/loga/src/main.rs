@@ -1,154 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga`: asks the kernel module who uses the GPUs.
+//! [tool] `loga`: asks the kernel module who uses the GPUs, and tells it who gets how much.
 
-use clap::Args;
 use clap::Parser;
-use clap::Subcommand;
+use loga_cli::cli;
+use loga_cli::cli::Arguments;
+use loga_cli::cli::Command;
+use loga_cli::commands::events;
+use loga_cli::commands::generate;
+use loga_cli::commands::policy;
+use loga_cli::commands::run;
+use loga_cli::commands::set;
+use loga_cli::commands::stat;
+use loga_cli::commands::totals;
+use loga_cli::commands::Failure;
 use loga_cli::device::Device;
-use loga_cli::device::Error;
-use loga_cli::device::Snapshot;
-use loga_cli::stat::Stat;
-use loga_cli::table;
+use loga_cli::who::Directory;
 use std::io;
 use std::io::IsTerminal;
-use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// Longest interval of --watch, in seconds: a day.
-const WATCH_MAX: f64 = 86_400.0;
-
-/// Who uses the GPUs, and how much of them.
-#[derive(Debug, Parser)]
-#[command(version, name = "loga")]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Print what every client got.
-    ///
-    /// SHARE is the part of the time polled that the engine was the client's, ENTITLED what an equal
-    /// division among the active clients would have given, VTIME the virtual time ahead of the
-    /// system's.
-    Stat(StatArguments),
-}
-
-#[derive(Args, Debug)]
-struct StatArguments {
-    /// Only this GPU [default: all]
-    #[arg(long, value_name = "N")]
-    gpu: Option<u32>,
-    /// Print one JSON object per GPU and line; its members are named in docs/loga-stat-json.md
-    #[arg(long)]
-    json: bool,
-    /// Every so many seconds, print what happened since the last time
-    #[arg(long, value_name = "SECONDS", value_parser = interval)]
-    watch: Option<Duration>,
-    /// With --watch: stop after so many times
-    #[arg(long, value_name = "N", requires = "watch")]
-    times: Option<u64>,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= WATCH_MAX => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        Ok(_) => Err(format!("must be above 0 and at most {WATCH_MAX}")),
-        Err(error) => Err(error.to_string()),
-    }
-}
+/// Exit status for arguments that are wrong.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let Command::Stat(arguments) = Arguments::parse().command;
-    match run(&arguments) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // Help and version were asked for.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            eprintln!("loga: {}", cli::one_line(&error));
+            return ExitCode::from(USAGE);
+        }
+    };
+    match act(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
-        Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err((_, Failure::Print(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(failure) => {
+        Err((status, failure)) => {
             eprintln!("loga: {failure}");
-            ExitCode::FAILURE
+            ExitCode::from(status)
         }
     }
 }
 
-/// Why the command ended early.
-enum Failure {
-    Device(Error),
-    Print(io::Error),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::Device(error) => error.fmt(f),
-            Failure::Print(error) => write!(f, "cannot print: {error}"),
-        }
+/// Runs a command; says its exit status if it failed.
+fn act(command: &Command) -> Result<(), (u8, Failure)> {
+    if let Command::Run(arguments) = command {
+        let device = Device::open().map_err(|error| (run::NOT_STARTED, error.into()))?;
+        return Err(run::run(arguments, &device, |command| command.exec()));
     }
+    ask(command).map_err(|failure| (1, failure))
 }
 
-fn run(arguments: &StatArguments) -> Result<(), Failure> {
-    let device = Device::open().map_err(Failure::Device)?;
-    let take = || match arguments.gpu {
-        Some(gpu) => device.snapshot(gpu).map(|one| vec![one]),
-        None => device.all(),
-    };
-    let mut before = take().map_err(Failure::Device)?;
-    let Some(interval) = arguments.watch else {
-        return print(arguments, &before, &[]).map_err(Failure::Print);
-    };
-    let mut left = arguments.times.unwrap_or(u64::MAX);
-    while left > 0 {
-        std::thread::sleep(interval);
-        let now = take().map_err(Failure::Device)?;
-        print(arguments, &now, &before).map_err(Failure::Print)?;
-        before = now;
-        left = left.saturating_sub(1);
-    }
-    Ok(())
-}
-
-fn print(arguments: &StatArguments, now: &[Snapshot], before: &[Snapshot]) -> io::Result<()> {
+fn ask(command: &Command) -> Result<(), Failure> {
+    let terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    if arguments.watch.is_some() && !arguments.json && out.is_terminal() {
-        // To the top left corner, and clear the screen.
-        out.write_all(b"\x1b[H\x1b[2J")?;
+    if let Command::Generate(arguments) = command {
+        return generate::run(arguments);
     }
-    for (i, snapshot) in now.iter().enumerate() {
-        let stat = Stat::new(snapshot, before.get(i));
-        if arguments.json {
-            serde_json::to_writer(&mut out, &stat)?;
-            writeln!(out)?;
-        } else {
-            writeln!(out, "{}", table::render(&stat))?;
+    let device = Device::open()?;
+    match command {
+        Command::Stat(arguments) => stat::run(arguments, &device, terminal, &mut out),
+        Command::Set(arguments) => set::run(arguments, &device, &Directory::of_system(), &mut out),
+        Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
+        Command::Events(arguments) => events::run(arguments, &device, &mut out),
+        Command::Totals(arguments) => {
+            totals::run(arguments, &device, &Directory::of_system(), &mut out)
         }
-    }
-    out.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interval_takes_fractions_and_refuses_nonsense() {
-        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
-            assert!(interval(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn times_needs_watch() {
-        assert!(Arguments::try_parse_from(["loga", "stat", "--times", "2"]).is_err());
-        assert!(
-            Arguments::try_parse_from(["loga", "stat", "--watch", "1", "--times", "2"]).is_ok()
-        );
+        // Done before.
+        Command::Run(_) | Command::Generate(_) => Ok(()),
     }
 }

@@ -2,52 +2,147 @@
 
 //! [tool] One GPU's figures as a person reads them.
 
+use crate::stat::Client;
+use crate::stat::Group;
 use crate::stat::Stat;
 use comfy_table::presets::NOTHING;
 use comfy_table::CellAlignment;
 use comfy_table::Table;
 
-/// Column titles; the second one is text, all others are numbers.
-const TITLES: [&str; 10] = [
-    "PID", "COMMAND", "CHANNELS", "GPU ms", "SHARE", "ENTITLED", "VTIME ms", "HELD ms", "HELD",
+/// Column titles of clients; those of text are in [`LEFT`], all others are numbers.
+const TITLES: [&str; 14] = [
+    "PID",
+    "COMMAND",
+    "UID",
+    "CHANNELS",
+    "WEIGHT",
+    "LIMIT",
+    "GPU ms",
+    "SHARE",
+    "ENTITLED",
+    "WAITED ms",
+    "VTIME ms",
+    "HELD ms",
+    "HELD",
     "STATE",
 ];
 
-/// A headline and a row per client.
+/// Columns that begin at the left.
+const LEFT: [&str; 2] = ["COMMAND", "STATE"];
+
+/// Column titles of groups.
+const GROUP_TITLES: [&str; 10] = [
+    "",
+    "PROCESSES",
+    "WEIGHT",
+    "GPU ms",
+    "SHARE",
+    "ENTITLED",
+    "WAITED ms",
+    "VTIME ms",
+    "HELD ms",
+    "HELD",
+];
+
+/// A headline, a row per client, and a row per group if the GPU is not divided between processes.
 pub fn render(stat: &Stat) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(TITLES);
-    for client in &stat.clients {
-        table.add_row([
-            client.pid.to_string(),
-            client.comm.clone(),
-            client.channels.to_string(),
-            ms(client.gpu_time_ns),
-            percent(client.share),
-            percent(client.entitled),
-            // CAST: shown with one digit behind the point; a float holds that.
-            format!("{:+.1}", client.vtime_ahead_ns as f64 / 1e6),
-            ms(client.held_ns),
-            format!("{}x", client.held_count),
-            client.state.clone(),
-        ]);
+    let rows = stat.clients.iter().map(client_row).collect();
+    let mut clients = grid(&TITLES, &LEFT, rows).unwrap_or("no clients".to_string());
+    let kind = stat.group_by.to_uppercase();
+    let rows: Vec<Vec<String>> = match stat.group_by.as_str() {
+        "user" | "cgroup" => stat.groups.iter().map(group_row).collect(),
+        _ => Vec::new(),
+    };
+    let mut titles = GROUP_TITLES;
+    titles[0] = &kind;
+    if let Some(groups) = grid(&titles, &[], rows) {
+        clients.push('\n');
+        clients.push_str(&groups);
     }
-    for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(match TITLES[i] {
-            "COMMAND" | "STATE" => CellAlignment::Left,
-            _ => CellAlignment::Right,
+    format!("{}\n{}\n{clients}\n", headline(stat), activity(stat))
+}
+
+/// Rows below titles, columns side by side; nothing without rows. Columns named in `left` begin at
+/// the left, all others end at the right.
+pub(crate) fn grid(titles: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(titles).add_rows(rows);
+    for (title, column) in titles.iter().zip(table.column_iter_mut()) {
+        column.set_cell_alignment(if left.contains(title) {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
         });
     }
-    let rows = if stat.clients.is_empty() {
-        "no clients".to_string()
-    } else {
-        let lines: Vec<String> = table
-            .lines()
-            .map(|line| line.trim_end().to_string())
-            .collect();
-        lines.join("\n")
-    };
-    format!("{}\n{}\n{rows}\n", headline(stat), activity(stat))
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_string())
+        .collect();
+    Some(lines.join("\n"))
+}
+
+fn client_row(client: &Client) -> Vec<String> {
+    vec![
+        client.pid.to_string(),
+        client.comm.clone(),
+        client.uid.to_string(),
+        client.channels.to_string(),
+        client.weight.to_string(),
+        limit(client.limit),
+        ms(client.gpu_time_ns),
+        percent(client.share),
+        percent(client.entitled),
+        ms(client.waited_ns),
+        ahead(client.vtime_ahead_ns),
+        ms(client.held_ns),
+        format!("{}x", client.held_count),
+        state(client),
+    ]
+}
+
+fn group_row(group: &Group) -> Vec<String> {
+    vec![
+        group.key.to_string(),
+        group.members.to_string(),
+        group.weight.to_string(),
+        ms(group.gpu_time_ns),
+        percent(group.share),
+        percent(group.entitled),
+        ms(group.waited_ns),
+        ahead(group.vtime_ahead_ns),
+        ms(group.held_ns),
+        format!("{}x", group.held_count),
+    ]
+}
+
+/// What a client does, its class if it is not the usual one, and why it is held back if it is not
+/// by the policy.
+pub(crate) fn state(client: &Client) -> String {
+    let mut words = client.state.clone();
+    if client.class == "idle" {
+        words.push_str(", idle class");
+    }
+    if client.state == "held" && client.hold == "limit" {
+        words.push_str(", limit");
+    }
+    words
+}
+
+/// A hard limit, or none.
+pub(crate) fn limit(percent: u32) -> String {
+    match percent {
+        0 | 100 => "-".to_string(),
+        percent => format!("{percent} %"),
+    }
+}
+
+/// Virtual time ahead of the system's, in milliseconds.
+pub(crate) fn ahead(ns: i64) -> String {
+    // CAST: shown with one digit behind the point; a float holds that.
+    format!("{:+.1}", ns as f64 / 1e6)
 }
 
 fn headline(stat: &Stat) -> String {
@@ -79,11 +174,13 @@ fn activity(stat: &Stat) -> String {
     )
 }
 
-fn ms(ns: u64) -> String {
+/// Milliseconds with one digit behind the point.
+pub(crate) fn ms(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e6)
 }
 
-fn percent(share: Option<f64>) -> String {
+/// A fraction in percent, if there is one.
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_string(), |share| format!("{:.1} %", share * 100.0))
 }
 
@@ -104,8 +201,8 @@ mod tests {
         assert!(lines[1].starts_with("all 600.0 ms: busy 75.0 %, idle 25.0 %, unknown 0.0 %"));
         let words: Vec<&str> = lines[3].split_whitespace().collect();
         assert_eq!(
-            words[..7],
-            ["102", "throttle", "0", "360.0", "60.0", "%", "50.0"]
+            words[..10],
+            ["102", "throttle", "0", "0", "100", "-", "360.0", "60.0", "%", "50.0"]
         );
     }
 

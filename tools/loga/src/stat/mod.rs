@@ -8,7 +8,14 @@
 //! with the non-polling phase before it; what is under way appears in no figure. Counters that went
 //! backwards (another module was loaded in between) count as zero.
 
-use crate::device::Snapshot;
+mod client;
+mod group;
+
+pub use client::Client;
+pub use group::Group;
+
+use crate::control::Snapshot;
+use crate::names;
 use loga::uapi;
 use serde::Deserialize;
 use serde::Serialize;
@@ -71,49 +78,33 @@ pub struct Stat {
     pub fallbacks: u64,
     /// System virtual time.
     pub t_sys_ns: u64,
+    /// What fairness is between: `process`, `user` or `cgroup`.
+    #[serde(default)]
+    pub group_by: String,
+    /// How time is accounted: `burst` or `sparse`.
+    #[serde(default)]
+    pub accounting: String,
+    /// What phases grow with: `channels` or `active`.
+    #[serde(default)]
+    pub scale: String,
+    /// Polling phase per channel or active client.
+    #[serde(default)]
+    pub poll_ms: u32,
+    /// Length of the non-polling phase in polling phases.
+    #[serde(default)]
+    pub ratio: u32,
+    /// Processes, users and cgroups for which something is set.
+    #[serde(default)]
+    pub settings: u32,
     /// Open files that are managed.
     pub open_files: u32,
     /// Files that were open before and are passed through.
     pub unmanaged_files: u64,
     /// The clients, most GPU time first.
     pub clients: Vec<Client>,
-}
-
-/// One client.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Client {
-    /// Unique since the module was loaded.
-    pub id: u64,
-    /// Process.
-    pub pid: i32,
-    /// User.
-    pub uid: u32,
-    /// Command.
-    pub comm: String,
-    /// Channels allocated.
-    pub channels: u32,
-    /// `idle`, `running` or `held`.
-    pub state: String,
-    /// Weight.
-    pub weight: u32,
-    /// GPU time that was seen in polling phases.
-    pub measured_ns: u64,
-    /// GPU time, scaled to all phases.
-    pub gpu_time_ns: u64,
-    /// `measured_ns` as a fraction of the time polled.
-    pub share: Option<f64>,
-    /// What an equal (weighted) division among the active clients gives.
-    pub entitled_ns: u64,
-    /// `entitled_ns` as a fraction of the span of all phases.
-    pub entitled: Option<f64>,
-    /// Virtual time minus the system's.
-    pub vtime_ahead_ns: i64,
-    /// Time held back.
-    pub held_ns: u64,
-    /// Times it was held back.
-    pub held_count: u64,
-    /// Times the engine took up its work in polling phases.
-    pub runs: u64,
+    /// The groups, most GPU time first.
+    #[serde(default)]
+    pub groups: Vec<Group>,
 }
 
 impl Stat {
@@ -136,17 +127,28 @@ impl Stat {
                 Client::new(client, earlier, &phases, info.t_sys_ns)
             })
             .collect();
+        let mut groups: Vec<Group> = now
+            .groups
+            .iter()
+            .map(|group| {
+                let same = |old: &&uapi::Group| old.id == group.id && old.kind == group.kind;
+                let earlier = before.and_then(|before| before.groups.iter().find(same));
+                let phases = Phases { span_ns, polled_ns };
+                Group::new(group, earlier, &phases, info.t_sys_ns)
+            })
+            .collect();
+        groups.sort_by_key(|group| (std::cmp::Reverse(group.gpu_time_ns), group.id));
         clients.sort_by_key(|client| (std::cmp::Reverse(client.gpu_time_ns), client.id));
         Stat {
             version: VERSION,
             gpu: now.gpu,
             chip: format!("{:#x}", info.chipset),
-            pci: pci_name(info.pci_domain, info.pci_bdf),
-            policy: text(&info.policy),
+            pci: names::pci(info.pci_domain, info.pci_bdf),
+            policy: names::text(&info.policy),
             enforcing: info.flags & uapi::GPU_ENFORCING != 0,
             polling: info.flags & uapi::GPU_POLLING != 0,
             lost: info.flags & uapi::GPU_LOST != 0,
-            source: source_name(info.source),
+            source: names::source(info.source),
             now_ns: info.now_ns,
             interval: before.is_some(),
             span_ns,
@@ -166,43 +168,16 @@ impl Stat {
             restores: since(|gpu| gpu.restores),
             fallbacks: since(|gpu| gpu.fallbacks),
             t_sys_ns: info.t_sys_ns,
+            group_by: names::group_by(info.group_by),
+            accounting: names::accounting(info.accounting),
+            scale: names::scale(info.scale),
+            poll_ms: info.poll_ms,
+            ratio: info.ratio,
+            settings: info.settings,
             open_files: info.open_files,
             unmanaged_files: info.unmanaged_files,
             clients,
-        }
-    }
-}
-
-impl Client {
-    fn new(
-        now: &uapi::Client,
-        before: Option<&uapi::Client>,
-        phases: &Phases,
-        t_sys_ns: u64,
-    ) -> Self {
-        let zero = uapi::Client::default();
-        let old = before.unwrap_or(&zero);
-        let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
-        let measured_ns = since(|client| client.measured_ns);
-        let entitled_ns = since(|client| client.entitled_ns);
-        Client {
-            id: now.id,
-            pid: now.pid,
-            uid: now.uid,
-            comm: text(&now.comm),
-            channels: now.channels,
-            state: state_name(now.state),
-            weight: now.weight,
-            measured_ns,
-            gpu_time_ns: since(|client| client.gpu_time_ns),
-            share: fraction(measured_ns, phases.polled_ns),
-            entitled_ns,
-            entitled: fraction(entitled_ns, phases.span_ns),
-            // CAST: as two's complement; the difference of two times near each other.
-            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
-            held_ns: since(|client| client.held_ns),
-            held_count: since(|client| client.held_count),
-            runs: since(|client| client.runs),
+            groups,
         }
     }
 }
@@ -233,44 +208,6 @@ fn find(snapshot: &Snapshot, id: u64) -> Option<&uapi::Client> {
 
 fn fraction(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A zero-terminated name; control characters, which a process may put there, become '?'.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end])
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
-}
-
-fn pci_name(domain: u32, bdf: u32) -> String {
-    format!(
-        "{domain:04x}:{:02x}:{:02x}.{}",
-        bdf >> 8 & 0xff,
-        bdf >> 3 & 0x1f,
-        bdf & 7
-    )
-}
-
-fn source_name(source: u32) -> String {
-    match source {
-        uapi::SOURCE_ENGINE_STATUS => "engine-status".to_string(),
-        uapi::SOURCE_CHANNEL_TABLE => "channel-table".to_string(),
-        other => format!("source {other}"),
-    }
-}
-
-fn state_name(state: u32) -> String {
-    match state {
-        uapi::STATE_IDLE => "idle".to_string(),
-        uapi::STATE_RUNNING => "running".to_string(),
-        uapi::STATE_HELD => "held".to_string(),
-        other => format!("state {other}"),
-    }
 }
 
 #[cfg(test)]
@@ -310,6 +247,14 @@ pub(crate) mod tests {
             gpu: 0,
             info,
             clients: vec![client(1, 15), client(2, 60)],
+            groups: vec![uapi::Group {
+                id: 1,
+                kind: uapi::GROUP_BY_PROCESS,
+                members: 1,
+                gpu_time_ns: times * 90_000_000,
+                measured_ns: times * 15_000_000,
+                ..Default::default()
+            }],
             channels: Vec::new(),
         }
     }
@@ -362,11 +307,5 @@ pub(crate) mod tests {
         assert_eq!(stat.span_ns, 0);
         assert_eq!(stat.busy, None);
         assert_eq!(stat.clients[0].share, None);
-    }
-
-    #[test]
-    fn comm_without_terminator_or_with_escapes_is_harmless() {
-        assert_eq!(text(b"abc"), "abc");
-        assert_eq!(text(b"a\x1b[2Jb\0c"), "a?[2Jb");
     }
 }

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
+
+use crate::names;
+use clap::builder::PossibleValuesParser;
+use clap::value_parser;
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use loga::engine::Config;
+use loga::policies;
+use loga::share::Limit;
+use loga::units::Weight;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest time between two looks, in seconds: a day.
+const SECONDS_MAX: f64 = 86_400.0;
+
+/// Who uses the GPUs, and how much of them.
+#[derive(Debug, Parser)]
+#[command(version, name = "loga", max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print what every client got
+    ///
+    /// SHARE is the part of the time polled that the engine was the client's, ENTITLED what a
+    /// division by weights among the active clients would have given, WAITED the time in which it
+    /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
+    Stat(Stat),
+    /// Set the weight, limit or class of a process, user or cgroup
+    ///
+    /// A setting of a process goes away with it; one of a user or cgroup stays until it is cleared
+    /// or the module is unloaded. A process that has none of its own follows its cgroup, or else
+    /// its user. For root.
+    Set(Set),
+    /// Show or change who decides, and how
+    Policy(Policy),
+    /// Print what happens, one line per event, until interrupted
+    Events(Events),
+    /// Run a command with a weight, limit or class of its own
+    ///
+    /// The setting is in place before the command starts; the command takes the place of this
+    /// process, so that its exit status is the one seen. It is the setting of that one process:
+    /// programs that it starts in turn have none, unless a cgroup or user gives them one. Exits
+    /// with 125 if the setting is refused, 126 if the command cannot be run, 127 if it does not
+    /// exist. For root; to run the command as somebody else:
+    /// `loga run --weight 300 -- setpriv --reuid=ann --regid=ann --init-groups COMMAND`.
+    Run(Run),
+    /// Print what each user or cgroup got, those included whose processes have exited
+    ///
+    /// Users see their own total; root sees all of them and may reset them.
+    Totals(Totals),
+    /// Write manual pages or completions
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+/// Arguments of `loga stat`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Stat {
+    /// Only this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Print one JSON object per GPU and line; its members are named in docs/loga-stat-json.md
+    #[arg(long)]
+    pub json: bool,
+    /// Every so many seconds, print what happened since the last time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<Duration>,
+    /// With --watch: stop after so many times
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub times: Option<u64>,
+}
+
+/// What can be set.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Change {
+    /// Weight, 1 to 10000; who has twice the weight is entitled to twice the time [default: 100]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(i64::from(Weight::MIN)..=i64::from(Weight::MAX)))]
+    pub weight: Option<u32>,
+    /// Hard limit in percent of a GPU, 1 to 100; 100 is none
+    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(i64::from(Limit::MIN)..=i64::from(Limit::MAX)))]
+    pub limit: Option<u32>,
+    /// Class; idle runs only when nobody else wants the GPU
+    #[arg(long, value_name = "CLASS", value_parser = PossibleValuesParser::new(names::CLASSES))]
+    pub class: Option<String>,
+}
+
+/// Arguments of `loga set`.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "what", required = true, multiple = false, args = ["pid", "user", "cgroup", "list"])]
+pub struct Set {
+    /// For this process
+    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// For all processes of this user, by name or number
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// For all processes of this cgroup, by its path below the mount point of cgroup v2, or by the
+    /// inode number of its directory
+    #[arg(long, value_name = "CGROUP")]
+    pub cgroup: Option<String>,
+    /// Print what is set
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "clear"])]
+    pub list: bool,
+    /// What to set.
+    #[command(flatten)]
+    pub change: Change,
+    /// Forget what is set
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class"])]
+    pub clear: bool,
+    /// Only on this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `loga policy`.
+#[derive(Args, Clone, Debug)]
+pub struct Policy {
+    /// What to do; shows the policy and the knobs if absent.
+    #[command(subcommand)]
+    pub action: Option<PolicyAction>,
+    /// Only this GPU [default: all]
+    #[arg(long, value_name = "N", global = true)]
+    pub gpu: Option<u32>,
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do about policies.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PolicyAction {
+    /// Show the policy and the knobs of each GPU
+    Show,
+    /// List the policies there are, and the GPUs where each one decides
+    List,
+    /// Let another policy decide from now on
+    Switch {
+        /// Its name
+        #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(policies::NAMES))]
+        name: String,
+    },
+    /// Set knobs
+    Set(Knobs),
+}
+
+/// What can be set about a GPU.
+#[derive(Args, Clone, Debug, Default)]
+#[group(required = true, multiple = true)]
+pub struct Knobs {
+    /// Who decides
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(policies::NAMES))]
+    pub policy: Option<String>,
+    /// Whether decisions are carried out
+    #[arg(long, value_name = "SWITCH", value_parser = PossibleValuesParser::new(SWITCH))]
+    pub enforce: Option<String>,
+    /// Polling phase per channel or active client in milliseconds, 1 to 1000
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u32).range(1..=i64::from(Config::MAX_POLL_MS)))]
+    pub poll_ms: Option<u32>,
+    /// Length of the non-polling phase in polling phases, 1 to 1000
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(Config::MAX_RATIO)))]
+    pub ratio: Option<u32>,
+    /// Whether the lengths of phases vary
+    #[arg(long, value_name = "SWITCH", value_parser = PossibleValuesParser::new(SWITCH))]
+    pub randomize: Option<String>,
+    /// What fairness is between
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(names::GROUP_BY))]
+    pub group_by: Option<String>,
+    /// How time is accounted
+    #[arg(long, value_name = "WAY", value_parser = PossibleValuesParser::new(names::ACCOUNTING))]
+    pub accounting: Option<String>,
+    /// What phases grow with
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(names::SCALES))]
+    pub scale: Option<String>,
+}
+
+/// Off and on, in the order of their numbers.
+pub const SWITCH: [&str; 2] = ["off", "on"];
+
+/// Arguments of `loga events`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Events {
+    /// Only of this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Only these kinds, separated by commas [default: all]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = PossibleValuesParser::new(names::EVENTS))]
+    pub kinds: Vec<String>,
+    /// Stop after so many events
+    #[arg(long, value_name = "N")]
+    pub times: Option<u64>,
+    /// Stop after so many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Print one JSON object per event and line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `loga run`.
+#[derive(Args, Clone, Debug)]
+pub struct Run {
+    /// What to set.
+    #[command(flatten)]
+    pub change: Change,
+    /// Only on this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `loga totals`.
+#[derive(Args, Clone, Debug)]
+pub struct Totals {
+    /// Whose totals
+    #[arg(long, value_name = "KIND", default_value = "user", value_parser = PossibleValuesParser::new(["user", "cgroup"]))]
+    pub by: String,
+    /// Only of this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Totals begin anew, as soon as they are read
+    #[arg(long)]
+    pub reset: bool,
+    /// Print one JSON object per GPU and line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `loga generate`.
+#[derive(Args, Clone, Debug)]
+pub struct Generate {
+    /// What to write
+    #[arg(value_name = "WHAT", value_parser = PossibleValuesParser::new(["man", "completions"]))]
+    pub what: String,
+    /// Where to; made if it does not exist
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        Ok(_) => Err(format!("must be above 0 and at most {SECONDS_MAX}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What is wrong with the arguments in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut parts = text.split("\n\n");
+    let first = parts.next().unwrap_or_default();
+    let tips = parts.filter(|part| part.trim_start().starts_with("tip:"));
+    let words = std::iter::once(first)
+        .chain(tips)
+        .flat_map(|part| part.split_whitespace());
+    let line: Vec<&str> = words.collect();
+    let line = line.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn refused(line: &str) -> String {
+        let error = Arguments::try_parse_from(line.split(' ')).expect_err(line);
+        let text = one_line(&error);
+        assert!(!text.contains('\n'), "{text}");
+        text
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds_take_fractions_and_refuse_nonsense() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_needs_watch() {
+        assert!(refused("loga stat --times 2").contains("--watch"));
+        let fine = ["loga", "stat", "--watch", "1", "--times", "2"];
+        assert!(Arguments::try_parse_from(fine).is_ok());
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_with_the_range() {
+        for weight in ["0", "10001", "-3", "x"] {
+            let text = refused(&format!("loga set --pid 1 --weight={weight}"));
+            assert!(text.contains("--weight"), "{text}");
+        }
+        let text = refused("loga set --pid 1 --weight 10001");
+        assert!(text.ends_with("10001 is not in 1..=10000"), "{text}");
+        let text = refused("loga run --limit 101 -- true");
+        assert!(text.ends_with("101 is not in 1..=100"), "{text}");
+        let text = refused("loga set --pid 0 --weight 3");
+        assert!(text.contains("0 is not in 1..="), "{text}");
+        let text = refused("loga policy set --ratio 0");
+        assert!(text.ends_with("0 is not in 1..=1000"), "{text}");
+    }
+
+    #[test]
+    fn words_nobody_knows_are_refused_with_those_there_are() {
+        let text = refused("loga policy switch fifo");
+        let all = format!("[possible values: {}]", policies::NAMES.join(", "));
+        assert!(text.contains(&all), "{text}");
+        let text = refused("loga set --pid 1 --class low");
+        assert!(text.contains("[possible values: normal, idle]"), "{text}");
+        let text = refused("loga events --kinds held,gone");
+        assert!(
+            text.contains("'gone'") && text.contains("released"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn set_wants_exactly_one_subject() {
+        let text = refused("loga set --weight 3");
+        assert!(
+            text.contains("--pid <PID>|--user <USER>|--cgroup <CGROUP>|--list"),
+            "{text}"
+        );
+        assert!(refused("loga set --pid 1 --user ann --weight 3").contains("cannot be used with"));
+        assert!(refused("loga set --pid 1 --clear --weight 3").contains("cannot be used with"));
+        assert!(refused("loga policy set").contains("--poll-ms"));
+        assert!(refused("loga run --weight 3").contains("<COMMAND>"));
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga events`: what happens.
+
+use super::print_json;
+use super::Failure;
+use super::JSON_VERSION;
+use crate::cli;
+use crate::control::Calls;
+use crate::control::Control;
+use crate::names;
+use loga::uapi;
+use loga::uapi::Event;
+use serde::Serialize;
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Events read at once.
+const BATCH: usize = 64;
+
+/// TIMEOUT: longest wait between two looks at the time left; waiting costs nothing.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// One event; an object of `loga events --json`. Which of the last five members there are depends
+/// on the kind.
+#[derive(Serialize)]
+struct Line {
+    version: u32,
+    time_ns: u64,
+    sequence: u64,
+    /// Events that were lost just before this one.
+    lost: u64,
+    event: String,
+    gpu: u32,
+    #[serde(flatten)]
+    client: Option<Client>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_time_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+}
+
+/// Whom an event is about.
+#[derive(Serialize)]
+struct Client {
+    client: u64,
+    pid: i32,
+    uid: u32,
+    comm: String,
+}
+
+impl Line {
+    fn new(event: &Event, lost: u64) -> Self {
+        let value = |kind: u32| (event.kind == kind).then_some(event.value);
+        Line {
+            version: JSON_VERSION,
+            time_ns: event.time_ns,
+            sequence: event.sequence,
+            lost,
+            event: names::event(event.kind),
+            gpu: event.gpu,
+            client: (event.client != 0).then(|| Client {
+                client: event.client,
+                pid: event.pid,
+                uid: event.uid,
+                comm: names::text(&event.name),
+            }),
+            hold: value(uapi::EVENT_HELD).map(names::hold),
+            held_ns: value(uapi::EVENT_RELEASED),
+            gpu_time_ns: value(uapi::EVENT_EXITED),
+            fallback: value(uapi::EVENT_FALLBACK).map(names::fallback),
+            policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
+        }
+    }
+
+    /// The same for a person; times as in the kernel's log.
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.lost > 0 {
+            writeln!(
+                out,
+                "{} events were lost: this reader was too slow",
+                self.lost
+            )?;
+        }
+        let (seconds, ns) = (self.time_ns / 1_000_000_000, self.time_ns % 1_000_000_000);
+        write!(out, "[{seconds:>5}.{:06}] GPU {}: ", ns / 1000, self.gpu)?;
+        if let Some(Client { pid, comm, .. }) = &self.client {
+            write!(out, "{pid} {comm}: ")?;
+        }
+        write!(out, "{}", self.event)?;
+        let ms = |ns: u64| ns as f64 / 1e6;
+        if let Some(hold) = &self.hold {
+            write!(out, " by {hold}")?;
+        }
+        if let Some(held_ns) = self.held_ns {
+            write!(out, " after {:.1} ms", ms(held_ns))?;
+        }
+        if let Some(gpu_time_ns) = self.gpu_time_ns {
+            write!(out, " with {:.1} ms of GPU time", ms(gpu_time_ns))?;
+        }
+        if let Some(cause) = &self.fallback {
+            write!(out, ", everybody runs: {cause}")?;
+        }
+        if let Some(policy) = &self.policy {
+            write!(out, " {policy} decides")?;
+        }
+        writeln!(out)
+    }
+}
+
+/// Prints events until there were enough, the time is over, or the caller is interrupted.
+///
+/// # Errors
+///
+/// Any [`Failure`].
+pub fn run(
+    arguments: &cli::Events,
+    control: &Control<impl Calls>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if let Some(gpu) = arguments.gpu {
+        // A subscription is not refused for a GPU that does not exist (yet).
+        control.snapshot(gpu)?;
+    }
+    control.subscribe(arguments.gpu.unwrap_or(uapi::ALL_GPUS), mask(arguments))?;
+    let end = arguments.duration.map(|duration| Instant::now() + duration);
+    let mut left = arguments.times.unwrap_or(u64::MAX);
+    let mut expected = None;
+    let mut events = [Event::default(); BATCH];
+    while left > 0 {
+        let wait = match end {
+            None => WAIT,
+            Some(end) => end.saturating_duration_since(Instant::now()).min(WAIT),
+        };
+        if end.is_some() && wait.is_zero() {
+            break;
+        }
+        let count = control.events(&mut events, wait)?;
+        for event in events.iter().take(count) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            let lost = event
+                .sequence
+                .saturating_sub(expected.unwrap_or(event.sequence));
+            expected = Some(event.sequence.saturating_add(1));
+            let line = Line::new(event, lost);
+            if arguments.json {
+                print_json(out, &line)?;
+            } else {
+                line.print(out)?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn mask(arguments: &cli::Events) -> u64 {
+    let bit = |kind: &String| names::number(&names::EVENTS, kind).map_or(0, |number| 1 << number);
+    match arguments
+        .kinds
+        .iter()
+        .map(bit)
+        .fold(0, |mask, bit| mask | bit)
+    {
+        0 => (1 << uapi::EVENT_KINDS) - 1,
+        mask => mask,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+
+    fn event(sequence: u64, kind: u32, value: u64) -> Event {
+        let mut event = Event {
+            time_ns: 12_345_678_901,
+            sequence,
+            client: 3,
+            kind,
+            pid: 432,
+            uid: 1000,
+            value,
+            ..Default::default()
+        };
+        event.name[..8].copy_from_slice(b"throttle");
+        event
+    }
+
+    fn of_gpu(kind: u32, value: u64, name: &[u8]) -> Event {
+        let mut event = Event {
+            client: 0,
+            pid: 0,
+            name: [0; uapi::COMM_LEN],
+            ..event(0, kind, value)
+        };
+        event.name[..name.len()].copy_from_slice(name);
+        event
+    }
+
+    fn events(fake: &FakeKernel, line: &str) -> String {
+        let line = format!("loga events {line}");
+        let words = line.split_whitespace();
+        let arguments = <cli::Arguments as clap::Parser>::parse_from(words);
+        let cli::Command::Events(arguments) = arguments.command else {
+            panic!("not events: {line}");
+        };
+        let mut out = Vec::new();
+        run(&arguments, &Control::over(fake), &mut out).expect("prints");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn every_kind_says_what_its_value_means() {
+        let fake = FakeKernel::new(1);
+        fake.events.borrow_mut().push_back(vec![
+            event(0, uapi::EVENT_APPEARED, 0),
+            event(1, uapi::EVENT_HELD, uapi::HOLD_LIMIT.into()),
+            event(2, uapi::EVENT_RELEASED, 12_300_000),
+            event(3, uapi::EVENT_EXITED, 45_600_000),
+        ]);
+        let text = events(&fake, "--times 4");
+        let at = "[   12.345678] GPU 0: 432 throttle:";
+        let said = [
+            "appeared",
+            "held by limit",
+            "released after 12.3 ms",
+            "exited with 45.6 ms of GPU time",
+        ];
+        let expected: String = said.iter().map(|said| format!("{at} {said}\n")).collect();
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn events_of_a_whole_gpu_name_no_client() {
+        let fake = FakeKernel::new(1);
+        fake.events.borrow_mut().push_back(vec![
+            of_gpu(uapi::EVENT_FALLBACK, uapi::FALLBACK_LATE, b""),
+            of_gpu(uapi::EVENT_POLICY, 0, b"maxmin"),
+            of_gpu(uapi::EVENT_GPU_LOST, 0, b""),
+        ]);
+        let text = events(&fake, "--times 3");
+        let said: Vec<&str> = text.lines().filter_map(|line| line.get(14..)).collect();
+        let expected = [
+            " GPU 0: fallback, everybody runs: late",
+            " GPU 0: policy maxmin decides",
+            " GPU 0: gpu-lost",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn json_has_a_line_per_event_with_what_was_lost_before() {
+        let fake = FakeKernel::new(1);
+        let mut queue = fake.events.borrow_mut();
+        queue.push_back(vec![event(0, uapi::EVENT_HELD, uapi::HOLD_POLICY.into())]);
+        queue.push_back(vec![event(5, uapi::EVENT_RELEASED, 7)]);
+        drop(queue);
+        let text = events(&fake, "--times 2 --json");
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(lines[0]["hold"], "policy");
+        assert_eq!(lines[0]["lost"], 0);
+        assert_eq!(lines[1]["lost"], 4);
+        assert_eq!(lines[1]["held_ns"], 7);
+        assert_eq!(lines[1]["comm"], "throttle");
+        assert!(lines[1].get("hold").is_none());
+    }
+
+    #[test]
+    fn subscription_is_to_the_kinds_and_the_gpu_asked_for() {
+        let fake = FakeKernel::new(2);
+        events(&fake, "--times 0");
+        let all = (uapi::ALL_GPUS, (1 << uapi::EVENT_KINDS) - 1);
+        assert_eq!(fake.subscribed.get(), Some(all));
+        events(&fake, "--times 0 --gpu 1 --kinds held,released");
+        let two = 1 << uapi::EVENT_HELD | 1 << uapi::EVENT_RELEASED;
+        assert_eq!(fake.subscribed.get(), Some((1, two)));
+    }
+
+    #[test]
+    fn device_that_goes_away_ends_it_with_an_error() {
+        let fake = FakeKernel::new(1);
+        let mut out = Vec::new();
+        let failure = run(&cli::Events::default(), &Control::over(&fake), &mut out);
+        assert!(failure.is_err());
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What the commands do: each one takes its arguments, something that answers calls, and
+//! where to print.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`stat`] | what every client got |
+//! | [`set`] | weights, limits and classes |
+//! | [`policy`] | who decides, and the knobs |
+//! | [`events`] | what happens |
+//! | [`run`] | a command with a setting of its own |
+//! | [`totals`] | what users and cgroups got |
+//! | [`generate`] | manual pages and completions |
+
+pub mod events;
+pub mod generate;
+pub mod policy;
+pub mod run;
+pub mod set;
+pub mod stat;
+pub mod totals;
+
+use crate::error::Error;
+use serde::Serialize;
+use std::fmt;
+use std::io;
+use std::io::Write;
+
+/// Version of the JSON layouts but that of `loga stat`, which has its own. Raised when a member
+/// changes its meaning or goes away.
+pub const JSON_VERSION: u32 = 1;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// The kernel module gave no answer.
+    Device(Error),
+    /// Another cause, in one line.
+    Said(String),
+    /// What was to be printed could not be.
+    Print(io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Device(error) => error.fmt(f),
+            Failure::Said(line) => f.write_str(line),
+            Failure::Print(error) => write!(f, "cannot print: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Device(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Print(error)
+    }
+}
+
+/// Prints one object on one line.
+fn print_json(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, object)?;
+    writeln!(out)
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga set`: weights, limits and classes.
+
+use super::print_json;
+use super::Failure;
+use super::JSON_VERSION;
+use crate::cli;
+use crate::control::Calls;
+use crate::control::Control;
+use crate::error::Error;
+use crate::names;
+use crate::table;
+use crate::who::Directory;
+use loga::uapi;
+use serde::Serialize;
+use std::fmt;
+use std::io::Write;
+
+/// For whom something is set.
+struct Subject {
+    kind: u32,
+    id: u64,
+    /// As it was given.
+    name: String,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", names::subject(self.kind), self.name)
+    }
+}
+
+/// What is set for one subject; an object of `loga set --json`.
+#[derive(Serialize)]
+struct Line {
+    version: u32,
+    gpu: Option<u32>,
+    subject: String,
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    weight: Option<u32>,
+    limit: Option<u32>,
+    class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cleared: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exhausted: Option<bool>,
+}
+
+/// Sets, clears or lists.
+///
+/// # Errors
+///
+/// Any [`Failure`].
+pub fn run(
+    arguments: &cli::Set,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments, control, directory, out);
+    }
+    let subject = subject(arguments, directory)?;
+    let mut wanted = if arguments.clear {
+        uapi::SetShare {
+            action: uapi::ACTION_CLEAR,
+            ..Default::default()
+        }
+    } else {
+        change(&arguments.change)?
+    };
+    wanted.gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
+    wanted.subject = subject.kind;
+    wanted.id = subject.id;
+    control
+        .set_share(&wanted)
+        .map_err(|error| explain(error, &subject))?;
+    print(arguments, &subject, out)
+}
+
+/// The fields that are given.
+///
+/// # Errors
+///
+/// [`Failure::Said`] if there are none.
+pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
+    let mut argument = uapi::SetShare {
+        action: uapi::ACTION_SET,
+        ..Default::default()
+    };
+    if let Some(weight) = wanted.weight {
+        argument.weight = weight;
+        argument.mask |= uapi::SHARE_WEIGHT;
+    }
+    if let Some(limit) = wanted.limit {
+        argument.limit_pct = limit;
+        argument.mask |= uapi::SHARE_LIMIT;
+    }
+    if let Some(class) = &wanted.class {
+        argument.class = names::number(&names::CLASSES, class).unwrap_or(uapi::CLASS_NORMAL);
+        argument.mask |= uapi::SHARE_CLASS;
+    }
+    if argument.mask == 0 {
+        let line = "nothing to set: want --weight, --limit or --class";
+        return Err(Failure::Said(line.to_string()));
+    }
+    Ok(argument)
+}
+
+fn subject(arguments: &cli::Set, directory: &Directory) -> Result<Subject, Failure> {
+    let said = Failure::Said;
+    let (kind, id, name) = match (&arguments.pid, &arguments.user, &arguments.cgroup) {
+        (Some(pid), _, _) => {
+            let id = u64::try_from(*pid).map_err(|error| said(error.to_string()))?;
+            (uapi::SUBJECT_PROCESS, id, pid.to_string())
+        }
+        (_, Some(user), _) => {
+            let id = directory.user_id(user).map_err(said)?;
+            (uapi::SUBJECT_USER, id.into(), user.clone())
+        }
+        (_, _, Some(cgroup)) => {
+            let id = directory.cgroup_id(cgroup).map_err(said)?;
+            (uapi::SUBJECT_CGROUP, id, cgroup.clone())
+        }
+        _ => return Err(said("want --pid, --user or --cgroup".to_string())),
+    };
+    Ok(Subject { kind, id, name })
+}
+
+/// Adds for whom it was to a refusal.
+fn explain(error: Error, subject: &Subject) -> Failure {
+    match error {
+        Error::Refused(refusal) => Failure::Said(match refusal.code {
+            uapi::REFUSED_UNKNOWN_SUBJECT => {
+                format!("there is no {subject}: want one that exists and that you can see")
+            }
+            uapi::REFUSED_NOT_SET => {
+                format!("nothing is set for {subject}: `loga set --list` says what is set")
+            }
+            _ => format!("{subject}: {refusal}"),
+        }),
+        other => Failure::Device(other),
+    }
+}
+
+fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Result<(), Failure> {
+    let cli::Change {
+        weight,
+        limit,
+        class,
+    } = &arguments.change;
+    if arguments.json {
+        let line = Line {
+            version: JSON_VERSION,
+            gpu: arguments.gpu,
+            subject: names::subject(subject.kind),
+            id: subject.id,
+            name: Some(subject.name.clone()),
+            weight: *weight,
+            limit: *limit,
+            class: class.clone(),
+            cleared: Some(arguments.clear),
+            exhausted: None,
+        };
+        return Ok(print_json(out, &line)?);
+    }
+    let mut words = Vec::new();
+    words.extend(arguments.clear.then(|| "cleared".to_string()));
+    words.extend(weight.map(|weight| format!("weight {weight}")));
+    words.extend(limit.map(|limit| format!("limit {limit} %")));
+    words.extend(class.as_ref().map(|class| format!("class {class}")));
+    let place = arguments
+        .gpu
+        .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
+    Ok(writeln!(out, "{subject}: {} on {place}", words.join(", "))?)
+}
+
+fn list(
+    arguments: &cli::Set,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let paths = directory.cgroup_paths();
+    let mut rows = Vec::new();
+    for snapshot in control.chosen(arguments.gpu)? {
+        for share in control.shares(snapshot.gpu)? {
+            let name = match share.subject {
+                uapi::SUBJECT_USER => u32::try_from(share.id).ok().map(|id| directory.user(id)),
+                uapi::SUBJECT_CGROUP => paths.get(&share.id).cloned(),
+                _ => None,
+            };
+            let given = |bit: u32, value: u32| (share.mask & bit != 0).then_some(value);
+            let line = Line {
+                version: JSON_VERSION,
+                gpu: Some(snapshot.gpu),
+                subject: names::subject(share.subject),
+                id: share.id,
+                name,
+                weight: given(uapi::SHARE_WEIGHT, share.weight),
+                limit: given(uapi::SHARE_LIMIT, share.limit_pct),
+                class: given(uapi::SHARE_CLASS, share.class).map(names::class),
+                cleared: None,
+                exhausted: Some(share.exhausted != 0),
+            };
+            if arguments.json {
+                print_json(out, &line)?;
+            } else {
+                rows.push(row(line));
+            }
+        }
+    }
+    if !arguments.json {
+        let titles = ["GPU", "FOR", "WHO", "WEIGHT", "LIMIT", "CLASS", "EXHAUSTED"];
+        let grid = table::grid(&titles, &["FOR", "WHO", "CLASS", "EXHAUSTED"], rows);
+        writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
+    }
+    Ok(())
+}
+
+fn row(line: Line) -> Vec<String> {
+    let number = |value: Option<u32>| value.map_or("-".to_string(), |value| value.to_string());
+    let exhausted = line.exhausted == Some(true);
+    vec![
+        number(line.gpu),
+        line.subject,
+        line.name.unwrap_or_else(|| line.id.to_string()),
+        number(line.weight),
+        line.limit
+            .map_or("-".to_string(), |limit| format!("{limit} %")),
+        line.class.unwrap_or("-".to_string()),
+        if exhausted { "yes" } else { "no" }.to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

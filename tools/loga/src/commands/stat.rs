@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga stat`: what every client got.
+
+use super::print_json;
+use super::Failure;
+use crate::cli;
+use crate::control::Calls;
+use crate::control::Control;
+use crate::control::Snapshot;
+use crate::stat::Stat;
+use crate::table;
+use std::io;
+use std::io::Write;
+
+/// To the top left corner, and clear the screen.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+/// Prints once, or again and again; on a terminal the screen is cleared each time.
+///
+/// # Errors
+///
+/// [`Failure::Device`] or [`Failure::Print`].
+pub fn run(
+    arguments: &cli::Stat,
+    control: &Control<impl Calls>,
+    terminal: bool,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut before = control.chosen(arguments.gpu)?;
+    let Some(interval) = arguments.watch else {
+        return Ok(print(arguments.json, &before, &[], out)?);
+    };
+    let mut left = arguments.times.unwrap_or(u64::MAX);
+    while left > 0 {
+        std::thread::sleep(interval);
+        let now = control.chosen(arguments.gpu)?;
+        if terminal && !arguments.json {
+            out.write_all(CLEAR)?;
+        }
+        print(arguments.json, &now, &before, out)?;
+        before = now;
+        left = left.saturating_sub(1);
+    }
+    Ok(())
+}
+
+fn print(
+    json: bool,
+    now: &[Snapshot],
+    before: &[Snapshot],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for (i, snapshot) in now.iter().enumerate() {
+        let stat = Stat::new(snapshot, before.get(i));
+        if json {
+            print_json(out, &stat)?;
+        } else {
+            writeln!(out, "{}", table::render(&stat))?;
+        }
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+    use std::time::Duration;
+
+    fn printed(arguments: &cli::Stat, fake: &FakeKernel) -> String {
+        let mut out = Vec::new();
+        run(arguments, &Control::over(fake), false, &mut out).expect("prints");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn json_is_one_object_per_gpu_and_line() {
+        let fake = FakeKernel::new(2);
+        fake.add_client(1, 5, 1000);
+        let arguments = cli::Stat {
+            json: true,
+            ..Default::default()
+        };
+        let text = printed(&arguments, &fake);
+        let stats: Vec<Stat> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(stats.len(), 2);
+        assert_eq!((stats[1].gpu, stats[1].clients[0].uid), (1, 1000));
+    }
+
+    #[test]
+    fn watch_prints_differences_so_many_times() {
+        let fake = FakeKernel::new(1);
+        let arguments = cli::Stat {
+            watch: Some(Duration::from_millis(1)),
+            times: Some(3),
+            ..Default::default()
+        };
+        let text = printed(&arguments, &fake);
+        assert_eq!(text.matches("no clients").count(), 3);
+        assert_eq!(text.matches("last 0.0 ms").count(), 3, "{text}");
+    }
+}

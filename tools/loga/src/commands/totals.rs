@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga totals`: what users and cgroups got, also those without processes.
+
+use super::print_json;
+use super::Failure;
+use super::JSON_VERSION;
+use crate::cli;
+use crate::control::Calls;
+use crate::control::Control;
+use crate::table;
+use crate::who::Directory;
+use loga::uapi;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io;
+use std::io::Write;
+
+/// The totals of one GPU; an object of `loga totals --json`.
+#[derive(Serialize)]
+struct Line {
+    version: u32,
+    gpu: u32,
+    kind: String,
+    reset: bool,
+    totals: Vec<Total>,
+}
+
+/// What one user or cgroup got.
+#[derive(Serialize)]
+struct Total {
+    /// Absent for those for whom there was no room of their own.
+    id: Option<u64>,
+    name: String,
+    processes: u64,
+    measured_ns: u64,
+    gpu_time_ns: u64,
+    entitled_ns: u64,
+    waited_ns: u64,
+    held_ns: u64,
+    held_count: u64,
+    runs: u64,
+    since_ns: u64,
+    last_ns: u64,
+}
+
+/// Prints the totals, most GPU time first.
+///
+/// # Errors
+///
+/// Any [`Failure`].
+pub fn run(
+    arguments: &cli::Totals,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let users = arguments.by == "user";
+    let (kind, paths) = if users {
+        (uapi::SUBJECT_USER, HashMap::new())
+    } else {
+        (uapi::SUBJECT_CGROUP, directory.cgroup_paths())
+    };
+    let name = |id: u64| match u32::try_from(id) {
+        Ok(uid) if users => directory.user(uid),
+        _ => paths.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+    };
+    for snapshot in control.chosen(arguments.gpu)? {
+        let read = control.totals(snapshot.gpu, kind, arguments.reset)?;
+        let mut totals: Vec<Total> = read.iter().map(|total| describe(total, name)).collect();
+        totals.sort_by_key(|total| (std::cmp::Reverse(total.gpu_time_ns), total.id));
+        let line = Line {
+            version: JSON_VERSION,
+            gpu: snapshot.gpu,
+            kind: arguments.by.clone(),
+            reset: arguments.reset,
+            totals,
+        };
+        // What was reset is nowhere else: it is printed before the next GPU is asked.
+        if arguments.json {
+            print_json(out, &line)?;
+        } else {
+            print(&line, out)?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
+    let others = total.flags & uapi::TOTAL_OTHERS != 0;
+    Total {
+        id: (!others).then_some(total.id),
+        name: if others {
+            "(others)".to_string()
+        } else {
+            name(total.id)
+        },
+        processes: total.processes,
+        measured_ns: total.measured_ns,
+        gpu_time_ns: total.gpu_time_ns,
+        entitled_ns: total.entitled_ns,
+        waited_ns: total.waited_ns,
+        held_ns: total.held_ns,
+        held_count: total.held_count,
+        runs: total.runs,
+        since_ns: total.since_ns,
+        last_ns: total.last_ns,
+    }
+}
+
+fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
+    let title = line.kind.to_uppercase();
+    let titles = [
+        title.as_str(),
+        "PROCESSES",
+        "GPU ms",
+        "ENTITLED ms",
+        "WAITED ms",
+        "HELD ms",
+        "HELD",
+    ];
+    let rows = line.totals.iter().map(|total| {
+        vec![
+            total.name.clone(),
+            total.processes.to_string(),
+            table::ms(total.gpu_time_ns),
+            table::ms(total.entitled_ns),
+            table::ms(total.waited_ns),
+            table::ms(total.held_ns),
+            format!("{}x", total.held_count),
+        ]
+    });
+    let grid = table::grid(&titles, &[&title], rows.collect());
+    let grid = grid.unwrap_or_else(|| format!("no {} has used it", line.kind));
+    let reset = if line.reset { ", reset now" } else { "" };
+    writeln!(
+        out,
+        "GPU {}, totals by {}{reset}\n{grid}\n",
+        line.gpu, line.kind
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+
+    fn totals(fake: &FakeKernel, line: &str) -> Result<String, String> {
+        let line = format!("loga totals {line}");
+        let words = line.split_whitespace();
+        let arguments = <cli::Arguments as clap::Parser>::parse_from(words);
+        let cli::Command::Totals(arguments) = arguments.command else {
+            panic!("not totals: {line}");
+        };
+        let mut out = Vec::new();
+        let directory = Directory::default();
+        match run(&arguments, &Control::over(fake), &directory, &mut out) {
+            Ok(()) => Ok(String::from_utf8(out).expect("text")),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    fn kernel() -> FakeKernel {
+        let fake = FakeKernel::new(1);
+        fake.add_total(0, uapi::SUBJECT_USER, 1000, 5_000_000);
+        fake.add_total(0, uapi::SUBJECT_USER, 1001, 9_000_000);
+        fake.add_total(0, uapi::SUBJECT_CGROUP, 4711, 14_000_000);
+        fake
+    }
+
+    #[test]
+    fn most_gpu_time_comes_first() {
+        let text = totals(&kernel(), "").expect("prints");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "GPU 0, totals by user");
+        assert!(lines[2].trim().starts_with("1001"), "{text}");
+        assert!(lines[2].contains("9.0"), "{text}");
+        assert!(lines[3].trim().starts_with("1000"), "{text}");
+    }
+
+    #[test]
+    fn reset_reads_once_more_and_only_its_kind() {
+        let fake = kernel();
+        let json = totals(&fake, "--reset --json").expect("prints");
+        let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
+        assert_eq!(line["totals"].as_array().expect("a list").len(), 2);
+        assert_eq!(line["reset"], true);
+        assert!(totals(&fake, "")
+            .expect("prints")
+            .contains("no user has used it"));
+        let left = totals(&fake, "--by cgroup").expect("prints");
+        assert!(left.contains("4711"), "{left}");
+    }
+
+    #[test]
+    fn row_of_the_others_has_no_number() {
+        let total = uapi::Total {
+            flags: uapi::TOTAL_OTHERS,
+            ..Default::default()
+        };
+        let total = describe(&total, |id| id.to_string());
+        assert_eq!((total.id, total.name.as_str()), (None, "(others)"));
+    }
+
+    #[test]
+    fn reset_is_for_root() {
+        let fake = kernel();
+        fake.drop_privileges();
+        assert!(totals(&fake, "").is_ok());
+        let said = totals(&fake, "--reset").expect_err("not root");
+        assert!(said.ends_with("is for root: run this as root"), "{said}");
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The calls of `/dev/loga` as this program uses them, over anything that answers them: the
+//! device itself, or a double in tests.
+
+use crate::error::Error;
+use loga::uapi;
+use loga::uapi::Call;
+use loga::uapi::Header;
+use loga::uapi::Refusal;
+use std::io;
+use std::time::Duration;
+
+/// Room for this many elements of each table at first.
+const ROOM: usize = 256;
+
+/// Most elements of a table accepted from the kernel; more than any chip has channels.
+const ROOM_MAX: usize = 65_536;
+
+/// Most GPUs in one machine.
+const GPUS_MAX: u32 = 256;
+
+/// TIMEOUT: calls repeated until the tables fit; they grow between two calls only by what starts
+/// meanwhile.
+const TRIES: u32 = 8;
+
+/// The kernel's side. Arguments are as `loga::uapi` has them, except that the addresses of tables
+/// are those of the slices; the counts in an argument are the lengths of its slices.
+pub trait Calls {
+    /// [`uapi::IOC_SNAPSHOT`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn snapshot(&self, argument: &mut uapi::Snapshot, tables: &mut Tables) -> io::Result<()>;
+    /// [`uapi::IOC_SET_SHARE`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn set_share(&self, argument: &mut uapi::SetShare) -> io::Result<()>;
+    /// [`uapi::IOC_LIST_SHARES`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn list_shares(
+        &self,
+        argument: &mut uapi::ListShares,
+        shares: &mut [uapi::Share],
+    ) -> io::Result<()>;
+    /// [`uapi::IOC_READ_TOTALS`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn read_totals(
+        &self,
+        argument: &mut uapi::ReadTotals,
+        totals: &mut [uapi::Total],
+    ) -> io::Result<()>;
+    /// [`uapi::IOC_CONFIGURE`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn configure(&self, argument: &mut uapi::Configure) -> io::Result<()>;
+    /// [`uapi::IOC_SUBSCRIBE`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn subscribe(&self, argument: &mut uapi::Subscribe) -> io::Result<()>;
+    /// Waits for events, at most for `timeout`, and reads those there are; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn read_events(&self, events: &mut [uapi::Event], timeout: Duration) -> io::Result<usize>;
+}
+
+/// Where a snapshot's tables go.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// Clients.
+    pub clients: Vec<uapi::Client>,
+    /// Groups.
+    pub groups: Vec<uapi::Group>,
+    /// Channels.
+    pub channels: Vec<uapi::Channel>,
+}
+
+/// Everything the kernel says about one GPU at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Index of the GPU.
+    pub gpu: u32,
+    /// The GPU itself.
+    pub info: uapi::Gpu,
+    /// Its clients.
+    pub clients: Vec<uapi::Client>,
+    /// What it is divided between.
+    pub groups: Vec<uapi::Group>,
+    /// Channels whose submission page is known.
+    pub channels: Vec<uapi::Channel>,
+}
+
+/// The calls, with what their failures mean.
+#[derive(Debug)]
+pub struct Control<C>(C);
+
+impl<C: Calls> Control<C> {
+    /// Over something that answers calls.
+    pub const fn over(calls: C) -> Self {
+        Control(calls)
+    }
+
+    /// A snapshot of one GPU.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call; for a GPU that does not exist, one that says which do.
+    pub fn snapshot(&self, gpu: u32) -> Result<Snapshot, Error> {
+        self.take(gpu).map_err(|error| self.which_gpus(error))
+    }
+
+    /// Snapshots of all GPUs.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub fn all(&self) -> Result<Vec<Snapshot>, Error> {
+        let mut all = Vec::new();
+        for gpu in 0..GPUS_MAX {
+            match self.take(gpu) {
+                Ok(snapshot) => all.push(snapshot),
+                Err(Error::NoGpu { .. }) if gpu > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Snapshots of one GPU, or of all.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub fn chosen(&self, gpu: Option<u32>) -> Result<Vec<Snapshot>, Error> {
+        match gpu {
+            Some(gpu) => self.snapshot(gpu).map(|one| vec![one]),
+            None => self.all(),
+        }
+    }
+
+    /// Sets or clears a weight, limit or class; the header of the argument is filled in.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn set_share(&self, wanted: &uapi::SetShare) -> Result<(), Error> {
+        let Header { version, size } = Call::SetShare.header();
+        let mut argument = uapi::SetShare {
+            version,
+            size,
+            ..*wanted
+        };
+        let result = self.0.set_share(&mut argument);
+        let answer = (argument.version, argument.size);
+        let refusal = Some(argument.refusal);
+        self.meaning(Call::SetShare, result, wanted.gpu, answer, refusal)
+    }
+
+    /// Sets the policy and knobs; the header of the argument is filled in.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn configure(&self, wanted: &uapi::Configure) -> Result<(), Error> {
+        let Header { version, size } = Call::Configure.header();
+        let mut argument = uapi::Configure {
+            version,
+            size,
+            ..*wanted
+        };
+        let result = self.0.configure(&mut argument);
+        let answer = (argument.version, argument.size);
+        let refusal = Some(argument.refusal);
+        self.meaning(Call::Configure, result, wanted.gpu, answer, refusal)
+    }
+
+    /// What is set on one GPU.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn shares(&self, gpu: u32) -> Result<Vec<uapi::Share>, Error> {
+        let Header { version, size } = Call::ListShares.header();
+        let mut shares = vec![uapi::Share::default(); ROOM];
+        for _ in 0..TRIES {
+            let mut argument = uapi::ListShares {
+                version,
+                size,
+                gpu,
+                count: length(&shares),
+                shares: 0,
+            };
+            let result = self.0.list_shares(&mut argument, &mut shares);
+            let answer = (argument.version, argument.size);
+            self.meaning(Call::ListShares, result, gpu, answer, None)?;
+            if grow(&mut shares, argument.count)? {
+                shares.truncate(argument.count as usize);
+                return Ok(shares);
+            }
+        }
+        Err(Error::Failed(
+            Call::ListShares,
+            io::ErrorKind::WouldBlock.into(),
+        ))
+    }
+
+    /// The totals of one kind on one GPU; with `reset` they begin anew.
+    ///
+    /// What the kernel had no room for it did not reset: those totals come with a further call.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn totals(&self, gpu: u32, kind: u32, reset: bool) -> Result<Vec<uapi::Total>, Error> {
+        let Header { version, size } = Call::ReadTotals.header();
+        let mut kept = Vec::new();
+        let mut totals = vec![uapi::Total::default(); ROOM];
+        for _ in 0..TRIES {
+            let room = length(&totals);
+            let mut argument = uapi::ReadTotals {
+                version,
+                size,
+                gpu,
+                flags: if reset { uapi::TOTALS_RESET } else { 0 },
+                kind,
+                count: room,
+                ..Default::default()
+            };
+            let result = self.0.read_totals(&mut argument, &mut totals);
+            let answer = (argument.version, argument.size);
+            let refusal = Some(argument.refusal);
+            self.meaning(Call::ReadTotals, result, gpu, answer, refusal)?;
+            let count = argument.count;
+            if reset || count <= room {
+                kept.extend_from_slice(&totals[..count.min(room) as usize]);
+            }
+            if grow(&mut totals, count)? {
+                return Ok(kept);
+            }
+        }
+        Err(Error::Failed(
+            Call::ReadTotals,
+            io::ErrorKind::WouldBlock.into(),
+        ))
+    }
+
+    /// Subscribes to the kinds of events in `mask` on one GPU or [`uapi::ALL_GPUS`].
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn subscribe(&self, gpu: u32, mask: u64) -> Result<(), Error> {
+        let Header { version, size } = Call::Subscribe.header();
+        let mut argument = uapi::Subscribe {
+            version,
+            size,
+            gpu,
+            mask,
+            ..Default::default()
+        };
+        let result = self.0.subscribe(&mut argument);
+        let answer = (argument.version, argument.size);
+        let refusal = Some(argument.refusal);
+        self.meaning(Call::Subscribe, result, gpu, answer, refusal)
+    }
+
+    /// Waits for events at most for `timeout`; returns how many of `events` were filled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`].
+    pub fn events(&self, events: &mut [uapi::Event], timeout: Duration) -> Result<usize, Error> {
+        match self.0.read_events(events, timeout) {
+            Ok(count) => Ok(count.min(events.len())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(Error::Failed(Call::Subscribe, error)),
+        }
+    }
+
+    fn take(&self, gpu: u32) -> Result<Snapshot, Error> {
+        let Header { version, size } = Call::Snapshot.header();
+        let mut tables = Tables {
+            clients: vec![uapi::Client::default(); ROOM],
+            groups: vec![uapi::Group::default(); ROOM],
+            channels: vec![uapi::Channel::default(); ROOM],
+        };
+        for _ in 0..TRIES {
+            let mut argument = uapi::Snapshot {
+                version,
+                size,
+                gpu,
+                client_count: length(&tables.clients),
+                group_count: length(&tables.groups),
+                channel_count: length(&tables.channels),
+                ..Default::default()
+            };
+            if let Err(error) = self.0.snapshot(&mut argument, &mut tables) {
+                let (version, size) = (argument.version, argument.size);
+                let answer = Header { version, size };
+                return Err(Error::of(Call::Snapshot, error, gpu, answer, None));
+            }
+            let fits = grow(&mut tables.clients, argument.client_count)?
+                & grow(&mut tables.groups, argument.group_count)?
+                & grow(&mut tables.channels, argument.channel_count)?;
+            if fits {
+                tables.clients.truncate(argument.client_count as usize);
+                tables.groups.truncate(argument.group_count as usize);
+                tables.channels.truncate(argument.channel_count as usize);
+                return Ok(Snapshot {
+                    gpu,
+                    info: argument.info,
+                    clients: tables.clients,
+                    groups: tables.groups,
+                    channels: tables.channels,
+                });
+            }
+        }
+        Err(Error::Failed(
+            Call::Snapshot,
+            io::ErrorKind::WouldBlock.into(),
+        ))
+    }
+
+    fn meaning(
+        &self,
+        call: Call,
+        result: io::Result<()>,
+        gpu: u32,
+        (version, size): (u32, u32),
+        refusal: Option<Refusal>,
+    ) -> Result<(), Error> {
+        result.map_err(|error| {
+            let answer = Header { version, size };
+            self.which_gpus(Error::of(call, error, gpu, answer, refusal))
+        })
+    }
+
+    /// Completes the error about a missing GPU.
+    fn which_gpus(&self, error: Error) -> Error {
+        match error {
+            Error::NoGpu { gpu, .. } => {
+                let there = (0..GPUS_MAX).take_while(|gpu| self.take(*gpu).is_ok());
+                let known = u32::try_from(there.count()).ok();
+                Error::NoGpu { gpu, known }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Elements of a table, for the kernel.
+fn length<T>(table: &[T]) -> u32 {
+    u32::try_from(table.len()).unwrap_or(u32::MAX)
+}
+
+/// Makes room for `count` elements; `true` if there was enough.
+fn grow<T: Clone + Default>(table: &mut Vec<T>, count: u32) -> Result<bool, Error> {
+    let wanted = count as usize;
+    if wanted <= table.len() {
+        return Ok(true);
+    }
+    if wanted > ROOM_MAX {
+        return Err(Error::Absurd(count));
+    }
+    // Some more than now, for those that start before the next try.
+    table.resize(wanted + wanted / 4, T::default());
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+
+    #[test]
+    fn grow_refuses_an_absurd_count() {
+        let mut table = vec![0u32; 4];
+        assert!(grow(&mut table, 4).expect("fits"));
+        assert!(!grow(&mut table, 5).expect("grows"));
+        assert!(table.len() >= 5);
+        assert!(grow(&mut table, u32::MAX).is_err());
+    }
+
+    #[test]
+    fn snapshot_with_more_clients_than_room_gets_them_all() {
+        let fake = FakeKernel::new(1);
+        for id in 0..1000 {
+            fake.add_client(0, id, 1000);
+        }
+        let snapshot = Control::over(&fake).snapshot(0).expect("a snapshot");
+        assert_eq!(snapshot.clients.len(), 1000);
+        assert_eq!(snapshot.clients[999].id, 999);
+    }
+
+    #[test]
+    fn all_gpus_are_those_up_to_the_first_missing_one() {
+        let fake = FakeKernel::new(3);
+        let all = Control::over(&fake).all().expect("snapshots");
+        assert_eq!(all.len(), 3);
+        let error = Control::over(&fake).snapshot(7).expect_err("no such GPU");
+        assert_eq!(error.to_string(), "there is no GPU 7: want 0 to 2");
+    }
+
+    #[test]
+    fn totals_beyond_the_room_are_read_and_reset_once_each() {
+        let fake = FakeKernel::new(1);
+        for id in 0..700 {
+            fake.add_total(0, uapi::SUBJECT_USER, id, 1 + id);
+        }
+        let control = Control::over(&fake);
+        let read = control.totals(0, uapi::SUBJECT_USER, false).expect("read");
+        assert_eq!(read.len(), 700);
+        let mut reset = control.totals(0, uapi::SUBJECT_USER, true).expect("reset");
+        reset.sort_by_key(|total| total.id);
+        assert_eq!(reset.len(), 700);
+        assert!((0..700).all(|id| reset[id as usize].gpu_time_ns == 1 + id));
+        let left = control.totals(0, uapi::SUBJECT_USER, false).expect("read");
+        assert!(left.is_empty(), "{}", left.len());
+    }
+
+    #[test]
+    fn kernel_of_another_version_is_named() {
+        let fake = FakeKernel::new(1);
+        fake.speak(9);
+        let error = Control::over(&fake).all().expect_err("another version");
+        assert!(error.to_string().contains("module version 9"), "{error}");
+    }
+}

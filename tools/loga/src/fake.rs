@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] A kernel module that answers from memory. It checks arguments with the kernel's own
+//! checks, and can be of another version, refuse an unprivileged caller, or fail with any errno.
+
+use crate::control::Calls;
+use crate::control::Tables;
+use loga::uapi;
+use loga::uapi::Call;
+use loga::uapi::Header;
+use loga::uapi::Named;
+use loga::uapi::Refusal;
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+/// One GPU of the double.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FakeGpu {
+    pub(crate) info: uapi::Gpu,
+    pub(crate) clients: Vec<uapi::Client>,
+    pub(crate) groups: Vec<uapi::Group>,
+    pub(crate) shares: Vec<uapi::Share>,
+    totals: Vec<(u32, uapi::Total)>,
+}
+
+/// The double.
+#[derive(Debug)]
+pub(crate) struct FakeKernel {
+    pub(crate) gpus: RefCell<Vec<FakeGpu>>,
+    /// Processes that exist.
+    pub(crate) processes: RefCell<Vec<i32>>,
+    /// What each read gives, in this order; after the last, the device is gone.
+    pub(crate) events: RefCell<VecDeque<Vec<uapi::Event>>>,
+    /// Mask and GPU of the last subscription.
+    pub(crate) subscribed: Cell<Option<(u32, u64)>>,
+    /// The last [`uapi::Configure`] that was accepted.
+    pub(crate) configured: Cell<Option<uapi::Configure>>,
+    privileged: Cell<bool>,
+    version: Cell<u32>,
+    errno: Cell<Option<i32>>,
+}
+
+impl FakeKernel {
+    pub(crate) fn new(gpus: usize) -> Self {
+        let mut gpu = FakeGpu::default();
+        gpu.info.policy[..5].copy_from_slice(b"event");
+        gpu.info.poll_ms = 1;
+        gpu.info.ratio = 5;
+        FakeKernel {
+            gpus: RefCell::new(vec![gpu; gpus]),
+            processes: RefCell::new(vec![100]),
+            events: RefCell::default(),
+            subscribed: Cell::default(),
+            configured: Cell::default(),
+            privileged: Cell::new(true),
+            version: Cell::new(uapi::VERSION),
+            errno: Cell::default(),
+        }
+    }
+
+    /// From now on the caller is nobody in particular.
+    pub(crate) fn drop_privileges(&self) {
+        self.privileged.set(false);
+    }
+
+    /// From now on every call fails.
+    pub(crate) fn fail(&self, errno: i32) {
+        self.errno.set(Some(errno));
+    }
+
+    /// From now on the kernel is of another version.
+    pub(crate) fn speak(&self, version: u32) {
+        self.version.set(version);
+    }
+
+    pub(crate) fn add_client(&self, gpu: usize, id: u64, uid: u32) {
+        self.gpus.borrow_mut()[gpu].clients.push(uapi::Client {
+            id,
+            uid,
+            ..Default::default()
+        });
+    }
+
+    pub(crate) fn add_total(&self, gpu: usize, kind: u32, id: u64, gpu_time_ns: u64) {
+        let total = uapi::Total {
+            id,
+            gpu_time_ns,
+            ..Default::default()
+        };
+        self.gpus.borrow_mut()[gpu].totals.push((kind, total));
+    }
+
+    /// What comes before the call itself; `header` becomes what the kernel speaks.
+    fn enter(&self, call: Call, header: (&mut u32, &mut u32), root: bool) -> io::Result<()> {
+        let (version, size) = (*header.0, *header.1);
+        assert_eq!(Header { version, size }, call.header(), "{call:?}");
+        if let Some(errno) = self.errno.get() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        if self.version.get() != uapi::VERSION {
+            *header.0 = self.version.get();
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        if root && !self.privileged.get() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        Ok(())
+    }
+
+    fn with_gpu<R>(&self, gpu: u32, act: impl FnOnce(&mut FakeGpu) -> R) -> io::Result<R> {
+        let mut gpus = self.gpus.borrow_mut();
+        let gpu = gpus.get_mut(gpu as usize);
+        gpu.map(act)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENXIO))
+    }
+
+    /// Indices of the GPUs that a call is for.
+    fn chosen(&self, gpu: Option<u32>) -> Vec<u32> {
+        let count = self.gpus.borrow().len() as u32;
+        gpu.map_or_else(|| (0..count).collect(), |gpu| vec![gpu])
+    }
+
+    fn set_checked(&self, argument: &uapi::SetShare) -> Result<(), Fault> {
+        let request = argument.check()?;
+        if let Named::Process(pid) = request.named {
+            if !self.processes.borrow().contains(&pid) {
+                return Err(Refusal::unknown_subject(argument.id).into());
+            }
+        }
+        for gpu in self.chosen(request.gpu) {
+            self.with_gpu(gpu, |gpu| set_on(gpu, argument))??;
+        }
+        Ok(())
+    }
+}
+
+/// A refusal, or an errno.
+enum Fault {
+    Refused(Refusal),
+    Errno(io::Error),
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Fault::Refused(refusal)
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Fault::Errno(error)
+    }
+}
+
+fn tell(result: Result<(), Fault>, refusal: &mut Refusal) -> io::Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(Fault::Errno(error)) => Err(error),
+        Err(Fault::Refused(why)) => {
+            *refusal = why;
+            Err(io::Error::from_raw_os_error(libc::EINVAL))
+        }
+    }
+}
+
+fn set_on(gpu: &mut FakeGpu, argument: &uapi::SetShare) -> Result<(), Refusal> {
+    let same = |share: &uapi::Share| share.subject == argument.subject && share.id == argument.id;
+    let at = gpu.shares.iter().position(same);
+    if argument.action == uapi::ACTION_CLEAR {
+        let at = at.ok_or(Refusal::from(loga::error::Error::NotSet))?;
+        gpu.shares.remove(at);
+        return Ok(());
+    }
+    let at = at.unwrap_or_else(|| {
+        gpu.shares.push(uapi::Share {
+            subject: argument.subject,
+            id: argument.id,
+            ..Default::default()
+        });
+        gpu.shares.len() - 1
+    });
+    let share = &mut gpu.shares[at];
+    share.mask |= argument.mask;
+    if argument.mask & uapi::SHARE_WEIGHT != 0 {
+        share.weight = argument.weight;
+    }
+    if argument.mask & uapi::SHARE_LIMIT != 0 {
+        share.limit_pct = argument.limit_pct;
+    }
+    if argument.mask & uapi::SHARE_CLASS != 0 {
+        share.class = argument.class;
+    }
+    Ok(())
+}
+
+/// Copies what there is room for; returns how many there are.
+fn copy<T: Copy>(from: &[T], to: &mut [T], room: u32) -> u32 {
+    let room = (room as usize).min(to.len()).min(from.len());
+    to[..room].copy_from_slice(&from[..room]);
+    from.len() as u32
+}
+
+impl Calls for &FakeKernel {
+    fn snapshot(&self, argument: &mut uapi::Snapshot, tables: &mut Tables) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::Snapshot, header, false)?;
+        self.with_gpu(argument.gpu, |gpu| {
+            let Tables {
+                clients, groups, ..
+            } = tables;
+            argument.info = gpu.info;
+            argument.client_count = copy(&gpu.clients, clients, argument.client_count);
+            argument.group_count = copy(&gpu.groups, groups, argument.group_count);
+            argument.channel_count = 0;
+        })
+    }
+
+    fn set_share(&self, argument: &mut uapi::SetShare) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::SetShare, header, true)?;
+        tell(self.set_checked(argument), &mut argument.refusal)
+    }
+
+    fn list_shares(
+        &self,
+        argument: &mut uapi::ListShares,
+        shares: &mut [uapi::Share],
+    ) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::ListShares, header, true)?;
+        self.with_gpu(argument.gpu, |gpu| {
+            argument.count = copy(&gpu.shares, shares, argument.count);
+        })
+    }
+
+    fn read_totals(
+        &self,
+        argument: &mut uapi::ReadTotals,
+        totals: &mut [uapi::Total],
+    ) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        let reset = argument.flags & uapi::TOTALS_RESET != 0;
+        self.enter(Call::ReadTotals, header, reset)?;
+        let kind = argument.kind;
+        self.with_gpu(argument.gpu, |gpu| {
+            let of_kind = gpu.totals.iter().filter(|(of, _)| *of == kind);
+            let mut found: Vec<uapi::Total> = of_kind.map(|(_, total)| *total).collect();
+            let room = argument.count;
+            argument.count = copy(&found, totals, room);
+            if reset {
+                let kept = found.split_off(found.len().min(room as usize));
+                gpu.totals.retain(|(of, _)| *of != kind);
+                gpu.totals
+                    .extend(kept.into_iter().map(|total| (kind, total)));
+            }
+        })
+    }
+
+    fn configure(&self, argument: &mut uapi::Configure) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::Configure, header, true)?;
+        let result = argument.check().map_err(Fault::from).and_then(|knobs| {
+            for gpu in self.chosen(knobs.gpu) {
+                self.with_gpu(gpu, |gpu| {
+                    if knobs.policy.is_some() {
+                        gpu.info.policy = argument.policy;
+                    }
+                })?;
+            }
+            self.configured.set(Some(*argument));
+            Ok(())
+        });
+        tell(result, &mut argument.refusal)
+    }
+
+    fn subscribe(&self, argument: &mut uapi::Subscribe) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::Subscribe, header, false)?;
+        let result = argument.check().map_err(Fault::from);
+        self.subscribed.set(Some((argument.gpu, argument.mask)));
+        tell(result, &mut argument.refusal)
+    }
+
+    fn read_events(&self, events: &mut [uapi::Event], _timeout: Duration) -> io::Result<usize> {
+        let next = self.events.borrow_mut().pop_front();
+        let next = next.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(copy(&next, events, u32::MAX) as usize)
+    }
+}

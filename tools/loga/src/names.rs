@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Numbers and zero-terminated names of the kernel in words.
+
+use loga::uapi;
+
+/// A zero-terminated name; control characters, which a process may put there, become '?'.
+pub fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end])
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// Where a GPU sits, such as `0001:01:00.0`.
+pub fn pci(domain: u32, bdf: u32) -> String {
+    format!(
+        "{domain:04x}:{:02x}:{:02x}.{}",
+        bdf >> 8 & 0xff,
+        bdf >> 3 & 0x1f,
+        bdf & 7
+    )
+}
+
+/// The word for a number, or the number itself if this program is older than the word.
+fn word(what: &str, words: &[&str], number: u64) -> String {
+    let word = usize::try_from(number).ok().and_then(|at| words.get(at));
+    word.map_or_else(|| format!("{what} {number}"), ToString::to_string)
+}
+
+/// Registers that are polled.
+pub fn source(number: u32) -> String {
+    word("source", &["engine-status", "channel-table"], number.into())
+}
+
+/// What a client does.
+pub fn state(number: u32) -> String {
+    word("state", &["idle", "running", "held"], number.into())
+}
+
+/// Why a client is held back.
+pub fn hold(number: u64) -> String {
+    word("hold", &["none", "policy", "limit", "class"], number)
+}
+
+/// Classes, in the order of `CLASS_*`.
+pub const CLASSES: [&str; 2] = ["normal", "idle"];
+
+/// Class of a client.
+pub fn class(number: u32) -> String {
+    word("class", &CLASSES, number.into())
+}
+
+/// What fairness can be between, in the order of `GROUP_BY_*`.
+pub const GROUP_BY: [&str; 3] = ["process", "user", "cgroup"];
+
+/// What fairness is between.
+pub fn group_by(number: u32) -> String {
+    word("group_by", &GROUP_BY, number.into())
+}
+
+/// What something can be set for, in the order of `SUBJECT_*`.
+pub fn subject(number: u32) -> String {
+    word("subject", &["process", "user", "cgroup"], number.into())
+}
+
+/// Ways of accounting, in the order of `ACCOUNTING_*`.
+pub const ACCOUNTING: [&str; 2] = ["burst", "sparse"];
+
+/// Way of accounting.
+pub fn accounting(number: u32) -> String {
+    word("accounting", &ACCOUNTING, number.into())
+}
+
+/// What phases can grow with, in the order of `SCALE_*`.
+pub const SCALES: [&str; 2] = ["channels", "active"];
+
+/// What phases grow with.
+pub fn scale(number: u32) -> String {
+    word("scale", &SCALES, number.into())
+}
+
+/// Kinds of events, in the order of `EVENT_*`.
+pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
+    "appeared", "held", "released", "exited", "fallback", "gpu-lost", "policy",
+];
+
+/// Kind of an event.
+pub fn event(number: u32) -> String {
+    word("event", &EVENTS, number.into())
+}
+
+/// Why everybody runs.
+pub fn fallback(number: u64) -> String {
+    let words = ["contract", "late", "idle-hold", "overrun"];
+    word("fallback", &words, number)
+}
+
+/// Position of a word in a list, for the kernel.
+pub fn number(words: &[&str], word: &str) -> Option<u32> {
+    let at = words.iter().position(|known| *known == word)?;
+    u32::try_from(at).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_without_terminator_or_with_escapes_is_harmless() {
+        assert_eq!(text(b"abc"), "abc");
+        assert_eq!(text(b"a\x1b[2Jb\0c"), "a?[2Jb");
+    }
+
+    #[test]
+    fn words_are_those_of_the_numbers() {
+        assert_eq!(source(uapi::SOURCE_CHANNEL_TABLE), "channel-table");
+        assert_eq!(state(uapi::STATE_HELD), "held");
+        assert_eq!(hold(uapi::HOLD_CLASS.into()), "class");
+        assert_eq!(class(uapi::CLASS_IDLE), "idle");
+        assert_eq!(group_by(uapi::GROUP_BY_CGROUP), "cgroup");
+        assert_eq!(subject(uapi::SUBJECT_CGROUP), "cgroup");
+        assert_eq!(accounting(uapi::ACCOUNTING_SPARSE), "sparse");
+        assert_eq!(scale(uapi::SCALE_ACTIVE), "active");
+        assert_eq!(event(uapi::EVENT_POLICY), "policy");
+        assert_eq!(fallback(uapi::FALLBACK_OVERRUN), "overrun");
+        assert_eq!(state(77), "state 77");
+        assert_eq!(number(&SCALES, "active"), Some(uapi::SCALE_ACTIVE));
+        assert_eq!(number(&SCALES, "clients"), None);
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] One client's figures.
+
+use super::fraction;
+use super::Phases;
+use crate::names;
+use loga::uapi;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// One client.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Client {
+    /// Unique since the module was loaded.
+    pub id: u64,
+    /// Process.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Command.
+    pub comm: String,
+    /// Channels allocated.
+    pub channels: u32,
+    /// `idle`, `running` or `held`.
+    pub state: String,
+    /// Weight.
+    pub weight: u32,
+    /// Lowest hard limit that it is under, in percent of a GPU; 100 for none.
+    #[serde(default)]
+    pub limit: u32,
+    /// `normal` or `idle`.
+    #[serde(default)]
+    pub class: String,
+    /// Why it is held back: `none`, `policy`, `limit` or `class`.
+    #[serde(default)]
+    pub hold: String,
+    /// Its group.
+    #[serde(default)]
+    pub group: u64,
+    /// Its cgroup; 0 if it has none.
+    #[serde(default)]
+    pub cgroup: u64,
+    /// GPU time that was seen in polling phases.
+    pub measured_ns: u64,
+    /// GPU time, scaled to all phases.
+    pub gpu_time_ns: u64,
+    /// What `gpu_time_ns` may be wrong by since accounting is sparse, with 95 % confidence; of all
+    /// its time, not of an interval.
+    #[serde(default)]
+    pub error_ns: u64,
+    /// `measured_ns` as a fraction of the time polled.
+    pub share: Option<f64>,
+    /// What an equal (weighted) division among the active clients gives.
+    pub entitled_ns: u64,
+    /// `entitled_ns` as a fraction of the span of all phases.
+    pub entitled: Option<f64>,
+    /// Time in which it wanted the GPU and did not have it.
+    #[serde(default)]
+    pub waited_ns: u64,
+    /// Virtual time minus the system's.
+    pub vtime_ahead_ns: i64,
+    /// Time held back.
+    pub held_ns: u64,
+    /// Times it was held back.
+    pub held_count: u64,
+    /// Times the engine took up its work in polling phases.
+    pub runs: u64,
+}
+
+impl Client {
+    pub(super) fn new(
+        now: &uapi::Client,
+        before: Option<&uapi::Client>,
+        phases: &Phases,
+        t_sys_ns: u64,
+    ) -> Self {
+        let zero = uapi::Client::default();
+        let old = before.unwrap_or(&zero);
+        let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
+        let measured_ns = since(|client| client.measured_ns);
+        let entitled_ns = since(|client| client.entitled_ns);
+        Client {
+            id: now.id,
+            pid: now.pid,
+            uid: now.uid,
+            comm: names::text(&now.comm),
+            channels: now.channels,
+            state: names::state(now.state),
+            weight: now.weight,
+            limit: now.limit_pct,
+            class: names::class(now.class),
+            hold: names::hold(now.hold.into()),
+            group: now.group,
+            cgroup: now.cgroup,
+            error_ns: now.error_ns,
+            waited_ns: since(|client| client.waited_ns),
+            measured_ns,
+            gpu_time_ns: since(|client| client.gpu_time_ns),
+            share: fraction(measured_ns, phases.polled_ns),
+            entitled_ns,
+            entitled: fraction(entitled_ns, phases.span_ns),
+            // CAST: as two's complement; the difference of two times near each other.
+            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
+            held_ns: since(|client| client.held_ns),
+            held_count: since(|client| client.held_count),
+            runs: since(|client| client.runs),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The figures of a group: what fairness is between.
+
+use super::fraction;
+use super::Phases;
+use crate::names;
+use loga::uapi;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// One group.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Group {
+    /// Unique on this GPU, until `group_by` changes.
+    pub id: u64,
+    /// `process`, `user` or `cgroup`.
+    pub kind: String,
+    /// User id or cgroup id; 0 for a process, whose client has `id` in its member `group`.
+    pub key: u64,
+    /// Processes in it.
+    pub members: u32,
+    /// Weight.
+    pub weight: u32,
+    /// Whether the policy holds it back.
+    pub held: bool,
+    /// GPU time of its processes that was seen in polling phases.
+    pub measured_ns: u64,
+    /// GPU time, scaled to all phases.
+    pub gpu_time_ns: u64,
+    /// `measured_ns` as a fraction of the time polled.
+    pub share: Option<f64>,
+    /// What a division by weights among the active groups gives.
+    pub entitled_ns: u64,
+    /// `entitled_ns` as a fraction of the span of all phases.
+    pub entitled: Option<f64>,
+    /// Time in which its processes wanted the GPU and did not have it.
+    pub waited_ns: u64,
+    /// Virtual time minus the system's.
+    pub vtime_ahead_ns: i64,
+    /// Time held back, summed over its processes.
+    pub held_ns: u64,
+    /// Times held back, summed over its processes.
+    pub held_count: u64,
+    /// Times the engine took up its work in polling phases.
+    pub runs: u64,
+}
+
+impl Group {
+    pub(super) fn new(
+        now: &uapi::Group,
+        before: Option<&uapi::Group>,
+        phases: &Phases,
+        t_sys_ns: u64,
+    ) -> Self {
+        let zero = uapi::Group::default();
+        let old = before.unwrap_or(&zero);
+        let since = |pick: fn(&uapi::Group) -> u64| pick(now).saturating_sub(pick(old));
+        let measured_ns = since(|group| group.measured_ns);
+        let entitled_ns = since(|group| group.entitled_ns);
+        Group {
+            id: now.id,
+            kind: names::group_by(now.kind),
+            key: now.key,
+            members: now.members,
+            weight: now.weight,
+            held: now.held != 0,
+            measured_ns,
+            gpu_time_ns: since(|group| group.gpu_time_ns),
+            share: fraction(measured_ns, phases.polled_ns),
+            entitled_ns,
+            entitled: fraction(entitled_ns, phases.span_ns),
+            waited_ns: since(|group| group.waited_ns),
+            // CAST: as two's complement; the difference of two times near each other.
+            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
+            held_ns: since(|group| group.held_ns),
+            held_count: since(|group| group.held_count),
+            runs: since(|group| group.runs),
+        }
+    }
+}
