@@ -37,6 +37,10 @@ pub enum Command {
     /// division by weights among the active clients would have given, WAITED the time in which it
     /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
     Stat(Stat),
+    /// Show what every GPU and every client does, again and again
+    ///
+    /// The bottom line names the keys.
+    Top(Top),
     /// Set the weight, limit or class of a process, user or cgroup
     ///
     /// A setting of a process goes away with it; one of a user or cgroup stays until it is cleared
@@ -79,6 +83,23 @@ pub struct Stat {
     pub watch: Option<Duration>,
     /// With --watch: stop after so many times
     #[arg(long, value_name = "N", requires = "watch")]
+    pub times: Option<u64>,
+}
+
+/// Arguments of `loga top`.
+#[derive(Args, Clone, Debug)]
+pub struct Top {
+    /// Only this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+    /// No screen: print JSON lines as `loga stat --watch --json` does
+    #[arg(long)]
+    pub json: bool,
+    /// Stop after so many looks
+    #[arg(long, value_name = "N")]
     pub times: Option<u64>,
 }
 
@@ -269,11 +290,9 @@ pub fn one_line(error: &clap::Error) -> String {
     let mut parts = text.split("\n\n");
     let first = parts.next().unwrap_or_default();
     let tips = parts.filter(|part| part.trim_start().starts_with("tip:"));
-    let words = std::iter::once(first)
-        .chain(tips)
-        .flat_map(|part| part.split_whitespace());
-    let line: Vec<&str> = words.collect();
-    let line = line.join(" ");
+    let words = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let lines: Vec<String> = std::iter::once(first).chain(tips).map(words).collect();
+    let line = lines.join("; ");
     line.strip_prefix("error: ").unwrap_or(&line).to_string()
 }
 
@@ -337,6 +356,13 @@ mod tests {
             text.contains("'gone'") && text.contains("released"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn word_that_is_nearly_right_gets_a_tip() {
+        let text = refused("loga sta");
+        let tip = "unrecognized subcommand 'sta'; tip: a similar subcommand exists: 'stat'";
+        assert_eq!(text, tip);
     }
 
     #[test]

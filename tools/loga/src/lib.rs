@@ -11,6 +11,7 @@
 //! | [`error`] | what failures mean |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
+//! | [`top`] | the terminal user interface, without the terminal |
 //! | [`names`], [`who`] | numbers in words; users and cgroups |
 //! | `fake` | a kernel module for tests |
 
@@ -24,4 +25,5 @@ mod fake;
 pub mod names;
 pub mod stat;
 pub mod table;
+pub mod top;
 pub mod who;

@@ -2,6 +2,7 @@
 
 //! [tool] `loga`: asks the kernel module who uses the GPUs, and tells it who gets how much.
 
+use clap::error::ErrorKind;
 use clap::Parser;
 use loga_cli::cli;
 use loga_cli::cli::Arguments;
@@ -12,6 +13,7 @@ use loga_cli::commands::policy;
 use loga_cli::commands::run;
 use loga_cli::commands::set;
 use loga_cli::commands::stat;
+use loga_cli::commands::top;
 use loga_cli::commands::totals;
 use loga_cli::commands::Failure;
 use loga_cli::device::Device;
@@ -29,6 +31,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         // Help and version were asked for.
         Err(error) if !error.use_stderr() => error.exit(),
+        // So was everything that there is.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            error.exit()
+        }
         Err(error) => {
             eprintln!("loga: {}", cli::one_line(&error));
             return ExitCode::from(USAGE);
@@ -64,6 +70,10 @@ fn ask(command: &Command) -> Result<(), Failure> {
     }
     let device = Device::open()?;
     match command {
+        Command::Top(arguments) => {
+            let keys = terminal && io::stdin().is_terminal();
+            top::run(arguments, &device, Directory::of_system(), keys, &mut out)
+        }
         Command::Stat(arguments) => stat::run(arguments, &device, terminal, &mut out),
         Command::Set(arguments) => set::run(arguments, &device, &Directory::of_system(), &mut out),
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),

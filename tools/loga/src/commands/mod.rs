@@ -10,6 +10,7 @@
 //! | [`policy`] | who decides, and the knobs |
 //! | [`events`] | what happens |
 //! | [`run`] | a command with a setting of its own |
+//! | [`top`] | the terminal user interface |
 //! | [`totals`] | what users and cgroups got |
 //! | [`generate`] | manual pages and completions |
 
@@ -19,6 +20,7 @@ pub mod policy;
 pub mod run;
 pub mod set;
 pub mod stat;
+pub mod top;
 pub mod totals;
 
 use crate::error::Error;
