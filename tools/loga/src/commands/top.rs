@@ -84,7 +84,8 @@ fn follow(
             } else {
                 wait
             };
-            if let Some(key) = keys(wait)? {
+            let said = |error| Failure::Said(format!("cannot read keys: {error}"));
+            if let Some(key) = keys(wait).map_err(said)? {
                 app.key(key);
             }
             if app.is_finished() {
@@ -186,6 +187,17 @@ mod tests {
         )
         .expect_err("ends");
         assert!(failure.to_string().contains("attached to no driver"));
+    }
+
+    #[test]
+    fn keyboard_that_cannot_be_read_is_named() {
+        let fake = FakeKernel::new(1);
+        let control = Control::over(&fake);
+        let wanted = arguments(None);
+        let keys = |_| Err(io::ErrorKind::Unsupported.into());
+        let failure =
+            follow(&wanted, &control, Directory::default(), &mut screen(), keys).expect_err("ends");
+        assert!(failure.to_string().starts_with("cannot read keys: "));
     }
 
     #[test]
