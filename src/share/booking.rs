@@ -111,7 +111,14 @@ where
         R: DerefMut<Target = [Row]>,
     {
         self.entitle(period.span);
+        let active = |member: &&Member| !member.used.busy.is_zero();
+        let together = self.members().iter().filter(active).count() > 1;
         for member in self.members.all_mut() {
+            if together {
+                let (busy, runs) = &mut member.beside_others;
+                *busy = busy.saturating_add(member.used.busy);
+                *runs = runs.saturating_add(member.used.runs.into());
+            }
             member.note_held(period.now);
             let got = received(member, period, self.groups.all().get(member.group));
             member.pending = Account::default();

@@ -89,6 +89,8 @@ pub struct Member {
     /// GPU time that it may still have used unseen when it was held back, see
     /// [`Member::unseen_after`].
     pub(super) unseen: Ns,
+    /// What it used, and its runs, in polling phases in which others were seen too.
+    pub(super) beside_others: (Ns, u64),
     /// Wanted the GPU when it was let run last.
     pub(super) wants: bool,
     /// Its part of what its group is ahead, while groups are formed anew.
@@ -163,12 +165,13 @@ impl Member {
     ///
     /// A command under way runs on, half its mean length on average; one that waits is
     /// yet to run. Both happen at the beginning of the non-polling phase, where nobody
-    /// looks. Without this, who is held back often would get more than its share: the
+    /// looks. The commands of a client alone follow one another unseen, so their length
+    /// is that of those beside others, or of a polling phase before there were any. Without this, who is held back often would get more than its share: the
     /// shorter the periods, the more. A command so long that the next polling phase
     /// sees it is charged there.
     pub(super) fn unseen_after(&self, poll: Ns, span: Ns) -> Ns {
-        let runs = self.account.runs;
-        let length = self.account.measured.get().checked_div(runs).unwrap_or(0);
+        let (busy, runs) = self.beside_others;
+        let length = busy.get().checked_div(runs).unwrap_or(poll.get());
         let halves = self
             .used
             .waited

@@ -255,4 +255,42 @@ mod tests {
             assert_eq!(shares.members()[0].hold(), hold);
         }
     }
+
+    /// The engine sees no command of a client alone end: all of them look like one.
+    #[test]
+    fn hog_alone_gets_its_limit_though_its_commands_have_no_length() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
+        assert!(joined.is_ok());
+        let mut ran = 0;
+        for at in 1..=1200 {
+            if at == 200 {
+                let fifth = Change {
+                    limit: Some(20),
+                    ..Change::default()
+                };
+                assert_eq!(settings.set(Subject::User(7), None, &fifth), Ok(()));
+            }
+            shares.begin();
+            if shares.members()[0].hold().is_none() {
+                ran += u32::from(at > 200);
+                shares.members_mut()[0].charge(&Slot {
+                    held: Ns::from_ms(1),
+                    runs: 0,
+                });
+            }
+            shares.gather(&settings);
+            shares.book(&mut settings, &mut totals, &period(at * 6));
+        }
+        // A fifth of 1000, less what it may have run on each time.
+        assert!((180..=201).contains(&ran));
+    }
 }
