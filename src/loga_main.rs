@@ -19,7 +19,6 @@ pub mod units;
 mod glue;
 
 use kernel::bindings;
-use kernel::miscdevice::{MiscDeviceOptions, MiscDeviceRegistration};
 use kernel::prelude::*;
 
 module! {
@@ -33,20 +32,18 @@ module! {
 /// The loaded module: the control device, and whatever is attached.
 #[pin_data(PinnedDrop)]
 struct Loga {
-    #[pin]
-    control: MiscDeviceRegistration<glue::ControlDevice>,
+    control: glue::ControlDevice,
     #[pin]
     costs: glue::Costs,
 }
 
 impl kernel::InPlaceModule for Loga {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        let options = MiscDeviceOptions { name: c"loga" };
         try_pin_init!(Self {
             _: {
                 glue::prepare();
             },
-            control <- MiscDeviceRegistration::register(options),
+            control: glue::ControlDevice::register()?,
             costs <- glue::Costs::new(),
             _: {
                 glue::attach_on_load()?;

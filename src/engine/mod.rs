@@ -174,6 +174,11 @@ impl Engine {
         self.t_sys
     }
 
+    /// Planned length of the current period.
+    pub const fn planned(&self) -> Ns {
+        self.planned.period()
+    }
+
     /// What the engine has done so far.
     pub const fn stats(&self) -> &Stats {
         &self.stats

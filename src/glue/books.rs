@@ -2,21 +2,32 @@
 
 //! [glue] The books of one GPU: its clients, their channels and their time.
 
+use super::events::{self, About};
 use super::ffi;
 use super::files::current_tgid;
 use super::gate::{Gate, Pages};
 use super::latency::Latencies;
+use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
 use crate::engine::{ClientState, Engine};
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
+use crate::share::{
+    self, Entry, Group, GroupBy, Kind, Member, Row, Settings, MAX_SETTINGS, MAX_TOTALS,
+};
 use crate::uapi;
-use crate::units::{Ns, Weight};
-use core::ptr::NonNull;
-use kernel::bindings;
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+
+/// Clients that there is room for at first.
+const FIRST_CLIENTS: usize = 16;
+/// Clients of one GPU, those without channels included that live on.
+const MAX_CLIENTS: usize = 16_384;
+
+/// The clients of one GPU and the groups between which it is divided.
+pub(super) type Shares = share::Shares<KVVec<Member>, KVVec<Group>, KVVec<ClientState>>;
 
 /// RM handles by which a channel can be freed.
 #[derive(Clone, Copy)]
@@ -33,13 +44,16 @@ pub(super) struct Books {
     /// Index of the GPU.
     pub(super) gpu: u32,
     pub(super) engine: Engine,
-    /// In ascending order of id; element by element with `owners`.
-    pub(super) clients: KVec<ClientState>,
+    /// The clients are its members, element by element with `owners`.
+    pub(super) shares: Shares,
     pub(super) owners: KVec<Owner>,
+    pub(super) settings: Settings<KVVec<Entry>>,
+    /// Per user and cgroup.
+    pub(super) totals: share::Totals<KVVec<Row>>,
     /// In ascending order of hardware id.
     pub(super) channels: KVec<ChannelRecord>,
     pub(super) chip: Option<Chip>,
-    pub(super) totals: Totals,
+    pub(super) sums: Sums,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
     pub(super) periods: WorkPeriods,
@@ -47,11 +61,13 @@ pub(super) struct Books {
     pub(super) mappings: u32,
     pub(super) open_files: u32,
     pub(super) unmanaged: u64,
+    /// Subscribers know that the device has gone.
+    pub(super) loss_told: bool,
 }
 
 /// Sums since attaching.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct Sums {
     pub(super) idle: Ns,
     pub(super) unknown: Ns,
     pub(super) switches: u64,
@@ -61,59 +77,27 @@ pub(super) struct Totals {
     pub(super) restores: u64,
 }
 
-/// What belongs to a client beside its state in the policy.
+/// What belongs to a client beside what it got.
 pub(super) struct Owner {
     pub(super) pid: Process,
     /// Its number in the initial pid namespace.
     pub(super) tgid: i32,
-    pub(super) uid: bindings::kuid_t,
     pub(super) comm: [u8; uapi::COMM_LEN],
     pub(super) gate: Arc<Gate>,
-    pub(super) measured: Ns,
-    pub(super) estimated: Ns,
-    pub(super) entitled: Ns,
-    pub(super) runs: u64,
-    pub(super) held: Ns,
-    pub(super) held_since: Option<Ns>,
-    pub(super) held_count: u64,
+    /// Since when its gate is shut.
+    pub(super) shut_since: Option<Ns>,
     pub(super) since: Ns,
 }
 
-/// A reference on a thread group.
-pub(super) struct Process(NonNull<bindings::pid>);
-
-// SAFETY: A `struct pid` may be used and put from any thread.
-unsafe impl Send for Process {}
-
-impl Process {
-    /// The calling process.
-    ///
-    /// # Errors
-    ///
-    /// `ESRCH` if it has none: not in process context.
-    pub(super) fn of_caller() -> Result<Self> {
-        // SAFETY: Returns the caller's thread group with a reference.
-        let pid = NonNull::new(unsafe { ffi::loga_current_tgid() }).ok_or(ESRCH)?;
-        Ok(Self(pid))
-    }
-
-    /// Its number in the pid namespace of the caller; 0 where it has none.
-    pub(super) fn number(&self) -> i32 {
-        // SAFETY: The reference that this value stands for.
-        unsafe { bindings::pid_vnr(self.0.as_ptr()) }
-    }
-
-    /// Whether it has not begun to exit.
-    fn is_alive(&self) -> bool {
-        // SAFETY: The reference that this value stands for.
-        unsafe { ffi::loga_process_alive(self.0.as_ptr()) }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // SAFETY: The reference that this value stands for.
-        unsafe { bindings::put_pid(self.0.as_ptr()) };
+impl Owner {
+    /// As subscribers to events see it.
+    pub(super) fn about(&self, member: &Member) -> About<'_> {
+        About {
+            client: member.id().get(),
+            process: &self.pid,
+            user: member.who().user,
+            comm: &self.comm,
+        }
     }
 }
 
@@ -130,16 +114,36 @@ pub(super) struct ChannelRecord {
     pub(super) runs: u64,
 }
 
+/// Storage for `count` elements.
+fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
+    let mut store = KVVec::new();
+    store.extend_with(count, T::default(), GFP_KERNEL)?;
+    Ok(store)
+}
+
 impl Books {
-    pub(super) fn new(gpu: u32, engine: Engine, chip: Option<Chip>) -> Self {
-        Self {
+    /// Empty books.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(gpu: u32, engine: Engine, chip: Option<Chip>) -> Result<Self> {
+        let groups = FIRST_CLIENTS.saturating_mul(2);
+        Ok(Self {
             gpu,
             engine,
-            clients: KVec::new(),
+            shares: Shares::new(
+                storage(FIRST_CLIENTS)?,
+                storage(groups)?,
+                storage(groups)?,
+                GroupBy::Process,
+            ),
             owners: KVec::new(),
+            settings: Settings::new(storage(MAX_SETTINGS)?),
+            totals: share::Totals::new(storage(MAX_TOTALS)?),
             channels: KVec::new(),
             chip,
-            totals: Totals::default(),
+            sums: Sums::default(),
             revoke_took: Latencies::new(),
             restore_took: Latencies::new(),
             periods: WorkPeriods::new(),
@@ -147,54 +151,72 @@ impl Books {
             mappings: 0,
             open_files: 0,
             unmanaged: 0,
-        }
+            loss_told: false,
+        })
     }
 
     /// Position of the calling process among the clients, made if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also for more than [`MAX_CLIENTS`]; `ESRCH` outside of a process.
     pub(super) fn client_of_caller(&mut self) -> Result<usize> {
         let pid = Process::of_caller()?;
-        if let Some(at) = self.owners.iter().position(|owner| owner.pid.0 == pid.0) {
+        if let Some(at) = self.owners.iter().position(|owner| owner.pid == pid) {
             return Ok(at);
         }
+        let who = pid.who().ok_or(ESRCH)?;
         let mut comm = [0; uapi::COMM_LEN];
         // SAFETY: The buffer has the length that the function fills.
         unsafe { ffi::loga_leader_comm(comm.as_mut_ptr()) };
         let owner = Owner {
             pid,
             tgid: current_tgid(),
-            uid: kernel::task::Kuid::current_euid().into_raw(),
             comm,
             gate: Gate::new()?,
-            measured: Ns::ZERO,
-            estimated: Ns::ZERO,
-            entitled: Ns::ZERO,
-            runs: 0,
-            held: Ns::ZERO,
-            held_since: None,
-            held_count: 0,
+            shut_since: None,
             since: ffi::now(),
         };
-        self.clients.reserve(1, GFP_KERNEL)?;
-        self.periods.reserve(self.clients.len().saturating_add(1))?;
+        self.make_room()?;
+        self.owners.reserve(1, GFP_KERNEL)?;
+        self.periods.reserve(self.owners.len().saturating_add(1))?;
         let id = ClientId::new(self.next_id);
-        let (tgid, uid) = (owner.tgid, owner.uid.val);
-        self.owners.push(owner, GFP_KERNEL)?;
-        trace::client_create(self.gpu, id.get(), tgid, uid, &comm);
+        let at = self
+            .shares
+            .join(id, who, &self.settings, self.engine.start_vtime())
+            .map_err(|_| ENOMEM)?;
         self.next_id = self.next_id.saturating_add(1);
-        let vtime = self.engine.start_vtime();
-        self.clients
-            .push(ClientState::new(id, Weight::DEFAULT, vtime), GFP_KERNEL)?;
-        Ok(self.clients.len().saturating_sub(1))
+        for (kind, key) in [(Kind::User, who.user.into()), (Kind::Cgroup, who.cgroup)] {
+            self.totals.begin_process(kind, key, owner.since);
+        }
+        trace::client_create(self.gpu, id.get(), owner.tgid, who.user, &comm);
+        if let Some(member) = self.shares.members().get(at) {
+            events::appeared(self.gpu, &owner.about(member));
+        }
+        self.owners.push(owner, GFP_KERNEL)?;
+        Ok(at)
+    }
+
+    /// Makes room for a further client.
+    fn make_room(&mut self) -> Result {
+        if self.shares.has_room() {
+            return Ok(());
+        }
+        let count = self.owners.len().saturating_mul(2).max(FIRST_CLIENTS);
+        if self.owners.len() >= MAX_CLIENTS {
+            return Err(ENOMEM);
+        }
+        let groups = count.saturating_mul(2);
+        self.shares
+            .grow(storage(count)?, storage(groups)?, storage(groups)?);
+        Ok(())
     }
 
     /// Number and GPU time of a process's client, if it is one.
     pub(super) fn used_by(&self, process: &Process) -> Option<(u64, Ns)> {
-        let at = self
-            .owners
-            .iter()
-            .position(|owner| owner.pid.0 == process.0)?;
-        let time = self.owners.get(at)?.estimated;
-        Some((self.clients.get(at)?.id.get(), time))
+        let at = self.owners.iter().position(|owner| owner.pid == *process)?;
+        let member = self.shares.members().get(at)?;
+        Some((member.id().get(), member.account().received))
     }
 
     pub(super) fn add_channels(
@@ -259,26 +281,54 @@ impl Books {
         });
     }
 
-    /// Forgets clients without channels whose process is gone. A process that lives keeps its
-    /// virtual time: it cannot shake off what it used, or a hold, by mapping again.
+    /// Forgets clients without channels whose process is gone, and follows those that moved to
+    /// another cgroup or user. A process that lives keeps its virtual time: it cannot shake off
+    /// what it used, or a hold, by mapping again.
     pub(super) fn forget_gone_clients(&mut self) {
-        let mut at = self.clients.len();
+        let before = self.owners.len();
+        let mut at = before;
         while let Some(last) = at.checked_sub(1) {
             at = last;
-            let (Some(client), Some(owner)) = (self.clients.get(at), self.owners.get(at)) else {
+            let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
+            else {
                 break;
             };
-            let has_channel = |channel: &ChannelRecord| channel.client == client.id;
-            if owner.pid.is_alive() || self.channels.iter().any(has_channel) {
+            let t_sys = self.engine.start_vtime();
+            if let Some(who) = owner.pid.who() {
+                if who != *member.who() {
+                    // Without room for another group it stays where it is.
+                    let _ = self.shares.rejoin(at, who, &self.settings, t_sys);
+                }
                 continue;
             }
-            let id = client.id.get();
-            let _ = self.clients.remove(at);
-            if let Ok(owner) = self.owners.remove(at) {
-                owner.gate.restore();
-                let (measured, estimated) = (owner.measured.get(), owner.estimated.get());
-                trace::client_destroy(self.gpu, id, owner.tgid, measured, estimated);
+            let id = member.id();
+            if !self.channels.iter().any(|channel| channel.client == id) {
+                self.forget(at);
             }
         }
+        if self.owners.len() != before {
+            self.settings.retain_processes(process::is_alive);
+        }
+    }
+
+    /// Forgets the client at `at`. What it used stays in the totals.
+    fn forget(&mut self, at: usize) {
+        let (Some(member), Ok(owner)) = (
+            self.shares.members().get(at).copied(),
+            self.owners.remove(at),
+        ) else {
+            return;
+        };
+        self.shares.leave(at, self.engine.start_vtime());
+        owner.gate.restore();
+        let account = member.account_at(ffi::now());
+        events::exited(self.gpu, &owner.about(&member), account.received);
+        trace::client_destroy(
+            self.gpu,
+            member.id().get(),
+            owner.tgid,
+            account.measured.get(),
+            account.received.get(),
+        );
     }
 }

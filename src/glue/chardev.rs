@@ -1,126 +1,245 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] `/dev/loga`: snapshots for the tools. Mode 0600, root only.
+//! [glue] `/dev/loga`: its file operations, and arguments on their way to and from user space.
+//!
+//! Everybody may open it; `control` says who may do what. No lock is held while user memory
+//! is touched.
 
-use super::gpu::Gpu;
-use super::hook;
-use crate::uapi;
-use kernel::fs::File;
-use kernel::miscdevice::{MiscDevice, MiscDeviceRegistration};
+use super::control::{self, Refused};
+use super::events::{batch, Listener};
+use super::ffi;
+use super::process::shown_uid;
+use crate::uapi::{self, Call, Event, Header};
+use kernel::bindings;
+use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::{Arc, ArcBorrow};
 use kernel::transmute::{AsBytes, FromBytes};
 use kernel::uaccess::{UserPtr, UserSlice};
 
-/// An open file of `/dev/loga`; it has no state.
-pub(crate) struct ControlDevice;
+/// The control device, while this lives.
+pub(crate) struct ControlDevice(());
+
+impl ControlDevice {
+    /// Registers it. Once, before a GPU is looked after.
+    ///
+    /// # Errors
+    ///
+    /// Those of `misc_register`.
+    pub(crate) fn register() -> Result<Self> {
+        super::events::prepare()?;
+        // SAFETY: Called once, at load; `drop` takes it back.
+        let registered = to_result(unsafe { ffi::loga_control_register() });
+        if registered.is_err() {
+            super::events::finish();
+        }
+        registered.map(|()| Self(()))
+    }
+}
+
+impl Drop for ControlDevice {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `register`; open files hold the module, so there are none.
+        unsafe { ffi::loga_control_deregister() };
+        super::events::finish();
+    }
+}
 
 /// A structure of [`uapi`] on its way to or from user space.
 #[repr(transparent)]
-struct Wire<T>(T);
+pub(super) struct Wire<T>(T);
 
-// SAFETY: (all) the structures of `uapi` have no padding and no pointers.
-unsafe impl AsBytes for Wire<uapi::Snapshot> {}
-// SAFETY: As above, and every bit pattern is valid.
-unsafe impl FromBytes for Wire<uapi::Snapshot> {}
-// SAFETY: As above.
-unsafe impl AsBytes for Wire<uapi::Client> {}
-// SAFETY: As above.
-unsafe impl AsBytes for Wire<uapi::Channel> {}
-// SAFETY: As above.
-unsafe impl AsBytes for Wire<uapi::Header> {}
+macro_rules! wire {
+    ($($structure:ty),+ $(,)?) => { $(
+        // SAFETY: The structures of `uapi` have no padding and no pointers.
+        unsafe impl AsBytes for Wire<$structure> {}
+        // SAFETY: As above, and every bit pattern is valid.
+        unsafe impl FromBytes for Wire<$structure> {}
+    )+ };
+}
 
-#[vtable]
-impl MiscDevice for ControlDevice {
-    type Ptr = KBox<Self>;
+wire!(
+    Header,
+    uapi::Snapshot,
+    uapi::Client,
+    uapi::Group,
+    uapi::Channel,
+    uapi::SetShare,
+    uapi::ListShares,
+    uapi::Share,
+    uapi::ReadTotals,
+    uapi::Total,
+    uapi::Configure,
+    uapi::Subscribe,
+    Event,
+);
 
-    fn open(_file: &File, _misc: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
-        Ok(KBox::new(Self, GFP_KERNEL)?)
+/// The listener of an open file.
+///
+/// # Safety
+///
+/// `file` must be an open file of the control device.
+unsafe fn listener<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Listener> {
+    // SAFETY: Set by `loga_control_open`, given up by `loga_control_release`.
+    unsafe { ArcBorrow::from_raw((*file).private_data.cast::<Listener>()) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_open(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    match Listener::new() {
+        Ok(listener) => {
+            // SAFETY: The file is being opened, and nobody else uses it.
+            unsafe { (*file).private_data = Arc::into_raw(listener).cast_mut().cast() };
+            0
+        }
+        Err(error) => error.to_errno(),
     }
+}
 
-    fn ioctl(_device: &Self, _file: &File, cmd: u32, arg: usize) -> Result<isize> {
-        match uapi::Call::of(cmd) {
-            Some(uapi::Call::Snapshot) => {}
-            Some(_) | None => return Err(ENOTTY),
+#[no_mangle]
+unsafe extern "C" fn loga_control_release(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    // SAFETY: The reference from `loga_control_open`; the file is used no more.
+    let listener: Arc<Listener> =
+        unsafe { Arc::from_raw((*file).private_data.cast_const().cast()) };
+    listener.unsubscribe();
+    0
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_read(
+    file: *mut bindings::file,
+    buf: *mut c_char,
+    len: usize,
+    _pos: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: The VFS passes an open file.
+    let (listener, flags) = unsafe { (listener(file), (*file).f_flags) };
+    let wait = flags & bindings::O_NONBLOCK == 0;
+    match read(&listener, buf as usize, len, wait) {
+        // CAST: at most a batch.
+        Ok(read) => read as isize,
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+/// Delivers whole events. Those that user memory has no place for are lost, and missed in the
+/// sequence.
+fn read(listener: &Listener, buf: usize, len: usize, wait: bool) -> Result<usize> {
+    let mut events = batch();
+    let room = len / size_of::<Event>();
+    let room = room.min(events.len());
+    let out = events.get_mut(..room).ok_or(EINVAL)?;
+    if out.is_empty() {
+        return Err(EINVAL);
+    }
+    let count = listener.take(out, wait)?;
+    for (at, event) in out.iter_mut().take(count).enumerate() {
+        if event.client != 0 {
+            event.uid = shown_uid(event.uid);
         }
-        if uapi::arg_size(cmd) != size_of::<uapi::Snapshot>() {
-            return refuse_size(cmd, arg, uapi::Call::Snapshot);
-        }
-        let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<uapi::Snapshot>());
-        let (mut reader, mut writer) = user.reader_writer();
-        let Wire(mut snapshot) = reader.read::<Wire<uapi::Snapshot>>()?;
-        let header = uapi::Header {
-            version: snapshot.version,
-            size: snapshot.size,
-        };
-        if uapi::Call::Snapshot.check(cmd, header).is_err() {
-            return refuse_size(cmd, arg, uapi::Call::Snapshot);
-        }
-        fill(&mut snapshot)?;
-        writer.write(&Wire(snapshot))?;
-        Ok(0)
+        // CAST: an address of user space.
+        put(buf as u64, at, event)?;
+    }
+    Ok(count.saturating_mul(size_of::<Event>()))
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_poll(
+    file: *mut bindings::file,
+    table: *mut bindings::poll_table_struct,
+) -> bindings::__poll_t {
+    // SAFETY: The VFS passes an open file.
+    let listener = unsafe { listener(file) };
+    // SAFETY: The VFS passes the file of this listener, and the table of this call.
+    if unsafe { listener.poll(file, table) } {
+        bindings::POLLIN | bindings::POLLRDNORM
+    } else {
+        0
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_ioctl(
+    file: *mut bindings::file,
+    cmd: c_uint,
+    arg: usize,
+) -> c_long {
+    // SAFETY: The VFS passes an open file.
+    let listener = unsafe { listener(file) };
+    let result = call(&listener.into(), cmd, arg);
+    // CAST: an errno.
+    result.map_or_else(|error| error.to_errno(), |()| 0) as c_long
+}
+
+fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
+    let call = Call::of(cmd).ok_or(ENOTTY)?;
+    check_header(call, cmd, arg)?;
+    match call {
+        Call::Snapshot => carry(arg, control::snapshot),
+        Call::SetShare => carry(arg, |set| answer(control::set_share(set), &mut set.refusal)),
+        Call::ListShares => carry(arg, control::list_shares),
+        Call::ReadTotals => carry(arg, |totals| {
+            answer(control::read_totals(totals), &mut totals.refusal)
+        }),
+        Call::Configure => carry(arg, |knobs| {
+            answer(control::configure(knobs), &mut knobs.refusal)
+        }),
+        Call::Subscribe => carry(arg, |what| {
+            answer(control::subscribe(listener, what), &mut what.refusal)
+        }),
     }
 }
 
 /// Refuses an argument of the wrong version or size: tells the caller what is right.
-fn refuse_size(cmd: u32, arg: usize, call: uapi::Call) -> Result<isize> {
-    if uapi::arg_size(cmd) >= size_of::<uapi::Header>() {
-        UserSlice::new(UserPtr::from_addr(arg), size_of::<uapi::Header>())
-            .writer()
-            .write(&Wire(call.header()))?;
+fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
+    let len = uapi::arg_size(cmd);
+    if len < size_of::<Header>() {
+        return Err(EINVAL);
     }
-    Err(EINVAL)
+    let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<Header>());
+    let (mut reader, mut writer) = user.reader_writer();
+    let Wire(header) = reader.read::<Wire<Header>>()?;
+    call.check(cmd, header).or_else(|right| {
+        writer.write(&Wire(right))?;
+        Err(EINVAL)
+    })
 }
 
-/// Fills a snapshot and the tables it points to.
-fn fill(snapshot: &mut uapi::Snapshot) -> Result {
-    snapshot.check().map_err(|_| EINVAL)?;
-    let tracker = hook::tracker().ok_or(ENODEV)?;
-    let gpu = usize::try_from(snapshot.gpu)
-        .ok()
-        .and_then(|index| tracker.gpu(index))
-        .ok_or(ENXIO)?;
-    let (clients, channels) = collect(gpu, snapshot)?;
-    for (at, client) in clients.into_iter().enumerate() {
-        put(snapshot.clients, at, &Wire(client))?;
-    }
-    for (at, channel) in channels.into_iter().enumerate() {
-        put(snapshot.channels, at, &Wire(channel))?;
-    }
-    Ok(())
+/// Reads an argument, has it carried out, and writes it back: also when it was refused, as it
+/// then says why.
+fn carry<T>(arg: usize, carry_out: impl FnOnce(&mut T) -> Result) -> Result
+where
+    Wire<T>: AsBytes + FromBytes,
+{
+    let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<T>());
+    let (mut reader, mut writer) = user.reader_writer();
+    let Wire(mut argument) = reader.read::<Wire<T>>()?;
+    let result = carry_out(&mut argument);
+    writer.write(&Wire(argument))?;
+    result
 }
 
-/// Takes the books down, without touching user memory while they are locked.
-fn collect(
-    gpu: &Gpu,
-    snapshot: &mut uapi::Snapshot,
-) -> Result<(KVVec<uapi::Client>, KVVec<uapi::Channel>)> {
-    let mut books = gpu.books.lock();
-    books.forget_gone_clients();
-    snapshot.info = books.describe(gpu);
-    let mut clients = KVVec::new();
-    for at in 0..books.clients.len().min(snapshot.client_count as usize) {
-        if let Some(client) = books.describe_client(at) {
-            clients.push(client, GFP_KERNEL)?;
+/// Puts the reason of a refusal where its caller finds it.
+fn answer(result: Result<(), Refused>, why: &mut uapi::Refusal) -> Result {
+    match result {
+        Ok(()) => Ok(()),
+        Err(refused) => {
+            *why = refused.why;
+            Err(refused.errno)
         }
     }
-    let mut channels = KVVec::new();
-    for at in 0..books.channels.len().min(snapshot.channel_count as usize) {
-        if let Some(channel) = books.describe_channel(at) {
-            channels.push(channel, GFP_KERNEL)?;
-        }
-    }
-    snapshot.group_count = 0;
-    // CAST: both are bounded by the number of channels.
-    snapshot.client_count = books.clients.len() as u32;
-    // CAST: As above.
-    snapshot.channel_count = books.channels.len() as u32;
-    Ok((clients, channels))
 }
 
 /// Writes element `at` of a table in user memory.
-fn put<T>(table: u64, at: usize, element: &T) -> Result
+pub(super) fn put<T: Copy>(table: u64, at: usize, element: &T) -> Result
 where
-    T: AsBytes,
+    Wire<T>: AsBytes,
 {
     let offset = at.checked_mul(size_of::<T>()).ok_or(EFAULT)?;
     let address = usize::try_from(table)
@@ -129,5 +248,5 @@ where
         .ok_or(EFAULT)?;
     UserSlice::new(UserPtr::from_addr(address), size_of::<T>())
         .writer()
-        .write(element)
+        .write(&Wire(*element))
 }

@@ -6,6 +6,16 @@ use super::bar::MAX_GPUS;
 use kernel::bindings;
 use kernel::prelude::*;
 
+/// `struct loga_identity` of `shim.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Identity {
+    pub(super) key: u64,
+    pub(super) cgroup: u64,
+    pub(super) uid: u32,
+    reserved: u32,
+}
+
 #[expect(
     improper_ctypes,
     reason = "the structures are the kernel's own, passed by pointer only"
@@ -33,7 +43,12 @@ extern "C" {
     pub(super) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
 
     pub(super) fn loga_current_tgid() -> *mut bindings::pid;
-    pub(super) fn loga_process_alive(tgid: *mut bindings::pid) -> bool;
+    pub(super) fn loga_process_identity(tgid: *mut bindings::pid, who: *mut Identity) -> bool;
+    pub(super) fn loga_find_tgid(nr: c_int) -> *mut bindings::pid;
+    pub(super) fn loga_pid_of_key(key: u64) -> c_int;
+    pub(super) fn loga_user_of(uid: u32) -> u32;
+    pub(super) fn loga_cgroup_exists(id: u64) -> bool;
+    pub(super) fn loga_caller_is_admin() -> bool;
     pub(super) fn loga_leader_comm(buf: *mut u8);
 
     pub(super) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);
@@ -49,6 +64,11 @@ extern "C" {
     ) -> c_int;
     pub(super) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
     pub(super) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);
+
+    pub(super) fn loga_control_register() -> c_int;
+    pub(super) fn loga_control_deregister();
+    pub(super) fn loga_directory_add(index: c_uint, gpu: *const c_void) -> *mut c_void;
+    pub(super) fn loga_directory_remove(directory: *mut c_void);
 
     pub(super) fn loga_own_mapping(space: *mut bindings::address_space, file: *mut bindings::file);
     pub(super) fn loga_shares_inode_mapping(file: *const bindings::file) -> bool;

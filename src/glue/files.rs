@@ -2,8 +2,9 @@
 
 //! [glue] The table of the driver's open files, and of mappings that are prepared.
 
-use super::books::{Handles, Process};
+use super::books::Handles;
 use super::ffi;
+use super::process::Process;
 use super::PAGE;
 use kernel::bindings;
 use kernel::prelude::*;

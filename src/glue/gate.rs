@@ -12,10 +12,12 @@
 //! with LoGA's functions in front, so that `vma->vm_ops` leads to the record
 //! without touching what belongs to the driver.
 
+use super::events;
 use super::ffi;
 use super::gpu::Gpu;
 use super::trace;
 use crate::ids::ClientId;
+use crate::units::Ns;
 use core::mem::offset_of;
 use kernel::bindings;
 use kernel::new_mutex;
@@ -24,17 +26,18 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::{Arc, Mutex};
 use kernel::types::Opaque;
 
-/// Longest time a fault waits for a release that does not come, beyond what the engine
-/// promised when it held the client back.
-const HOLD_GRACE_MS: u32 = 2_000;
+/// Longest time a fault waits for a release that does not come, beyond what the last decision
+/// promised.
+const HOLD_GRACE: Ns = Ns::from_ms(2_000);
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Where one client waits while it is held back.
 #[pin_data]
 pub(super) struct Gate {
     /// 1 while held back. Set with `mappings` locked, cleared by anyone.
     held: Atomic<u32>,
-    /// How long a fault may wait, in ms.
-    patience_ms: Atomic<u32>,
+    /// Until when a fault may wait, in ns.
+    until: Atomic<u64>,
     /// Faults that waited longer than that and let everybody pass.
     overruns: Atomic<u64>,
     #[pin]
@@ -67,7 +70,7 @@ impl Gate {
         Arc::pin_init(
             pin_init!(Self {
                 held: Atomic::new(0),
-                patience_ms: Atomic::new(HOLD_GRACE_MS),
+                until: Atomic::new(0),
                 overruns: Atomic::new(0),
                 queue <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
@@ -80,18 +83,23 @@ impl Gate {
     }
 
     /// Takes the submission pages away. After the return no process of the client can
-    /// submit before [`restore`](Self::restore). `bound_ms` is how long the hold may last.
+    /// submit before [`restore`](Self::restore). Until `until`, somebody has to decide anew.
     /// May sleep.
-    pub(super) fn revoke(&self, bound_ms: u32) {
+    pub(super) fn revoke(&self, until: Ns) {
         let mappings = self.mappings.lock();
-        self.patience_ms
-            .store(bound_ms.saturating_add(HOLD_GRACE_MS), Relaxed);
+        self.keep_shut(until);
         self.held.store(1, Release);
         for entry in mappings.iter() {
             // SAFETY: While the element is in the list its file is open, and so is the
             // address space that the file points to.
             unsafe { bindings::unmap_mapping_range((*entry.file).f_mapping, 0, 0, 1) };
         }
+    }
+
+    /// Notes that the hold was decided anew and goes on. Any context.
+    pub(super) fn keep_shut(&self, until: Ns) {
+        self.until
+            .store(until.saturating_add(HOLD_GRACE).get(), Relaxed);
     }
 
     /// Lets the client submit again and wakes those who wait. Any context that may sleep.
@@ -109,21 +117,34 @@ impl Gate {
     /// Waits for the release. No lock may be held. 0 when released, `-ETIME` when everybody
     /// was let pass instead, else the caller has a signal to see to.
     fn wait(&self, user: bool) -> c_int {
-        // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of `u32`.
-        let result = unsafe {
-            ffi::loga_gate_wait(
-                self.queue.get(),
-                core::ptr::from_ref(&self.held).cast(),
-                user,
-                self.patience_ms.load(Relaxed),
-            )
-        };
-        // TIMEOUT: the main thread did not decide in time; no application may hang for that.
-        if result == ETIME.to_errno() && self.held.xchg(0, Full) != 0 {
-            self.overruns.fetch_add(1, Relaxed);
-            self.restore();
+        loop {
+            let left = Ns::new(self.until.load(Relaxed)).saturating_sub(ffi::now());
+            let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
+            // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
+            // `u32`.
+            let result = unsafe {
+                ffi::loga_gate_wait(
+                    self.queue.get(),
+                    core::ptr::from_ref(&self.held).cast(),
+                    user,
+                    left_ms,
+                )
+            };
+            if result != ETIME.to_errno() {
+                return result;
+            }
+            // The hold may have been decided anew meanwhile.
+            if left.is_zero() {
+                break;
+            }
         }
-        result
+        // TIMEOUT: the main thread did not decide in time; no application may hang for that.
+        if self.held.xchg(0, Full) == 0 {
+            return 0;
+        }
+        self.overruns.fetch_add(1, Relaxed);
+        self.restore();
+        ETIME.to_errno()
     }
 }
 
@@ -346,7 +367,9 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let result = gate.wait(flags & bindings::fault_flag_FAULT_FLAG_USER != 0);
     let waited = ffi::now().saturating_sub(since);
     if result == ETIME.to_errno() {
-        trace::gpu_fallback(gpu, &trace::Reason::FaultOverrun(waited));
+        let reason = trace::Reason::FaultOverrun(waited);
+        trace::gpu_fallback(gpu, &reason);
+        events::fallback(gpu, &reason);
     }
     trace::fault_wait_end(gpu, client, waited.get(), result);
     bindings::vm_fault_reason_VM_FAULT_RETRY

@@ -84,7 +84,7 @@ impl Gpu {
                 bar1: found.bar1,
                 address: found.address,
                 settings: *settings,
-                books <- new_mutex!(Books::new(number, engine, chip)),
+                books <- new_mutex!(Books::new(number, engine, chip)?),
                 phase <- new_mutex!(Phase::new()?),
                 stop_polling: Atomic::new(0),
                 lost: Atomic::new(0),
@@ -192,6 +192,7 @@ impl Gpu {
         }
         if books.open_files == 1 {
             self.lost.store(0, Relaxed);
+            books.loss_told = false;
         }
     }
 
@@ -220,7 +221,7 @@ impl Gpu {
         books.forget_gone_clients();
         let at = books.client_of_caller()?;
         let (client, gate) = (
-            books.clients.get(at).ok_or(EINVAL)?.id,
+            books.shares.members().get(at).ok_or(EINVAL)?.id(),
             books.owners.get(at).ok_or(EINVAL)?.gate.clone(),
         );
         books.add_channels(pages, client, handles)?;
@@ -265,8 +266,9 @@ impl Gpu {
         self.channels_changed();
     }
 
-    /// Tells the main thread that channels came or went.
-    fn channels_changed(&self) {
+    /// Tells the main thread that channels came or went, or that something was set: a decision
+    /// is due.
+    pub(super) fn channels_changed(&self) {
         let mut books = self.books.lock();
         // CAST: at most 4096 channels exist.
         let allocated = books.channels.len() as u32;

@@ -12,6 +12,7 @@
 //! still be on the way into a wrapper (RCU-tasks), until the calls inside have
 //! come out (a counter), and once more for those on their last instructions.
 
+use super::sysfs::Directory;
 use super::tracker::Tracker;
 use super::{ffi, members, params};
 use core::ptr::NonNull;
@@ -63,6 +64,8 @@ unsafe impl Send for Driver {}
 /// An attachment in force.
 pub(super) struct Attachment {
     driver: Driver,
+    /// Knobs of the GPUs.
+    directories: KVec<Directory>,
     pub(super) tracker: Arc<Tracker>,
 }
 
@@ -296,6 +299,10 @@ fn attach() -> Result {
     let settings = params::read()?;
     let driver = Driver::find()?;
     let tracker = Tracker::start(&settings)?;
+    let mut directories = KVec::new();
+    for gpu in tracker.gpus() {
+        directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
+    }
     let current = KBox::new(
         Current {
             tracker: tracker.clone(),
@@ -320,7 +327,11 @@ fn attach() -> Result {
         show_fdinfo: Some(members::show_fdinfo),
     });
     let name = driver.name();
-    *slot = Some(Attachment { driver, tracker });
+    *slot = Some(Attachment {
+        driver,
+        directories,
+        tracker,
+    });
     pr_info!(
         "attached to module {name}: policy={}, enforce={}\n",
         settings.engine.policy.name(),
@@ -364,6 +375,7 @@ fn detach() -> Result {
     let attachment = slot.take();
     drop(slot);
     if let Some(attachment) = attachment {
+        drop(attachment.directories);
         attachment.tracker.stop();
     }
     pr_info!("detached\n");

@@ -7,6 +7,7 @@ use super::books::{ChannelRecord, Owner};
 use super::gate::{self, Gate};
 use super::hook;
 use crate::engine::ClientState;
+use crate::share::{Group, Member};
 use crate::units::Ns;
 use kernel::c_str;
 use kernel::debugfs::{Dir, File};
@@ -64,7 +65,9 @@ impl Costs {
 }
 
 fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let client = size_of::<ClientState>() + size_of::<Owner>() + size_of::<Gate>();
+    // Each has room for a group that lingers, beside its own.
+    let group = size_of::<Group>() + size_of::<ClientState>();
+    let client = size_of::<Member>() + 2 * group + size_of::<Owner>() + size_of::<Gate>();
     let channel = size_of::<ChannelRecord>() + gate::MAPPING_BYTES;
     writeln!(f, "client_bytes {client}")?;
     writeln!(f, "channel_bytes {channel}")?;

@@ -7,33 +7,41 @@
 //! `files` as its table. `gate` owns the mappings of submission pages and takes them
 //! away from a client. `bar` reads registers, `poller` watches them, and with
 //! `shared_poller` one thread does so for all GPUs. `gpu` is one GPU, `books` its
-//! clients and their time, and `scheduler` its main thread. `chardev` answers
-//! `/dev/loga` with a `snapshot` of the books, `latency` tells what it all costs.
-//! `trace` and `work_period` are the trace events.
+//! clients and their time, and `scheduler` its main thread. `process` says whose a
+//! process is. `chardev` takes the calls of `/dev/loga`, `control` carries them out,
+//! with a `snapshot` of the books for one and `events` for those who listen; `sysfs`
+//! has the same `knobs` as files. `latency` tells what it all costs. `trace` and
+//! `work_period` are the trace events.
 //!
 //! # Lock order
 //!
 //! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books` > `Gate::mappings` >
 //! the driver's own locks > `i_mmap_rwsem` (kernel). `Gpu::phase` is taken by
 //! the poller, and by the main thread inside `Gpu::books`; nothing but
-//! `Gpu::threads` is taken inside it. So are the locks of `SharedPoller`. A fault
-//! waits for its release with none of them held.
+//! `Gpu::threads` is taken inside it. So are the locks of `SharedPoller`. The locks
+//! of `events` are taken inside `Gpu::books`, and nothing inside them. A fault waits
+//! for its release with none of them held.
 
 mod bar;
 mod books;
 mod chardev;
+mod control;
+mod events;
 mod ffi;
 mod files;
 mod gate;
 mod gpu;
 mod hook;
+mod knobs;
 mod latency;
 mod members;
 mod params;
 mod poller;
+mod process;
 mod scheduler;
 mod shared_poller;
 mod snapshot;
+mod sysfs;
 mod thread;
 mod trace;
 mod tracker;

@@ -3,21 +3,23 @@
 //! [glue] The main thread of one GPU: sleeps until the engine wants something, and
 //! carries it out.
 
-use super::books::{Books, Owner};
+use super::books::Books;
+use super::events;
 use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use super::trace::{self, Reason};
 use crate::account::{self, PhaseTotals};
-use crate::engine::{Action, ClientState, Wake};
-use crate::fair;
+use crate::engine::{Action, Wake};
 use crate::regs::Sampler;
+use crate::share::Period;
 use crate::units::Ns;
 use kernel::sync::atomic::{Acquire, Relaxed};
 use kernel::sync::Arc;
 
-/// A hold lasts one period of the engine; beyond this many of them it is a fault.
+/// Every hold is decided anew once in a period of the engine; after this many without a
+/// decision it is a fault.
 const PERIODS_PER_HOLD: u64 = 4;
 /// Engine 0 computes.
 const COMPUTE: u8 = 0;
@@ -50,7 +52,7 @@ impl Work for Scheduler {
 fn step(gpu: &Gpu, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     if gpu.lost.load(Acquire) != 0 {
-        books.release_all(ffi::now(), &Reason::Lost);
+        books.note_loss(ffi::now());
     }
     if may_begin(&books, wake) && !gpu.take_turn() {
         return false;
@@ -102,52 +104,71 @@ impl Books {
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
         let now = ffi::now();
         let mut totals = phase.totals;
-        self.forget_gone_clients();
-        for client in self.clients.iter_mut() {
-            client.busy = Ns::ZERO;
-            client.runs = 0;
-        }
-        self.totals.polls = phase.polls;
-        self.totals.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.shares.begin();
+        self.sums.polls = phase.polls;
+        self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.book_channels(phase);
         self.settle(phase, &mut totals);
         trace::phase_end(self.gpu, &totals);
+        self.sums.idle = self.sums.idle.saturating_add(totals.idle);
+        self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
+        self.sums.switches = self.sums.switches.saturating_add(totals.switches);
+        self.shares.gather(&self.settings);
         let fallbacks = self.engine.stats().fallbacks;
-        self.engine.decide(&totals, &mut self.clients);
+        self.engine.decide(&totals, self.shares.states_mut());
         let stats = self.engine.stats();
         if let (true, Some(cause)) = (stats.fallbacks > fallbacks, self.engine.last_fallback()) {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
+            events::fallback(self.gpu, &Reason::Engine(cause));
         }
-        let span = stats.last_poll.saturating_add(stats.last_nonpoll);
-        self.trace_decision(span);
+        let period = Period {
+            now,
+            poll: totals.length,
+            span: stats.last_poll.saturating_add(stats.last_nonpoll),
+            next: self.engine.planned(),
+            t_sys: self.engine.start_vtime(),
+            enforce: self.engine.config().enforce,
+            sparse: None,
+        };
+        self.shares
+            .book(&mut self.settings, &mut self.totals, &period);
+        self.trace_decision(period.span);
         if trace::wants_work_periods() {
-            let clients = (&self.clients[..], &self.owners[..]);
-            self.periods.tell(self.gpu, clients, totals.length, span);
+            let clients = self.shares.members();
+            self.periods
+                .tell(self.gpu, clients, totals.length, period.span);
         }
-        self.book_clients(&totals, span);
-        self.drive_gates(now, gpu);
+        if gpu.lost.load(Acquire) != 0 {
+            self.shares.release(now);
+        }
+        let patience = period.span.max(period.next);
+        self.drive_gates(now, patience.saturating_mul(PERIODS_PER_HOLD));
+        // Now that the phase is booked.
+        self.forget_gone_clients();
     }
 
-    /// Tells who listens what the policy made of the phase.
+    /// Tells who listens what was made of the phase.
     fn trace_decision(&self, span: Ns) {
         if !trace::wants_decisions() {
             return;
         }
         let (mut active, mut held) = (0u32, 0u32);
-        for (client, owner) in self.clients.iter().zip(self.owners.iter()) {
-            active = active.saturating_add(client.active().into());
-            held = held.saturating_add(client.held.into());
+        for (member, owner) in self.shares.members().iter().zip(self.owners.iter()) {
+            let (busy, is_held) = (member.used().busy, member.hold().is_some());
+            active = active.saturating_add((!busy.is_zero()).into());
+            held = held.saturating_add(is_held.into());
+            let group = self.shares.states().get(member.group());
             trace::client_decide(
                 self.gpu,
-                client.id.get(),
+                member.id().get(),
                 owner.tgid,
-                client.busy.get(),
-                client.vtime.get(),
-                client.held.into(),
+                busy.get(),
+                group.map_or(0, |state| state.vtime.get()),
+                is_held.into(),
             );
         }
-        // CAST: at most one client per channel.
-        let clients = self.clients.len() as u32;
+        // CAST: `MAX_CLIENTS` fits.
+        let clients = self.owners.len() as u32;
         let t_sys = self.engine.start_vtime().get();
         trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
     }
@@ -159,10 +180,7 @@ impl Books {
                 channel.measured = channel.measured.saturating_add(slot.held);
                 channel.runs = channel.runs.saturating_add(slot.runs.into());
             }
-            channel.owner = self
-                .clients
-                .binary_search_by_key(&channel.client, |client| client.id)
-                .ok();
+            channel.owner = self.shares.find(channel.client);
         }
     }
 
@@ -176,88 +194,56 @@ impl Books {
             channels.get(at)?.owner
         };
         let used = phase.accountant.used();
-        account::settle(totals, &phase.slots, used, &owner, &mut self.clients);
+        let members = self.shares.members_mut();
+        account::settle(totals, &phase.slots, used, &owner, members);
     }
 
-    /// Adds the phase to the clients, and to the sums of the GPU. It stands for `span`. Clients
-    /// that the gates held back during it wanted the GPU too. Before the gates are driven.
-    fn book_clients(&mut self, totals: &PhaseTotals, span: Ns) {
-        self.totals.idle = self.totals.idle.saturating_add(totals.idle);
-        self.totals.unknown = self.totals.unknown.saturating_add(totals.unknown);
-        self.totals.switches = self.totals.switches.saturating_add(totals.switches);
-        let wanted =
-            |client: &ClientState, owner: &Owner| client.active() || owner.held_since.is_some();
-        let weights = self
-            .clients
-            .iter()
-            .zip(self.owners.iter())
-            .filter(|(client, owner)| wanted(client, owner))
-            .map(|(client, _)| u64::from(client.weight.get()))
-            .sum();
-        for (client, owner) in self.clients.iter().zip(self.owners.iter_mut()) {
-            owner.measured = owner.measured.saturating_add(client.busy);
-            owner.runs = owner.runs.saturating_add(client.runs.into());
-            owner.estimated =
-                owner
-                    .estimated
-                    .saturating_add(fair::estimate(client.busy, totals.length, span));
-            if wanted(client, owner) {
-                owner.entitled =
-                    owner
-                        .entitled
-                        .saturating_add(fair::entitlement(span, client.weight, weights));
-            }
-        }
-    }
-
-    /// Opens and closes gates so that they agree with the decision.
-    fn drive_gates(&mut self, now: Ns, gpu: &Gpu) {
-        let stats = self.engine.stats();
-        let period = stats.last_poll.saturating_add(stats.last_nonpoll).get() / 1_000_000;
-        let bound = u32::try_from(period.saturating_mul(PERIODS_PER_HOLD)).unwrap_or(u32::MAX);
-        let lost = gpu.lost.load(Acquire) != 0;
-        for (client, owner) in self.clients.iter_mut().zip(self.owners.iter_mut()) {
-            client.held &= !lost;
-            match (owner.held_since, client.held) {
-                (None, true) => {
-                    owner.held_since = Some(now);
-                    owner.held_count = owner.held_count.saturating_add(1);
+    /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
+    /// at most.
+    fn drive_gates(&mut self, now: Ns, patience: Ns) {
+        let until = now.saturating_add(patience);
+        for (member, owner) in self.shares.members().iter().zip(self.owners.iter_mut()) {
+            match (owner.shut_since, member.hold()) {
+                (None, Some(hold)) => {
+                    owner.shut_since = Some(now);
                     let begin = ffi::now();
-                    owner.gate.revoke(bound);
+                    owner.gate.revoke(until);
                     let took = ffi::now().saturating_sub(begin);
                     self.revoke_took.add(took);
-                    trace::gate_revoke(self.gpu, client.id.get(), owner.tgid, took.get());
-                    self.totals.revokes = self.totals.revokes.saturating_add(1);
+                    trace::gate_revoke(self.gpu, member.id().get(), owner.tgid, took.get());
+                    events::held(self.gpu, &owner.about(member), hold);
+                    self.sums.revokes = self.sums.revokes.saturating_add(1);
                 }
-                (Some(since), false) => {
-                    owner.held_since = None;
+                (Some(_), Some(_)) => owner.gate.keep_shut(until),
+                (Some(since), None) => {
+                    owner.shut_since = None;
                     let held = now.saturating_sub(since);
-                    owner.held = owner.held.saturating_add(held);
                     let begin = ffi::now();
                     owner.gate.restore();
                     self.restore_took.add(ffi::now().saturating_sub(begin));
-                    trace::gate_restore(self.gpu, client.id.get(), owner.tgid, held.get());
-                    self.totals.restores = self.totals.restores.saturating_add(1);
+                    trace::gate_restore(self.gpu, member.id().get(), owner.tgid, held.get());
+                    events::released(self.gpu, &owner.about(member), held);
+                    self.sums.restores = self.sums.restores.saturating_add(1);
                 }
-                _ => {}
+                (None, None) => {}
             }
         }
     }
 
-    /// Lets everybody run, whatever was decided.
-    fn release_all(&mut self, now: Ns, reason: &Reason) {
-        if self.owners.iter().any(|owner| owner.held_since.is_some()) {
-            trace::gpu_fallback(self.gpu, reason);
+    /// Lets everybody run until the next decision, whatever was decided.
+    pub(super) fn release_all(&mut self, now: Ns) {
+        self.shares.release(now);
+        self.drive_gates(now, Ns::ZERO);
+    }
+
+    /// Lets everybody run: the device has gone. Says so once.
+    fn note_loss(&mut self, now: Ns) {
+        if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
+            trace::gpu_fallback(self.gpu, &Reason::Lost);
         }
-        for (client, owner) in self.clients.iter_mut().zip(self.owners.iter_mut()) {
-            client.held = false;
-            if let Some(since) = owner.held_since.take() {
-                let held = now.saturating_sub(since);
-                owner.held = owner.held.saturating_add(held);
-                owner.gate.restore();
-                trace::gate_restore(self.gpu, client.id.get(), owner.tgid, held.get());
-                self.totals.restores = self.totals.restores.saturating_add(1);
-            }
+        if !core::mem::replace(&mut self.loss_told, true) {
+            events::lost(self.gpu);
         }
+        self.release_all(now);
     }
 }

@@ -4,6 +4,9 @@
  * strings and callbacks, inline functions, macros, and the wait loops that are
  * macros. No logic of LoGA lives here.
  */
+#include <linux/capability.h>
+#include <linux/cgroup.h>
+#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -11,9 +14,13 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
+#include <linux/pid_namespace.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/threads.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 #include <linux/wait.h>
 
 #include "shim.h"
@@ -145,17 +152,97 @@ struct pid *loga_current_tgid(void)
 	return get_task_pid(current, PIDTYPE_TGID);
 }
 
-/* Has the thread group any thread that has not begun to exit? */
-bool loga_process_alive(struct pid *tgid)
+/* Bits of a process id. */
+#define PID_BITS 22
+static_assert(PID_MAX_LIMIT <= 1 << PID_BITS);
+
+/* No process of the same id starts within the same microsecond again. */
+static u64 key_of(const struct task_struct *leader)
+{
+	return leader->start_time >> 10 << PID_BITS | task_pid_nr((struct task_struct *)leader);
+}
+
+/* The leader of a thread group that has not begun to exit; under RCU. */
+static struct task_struct *living(struct pid *tgid)
+{
+	struct task_struct *task = pid_task(tgid, PIDTYPE_TGID);
+
+	return task && atomic_read(&task->signal->live) > 0 ? task : NULL;
+}
+
+/* Says who a thread group is, unless it has begun to exit. */
+bool loga_process_identity(struct pid *tgid, struct loga_identity *who)
 {
 	struct task_struct *task;
-	bool alive;
 
 	rcu_read_lock();
-	task = pid_task(tgid, PIDTYPE_TGID);
-	alive = task && atomic_read(&task->signal->live) > 0;
+	task = living(tgid);
+	if (task) {
+		who->key = key_of(task);
+#ifdef CONFIG_CGROUPS
+		who->cgroup = cgroup_id(task_dfl_cgroup(task));
+#endif
+		who->uid = __kuid_val(task_cred_xxx(task, euid));
+	}
 	rcu_read_unlock();
-	return alive;
+	return task;
+}
+
+/* The thread group with this process or thread in the caller's namespace, with a reference. */
+struct pid *loga_find_tgid(int nr)
+{
+	struct task_struct *task;
+	struct pid *tgid = NULL, *pid;
+
+	rcu_read_lock();
+	pid = find_vpid(nr);
+	task = pid ? pid_task(pid, PIDTYPE_PID) : NULL;
+	if (task)
+		tgid = get_pid(task_tgid(task));
+	rcu_read_unlock();
+	return tgid;
+}
+
+/* The caller's number for a process; 0 where it has none, -ESRCH once it has begun to exit. */
+int loga_pid_of_key(u64 key)
+{
+	struct task_struct *task;
+	int nr = -ESRCH;
+	struct pid *pid;
+
+	rcu_read_lock();
+	pid = find_pid_ns(key & ((1 << PID_BITS) - 1), &init_pid_ns);
+	task = pid ? living(pid) : NULL;
+	if (task && key_of(task) == key)
+		nr = pid_vnr(pid);
+	rcu_read_unlock();
+	return nr;
+}
+
+/* A user id of the caller's namespace in the initial one; ~0 for none. */
+u32 loga_user_of(u32 uid)
+{
+	return __kuid_val(make_kuid(current_user_ns(), uid));
+}
+
+/* Is there a cgroup of this id that the caller can see? */
+bool loga_cgroup_exists(u64 id)
+{
+#ifdef CONFIG_CGROUPS
+	struct cgroup *group = cgroup_get_from_id(id);
+
+	if (IS_ERR(group))
+		return false;
+	cgroup_put(group);
+	return true;
+#else
+	return false;
+#endif
+}
+
+bool loga_caller_is_admin(void)
+{
+	return capable(CAP_SYS_ADMIN);
 }
 
 /* Name of the caller's thread group leader; @buf has TASK_COMM_LEN bytes. */

@@ -3,11 +3,14 @@
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
 use super::books::Books;
+use super::events::{hold_number, zero_terminated};
 use super::ffi;
 use super::gpu::Gpu;
+use super::process::shown_uid;
 use crate::regs;
+use crate::share::{Class, Limit, Member, Subject};
 use crate::uapi;
-use crate::units::Ns;
+use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
 impl Books {
@@ -15,15 +18,6 @@ impl Books {
     pub(super) fn describe(&self, gpu: &Gpu) -> uapi::Gpu {
         let stats = self.engine.stats();
         let config = self.engine.config();
-        let mut policy = [0; uapi::POLICY_NAME_LEN];
-        let room = uapi::POLICY_NAME_LEN - 1;
-        for (to, from) in policy
-            .iter_mut()
-            .take(room)
-            .zip(config.policy.name().bytes())
-        {
-            *to = from;
-        }
         let mut flags = 0;
         for (set, flag) in [
             (self.engine.polling(), uapi::GPU_POLLING),
@@ -39,7 +33,7 @@ impl Books {
             pci_domain: gpu.address.domain,
             pci_bdf: u32::from(gpu.address.bus) << 8 | u32::from(gpu.address.devfn),
             flags,
-            policy,
+            policy: zero_terminated(config.policy.name()),
             source: match gpu.settings.source {
                 regs::Source::EngineStatus => uapi::SOURCE_ENGINE_STATUS,
                 regs::Source::ChannelTable => uapi::SOURCE_CHANNEL_TABLE,
@@ -48,74 +42,92 @@ impl Books {
             now_ns: ffi::now().get(),
             polled_ns: stats.polled.get(),
             unpolled_ns: stats.unpolled.get(),
-            idle_ns: self.totals.idle.get(),
-            unknown_ns: self.totals.unknown.get(),
+            idle_ns: self.sums.idle.get(),
+            unknown_ns: self.sums.unknown.get(),
             t_sys_ns: self.engine.start_vtime().get(),
             last_poll_ns: stats.last_poll.get(),
             last_nonpoll_ns: stats.last_nonpoll.get(),
-            polls: self.totals.polls,
-            register_reads: self.totals.reads,
-            switches: self.totals.switches,
+            polls: self.sums.polls,
+            register_reads: self.sums.reads,
+            switches: self.sums.switches,
             decisions: stats.decisions,
-            revokes: self.totals.revokes,
-            restores: self.totals.restores,
+            revokes: self.sums.revokes,
+            restores: self.sums.restores,
             fallbacks: stats
                 .fallbacks
                 .saturating_add(self.owners.iter().map(|owner| owner.gate.overruns()).sum()),
             unmanaged_files: self.unmanaged,
-            group_by: uapi::GROUP_BY_PROCESS,
+            group_by: uapi::group_by_number(self.shares.group_by()),
             accounting: uapi::ACCOUNTING_BURST,
             scale: uapi::SCALE_CHANNELS,
             poll_ms: config.poll_ms,
             ratio: config.ratio,
-            settings: 0,
+            // CAST: at most `MAX_SETTINGS`.
+            settings: self.settings.all().len() as u32,
         }
     }
 
-    /// A client as `/dev/loga` shows it to the calling process.
-    pub(super) fn describe_client(&self, at: usize) -> Option<uapi::Client> {
-        let state = self.clients.get(at)?;
+    /// A client as `/dev/loga` shows it to the calling process. It has so many channels.
+    pub(super) fn describe_client(&self, at: usize, channels: u32) -> Option<uapi::Client> {
+        let member = self.shares.members().get(at)?;
         let owner = self.owners.get(at)?;
-        let now = ffi::now();
-        let held_now = owner
-            .held_since
-            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
-        let channels = self
-            .channels
-            .iter()
-            .filter(|channel| channel.client == state.id);
+        let group = self.shares.states().get(member.group())?;
+        let account = member.account_at(ffi::now());
         Some(uapi::Client {
-            id: state.id.get(),
+            id: member.id().get(),
             pid: owner.pid.number(),
-            uid: kernel::task::Kuid::from_raw(owner.uid).into_uid_in_current_ns(),
+            uid: shown_uid(member.who().user),
             comm: owner.comm,
-            // CAST: at most 4096 channels exist.
-            channels: channels.count() as u32,
-            state: match (state.held, state.active()) {
-                (true, _) => uapi::STATE_HELD,
-                (false, true) => uapi::STATE_RUNNING,
-                (false, false) => uapi::STATE_IDLE,
+            channels,
+            state: match (owner.shut_since, member.used().busy.is_zero()) {
+                (Some(_), _) => uapi::STATE_HELD,
+                (None, false) => uapi::STATE_RUNNING,
+                (None, true) => uapi::STATE_IDLE,
             },
-            weight: state.weight.get(),
-            limit_pct: 100,
-            class: uapi::CLASS_NORMAL,
-            hold: if state.held {
-                uapi::HOLD_POLICY
-            } else {
-                uapi::HOLD_NONE
-            },
-            group: state.id.get(),
-            cgroup: 0,
-            measured_ns: owner.measured.get(),
-            gpu_time_ns: owner.estimated.get(),
+            weight: member.resolved().weight.get(),
+            limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
+            class: class_number(member.resolved().class),
+            hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
+            group: group.id.get(),
+            cgroup: member.who().cgroup,
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
             error_ns: 0,
-            entitled_ns: owner.entitled.get(),
-            waited_ns: 0,
-            vtime_ns: state.vtime.get(),
-            held_ns: owner.held.saturating_add(held_now).get(),
-            held_count: owner.held_count,
-            runs: owner.runs,
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            vtime_ns: group.vtime.get(),
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
             since_ns: owner.since.get(),
+        })
+    }
+
+    /// A group as `/dev/loga` shows it to the calling process.
+    pub(super) fn describe_group(&self, at: usize) -> Option<uapi::Group> {
+        let group = self.shares.groups().get(at)?;
+        let state = self.shares.states().get(at)?;
+        let (kind, key) = match group.subject() {
+            Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
+            Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
+            Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
+        };
+        let account = group.account();
+        Some(uapi::Group {
+            id: state.id.get(),
+            key,
+            kind,
+            members: group.members(),
+            weight: state.weight.get(),
+            held: state.held.into(),
+            vtime_ns: state.vtime.get(),
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
         })
     }
 
@@ -128,5 +140,62 @@ impl Books {
             measured_ns: channel.measured.get(),
             runs: channel.runs,
         })
+    }
+
+    /// The clients that a caller may see.
+    pub(super) fn visible(
+        &self,
+        user: u32,
+        is_admin: bool,
+    ) -> impl Iterator<Item = (usize, &Member)> {
+        let members = self.shares.members().iter().enumerate();
+        members.filter(move |(_, member)| uapi::may_see(member.who().user, user, is_admin))
+    }
+
+    /// Positions of the groups that a caller may see: for root all, else those of its clients.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn visible_groups(&self, user: u32, is_admin: bool) -> Result<KVVec<usize>> {
+        let mut groups = KVVec::new();
+        if is_admin {
+            for at in 0..self.shares.groups().len() {
+                groups.push(at, GFP_KERNEL)?;
+            }
+            return Ok(groups);
+        }
+        for (_, member) in self.visible(user, is_admin) {
+            groups.push(member.group(), GFP_KERNEL)?;
+        }
+        groups.sort_unstable();
+        let mut last = None;
+        groups.retain(|at| last.replace(*at) != Some(*at));
+        Ok(groups)
+    }
+
+    /// Channels of each client, by its position.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn count_channels(&self) -> Result<KVVec<u32>> {
+        let mut counts = KVVec::new();
+        counts.extend_with(self.owners.len(), 0u32, GFP_KERNEL)?;
+        for channel in self.channels.iter() {
+            let owner = self.shares.find(channel.client);
+            if let Some(count) = owner.and_then(|at| counts.get_mut(at)) {
+                *count = count.saturating_add(1);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// How a structure of the interface names a class.
+pub(super) const fn class_number(class: Class) -> u32 {
+    match class {
+        Class::Normal => uapi::CLASS_NORMAL,
+        Class::Idle => uapi::CLASS_IDLE,
     }
 }

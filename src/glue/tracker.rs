@@ -2,12 +2,13 @@
 
 //! [glue] Follows the driver's files, RM calls and mappings.
 
-use super::books::{Handles, Process};
+use super::books::Handles;
 use super::files::{current_tgid, Announced, FileRecord, Files};
 use super::gate::{self, Pages};
 use super::gpu::Gpu;
 use super::members::read_call;
 use super::params::{PollerKind, Settings};
+use super::process::Process;
 use super::shared_poller::SharedPoller;
 use super::{bar, ffi, PAGE};
 use crate::track::rm;

@@ -4,10 +4,9 @@
 //!
 //! The rules of the event are in `gpu_work_period_trace.h`.
 
-use super::books::Owner;
 use super::trace;
-use crate::engine::ClientState;
 use crate::fair;
+use crate::share::Member;
 use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -47,13 +46,7 @@ impl WorkPeriods {
 
     /// Tells each user's part of the `span` that ends now, which `measured` stands for.
     /// Allocates nothing.
-    pub(super) fn tell(
-        &mut self,
-        gpu: u32,
-        (clients, owners): (&[ClientState], &[Owner]),
-        measured: Ns,
-        span: Ns,
-    ) {
+    pub(super) fn tell(&mut self, gpu: u32, clients: &[Member], measured: Ns, span: Ns) {
         // SAFETY: Readable from every context. CAST: nanoseconds since boot are positive.
         let end = unsafe { bindings::ktime_get_raw() } as u64;
         let most = span.get().min(MAX_BACK_NS);
@@ -63,7 +56,7 @@ impl WorkPeriods {
             return;
         }
         self.told = end;
-        self.add_up(clients, owners);
+        self.add_up(clients);
         for clients in self.users.chunk_by(|one, other| one.0 == other.0) {
             let Some(&(uid, _)) = clients.first() else {
                 break;
@@ -77,14 +70,13 @@ impl WorkPeriods {
     }
 
     /// The active clients' busy times, those of one user side by side.
-    fn add_up(&mut self, clients: &[ClientState], owners: &[Owner]) {
+    fn add_up(&mut self, clients: &[Member]) {
         self.users.clear();
-        for (client, owner) in clients.iter().zip(owners) {
-            if client.active() {
+        for client in clients {
+            let busy = client.used().busy;
+            if !busy.is_zero() {
                 // There is room: `reserve`.
-                let _ = self
-                    .users
-                    .push_within_capacity((owner.uid.val, client.busy));
+                let _ = self.users.push_within_capacity((client.who().user, busy));
             }
         }
         self.users.sort_unstable_by_key(|&(uid, _)| uid);

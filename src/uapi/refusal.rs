@@ -67,6 +67,7 @@ pub const FIELDS: &[&str] = &[
     "settings",
     "clients",
     "groups",
+    "subscribers",
 ];
 
 impl Refusal {

@@ -32,6 +32,17 @@ impl Load {
         Load::spawn(command)
     }
 
+    /// As [`Load::start`], as this user.
+    pub(crate) fn start_as(uid: u32, arguments: &str) -> Result<Self, String> {
+        let mut words = arguments.to_owned();
+        bound(&mut words);
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args(["as", &uid.to_string(), "--", THROTTLE]);
+        command.args(words.split_whitespace());
+        Load::spawn(command)
+    }
+
     /// As [`Load::start`], for the user who is not root.
     pub(crate) fn start_as_user(arguments: &str) -> Result<Self, String> {
         let mut words = arguments.to_owned();

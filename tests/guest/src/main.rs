@@ -9,14 +9,17 @@
 //! | [`stage`] | loads and removes the modules, looks at both sides' figures |
 //! | [`modules`], [`kernel_log`], [`truth`] | insmod and rmmod, `/dev/kmsg`, the model's own log |
 //! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
+//! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`sharing`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
 //! | [`many`] | tests with several GPUs |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
 mod attaching;
+mod calls;
 mod demo;
 mod driver;
 mod fdinfo;
@@ -27,8 +30,12 @@ mod load;
 mod many;
 mod modules;
 mod puppet;
+mod refusing;
+mod sharing;
 mod stage;
 mod strings;
+mod sysfs;
+mod telling;
 mod tracefs;
 mod tracing;
 mod truth;
@@ -59,6 +66,13 @@ enum Command {
     /// Do what standard input says; used by the tests.
     #[command(hide = true)]
     Puppet,
+    /// Run a program as another user; used by the tests.
+    #[command(hide = true)]
+    As {
+        uid: u32,
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
 }
 
 /// Every test, in the order they run.
@@ -68,6 +82,9 @@ fn tests() -> Vec<Test> {
         holding::TESTS,
         attaching::TESTS,
         driver::TESTS,
+        sharing::TESTS,
+        refusing::TESTS,
+        telling::TESTS,
         fdinfo::TESTS,
         tracing::TESTS,
         many::TESTS,
@@ -92,6 +109,10 @@ fn main() -> ExitCode {
             }
         },
         Command::Puppet => puppet::run(),
+        Command::As { uid, command } => {
+            eprintln!("loga-guest: {}", calls::run_as(uid, &command));
+            false
+        }
     };
     if succeeded {
         ExitCode::SUCCESS

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Who listens to events on `/dev/loga`, and the queue of each.
+//!
+//! Telling allocates nothing and copies nothing to user space, so that no listener can hold up
+//! the main thread: one that is too slow loses the oldest events.
+//!
+//! # Lock order
+//!
+//! `Gpu::books` > `LISTENERS` > `Listener::queue`.
+
+use super::control::Refused;
+use super::ffi;
+use super::process::Process;
+use super::trace::Reason;
+use crate::engine::Fallback;
+use crate::error;
+use crate::share::Hold;
+use crate::uapi::{self, Event, EventQueue, Subscribe, QUEUE_ROOM};
+use crate::units::Ns;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::bindings;
+use kernel::new_mutex;
+use kernel::pid_namespace::PidNamespace;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, Mutex};
+use kernel::types::Opaque;
+
+/// Files that may listen; and further ones of root, so that nobody can keep it out.
+const MAX_LISTENERS: usize = 64;
+/// Events copied to user space at a time.
+const BATCH: usize = 8;
+
+/// An open file of `/dev/loga`.
+#[pin_data]
+pub(super) struct Listener {
+    /// Pid namespace in which the file was opened.
+    pids: ARef<PidNamespace>,
+    #[pin]
+    queue: Mutex<Queue>,
+    /// 1 while nothing waits. Changed with `queue` locked.
+    empty: Atomic<u32>,
+    #[pin]
+    arrival: Opaque<bindings::wait_queue_head_t>,
+}
+
+// SAFETY: The wait queue has a lock of its own; everything else is `Sync`.
+unsafe impl Sync for Listener {}
+// SAFETY: Nothing in a listener belongs to a thread.
+unsafe impl Send for Listener {}
+
+/// What waits for one listener.
+struct Queue {
+    /// What it wants; nothing before it subscribes.
+    wants: Option<Wants>,
+}
+
+struct Wants {
+    what: Subscribe,
+    /// Who subscribed.
+    user: u32,
+    is_admin: bool,
+    events: EventQueue<KVVec<Event>>,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised in `prepare`, before anything else can reach it.
+    unsafe(uninit) static LISTENERS: Mutex<KVec<Arc<Listener>>> = KVec::new();
+}
+
+/// Length of `LISTENERS`: without any, telling costs one load.
+static COUNT: Atomic<usize> = Atomic::new(0);
+
+/// Sets up what this file shares, with room for all listeners: nobody who holds the lock waits
+/// for memory. Once, before anything else here.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn prepare() -> Result {
+    // SAFETY: Called once, before the module is reachable from anywhere.
+    unsafe { LISTENERS.init() };
+    Ok(LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?)
+}
+
+/// Gives back what [`prepare`] took. Nobody may listen any more.
+pub(super) fn finish() {
+    *LISTENERS.lock() = KVec::new();
+}
+
+impl Listener {
+    /// A listener that has not subscribed, for a file that the caller opens.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let pids = kernel::current!().active_pid_ns().ok_or(ESRCH)?.into();
+        Arc::pin_init(
+            pin_init!(Self {
+                pids,
+                queue <- new_mutex!(Queue { wants: None }),
+                empty: Atomic::new(1),
+                arrival <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
+                    unsafe { ffi::loga_init_waitqueue(slot) }
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Replaces what it subscribed to; events that wait are gone. `user` and `is_admin` say
+    /// which it may see.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` when too many listen; `ENOMEM`. Then nothing has changed.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        what: &Subscribe,
+        user: u32,
+        is_admin: bool,
+    ) -> Result<(), Refused> {
+        let mut store = KVVec::new();
+        store
+            .extend_with(QUEUE_ROOM, Event::default(), GFP_KERNEL_ACCOUNT)
+            .map_err(Error::from)?;
+        let wants = Wants {
+            what: *what,
+            user,
+            is_admin,
+            events: EventQueue::new(store),
+        };
+        let mut listeners = LISTENERS.lock();
+        if !listeners.iter().any(|other| Arc::ptr_eq(other, self)) {
+            let name = "subscribers";
+            let max = MAX_LISTENERS.saturating_mul(if is_admin { 2 } else { 1 });
+            let full = error::Error::Full { name, max };
+            if listeners.len() >= max {
+                return Err(full.into());
+            }
+            listeners
+                .push_within_capacity(self.clone())
+                .map_err(|_| full)?;
+        }
+        COUNT.store(listeners.len(), Relaxed);
+        let old = {
+            let mut queue = self.queue.lock();
+            self.empty.store(1, Relaxed);
+            queue.wants.replace(wants)
+        };
+        drop(listeners);
+        drop(old);
+        Ok(())
+    }
+
+    /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
+    pub(super) fn unsubscribe(self: &Arc<Self>) {
+        let mut listeners = LISTENERS.lock();
+        listeners.retain(|other| !Arc::ptr_eq(other, self));
+        COUNT.store(listeners.len(), Relaxed);
+        let old = {
+            let mut queue = self.queue.lock();
+            self.empty.store(0, Relaxed);
+            queue.wants.take()
+        };
+        drop(listeners);
+        drop(old);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // SAFETY: The queue was initialised in `new`.
+        unsafe { ffi::loga_wake_all(self.arrival.get()) };
+    }
+
+    /// Takes the oldest events, at most as many as `out` has room for; waits for one if `wait`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a subscription, `EAGAIN` without an event, `ERESTARTSYS` on a signal.
+    pub(super) fn take(&self, out: &mut [Event], wait: bool) -> Result<usize> {
+        loop {
+            let count = self.take_now(out)?;
+            if count != 0 {
+                return Ok(count);
+            }
+            if !wait {
+                return Err(EAGAIN);
+            }
+            // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
+            // `u32`. TIMEOUT: none, but a signal ends it.
+            let result = unsafe {
+                ffi::loga_gate_wait(
+                    self.arrival.get(),
+                    core::ptr::from_ref(&self.empty).cast(),
+                    true,
+                    u32::MAX,
+                )
+            };
+            if result == ERESTARTSYS.to_errno() {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+
+    /// Takes the oldest events that are there, and says how many.
+    fn take_now(&self, out: &mut [Event]) -> Result<usize> {
+        let mut queue = self.queue.lock();
+        let wants = queue.wants.as_mut().ok_or(EINVAL)?;
+        let mut count = 0;
+        for slot in out.iter_mut() {
+            let Some(event) = wants.events.pop() else {
+                break;
+            };
+            *slot = event;
+            count += 1;
+        }
+        self.empty.store(wants.events.is_empty().into(), Relaxed);
+        Ok(count)
+    }
+
+    /// Whether an event waits; enters the caller into the list of those to wake.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be an open file of this listener, and `table` that of its `poll` call.
+    pub(super) unsafe fn poll(
+        &self,
+        file: *mut bindings::file,
+        table: *mut bindings::poll_table,
+    ) -> bool {
+        // SAFETY: The caller's promise. The queue lives until the file is released, and nobody
+        // can be on it then: whoever polls holds the file.
+        unsafe { bindings::poll_wait(file, self.arrival.get(), table) };
+        let queue = self.queue.lock();
+        let wants = queue.wants.as_ref();
+        wants.is_some_and(|wants| !wants.events.is_empty())
+    }
+
+    /// Puts an event into the queue, if it is wanted and may be seen.
+    fn tell(&self, event: &Event, about: Option<&About<'_>>) {
+        let mut queue = self.queue.lock();
+        let Some(wants) = queue.wants.as_mut() else {
+            return;
+        };
+        let visible =
+            about.is_none_or(|about| uapi::may_see(about.user, wants.user, wants.is_admin));
+        if !visible || !wants.what.wants(event) {
+            return;
+        }
+        wants.events.push(&Event {
+            pid: about.map_or(0, |about| about.process.number_in(&self.pids)),
+            ..*event
+        });
+        self.empty.store(0, Relaxed);
+        drop(queue);
+        self.wake();
+    }
+}
+
+/// A buffer for [`Listener::take`].
+pub(super) const fn batch() -> [Event; BATCH] {
+    const NONE: Event = Event {
+        time_ns: 0,
+        sequence: 0,
+        client: 0,
+        kind: 0,
+        gpu: 0,
+        pid: 0,
+        uid: 0,
+        value: 0,
+        name: [0; uapi::COMM_LEN],
+    };
+    [NONE; BATCH]
+}
+
+/// The client that an event is about.
+pub(super) struct About<'a> {
+    pub(super) client: u64,
+    pub(super) process: &'a Process,
+    /// Its user, in the initial namespace.
+    pub(super) user: u32,
+    pub(super) comm: &'a [u8; uapi::COMM_LEN],
+}
+
+/// Tells all listeners.
+fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; uapi::COMM_LEN]) {
+    if COUNT.load(Relaxed) == 0 {
+        return;
+    }
+    let event = Event {
+        time_ns: ffi::now().get(),
+        client: about.map_or(0, |about| about.client),
+        kind,
+        gpu,
+        uid: about.map_or(0, |about| about.user),
+        value,
+        name,
+        ..Event::default()
+    };
+    for listener in LISTENERS.lock().iter() {
+        listener.tell(&event, about);
+    }
+}
+
+fn tell_of(gpu: u32, kind: u32, about: &About<'_>, value: u64) {
+    tell(gpu, kind, Some(about), value, *about.comm);
+}
+
+/// A process has become a client.
+pub(super) fn appeared(gpu: u32, about: &About<'_>) {
+    tell_of(gpu, uapi::EVENT_APPEARED, about, 0);
+}
+
+/// A client is held back.
+pub(super) fn held(gpu: u32, about: &About<'_>, hold: Hold) {
+    tell_of(gpu, uapi::EVENT_HELD, about, hold_number(Some(hold)).into());
+}
+
+/// A client is released after so long.
+pub(super) fn released(gpu: u32, about: &About<'_>, held: Ns) {
+    tell_of(gpu, uapi::EVENT_RELEASED, about, held.get());
+}
+
+/// A client is gone; it got so much.
+pub(super) fn exited(gpu: u32, about: &About<'_>, received: Ns) {
+    tell_of(gpu, uapi::EVENT_EXITED, about, received.get());
+}
+
+/// Everybody runs against the decision.
+pub(super) fn fallback(gpu: u32, reason: &Reason) {
+    let number = match reason {
+        Reason::Engine(Fallback::Contract(_)) => uapi::FALLBACK_CONTRACT,
+        Reason::Engine(Fallback::Late { .. }) => uapi::FALLBACK_LATE,
+        Reason::Engine(Fallback::IdleHold { .. }) => uapi::FALLBACK_IDLE_HOLD,
+        Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,
+        Reason::Lost => return lost(gpu),
+    };
+    tell(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
+}
+
+/// The GPU stopped answering.
+pub(super) fn lost(gpu: u32) {
+    tell(gpu, uapi::EVENT_GPU_LOST, None, 0, Default::default());
+}
+
+/// Another policy decides from now on.
+pub(super) fn policy(gpu: u32, name: &str) {
+    tell(gpu, uapi::EVENT_POLICY, None, 0, zero_terminated(name));
+}
+
+/// How a snapshot and an event name a hold.
+pub(super) const fn hold_number(hold: Option<Hold>) -> u32 {
+    match hold {
+        None => uapi::HOLD_NONE,
+        Some(Hold::Policy) => uapi::HOLD_POLICY,
+        Some(Hold::Limit) => uapi::HOLD_LIMIT,
+        Some(Hold::Class) => uapi::HOLD_CLASS,
+    }
+}
+
+/// A name in a structure of the interface, cut to fit.
+pub(super) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of what the control device and the knobs refuse, and that it stays as it was.
+
+use crate::calls::as_user;
+use crate::calls::Calls;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::sharing::for_process;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use crate::sysfs;
+use loga::uapi;
+use nix::errno::Errno;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+crate::ktap::tests![
+    wrong_settings_are_refused_and_say_what_is_right,
+    setting_for_a_process_that_is_gone_is_esrch,
+    settings_end_with_their_process,
+    wrong_versions_and_sizes_are_told_the_right_ones,
+    wrong_knobs_are_refused_and_stay_as_they_were,
+];
+
+/// A weight for somebody.
+pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
+    uapi::SetShare {
+        mask: uapi::SHARE_WEIGHT,
+        weight,
+        ..set
+    }
+}
+
+fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let mut puppet = Strings::with_channels(1)?;
+    puppet.ask("run 100 20")?;
+    let calls = Calls::open()?;
+    let own = for_process(puppet.pid());
+    let good = weighted(own, 400);
+    let (result, refusal) = calls.set_share(&good);
+    ensure!(result.is_ok(), "{result:?} {refusal}");
+    let limited = uapi::SetShare {
+        mask: uapi::SHARE_LIMIT,
+        limit_pct: 50,
+        ..own
+    };
+    ensure!(calls.set_share(&limited).0.is_ok(), "a limit was refused");
+    let of_root = uapi::SetShare {
+        subject: uapi::SUBJECT_USER,
+        id: 0,
+        ..limited
+    };
+    let (range, einval) = (uapi::REFUSED_RANGE, Errno::EINVAL);
+    let cases = [
+        (
+            weighted(own, 0),
+            einval,
+            range,
+            "weight=0 is out of range, want 1 to 10000",
+        ),
+        (weighted(own, 10_001), einval, range, "want 1 to 10000"),
+        (
+            uapi::SetShare {
+                limit_pct: 0,
+                ..limited
+            },
+            einval,
+            range,
+            "want 1 to 100",
+        ),
+        (
+            uapi::SetShare {
+                limit_pct: 101,
+                ..limited
+            },
+            einval,
+            range,
+            "want 1 to 100",
+        ),
+        (
+            uapi::SetShare {
+                mask: uapi::SHARE_CLASS,
+                class: 2,
+                ..own
+            },
+            einval,
+            range,
+            "want 0 to 1",
+        ),
+        (
+            uapi::SetShare { mask: 8, ..own },
+            einval,
+            uapi::REFUSED_RESERVED,
+            "not zero",
+        ),
+        (
+            uapi::SetShare {
+                reserved: 1,
+                ..good
+            },
+            einval,
+            uapi::REFUSED_RESERVED,
+            "not zero",
+        ),
+        (
+            uapi::SetShare { action: 2, ..good },
+            einval,
+            range,
+            "want 0 to 1",
+        ),
+        (
+            uapi::SetShare { subject: 3, ..good },
+            einval,
+            range,
+            "want 0 to 2",
+        ),
+        (
+            uapi::SetShare { mask: 0, ..own },
+            einval,
+            uapi::REFUSED_NOTHING,
+            "",
+        ),
+        (
+            uapi::SetShare {
+                limit_pct: 49,
+                ..of_root
+            },
+            einval,
+            uapi::REFUSED_BELOW_MEMBER,
+            "want at least 50",
+        ),
+        (
+            uapi::SetShare {
+                action: uapi::ACTION_CLEAR,
+                ..of_root
+            },
+            Errno::ENOENT,
+            uapi::REFUSED_NOT_SET,
+            "",
+        ),
+        (
+            weighted(for_process(999_999), 5),
+            Errno::ESRCH,
+            uapi::REFUSED_UNKNOWN_SUBJECT,
+            "999999",
+        ),
+        (
+            uapi::SetShare {
+                subject: uapi::SUBJECT_CGROUP,
+                id: 1 << 40,
+                ..good
+            },
+            Errno::ESRCH,
+            uapi::REFUSED_UNKNOWN_SUBJECT,
+            "no process, user or cgroup",
+        ),
+        (
+            uapi::SetShare { gpu: 7, ..good },
+            Errno::ENXIO,
+            uapi::REFUSED_NOT,
+            "",
+        ),
+    ];
+    for (set, errno, code, text) in cases {
+        let (result, refusal) = calls.set_share(&set);
+        let said = refusal.to_string();
+        ensure!(
+            result == Err(errno) && refusal.code == code && said.contains(text),
+            "{set:?}: {result:?}, {refusal:?}, {said:?}"
+        );
+        let shares = calls.shares().map_err(|errno| errno.to_string())?;
+        ensure!(
+            shares.len() == 1 && shares[0].weight == 400 && shares[0].limit_pct == 50,
+            "after {set:?}: {shares:?}"
+        );
+    }
+    drop(puppet);
+    // An open device keeps the module.
+    drop(calls);
+    stage.strike()
+}
+
+fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let calls = Calls::open()?;
+    let (mut set, mut gone) = (0, 0);
+    // The settings race with the end of the process.
+    for _ in 0..40 {
+        let mut puppet = Strings::new()?;
+        let own = weighted(for_process(puppet.pid()), 7);
+        puppet.tell("quit")?;
+        for _ in 0..50 {
+            match calls.set_share(&own).0 {
+                Ok(()) => set += 1,
+                Err(Errno::ESRCH) => {
+                    gone += 1;
+                    break;
+                }
+                Err(errno) => return Err(format!("{errno}")),
+            }
+        }
+        puppet.wait()?;
+        let result = calls.set_share(&own).0;
+        ensure!(
+            result == Err(Errno::ESRCH),
+            "{result:?} for a process that is gone"
+        );
+    }
+    println!("# set {set} times, {gone} times the process was gone meanwhile");
+    let shares = calls.shares().map_err(|errno| errno.to_string())?;
+    ensure!(shares.is_empty(), "left behind: {shares:?}");
+    // An open device keeps the module.
+    drop(calls);
+    stage.strike()
+}
+
+fn settings_end_with_their_process() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let calls = Calls::open()?;
+    let mut puppet = Strings::new()?;
+    let (result, refusal) = calls.set_share(&weighted(for_process(puppet.pid()), 7));
+    ensure!(result.is_ok(), "{result:?} {refusal}");
+    // What was set before it was a client holds for it.
+    puppet.ask("open 1")?;
+    let client = stage.client(puppet.pid())?.ok_or("no client")?;
+    ensure!(client.weight == 7, "weight {}", client.weight);
+    puppet.kill()?;
+    let shares = calls.shares().map_err(|errno| errno.to_string())?;
+    ensure!(shares.is_empty(), "left behind: {shares:?}");
+    // An open device keeps the module.
+    drop(calls);
+    stage.strike()
+}
+
+fn wrong_versions_and_sizes_are_told_the_right_ones() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let calls = Calls::open()?;
+    let right = uapi::Call::Snapshot.header();
+    for header in [
+        uapi::Header {
+            version: 1,
+            ..right
+        },
+        uapi::Header {
+            size: right.size + 8,
+            ..right
+        },
+        uapi::Header::default(),
+    ] {
+        let (result, said) = calls.with_header(header);
+        ensure!(result == Err(Errno::EINVAL), "{header:?}: {result:?}");
+        ensure!(said == right, "{header:?}: told {said:?}, not {right:?}");
+    }
+    for size in [0, 4, 8, 208] {
+        let result = calls.with_size(size);
+        ensure!(result == Err(Errno::EINVAL), "size {size}: {result:?}");
+    }
+    // An open device keeps the module.
+    drop(calls);
+    stage.strike()
+}
+
+fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
+    let stage = Stage::set(LAZY, "poll_ms=2 ratio=7")?;
+    let calls = Calls::open()?;
+    let (poll_ms, ratio) = (sysfs::read("poll_ms")?, sysfs::read("ratio")?);
+    ensure!(
+        (poll_ms.as_str(), ratio.as_str()) == ("2", "7"),
+        "{poll_ms} {ratio}"
+    );
+    for (name, good, wrong) in [
+        (
+            "policy",
+            "none",
+            vec!["", "fair", "none ", "a-name-that-is-far-too-long"],
+        ),
+        ("enforce", "1", vec!["2", "-1", "yes", ""]),
+        ("poll_ms", "3", vec!["0", "1001", "1.5", "99999999999"]),
+        ("ratio", "4", vec!["0", "1001", "x"]),
+        ("randomize", "1", vec!["2"]),
+        ("group_by", "cgroup", vec!["users", ""]),
+    ] {
+        sysfs::write(name, good)?;
+        for value in wrong {
+            let answer = sysfs::write(name, value);
+            let said = answer.err().unwrap_or_default();
+            ensure!(
+                said.contains("Invalid argument"),
+                "{name}={value:?}: {said:?}"
+            );
+            let is = sysfs::read(name)?;
+            ensure!(is == good, "{name}={value:?} made {good} {is}");
+        }
+        let path = format!("{}/{name}", sysfs::DIRECTORY);
+        let mode = fs::metadata(&path).map_err(|error| error.to_string())?;
+        let mode = mode.permissions().mode() & 0o777;
+        ensure!(mode == 0o644, "{path} has mode {mode:o}");
+    }
+    let wrong = uapi::Configure {
+        mask: uapi::KNOB_POLL_MS | uapi::KNOB_RATIO,
+        poll_ms: 9,
+        ratio: 2000,
+        ..Default::default()
+    };
+    let (result, refusal) = calls.configure(&wrong);
+    let said = refusal.to_string();
+    ensure!(
+        result == Err(Errno::EINVAL) && said.contains("want 1 to 1000"),
+        "{result:?} {said}"
+    );
+    ensure!(
+        sysfs::read("poll_ms")? == "3",
+        "half of a refused call was done"
+    );
+    let denied = as_user(1000, || Ok(sysfs::write("ratio", "5").err()))?;
+    ensure!(
+        denied.is_some_and(|said| said.contains("Permission denied")),
+        "a user turned a knob"
+    );
+    // An open device keeps the module.
+    drop(calls);
+    stage.strike()
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of who gets how much: weights, limits, classes, groups, and changing the policy
+//! while everybody works. Shares are those of the model's own log.
+
+use crate::calls::Calls;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::client_of;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::LAZY;
+use crate::sysfs;
+use crate::truth::Truth;
+use loga::uapi;
+use std::time::Duration;
+
+crate::ktap::tests![
+    weights_1_to_3_give_shares_1_to_3,
+    weight_of_a_user_is_that_of_its_processes,
+    limit_holds_for_a_client_alone,
+    limit_of_a_user_holds_for_all_its_processes_together,
+    idle_class_runs_only_when_nobody_else_wants_the_gpu,
+    group_by_user_divides_between_users,
+    policy_changes_under_load_leave_nobody_held_back,
+];
+
+/// Keeps the GPU busy: three kernels queued, two phases' worth of channels.
+const HOG: &str = "--kernel-us 500 --depth 3 --wait block --channels 2";
+
+/// The same with so little in the queue that what runs on after a hold does not count.
+const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2";
+
+/// Kernels that never wait for one another, so that few run on after a hold.
+const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
+
+/// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
+/// lengths would look at the same part of a round of the GPU again and again.
+const STRICT: &str = "enforce=1 randomize=1";
+
+/// The argument that sets something for a process.
+pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
+    uapi::SetShare {
+        gpu: 0,
+        subject: uapi::SUBJECT_PROCESS,
+        id: pid.into(),
+        ..Default::default()
+    }
+}
+
+/// The argument that sets something for a user.
+fn for_user(uid: u32) -> uapi::SetShare {
+    uapi::SetShare {
+        subject: uapi::SUBJECT_USER,
+        id: uid.into(),
+        ..Default::default()
+    }
+}
+
+/// Sets what `fill` says.
+fn set(mut set: uapi::SetShare, fill: impl FnOnce(&mut uapi::SetShare)) -> Result<(), String> {
+    fill(&mut set);
+    let (result, refusal) = Calls::open()?.set_share(&set);
+    result.map_err(|errno| format!("{set:?}: {errno} ({refusal})"))
+}
+
+fn weight(weight: u32) -> impl FnOnce(&mut uapi::SetShare) {
+    move |set| {
+        set.mask = uapi::SHARE_WEIGHT;
+        set.weight = weight;
+    }
+}
+
+fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
+    move |set| {
+        set.mask = uapi::SHARE_LIMIT;
+        set.limit_pct = percent;
+    }
+}
+
+/// Shares of wall time of some loads by the model's own log, after `settle`, during `during`.
+fn shares<const N: usize>(
+    loads: [&Load; N],
+    settle: Duration,
+    during: Duration,
+) -> Result<[f64; N], String> {
+    std::thread::sleep(settle);
+    Truth::reset()?;
+    std::thread::sleep(during);
+    let truth = Truth::read()?;
+    let shares = loads.map(|load| truth.held_share(load.pid()) * 100.0);
+    println!("# shares {shares:.1?}");
+    Ok(shares)
+}
+
+/// Waits until LoGA has measured each of them.
+fn wait_for(stage: &Stage, loads: &[&Load]) -> Result<(), String> {
+    for load in loads {
+        let limit = Duration::from_secs(20);
+        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
+    }
+    Ok(())
+}
+
+fn weights_1_to_3_give_shares_1_to_3() -> Verdict {
+    let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
+    let (light, heavy) = (Load::start(BUSY)?, Load::start(BUSY)?);
+    wait_for(&stage, &[&light, &heavy])?;
+    set(for_process(heavy.pid()), weight(300))?;
+    let got = shares(
+        [&light, &heavy],
+        Duration::from_secs(1),
+        Duration::from_secs(10),
+    )?;
+    // Of what they got together: switching and idle time is nobody's.
+    let all: f64 = got.iter().sum();
+    for (share, want) in got.iter().zip([25.0, 75.0]) {
+        let part = share / all * 100.0;
+        ensure!(
+            (part - want).abs() <= 1.0,
+            "{part:.1} % instead of {want} %"
+        );
+    }
+    let client = stage.client(heavy.pid())?.ok_or("no client")?;
+    ensure!(client.weight == 300, "weight {}", client.weight);
+    stage.check_no_fallback()?;
+    drop((light, heavy));
+    stage.strike()
+}
+
+fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let load = Load::start_as(1000, HOG)?;
+    wait_for(&stage, &[&load])?;
+    set(for_user(1000), weight(700))?;
+    set(for_user(1001), weight(9))?;
+    let weight_of = |pid| -> Result<u32, String> {
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(stage.client(pid)?.ok_or("no client")?.weight)
+    };
+    ensure!(weight_of(load.pid())? == 700, "not the weight of its user");
+    set(for_process(load.pid()), weight(5))?;
+    ensure!(weight_of(load.pid())? == 5, "not its own weight");
+    let clear = uapi::SetShare {
+        action: uapi::ACTION_CLEAR,
+        ..for_process(load.pid())
+    };
+    set(clear, |_| {})?;
+    ensure!(
+        weight_of(load.pid())? == 700,
+        "not the weight of its user again"
+    );
+    drop(load);
+    stage.strike()
+}
+
+fn limit_holds_for_a_client_alone() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let hog = Load::start(HOG)?;
+    wait_for(&stage, &[&hog])?;
+    set(for_process(hog.pid()), limit(20))?;
+    let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(3))?;
+    // At most 5 % above it, and not for nothing.
+    ensure!(
+        (17.0..=21.0).contains(&share),
+        "{share:.1} % with a limit of 20 %"
+    );
+    let held = stage.wait_until_held(hog.pid())?;
+    ensure!(held.held_count > 3, "held back {} times", held.held_count);
+    set(for_process(hog.pid()), limit(100))?;
+    let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(1))?;
+    ensure!(share > 90.0, "{share:.1} % without a limit");
+    stage.check_no_fallback()?;
+    drop(hog);
+    stage.strike()
+}
+
+fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let (one, other) = (Load::start_as(1000, STEADY)?, Load::start_as(1000, STEADY)?);
+    wait_for(&stage, &[&one, &other])?;
+    set(for_user(1000), limit(30))?;
+    let got = shares(
+        [&one, &other],
+        Duration::from_millis(500),
+        Duration::from_secs(3),
+    )?;
+    let sum: f64 = got.iter().sum();
+    ensure!(
+        (25.0..=31.5).contains(&sum),
+        "{sum:.1} % with a limit of 30 %"
+    );
+    stage.check_no_fallback()?;
+    drop((one, other));
+    stage.strike()
+}
+
+fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
+    wait_for(&stage, &[&idle, &normal])?;
+    set(for_process(idle.pid()), |set| {
+        set.mask = uapi::SHARE_CLASS;
+        set.class = uapi::CLASS_IDLE;
+    })?;
+    let got = shares(
+        [&idle, &normal],
+        Duration::from_millis(500),
+        Duration::from_secs(2),
+    )?;
+    ensure!(
+        got[0] < 2.0,
+        "the idle class got {:.1} % beside a hog",
+        got[0]
+    );
+    ensure!(
+        got[1] > 90.0,
+        "the hog got {:.1} % beside the idle class",
+        got[1]
+    );
+    drop(normal);
+    let [alone] = shares([&idle], Duration::from_millis(500), Duration::from_secs(1))?;
+    ensure!(alone > 90.0, "the idle class got {alone:.1} % alone");
+    stage.check_no_fallback()?;
+    drop(idle);
+    stage.strike()
+}
+
+fn group_by_user_divides_between_users() -> Verdict {
+    let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
+    sysfs::write("group_by", "user")?;
+    let one = [Load::start_as(1000, BUSY)?, Load::start_as(1000, BUSY)?];
+    let other = Load::start_as(1001, BUSY)?;
+    wait_for(&stage, &[&one[0], &one[1], &other])?;
+    let loads = [&one[0], &one[1], &other];
+    let got = shares(loads, Duration::from_secs(1), Duration::from_secs(6))?;
+    let sum = got[0] + got[1];
+    ensure!(
+        (sum - 50.0).abs() <= 2.0,
+        "two processes of a user got {sum:.1} %"
+    );
+    ensure!(
+        (got[2] - 50.0).abs() <= 2.0,
+        "the other user got {:.1} %",
+        got[2]
+    );
+    // While they run: nobody's time is lost.
+    sysfs::write("group_by", "process")?;
+    let got = shares(loads, Duration::from_secs(2), Duration::from_secs(4))?;
+    for share in got {
+        ensure!(
+            (share - 33.3).abs() <= 2.0,
+            "{share:.1} % instead of a third"
+        );
+    }
+    stage.check_no_fallback()?;
+    drop((one, other));
+    stage.strike()
+}
+
+fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
+    let others = [
+        Load::start("--kernel-us 100 --wait block --channels 2")?,
+        Load::start("--kernel-us 100 --wait block --channels 2")?,
+    ];
+    let names = sysfs::read("available_policies")?;
+    let names: Vec<&str> = names.split_whitespace().collect();
+    for round in 0..3 {
+        for name in &names {
+            // It is held back by the policy that is left.
+            if round == 0 && sysfs::read("policy")? == "event" {
+                stage.wait_until_held(hog.pid())?;
+            }
+            sysfs::write("policy", name)?;
+            let stat = stage.stat()?;
+            ensure!(stat.policy == *name, "{} instead of {name}", stat.policy);
+            // Nothing was decided since, or by the new policy only.
+            std::thread::sleep(Duration::from_millis(150));
+            Truth::reset()?;
+            std::thread::sleep(Duration::from_millis(400));
+            let truth = Truth::read()?;
+            for load in [&hog, &others[0], &others[1]] {
+                let pid = load.pid();
+                let share = truth.held_share(pid);
+                ensure!(share > 0.02, "{pid} got {share:.3} under {name}: {truth:?}");
+            }
+        }
+    }
+    sysfs::write("policy", "none")?;
+    let stat = stage.stat()?;
+    for load in [&hog, &others[0], &others[1]] {
+        let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
+        ensure!(
+            client.state != "held",
+            "{} is held back by none",
+            client.pid
+        );
+    }
+    stage.check_no_fallback()?;
+    for load in others {
+        ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
+    }
+    ensure!(hog.stop()?.summary.kernels > 0, "the hog ran nothing");
+    stage.strike()
+}
