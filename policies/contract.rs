@@ -3,7 +3,7 @@
 //! [pure] The contract of a policy as checks on random phases, run on every policy
 //! of the table.
 
-use super::{ClientState, Phase, PolicyKind};
+use super::{ClientState, Memory, Phase, PolicyKind};
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
@@ -19,18 +19,20 @@ pub(super) struct Decision {
     before: [ClientState; CLIENTS],
     after: [ClientState; CLIENTS],
     t_sys: VTime,
+    memory: [Memory; 2],
 }
 
 impl Decision {
-    fn of(kind: PolicyKind, phase: Phase, before: [ClientState; CLIENTS]) -> Self {
-        let mut after = before;
-        let t_sys = kind.decide(&phase, &mut after);
+    fn of(kind: PolicyKind, phase: Phase, memory: Memory, before: [ClientState; CLIENTS]) -> Self {
+        let (mut after, mut kept) = (before, memory);
+        let t_sys = kind.decide(&phase, &mut kept, &mut after);
         Self {
             kind,
             phase,
             before,
             after,
             t_sys,
+            memory: [memory, kept],
         }
     }
 }
@@ -44,14 +46,16 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
         let weight = u32::try_from(1 + random.below(1000)).unwrap_or(1);
         *client = ClientState::new(id, Weight::new(weight).unwrap_or_default(), VTime::ZERO);
     }
-    let mut t_sys = VTime::ZERO;
+    let (mut t_sys, mut memory) = (VTime::ZERO, Memory::default());
     for round in 0..PHASES {
-        let phase = Phase {
+        let mut phase = Phase {
             poll: Ns::new(1 + random.below(50_000_000)),
             nonpoll: Ns::new(random.below(250_000_000)),
             lead: Ns::new(300_000_000),
             t_sys,
+            ..Phase::default()
         };
+        phase.idle = phase.poll;
         for client in &mut clients {
             // Every fifth phase is idle, and so is a client every other time.
             let active = round % 5 != 0 && random.below(2) == 0;
@@ -62,13 +66,18 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
             };
             // CAST: the number of clients is small.
             client.busy = Ns::new(part / CLIENTS as u64);
+            client.runs = u32::try_from(random.below(50)).unwrap_or(0);
+            // Measured by other means, it need not fit.
+            client.waited = Ns::new(random.below(phase.poll.get().saturating_mul(2)));
+            phase.idle = phase.idle.saturating_sub(client.busy);
         }
-        let decision = Decision::of(kind, phase, clients);
+        let decision = Decision::of(kind, phase, memory, clients);
         if !check(&decision) {
             return false;
         }
         clients = decision.after;
         t_sys = decision.t_sys;
+        memory = decision.memory[1];
     }
     true
 }
@@ -84,6 +93,9 @@ pub(super) fn keeps_inputs(decision: &Decision) -> bool {
                 && before.weight == after.weight
                 && before.busy == after.busy
                 && before.runs == after.runs
+                && before.waited == after.waited
+                && before.channels == after.channels
+                && before.seen == after.seen
         })
 }
 
@@ -110,8 +122,15 @@ pub(super) fn holds_nobody_when_idle(decision: &Decision) -> bool {
 
 /// The same phase gives the same decision.
 pub(super) fn is_repeatable(decision: &Decision) -> bool {
-    let again = Decision::of(decision.kind, decision.phase, decision.before);
-    again.after == decision.after && again.t_sys == decision.t_sys
+    let again = Decision::of(
+        decision.kind,
+        decision.phase,
+        decision.memory[0],
+        decision.before,
+    );
+    again.after == decision.after
+        && again.t_sys == decision.t_sys
+        && again.memory == decision.memory
 }
 
 /// Pseudo-random numbers that are the same in every run (Marsaglia's xorshift).

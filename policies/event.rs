@@ -19,7 +19,7 @@
 //! most two periods of the lightest, plus one command, which cannot be stopped.
 //! Source: LoGA paper, sections 3.4 and 4.2.
 
-use super::{ClientState, Phase, Policy};
+use super::{ClientState, Memory, Phase, Policy};
 use crate::fair;
 use crate::units::{Ns, VTime, Weight};
 
@@ -29,30 +29,39 @@ pub(super) struct Event;
 impl Policy for Event {
     const NAME: &'static str = "event";
 
-    fn decide(phase: &Phase, clients: &mut [ClientState]) -> VTime {
-        let used_by_all = clients
-            .iter()
-            .fold(Ns::ZERO, |sum, client| sum.saturating_add(client.busy));
-        for client in clients.iter_mut() {
-            let by = fair::advance(client.busy, used_by_all, phase.span(), client.weight);
-            client.vtime = client.vtime.saturating_add(by);
-        }
-        let t_sys = clients
-            .iter()
-            .filter(|client| client.active())
-            .map(|client| client.vtime)
-            .min()
-            .map_or(phase.t_sys, |least| least.max(phase.t_sys));
-        let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
-        for client in clients.iter_mut() {
-            if !client.active() {
-                client.vtime = client.vtime.max(t_sys);
-            }
-            // On an idle GPU nobody waits: there is nobody to wait for.
-            client.held = !used_by_all.is_zero() && client.vtime > limit;
-        }
-        t_sys
+    fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
+        fair_queue(phase, clients, |client| client.busy)
     }
+}
+
+/// Virtual-time fair queuing on any `metric` of use.
+pub(super) fn fair_queue(
+    phase: &Phase,
+    clients: &mut [ClientState],
+    metric: impl Fn(&ClientState) -> Ns,
+) -> VTime {
+    let used_by_all = clients
+        .iter()
+        .fold(Ns::ZERO, |sum, client| sum.saturating_add(metric(client)));
+    for client in clients.iter_mut() {
+        let by = fair::advance(metric(client), used_by_all, phase.span(), client.weight);
+        client.vtime = client.vtime.saturating_add(by);
+    }
+    let t_sys = clients
+        .iter()
+        .filter(|client| client.active())
+        .map(|client| client.vtime)
+        .min()
+        .map_or(phase.t_sys, |least| least.max(phase.t_sys));
+    let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
+    for client in clients.iter_mut() {
+        if !client.active() {
+            client.vtime = client.vtime.max(t_sys);
+        }
+        // On an idle GPU nobody waits: there is nobody to wait for.
+        client.held = !used_by_all.is_zero() && client.vtime > limit;
+    }
+    t_sys
 }
 
 /// The smallest weight among the clients that compete: active or held back.
@@ -76,6 +85,7 @@ mod tests {
         poll: Ns::from_ms(12),
         nonpoll: Ns::from_ms(60),
         lead: Ns::from_ms(72),
+        idle: Ns::ZERO,
         t_sys: VTime::new(1_000_000_000),
     };
 
@@ -89,6 +99,10 @@ mod tests {
         client
     }
 
+    fn decide(clients: &mut [ClientState]) -> VTime {
+        Event::decide(&PHASE, &mut Memory::default(), clients)
+    }
+
     /// How far a client is ahead of the system time before the decision, in ms.
     fn ahead_ms(client: &ClientState) -> u64 {
         client.vtime.saturating_sub(PHASE.t_sys).get() / 1_000_000
@@ -97,7 +111,7 @@ mod tests {
     #[test]
     fn vtime_with_a_third_of_the_use_advances_a_third_of_the_period() {
         let mut clients = [client(4, 0), client(8, 0)];
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 24);
         assert_eq!(ahead_ms(&clients[1]), 48);
     }
@@ -105,7 +119,7 @@ mod tests {
     #[test]
     fn vtime_on_a_half_idle_gpu_advances_by_share_of_use() {
         let mut clients = [client(3, 0), client(3, 0)];
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 36);
     }
 
@@ -113,7 +127,7 @@ mod tests {
     fn vtime_with_double_weight_advances_half() {
         let mut clients = [client(6, 0), client(6, 0)];
         clients[0].weight = Weight::new(200).unwrap_or_default();
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 18);
         assert_eq!(ahead_ms(&clients[1]), 36);
     }
@@ -121,20 +135,20 @@ mod tests {
     #[test]
     fn system_time_is_the_least_of_the_active() {
         let mut clients = [client(6, 10), client(6, 50), client(0, 0)];
-        let t_sys = Event::decide(&PHASE, &mut clients);
+        let t_sys = decide(&mut clients);
         assert_eq!(t_sys, clients[0].vtime);
     }
 
     #[test]
     fn system_time_without_active_clients_stands_still() {
         let mut clients = [client(0, 10), client(0, 50)];
-        assert_eq!(Event::decide(&PHASE, &mut clients), PHASE.t_sys);
+        assert_eq!(decide(&mut clients), PHASE.t_sys);
     }
 
     #[test]
     fn idle_client_behind_is_lifted_to_system_time() {
         let mut clients = [client(12, 10), client(0, 0)];
-        let t_sys = Event::decide(&PHASE, &mut clients);
+        let t_sys = decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 82);
         assert_eq!(clients[1].vtime, t_sys);
     }
@@ -142,21 +156,21 @@ mod tests {
     #[test]
     fn idle_client_ahead_stays_where_it_is() {
         let mut clients = [client(12, 0), client(0, 500)];
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[1]), 500);
     }
 
     #[test]
     fn client_ahead_by_exactly_a_period_runs() {
         let mut clients = [client(6, 0), client(6, 72)];
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert!(!clients[1].held);
     }
 
     #[test]
     fn client_ahead_by_more_than_a_period_is_held() {
         let mut clients = [client(6, 0), client(6, 73)];
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert!(clients[1].held);
         assert!(!clients[0].held);
     }
@@ -167,7 +181,7 @@ mod tests {
         for (ahead_ms, held) in [(180, false), (181, true)] {
             let mut clients = [client(6, 0), client(6, ahead_ms)];
             clients[0].weight = Weight::new(50).unwrap_or_default();
-            Event::decide(&PHASE, &mut clients);
+            decide(&mut clients);
             assert_eq!(clients[1].held, held);
         }
     }
@@ -177,7 +191,7 @@ mod tests {
         let mut clients = [client(6, 0), client(6, 73), client(0, 500)];
         clients[2].weight = Weight::new(50).unwrap_or_default();
         clients[2].held = true;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert!(!clients[1].held);
         assert!(clients[2].held);
     }
@@ -186,14 +200,14 @@ mod tests {
     fn system_time_ahead_of_all_clients_is_not_set_back() {
         let mut clients = [client(12, 0)];
         clients[0].vtime = VTime::ZERO;
-        assert_eq!(Event::decide(&PHASE, &mut clients), PHASE.t_sys);
+        assert_eq!(decide(&mut clients), PHASE.t_sys);
     }
 
     #[test]
     fn held_client_without_use_does_not_hold_system_time_down() {
         let mut clients = [client(12, 80), client(0, 100)];
         clients[1].held = true;
-        let t_sys = Event::decide(&PHASE, &mut clients);
+        let t_sys = decide(&mut clients);
         assert_eq!(t_sys, clients[0].vtime);
         assert!(!clients[1].held);
     }
@@ -202,7 +216,7 @@ mod tests {
     fn held_client_that_still_runs_commands_is_charged() {
         let mut clients = [client(6, 0), client(6, 100)];
         clients[1].held = true;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[1]), 136);
         assert!(clients[1].held);
     }
@@ -211,7 +225,7 @@ mod tests {
     fn client_alone_is_never_held() {
         let mut clients = [client(12, 1000)];
         clients[0].held = true;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert!(!clients[0].held);
     }
 
@@ -220,7 +234,7 @@ mod tests {
     fn held_client_on_an_idle_gpu_is_released() {
         let mut clients = [client(0, 1000), client(0, 0)];
         clients[0].held = true;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert!(!clients[0].held);
     }
 
@@ -230,7 +244,7 @@ mod tests {
         let mut clients = [client(8, 0), client(4, 0)];
         clients[0].runs = 2;
         clients[1].runs = 1;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 48);
         assert_eq!(ahead_ms(&clients[1]), 24);
     }
@@ -241,7 +255,7 @@ mod tests {
     fn command_longer_than_the_phase_is_charged() {
         let mut clients = [client(12, 0), client(0, 0)];
         clients[0].runs = 0;
-        Event::decide(&PHASE, &mut clients);
+        decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 72);
     }
 }

@@ -8,93 +8,69 @@
 //! - advance the virtual time of a client, never set it back;
 //! - set [`ClientState::held`] of each client: whether it is held back until the
 //!   next decision;
+//! - keep numbers for itself in [`ClientState::scratch`] and [`Memory`];
 //! - return the new system virtual time, not less than the one it was given.
 //!
 //! It changes nothing else, holds nobody back when no client used the GPU, and
 //! leaves at least one client running. The engine checks all of this and lets
 //! everybody run when it does not hold.
 //!
+//! A policy that works in stages ([`Policy::STAGED`]) decides after looks at the
+//! channels instead of after polling phases. It also says when to look again. It may
+//! hold everybody back, to let the channels run empty, for at most
+//! [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
+//!
 //! To add one: write its file, with a header that gives the rule in one formula,
 //! what it is good and bad for, its bound and its source; add a line to the table
 //! at the end of this file. The contract tests then run on it too.
 
+mod client;
 #[cfg(any(test, loga_kunit))]
 mod contract;
 mod event;
+mod event_cl;
+mod maxmin;
 mod none;
+mod sampling;
+mod timeslice;
+
+pub use client::{ClientState, Look, Memory, Next, Phase, Seen, Sight, SCRATCH};
 
 use crate::error::Error;
-use crate::ids::ClientId;
-use crate::units::{Ns, VTime, Weight};
-
-/// The period that ends with a decision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Phase {
-    /// Length of the polling phase in which the times were measured.
-    pub poll: Ns,
-    /// Length of the non-polling phase before it, for which it stands too.
-    pub nonpoll: Ns,
-    /// How far a client may be ahead of the system: the length of this period, or
-    /// of an undisturbed one when this one was cut short. Otherwise every channel
-    /// that is created would hold back whoever is a little ahead.
-    pub lead: Ns,
-    /// System virtual time before the decision.
-    pub t_sys: VTime,
-}
-
-impl Phase {
-    /// The time for which the measured times stand.
-    pub const fn span(&self) -> Ns {
-        self.poll.saturating_add(self.nonpoll)
-    }
-}
-
-/// One client, before and after a decision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientState {
-    /// Who it is.
-    pub id: ClientId,
-    /// Its weight.
-    pub weight: Weight,
-    /// GPU time it used in the polling phase.
-    pub busy: Ns,
-    /// Times the engine took up its work in the polling phase.
-    pub runs: u32,
-    /// Its virtual time. The decision advances it.
-    pub vtime: VTime,
-    /// In: it was held back during the polling phase. Out: it is held back from now on.
-    pub held: bool,
-    /// Its virtual time before the decision; the engine sets and checks it.
-    pub prior: VTime,
-}
-
-impl ClientState {
-    /// A client that has not used the GPU in this phase.
-    pub const fn new(id: ClientId, weight: Weight, vtime: VTime) -> Self {
-        Self {
-            id,
-            weight,
-            busy: Ns::ZERO,
-            runs: 0,
-            vtime,
-            held: false,
-            prior: vtime,
-        }
-    }
-
-    /// Whether it used the GPU in the polling phase.
-    pub const fn active(&self) -> bool {
-        !self.busy.is_zero()
-    }
-}
+use crate::units::VTime;
 
 /// A rule for who is held back. See the contract at the top of this file.
 pub trait Policy {
     /// Name by which it is selected: lower case, at most 15 characters.
     const NAME: &'static str;
 
+    /// Whether it works in stages: [`Policy::look`] decides who is held back, and
+    /// polling phases only account.
+    const STAGED: bool = false;
+
+    /// What it has to be told. The engine refuses it where nobody can.
+    const NEEDS: Sight = if Self::STAGED {
+        Sight::Channels
+    } else {
+        Sight::Use
+    };
+
     /// Decides after a polling phase and returns the new system virtual time.
-    fn decide(phase: &Phase, clients: &mut [ClientState]) -> VTime;
+    fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
+        let _ = (memory, clients);
+        phase.t_sys
+    }
+
+    /// Decides after a look, for a policy that works in stages.
+    fn look(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) -> Next {
+        let _ = memory;
+        clients.iter_mut().for_each(|client| client.held = false);
+        Next {
+            at: look.now.saturating_add(look.turn),
+            t_sys: look.t_sys,
+            overdue: false,
+        }
+    }
 }
 
 /// Builds [`PolicyKind`], its names and its contract tests from one table.
@@ -120,10 +96,41 @@ macro_rules! policies {
                 }
             }
 
-            /// Decides after a polling phase and returns the new system virtual time.
-            pub fn decide(self, phase: &Phase, clients: &mut [ClientState]) -> VTime {
+            /// Whether it works in stages, see [`Policy::STAGED`].
+            pub const fn staged(self) -> bool {
                 match self {
-                    $(PolicyKind::$kind => <$rule as Policy>::decide(phase, clients),)+
+                    $(PolicyKind::$kind => <$rule as Policy>::STAGED,)+
+                }
+            }
+
+            /// What it has to be told, see [`Policy::NEEDS`].
+            pub const fn needs(self) -> Sight {
+                match self {
+                    $(PolicyKind::$kind => <$rule as Policy>::NEEDS,)+
+                }
+            }
+
+            /// As [`Policy::decide`].
+            pub fn decide(
+                self,
+                phase: &Phase,
+                memory: &mut Memory,
+                clients: &mut [ClientState],
+            ) -> VTime {
+                match self {
+                    $(PolicyKind::$kind => <$rule as Policy>::decide(phase, memory, clients),)+
+                }
+            }
+
+            /// As [`Policy::look`].
+            pub fn look(
+                self,
+                look: &Look,
+                memory: &mut Memory,
+                clients: &mut [ClientState],
+            ) -> Next {
+                match self {
+                    $(PolicyKind::$kind => <$rule as Policy>::look(look, memory, clients),)+
                 }
             }
         }
@@ -164,7 +171,7 @@ macro_rules! policies {
                 #[test]
                 fn decide_without_clients_keeps_system_time() {
                     let phase = Phase { t_sys: VTime::new(7), ..Phase::default() };
-                    assert_eq!(KIND.decide(&phase, &mut []), VTime::new(7));
+                    assert_eq!(KIND.decide(&phase, &mut Memory::default(), &mut []), VTime::new(7));
                 }
 
                 #[test]
@@ -178,8 +185,18 @@ macro_rules! policies {
 }
 
 policies! {
+    /// Weighted max-min fairness on estimated demands, work-conserving: the default.
+    MaxMin, maxmin::MaxMin, loga_policy_maxmin;
     /// Virtual-time fair queuing on total GPU time, as in the paper.
     Event, event::Event, loga_policy_event;
+    /// The same on the average time between context switches.
+    EventCl, event_cl::EventCl, loga_policy_event_cl;
+    /// Each client alone for a while, then a free run by what was learned.
+    Sampling, sampling::Sampling, loga_policy_sampling;
+    /// One client at a time, watched during its slice.
+    TimesliceEngaged, timeslice::Engaged, loga_policy_timeslice_engaged;
+    /// One client at a time, left alone during its slice.
+    Timeslice, timeslice::Disengaged, loga_policy_timeslice;
     /// Nobody is ever held back.
     None, none::Nobody, loga_policy_none;
 }

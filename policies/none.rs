@@ -8,7 +8,7 @@
 //! Bound: none.
 //! Source: LoGA paper, section 2 (the unscheduled GPU).
 
-use super::{ClientState, Phase, Policy};
+use super::{ClientState, Memory, Phase, Policy};
 use crate::units::VTime;
 
 /// Nobody is held back, and virtual time stands still.
@@ -17,7 +17,7 @@ pub(super) struct Nobody;
 impl Policy for Nobody {
     const NAME: &'static str = "none";
 
-    fn decide(phase: &Phase, clients: &mut [ClientState]) -> VTime {
+    fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
         for client in clients {
             client.held = false;
         }

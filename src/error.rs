@@ -23,6 +23,15 @@ pub enum Error {
     },
     /// No policy has this name.
     UnknownPolicy,
+    /// This policy needs to know more than is observed here.
+    Unobserved {
+        /// Its name.
+        policy: &'static str,
+        /// What it needs to know.
+        needs: &'static str,
+    },
+    /// Phases grow with nothing of this name.
+    UnknownScale,
     /// No source of observations has this name.
     UnknownSource,
     /// Nothing is called so that the GPU could be divided by.
@@ -72,6 +81,13 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
+            Error::Unobserved { policy, needs } => {
+                write!(
+                    f,
+                    "policy {policy} needs {needs}, which are not observed here"
+                )
+            }
+            Error::UnknownScale => write!(f, "unknown scale, want active or channels"),
             Error::UnknownSource => {
                 write!(f, "unknown source, want engine-status or channel-table")
             }

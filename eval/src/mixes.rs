@@ -57,3 +57,43 @@ pub fn all() -> Vec<Mix> {
         },
     ]
 }
+
+/// Ten more mixes, for what a default policy meets. The lengths are round numbers of
+/// the order that the sources name.
+pub fn more() -> Vec<Mix> {
+    let mixed = |name, loads: &[(u64, u64, u32)]| Mix {
+        name,
+        loads: loads.iter().map(|l| load(l.0, l.1, l.2)).collect(),
+    };
+    vec![
+        // LoGA paper, section 5.3: ten instances of throttle that hardly use the GPU.
+        one_and("200/0 and ten of 10/1000", (200, 0), 10, (10, 1000)),
+        // The same section: ten that nearly fill it together.
+        one_and("500/0 and ten of 100/1000", (500, 0), 10, (100, 1000)),
+        // Section 5.5: four of throttle beside an application.
+        one_and("100/50 and four of 200/800", (100, 50), 4, (200, 800)),
+        // A desktop of 60 frames per second beside batch work.
+        one_and("1000/0 and one of 4000/12667", (1000, 0), 1, (4000, 12_667)),
+        // A video decoder's filter, 25 frames per second, beside two batch jobs.
+        mixed(
+            "2 x 2000/0 and one of 3000/37000",
+            &[(2000, 0, 100), (2000, 0, 100), (3000, 37_000, 100)],
+        ),
+        // Inference requests, training with long kernels.
+        one_and("5000/0 and two of 500/4500", (5000, 0), 2, (500, 4500)),
+        // Commands longer than a polling phase of a few clients.
+        one_and("20000/0 and one of 1000/0", (20_000, 0), 1, (1000, 0)),
+        // Nobody saturates the GPU, nobody needs to be held back.
+        one_and("300/700 and two of 200/800", (300, 700), 2, (200, 800)),
+        // A light client of great weight beside two hogs.
+        mixed(
+            "500/0, 200/0 and 100/400 at 100:100:800",
+            &[(500, 0, 100), (200, 0, 100), (100, 400, 800)],
+        ),
+        // Weights far apart, all saturating.
+        mixed(
+            "200/0 at 400, 300/0 and 100/0 at 100",
+            &[(200, 0, 400), (300, 0, 100), (100, 0, 100)],
+        ),
+    ]
+}

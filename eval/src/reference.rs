@@ -4,7 +4,7 @@
 
 use crate::mixes::{self, Mix};
 use crate::sim::Sim;
-use loga::engine::Config;
+use loga::engine::{Config, Scale, Sight};
 use loga::error::Error;
 use loga::policies::PolicyKind;
 use loga::units::Ns;
@@ -59,6 +59,13 @@ pub struct Settings {
     pub seconds: u64,
     /// Polling phase per channel.
     pub poll_ms: u32,
+    /// What phases grow with.
+    #[serde(serialize_with = "scale_name")]
+    pub scale: Scale,
+    /// Lengths of phases vary.
+    pub randomize: bool,
+    /// Waits are sampled once per millisecond, not known exactly.
+    pub sampled_waits: bool,
     /// Non-polling phase in polling phases.
     pub ratio: u32,
     /// Cost of a switch from one client to another.
@@ -71,10 +78,17 @@ impl Default for Settings {
         Self {
             seconds: 10,
             poll_ms: 1,
+            scale: Scale::Channels,
+            randomize: false,
+            sampled_waits: false,
             ratio: 5,
             switch_us: 0,
         }
     }
+}
+
+fn scale_name<S: serde::Serializer>(scale: &Scale, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(scale.name())
 }
 
 /// Calculates all mixes under all policies, enforcing.
@@ -84,12 +98,15 @@ impl Default for Settings {
 /// A setting out of range.
 pub fn table(settings: Settings) -> Result<Table, Error> {
     let mut rows = Vec::new();
-    for mix in mixes::all() {
-        for policy in [PolicyKind::None, PolicyKind::Event] {
+    for mix in mixes::all().into_iter().chain(mixes::more()) {
+        for policy in PolicyKind::ALL.iter().copied() {
             let config = Config {
                 poll_ms: settings.poll_ms,
+                scale: settings.scale,
+                randomize: settings.randomize,
                 ratio: settings.ratio,
                 policy,
+                sight: Sight::Channels,
                 enforce: true,
                 ..Config::default()
             };
@@ -109,7 +126,11 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
     let switch = Ns::from_us(settings.switch_us);
     // CAST: seconds of nanoseconds are exact in a double.
     let percent = |time: Ns| 100.0 * time.get() as f64 / end.get() as f64;
-    let results = Sim::new(mix, config, switch)?.run(end);
+    let mut sim = Sim::new(mix, config, switch)?;
+    if settings.sampled_waits {
+        sim = sim.with_sampled_waits();
+    }
+    let results = sim.run(end);
     let clients: Vec<_> = mix
         .loads
         .iter()
@@ -136,8 +157,11 @@ impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "Shares of {} s in percent; {} ms polled per channel, {} times that not.",
-            self.settings.seconds, self.settings.poll_ms, self.settings.ratio
+            "Shares of {} s in percent; {} ms polled (scale={}), {} times that not.",
+            self.settings.seconds,
+            self.settings.poll_ms,
+            self.settings.scale.name(),
+            self.settings.ratio
         )?;
         writeln!(
             f,
@@ -146,7 +170,7 @@ impl Display for Table {
         )?;
         writeln!(
             f,
-            "{:<30} {:<7} {:>26} {:>6}",
+            "{:<38} {:<13} {:>32} {:>6}",
             "mix (kernel us / sleep us)", "policy", "shares", "sum"
         )?;
         for row in &self.rows {
@@ -157,7 +181,7 @@ impl Display for Table {
                 .collect();
             writeln!(
                 f,
-                "{:<30} {:<7} {:>26} {:>6.1}",
+                "{:<38} {:<13} {:>32} {:>6.1}",
                 row.mix,
                 row.policy,
                 shares.join(" "),

@@ -263,6 +263,10 @@ impl Machine {
         }
         match self.engine.wake(self.now, wake) {
             Action::None => {}
+            Action::Look => {
+                self.engine.look(self.now, self.shares.states_mut());
+                self.shares.release(self.now);
+            }
             Action::StartPolling => self.begin(occupant),
             Action::StopPolling => {
                 let totals = match self.accounting {

@@ -13,9 +13,12 @@ use loga::account::{settle, Accountant, PhaseTotals, Slot};
 use loga::engine::{Action, Config, Engine, Wake};
 use loga::fair::estimate;
 use loga::ids::{Chid, ClientId, MAX_CHANNELS};
-use loga::policies::ClientState;
+use loga::policies::{ClientState, Seen, SCRATCH};
 use loga::regs::Occupant;
 use loga::units::{Ns, VTime};
+
+/// Time between two samples of the channel table, as the kernel takes them.
+const SAMPLE: Ns = Ns::from_ms(1);
 
 /// Channels a client allocates. It uses the first of them.
 pub const CHANNELS_PER_CLIENT: u16 = 12;
@@ -52,6 +55,12 @@ struct Client {
     vtime: VTime,
     /// Since when it is held back.
     held: Option<Ns>,
+    /// Time waited in this polling phase, and samples that found it waiting.
+    waited: Ns,
+    waiting_samples: u64,
+    /// Commands at the last look.
+    looked: u64,
+    scratch: [u64; SCRATCH],
     result: Result,
 }
 
@@ -66,9 +75,19 @@ pub struct Sim {
     engine: Engine,
     accountant: Accountant,
     slots: Vec<Slot>,
+    /// When the channel table is sampled next, and samples in this phase. Without it,
+    /// waits are known exactly.
+    sample: Option<(Ns, u64)>,
 }
 
 impl Sim {
+    /// Lets waits be estimated from a sample of the channel table every millisecond.
+    #[must_use]
+    pub fn with_sampled_waits(mut self) -> Self {
+        self.sample = Some((SAMPLE, 0));
+        self
+    }
+
     /// All clients of a mix, about to submit their first command at time zero.
     ///
     /// # Errors
@@ -84,6 +103,10 @@ impl Sim {
             doing: Doing::Submits,
             vtime: VTime::ZERO,
             held: None,
+            waited: Ns::ZERO,
+            waiting_samples: 0,
+            looked: 0,
+            scratch: [0; SCRATCH],
             result: Result::default(),
         };
         Ok(Self {
@@ -94,6 +117,7 @@ impl Sim {
             engine: Engine::new(config, 1)?,
             accountant: Accountant::new(),
             slots: vec![Slot::default(); MAX_CHANNELS],
+            sample: None,
         })
     }
 
@@ -104,7 +128,7 @@ impl Sim {
         self.engine.channels_changed(Ns::ZERO, allocated);
         self.step(Wake::ChannelsChanged);
         while let Some(next) = self.next_event().filter(|next| *next < end) {
-            self.now = next;
+            self.pass(next);
             self.step(Wake::Timer);
         }
         self.now = end;
@@ -120,13 +144,40 @@ impl Sim {
         self.clients.iter().map(|client| client.result).collect()
     }
 
+    /// Lets time pass in which nothing happens but waiting.
+    fn pass(&mut self, next: Ns) {
+        let time = next.saturating_sub(self.now);
+        self.now = next;
+        if !self.engine.polling() {
+            return;
+        }
+        let waiting = |client: &&mut Client| matches!(client.doing, Doing::Waits);
+        for client in self.clients.iter_mut().filter(waiting) {
+            client.waited = client.waited.saturating_add(time);
+        }
+        if let Some((at, samples)) = self.sample.as_mut().filter(|(at, _)| *at <= next) {
+            *at = next.saturating_add(SAMPLE);
+            *samples += 1;
+            for client in self.clients.iter_mut().filter(waiting) {
+                client.waiting_samples += 1;
+            }
+        }
+    }
+
     /// When something happens next.
     fn next_event(&self) -> Option<Ns> {
         let clients = self.clients.iter().filter_map(|client| match client.doing {
             Doing::Sleeps { until } | Doing::Runs { until } => Some(until),
             Doing::Submits | Doing::Waits => None,
         });
-        clients.chain(self.engine.next_deadline()).min()
+        let polling = self.engine.polling();
+        let sample = self.sample.map(|(at, _)| at).filter(|_| polling);
+        // Something may have been due while another thing was done.
+        let due = |at: Ns| at.max(self.now);
+        clients
+            .chain(self.engine.next_deadline().map(due))
+            .chain(sample.map(due))
+            .min()
     }
 
     /// Lets everything happen that is due now.
@@ -140,12 +191,22 @@ impl Sim {
         }
         match self.engine.wake(self.now, wake) {
             Action::None => {}
-            Action::StartPolling => self.accountant.begin(&mut self.slots, self.now, occupant),
+            Action::StartPolling => {
+                self.accountant.begin(&mut self.slots, self.now, occupant);
+                self.sample = self.sample.map(|_| (self.now, 0));
+                for client in &mut self.clients {
+                    client.waited = Ns::ZERO;
+                    client.waiting_samples = 0;
+                }
+            }
+            Action::Look => {
+                let mut states = self.states();
+                self.engine.look(self.now, &mut states);
+                self.carry_out(&states);
+            }
             Action::StopPolling => {
                 let totals = self.accountant.end(&mut self.slots, self.now);
                 self.decide(totals);
-                self.submit();
-                self.dispatch();
             }
         }
     }
@@ -215,37 +276,69 @@ impl Sim {
 
     /// Decides after a polling phase and carries the decision out.
     fn decide(&mut self, mut totals: PhaseTotals) {
-        let mut states: Vec<_> = (0u64..)
-            .zip(&self.clients)
-            .map(|(id, client)| {
-                let id = ClientId::new(id);
-                let mut state = ClientState::new(id, client.load.weight, client.vtime);
-                state.held = client.held.is_some();
-                state
-            })
-            .collect();
+        let mut states = self.states();
+        for (state, client) in states.iter_mut().zip(&self.clients) {
+            state.waited = match self.sample {
+                Some((_, samples)) if samples > 0 => {
+                    Ns::new(totals.length.get() * client.waiting_samples / samples)
+                }
+                Some(_) => Ns::ZERO,
+                None => client.waited,
+            };
+        }
         let owner = |slot| Some(slot / usize::from(CHANNELS_PER_CLIENT));
         let used = self.accountant.used();
         settle(&mut totals, &self.slots, used, &owner, &mut states);
         self.engine.decide(&totals, &mut states);
-        assert_eq!(
-            self.engine.last_fallback(),
-            None,
-            "a policy broke its contract"
-        );
-
         let stats = self.engine.stats();
         let span = stats.last_poll.saturating_add(stats.last_nonpoll);
         for (client, state) in self.clients.iter_mut().zip(&states) {
             let time = estimate(state.busy, stats.last_poll, span);
             client.result.estimated = client.result.estimated.saturating_add(time);
+        }
+        self.carry_out(&states);
+    }
+
+    /// The clients as the engine sees them, before time used is added.
+    fn states(&mut self) -> Vec<ClientState> {
+        let state = |(id, client): (u64, &mut Client)| {
+            let id = ClientId::new(id);
+            let mut state = ClientState::new(id, client.load.weight, client.vtime);
+            state.held = client.held.is_some();
+            state.channels = CHANNELS_PER_CLIENT.into();
+            state.scratch = client.scratch;
+            // CAST: the commands of a millisecond.
+            let completed = (client.result.commands - client.looked) as u32;
+            state.seen = Seen {
+                pending: matches!(client.doing, Doing::Waits | Doing::Runs { .. }),
+                blocked: matches!(client.doing, Doing::Submits) && client.held.is_some(),
+                submitted: completed,
+                completed,
+            };
+            state
+        };
+        (0u64..).zip(&mut self.clients).map(state).collect()
+    }
+
+    /// Keeps what was decided, and holds back and releases clients.
+    fn carry_out(&mut self, states: &[ClientState]) {
+        assert_eq!(
+            self.engine.last_fallback(),
+            None,
+            "a policy broke its contract"
+        );
+        for (client, state) in self.clients.iter_mut().zip(states) {
             client.vtime = state.vtime;
+            client.scratch = state.scratch;
+            client.looked = client.result.commands;
             if !state.held {
                 release(client, self.now);
             } else if client.held.is_none() {
                 client.held = Some(self.now);
             }
         }
+        self.submit();
+        self.dispatch();
     }
 }
 

@@ -94,7 +94,7 @@ fn run_of_what_makes_no_sense_exits_with_2_and_says_where() {
         (vec!["replay", "-"], "--policy"),
         (
             vec!["replay", "-", "--policy", "hardware"],
-            "want one of event",
+            "want one of maxmin, event",
         ),
         (
             vec!["replay", "/nonexistent", "--policy", "event"],

@@ -197,7 +197,7 @@ fn policy_that_does_not_exist_is_refused_with_those_that_do() {
     assert!(matches!(error, Error::Input(_)));
     assert!(error
         .to_string()
-        .contains("unknown policy \"fifo\", want one of event"));
+        .contains("unknown policy \"fifo\", want one of maxmin, event"));
     // A baseline has no periods.
     assert!(replay("hardware", "x", &mut &b""[..], &mut Vec::new()).is_err());
 }

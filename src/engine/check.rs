@@ -2,8 +2,8 @@
 
 //! [pure] Runs a policy and checks what it did.
 
-use crate::policies::{ClientState, Phase};
-use crate::units::VTime;
+use crate::policies::{ClientState, Look, Next, Phase};
+use crate::units::{Ns, VTime};
 
 /// How a policy broke its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Violation {
     IdleHold,
     /// It held everybody back.
     NobodyRuns,
+    /// It wants to look again in the past, or too late.
+    Deadline,
 }
 
 /// Runs `rule` and returns the new system virtual time. After a violation, virtual
@@ -27,29 +29,55 @@ pub(super) fn run(
     clients: &mut [ClientState],
     rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
 ) -> Result<VTime, Violation> {
-    for client in clients.iter_mut() {
-        client.prior = client.vtime;
-    }
-    let before = fingerprint(clients);
+    let before = remember(clients);
     let t_sys = rule(phase, clients);
-    match violation(phase, clients, before, t_sys) {
+    let violation = touched(clients, before, t_sys, phase.t_sys).or_else(|| bad_hold(clients));
+    match violation {
         None => Ok(t_sys),
-        Some(violation) => {
-            for client in clients.iter_mut() {
-                client.vtime = client.prior;
-                client.held = false;
-            }
-            Err(violation)
-        }
+        Some(violation) => Err(undo(clients, violation)),
     }
 }
 
-/// What is wrong with an answer, if anything.
-fn violation(
-    phase: &Phase,
+/// As [`run`], for a look. `longest` is how far ahead the next look may be.
+pub(super) fn run_look(
+    look: &Look,
+    clients: &mut [ClientState],
+    longest: Ns,
+    rule: &mut dyn FnMut(&Look, &mut [ClientState]) -> Next,
+) -> Result<Next, Violation> {
+    let before = remember(clients);
+    let next = rule(look, clients);
+    let late = look.now.saturating_add(longest);
+    let deadline = (next.at <= look.now || next.at > late).then_some(Violation::Deadline);
+    match touched(clients, before, next.t_sys, look.t_sys).or(deadline) {
+        None => Ok(next),
+        Some(violation) => Err(undo(clients, violation)),
+    }
+}
+
+/// Keeps what a policy may not set back, and returns a number for what it may not touch.
+fn remember(clients: &mut [ClientState]) -> u64 {
+    for client in clients.iter_mut() {
+        client.prior = client.vtime;
+    }
+    fingerprint(clients)
+}
+
+/// Lets everybody run, with virtual times as they were.
+fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
+    for client in clients.iter_mut() {
+        client.vtime = client.prior;
+        client.held = false;
+    }
+    violation
+}
+
+/// What was touched that may not be, if anything.
+fn touched(
     clients: &[ClientState],
     before: u64,
     t_sys: VTime,
+    t_sys_before: VTime,
 ) -> Option<Violation> {
     if fingerprint(clients) != before {
         return Some(Violation::Inputs);
@@ -57,9 +85,11 @@ fn violation(
     if clients.iter().any(|client| client.vtime < client.prior) {
         return Some(Violation::VirtualTime);
     }
-    if t_sys < phase.t_sys {
-        return Some(Violation::SystemTime);
-    }
+    (t_sys < t_sys_before).then_some(Violation::SystemTime)
+}
+
+/// Whether somebody is held back who may not be.
+fn bad_hold(clients: &[ClientState]) -> Option<Violation> {
     if clients.iter().any(|client| client.held) {
         if !clients.iter().any(ClientState::active) {
             return Some(Violation::IdleHold);
@@ -82,6 +112,9 @@ fn fingerprint(clients: &[ClientState]) -> u64 {
             client.weight.get().into(),
             client.busy.get(),
             client.runs.into(),
+            client.waited.get(),
+            client.channels.into(),
+            client.seen.bits(),
             client.prior.get(),
         ]
         .into_iter()

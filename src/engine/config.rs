@@ -4,7 +4,7 @@
 
 use super::random::Factor;
 use crate::error::{in_range, Error};
-use crate::policies::PolicyKind;
+use crate::policies::{PolicyKind, Sight};
 use crate::units::Ns;
 
 /// Longest polling phase: beyond it, nothing is learned, and a CPU is burnt.
@@ -12,11 +12,48 @@ pub const MAX_POLL: Ns = Ns::from_ms(10_000);
 /// Longest non-polling phase: a decision lasts this long at most.
 pub const MAX_NONPOLL: Ns = Ns::from_ms(60_000);
 
+/// What the phases grow with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// With the clients that used the GPU, or wanted to, in the last polling phase.
+    #[default]
+    Active,
+    /// With the allocated channels, as in the paper.
+    Channels,
+}
+
+impl Scale {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Active, Self::Channels];
+
+    /// Name by which it is selected.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Channels => "channels",
+        }
+    }
+
+    /// The one with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownScale`] if there is none.
+    pub fn by_name(name: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|scale| scale.name() == name)
+            .ok_or(Error::UnknownScale)
+    }
+}
+
 /// Settings of one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Polling phase per allocated channel in milliseconds, 1 to 1000.
+    /// Polling phase per channel or client (see `scale`) in milliseconds, 1 to 1000.
     pub poll_ms: u32,
+    /// What the phases grow with.
+    pub scale: Scale,
     /// Length of the non-polling phase in polling phases, 1 to 1000.
     pub ratio: u32,
     /// Vary the lengths, with the same mean, so that no application runs in step.
@@ -25,6 +62,8 @@ pub struct Config {
     pub enforce: bool,
     /// Who decides.
     pub policy: PolicyKind,
+    /// What the caller supplies of what policies need.
+    pub sight: Sight,
     /// No non-polling phases at all, for measurements: `ratio` is not used.
     pub poll_always: bool,
 }
@@ -39,16 +78,39 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] that names the setting.
+    /// [`Error::OutOfRange`] that names the setting; [`Error::Unobserved`] when the policy
+    /// needs what the caller does not supply.
     pub fn check(&self) -> Result<(), Error> {
         in_range("poll_ms", self.poll_ms.into(), 1, Self::MAX_POLL_MS.into())?;
-        in_range("ratio", self.ratio.into(), 1, Self::MAX_RATIO.into())
+        in_range("ratio", self.ratio.into(), 1, Self::MAX_RATIO.into())?;
+        let needs = self.policy.needs();
+        if needs <= self.sight {
+            return Ok(());
+        }
+        Err(Error::Unobserved {
+            policy: self.policy.name(),
+            needs: match needs {
+                Sight::Use => "times used",
+                Sight::Waits => "times waited",
+                Sight::Channels => "states of channels",
+            },
+        })
     }
 
-    /// Lengths of the two phases of a cycle with this many channels allocated.
-    pub(super) fn lengths(&self, allocated: u32, factor: Option<Factor>) -> PhaseLengths {
+    /// Lengths of the two phases of a cycle with this many channels allocated and
+    /// clients active.
+    pub(super) fn lengths(
+        &self,
+        allocated: u32,
+        active: u32,
+        factor: Option<Factor>,
+    ) -> PhaseLengths {
+        let units = match self.scale {
+            Scale::Active => active.max(1),
+            Scale::Channels => allocated,
+        };
         let poll = Ns::from_ms(self.poll_ms.into())
-            .saturating_mul(allocated.into())
+            .saturating_mul(units.into())
             .min(MAX_POLL);
         let nonpoll = if self.poll_always {
             Ns::ZERO
@@ -70,10 +132,12 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             poll_ms: 1,
+            scale: Scale::Channels,
             ratio: 5,
             randomize: false,
             enforce: false,
             policy: PolicyKind::Event,
+            sight: Sight::Use,
             poll_always: false,
         }
     }
@@ -103,6 +167,7 @@ mod tests {
     fn config(poll_ms: u32, ratio: u32) -> Config {
         Config {
             poll_ms,
+            scale: Scale::Channels,
             ratio,
             ..Config::default()
         }
@@ -126,16 +191,57 @@ mod tests {
     }
 
     #[test]
+    fn check_of_a_policy_that_cannot_be_told_what_it_needs_refuses_it() {
+        let sees = |policy, sight| Config {
+            policy,
+            sight,
+            ..Config::default()
+        };
+        for policy in PolicyKind::ALL.iter().copied() {
+            assert!(sees(policy, Sight::Channels).check().is_ok());
+        }
+        let refused = Err(Error::Unobserved {
+            policy: "maxmin",
+            needs: "times waited",
+        });
+        assert_eq!(sees(PolicyKind::MaxMin, Sight::Use).check(), refused);
+        assert!(sees(PolicyKind::MaxMin, Sight::Waits).check().is_ok());
+        assert!(sees(PolicyKind::Sampling, Sight::Waits).check().is_err());
+        assert!(sees(PolicyKind::Timeslice, Sight::Waits).check().is_err());
+        assert!(sees(PolicyKind::EventCl, Sight::Use).check().is_ok());
+    }
+
+    #[test]
     fn lengths_grow_with_allocated_channels() {
-        let lengths = config(1, 5).lengths(12, None);
+        let lengths = config(1, 5).lengths(12, 3, None);
         assert_eq!(lengths.poll, Ns::from_ms(12));
         assert_eq!(lengths.nonpoll, Ns::from_ms(60));
         assert_eq!(lengths.period(), Ns::from_ms(72));
     }
 
     #[test]
+    fn lengths_grow_with_active_clients() {
+        let by_clients = Config {
+            scale: Scale::Active,
+            ..Config::default()
+        };
+        let lengths = |active| by_clients.lengths(12, active, None);
+        assert_eq!(lengths(3).poll, Ns::from_ms(3));
+        assert_eq!(lengths(3).nonpoll, Ns::from_ms(15));
+        // An idle GPU is still watched.
+        assert_eq!(lengths(0), lengths(1));
+    }
+
+    #[test]
+    fn scale_is_selected_by_name() {
+        assert_eq!(Scale::by_name("channels"), Ok(Scale::Channels));
+        assert_eq!(Scale::by_name("active"), Ok(Scale::Active));
+        assert_eq!(Scale::by_name("clients"), Err(Error::UnknownScale));
+    }
+
+    #[test]
     fn lengths_of_absurd_phases_are_cut() {
-        let lengths = config(1000, 1000).lengths(4096, None);
+        let lengths = config(1000, 1000).lengths(4096, 3, None);
         assert_eq!(lengths.poll, MAX_POLL);
         assert_eq!(lengths.nonpoll, MAX_NONPOLL);
     }
@@ -146,6 +252,6 @@ mod tests {
             poll_always: true,
             ..Config::default()
         };
-        assert_eq!(always.lengths(12, None).nonpoll, Ns::ZERO);
+        assert_eq!(always.lengths(12, 3, None).nonpoll, Ns::ZERO);
     }
 }

@@ -12,6 +12,9 @@
 //!    └──────────────── no channels ──────────────┴───────────────────┘
 //! ```
 //!
+//! A policy that works in stages is asked beside these phases, after looks at the
+//! channels: see [`Engine::look`]. Polling phases then only account.
+//!
 //! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever
 //! something is wrong, everybody runs, and the reason is counted.
 //!
@@ -22,21 +25,26 @@ mod config;
 #[cfg(any(test, loga_kunit))]
 mod phase_tests;
 mod random;
+#[cfg(any(test, loga_kunit))]
+mod stage_tests;
+mod stages;
+mod stats;
+#[cfg(any(test, loga_kunit))]
+mod switch_tests;
+mod watchdog;
 
-pub use crate::policies::{ClientState, Phase, PolicyKind};
+pub use crate::policies::{ClientState, Look, Memory, Next, Phase, PolicyKind, Seen, Sight};
 pub use check::Violation;
-pub use config::{Config, PhaseLengths, MAX_NONPOLL, MAX_POLL};
+pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL};
+pub use stages::MAX_BARRIER;
+pub use stats::Stats;
+pub use watchdog::{Fallback, MAX_IDLE_HOLD, MAX_LATE};
 
 use crate::account::PhaseTotals;
 use crate::error::Error;
 use crate::units::{Ns, VTime};
 use random::XorShift;
-
-/// Deadlines may be missed by this much while somebody is held back. The main
-/// thread is an ordinary thread on a machine that may be busy.
-pub const MAX_LATE: Ns = Ns::from_ms(2_000);
-/// Somebody may be held back for this long while every look finds the GPU idle.
-pub const MAX_IDLE_HOLD: Ns = Ns::from_ms(2_000);
+use stages::Stages;
 
 /// Why the engine is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +64,8 @@ pub enum Action {
     StartPolling,
     /// Tell the poller to stop, wait until it has, and call [`Engine::decide`].
     StopPolling,
-}
-
-/// Why everybody runs against the decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fallback {
-    /// The policy broke its contract.
-    Contract(Violation),
-    /// The main thread missed a deadline.
-    Late {
-        /// By this much.
-        by: Ns,
-    },
-    /// Somebody was held back on an idle GPU.
-    IdleHold {
-        /// For this long.
-        lasting: Ns,
-    },
+    /// Look at the channels of every client and call [`Engine::look`].
+    Look,
 }
 
 /// Where in the cycle the engine is.
@@ -88,23 +81,6 @@ enum State {
     Waiting { since: Ns, deadline: Ns },
 }
 
-/// What the engine has done so far. All values only grow, but for the last phases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Polling phases that ended.
-    pub decisions: u64,
-    /// Times everybody was let run against a decision.
-    pub fallbacks: u64,
-    /// Sum of the lengths of all polling phases.
-    pub polled: Ns,
-    /// Sum of the lengths of all non-polling phases.
-    pub unpolled: Ns,
-    /// Length of the last polling phase.
-    pub last_poll: Ns,
-    /// Length of the non-polling phase before it.
-    pub last_nonpoll: Ns,
-}
-
 /// The phases and decisions of one GPU.
 pub struct Engine {
     config: Config,
@@ -117,6 +93,10 @@ pub struct Engine {
     /// Actual length of the last non-polling phase.
     nonpoll: Ns,
     t_sys: VTime,
+    memory: Memory,
+    stages: Stages,
+    /// Clients that wanted the GPU in the last polling phase.
+    active: u32,
     /// Clients held back by the last decision.
     holds: usize,
     /// Since when every look found the GPU idle.
@@ -141,6 +121,9 @@ impl Engine {
             planned: PhaseLengths::default(),
             nonpoll: Ns::ZERO,
             t_sys: VTime::ZERO,
+            memory: Memory::default(),
+            stages: Stages::default(),
+            active: 1,
             holds: 0,
             idle_since: None,
             stats: Stats::default(),
@@ -153,16 +136,20 @@ impl Engine {
         &self.config
     }
 
-    /// Changes the settings. Lengths apply from the next polling phase on, policy
-    /// and enforcement from the next decision on; with `enforce` off the caller
-    /// lets everybody run at once.
+    /// Changes the settings; wake the engine afterwards. Lengths apply from the next
+    /// polling phase on. With `enforce` off the caller lets everybody run at once.
+    /// With another policy, or `enforce` on, a look is due at once, which lets
+    /// everybody run: what clients owe under one rule means nothing to another.
     ///
     /// # Errors
     ///
     /// As [`Config::check`]; then nothing changes.
     pub fn set_config(&mut self, config: Config) -> Result<(), Error> {
         config.check()?;
-        self.config = config;
+        let old = core::mem::replace(&mut self.config, config);
+        if old.policy != config.policy || (config.enforce && !old.enforce) {
+            self.stages.reset();
+        }
         if !config.enforce {
             self.holds = 0;
         }
@@ -195,11 +182,16 @@ impl Engine {
     }
 
     /// When to wake the engine, or nothing: then only channels can wake it.
-    pub const fn next_deadline(&self) -> Option<Ns> {
-        match self.state {
+    pub fn next_deadline(&self) -> Option<Ns> {
+        let phase = match self.state {
             State::Parked => None,
             State::Polling { deadline, .. } | State::Waiting { deadline, .. } => Some(deadline),
             State::Stopping { since } => Some(since),
+        };
+        let look = self.stages.due(&self.config);
+        match self.state {
+            State::Parked => look.filter(|_| self.stages.changed()),
+            _ => phase.into_iter().chain(look).min(),
         }
     }
 
@@ -227,6 +219,15 @@ impl Engine {
 
     /// Moves on, if it is time.
     pub fn wake(&mut self, now: Ns, wake: Wake) -> Action {
+        let action = self.wake_phase(now, wake);
+        let look = self.next_deadline().filter(|_| action == Action::None);
+        match look.filter(|due| *due <= now) {
+            Some(_) => Action::Look,
+            None => action,
+        }
+    }
+
+    fn wake_phase(&mut self, now: Ns, wake: Wake) -> Action {
         match self.state {
             State::Parked if self.allocated > 0 && wake == Wake::ChannelsChanged => {
                 self.nonpoll = Ns::ZERO;
@@ -263,10 +264,22 @@ impl Engine {
     /// and [`Engine::last_fallback`] says why. Without `enforce`, virtual times
     /// advance and nobody is held back.
     pub fn decide(&mut self, totals: &PhaseTotals, clients: &mut [ClientState]) {
+        self.apply_change(clients);
         let policy = self.config.policy;
+        if policy.staged() {
+            // Who is held back is decided after looks.
+            self.note_active(clients);
+            self.end_phase(totals);
+            return;
+        }
+        let memory = core::cell::Cell::new(self.memory);
         self.decide_by(totals, clients, &|phase, clients| {
-            policy.decide(phase, clients)
+            let mut kept = memory.get();
+            let t_sys = policy.decide(phase, &mut kept, clients);
+            memory.set(kept);
+            t_sys
         });
+        self.memory = memory.get();
     }
 
     /// As [`Engine::decide`], for a period that was recorded: its non-polling phase lasted
@@ -294,56 +307,39 @@ impl Engine {
             poll: totals.length,
             nonpoll: self.nonpoll,
             lead: span.max(self.planned.period()),
+            idle: totals.idle,
             t_sys: self.t_sys,
         };
+        self.note_active(clients);
         match check::run(&phase, clients, rule) {
             Ok(t_sys) => self.t_sys = t_sys,
             Err(violation) => self.fall_back(Fallback::Contract(violation)),
         }
+        self.settle_holds(clients);
+        self.end_phase(totals);
+    }
+
+    /// Counts who is held back after a decision or a look; nobody without `enforce`.
+    fn settle_holds(&mut self, clients: &mut [ClientState]) {
         if !self.config.enforce {
             clients.iter_mut().for_each(|client| client.held = false);
         }
         self.holds = clients.iter().filter(|client| client.held).count();
-        self.end_phase(totals);
     }
 
-    /// Notes a look at the GPU outside polling phases: whether it had no work at all.
-    pub fn note_idle(&mut self, now: Ns, idle: bool) {
-        self.idle_since = match self.idle_since {
-            _ if !idle => None,
-            None => Some(now),
-            since => since,
-        };
-    }
-
-    /// Whether everybody has to be let run at once. To be asked from outside the
-    /// main thread, every few hundred milliseconds, while somebody is held back.
-    ///
-    /// Says so once; from then on the engine counts nobody as held back.
-    pub fn watchdog(&mut self, now: Ns) -> Option<Fallback> {
-        if self.holds == 0 {
-            return None;
-        }
-        let late = self
-            .next_deadline()
-            .map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
-        let idle = self
-            .idle_since
-            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
-        if late > MAX_LATE {
-            self.fall_back(Fallback::Late { by: late });
-        } else if idle > MAX_IDLE_HOLD {
-            self.fall_back(Fallback::IdleHold { lasting: idle });
-        } else {
-            return None;
-        }
-        self.last_fallback
+    /// Notes how many clients want the GPU: those that used it, waited for it or were
+    /// held back. To be called before the decision.
+    fn note_active(&mut self, clients: &[ClientState]) {
+        let wants =
+            |client: &&ClientState| client.active() || client.held || !client.waited.is_zero();
+        let count = clients.iter().filter(wants).count();
+        self.active = u32::try_from(count).unwrap_or(u32::MAX);
     }
 
     /// Begins a cycle: its lengths are drawn once, for both phases.
     fn start(&mut self, now: Ns) -> Action {
         let factor = self.config.randomize.then(|| self.random.factor());
-        self.planned = self.config.lengths(self.allocated, factor);
+        self.planned = self.config.lengths(self.allocated, self.active, factor);
         self.state = State::Polling {
             since: now,
             deadline: now.saturating_add(self.planned.poll),
@@ -375,6 +371,7 @@ impl Engine {
     fn park(&mut self) {
         self.state = State::Parked;
         self.holds = 0;
+        self.active = 1;
         self.idle_since = None;
     }
 
@@ -382,12 +379,5 @@ impl Engine {
     fn note_nonpoll(&mut self, length: Ns) {
         self.nonpoll = length;
         self.stats.unpolled = self.stats.unpolled.saturating_add(length);
-    }
-
-    /// Counts that everybody runs, and why.
-    fn fall_back(&mut self, reason: Fallback) {
-        self.holds = 0;
-        self.stats.fallbacks = self.stats.fallbacks.saturating_add(1);
-        self.last_fallback = Some(reason);
     }
 }

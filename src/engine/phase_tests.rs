@@ -15,10 +15,19 @@ fn polling(config: Config) -> Engine {
     engine
 }
 
+/// Phases and rule of the paper.
+fn paper() -> Config {
+    Config {
+        scale: Scale::Channels,
+        policy: PolicyKind::Event,
+        ..Config::default()
+    }
+}
+
 fn enforcing() -> Config {
     Config {
         enforce: true,
-        ..Config::default()
+        ..paper()
     }
 }
 
@@ -59,7 +68,7 @@ mod tests {
 
     #[test]
     fn engine_without_channels_has_no_deadline() {
-        let engine = Engine::new(Config::default(), 1);
+        let engine = Engine::new(paper(), 1);
         assert!(engine.is_ok_and(|mut engine| {
             engine.next_deadline().is_none() && engine.wake(ms(1), Wake::Timer) == Action::None
         }));
@@ -69,17 +78,17 @@ mod tests {
     fn engine_with_bad_settings_is_refused() {
         let config = Config {
             ratio: 0,
-            ..Config::default()
+            ..paper()
         };
         assert!(Engine::new(config, 1).is_err());
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         assert!(engine.set_config(config).is_err());
         assert_eq!(engine.config().ratio, 5);
     }
 
     #[test]
     fn phases_with_twelve_channels_last_12_and_60_ms() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         assert_eq!(engine.next_deadline(), Some(ms(12)));
         assert_eq!(engine.wake(ms(11), Wake::Timer), Action::None);
         assert_eq!(engine.wake(ms(12), Wake::Timer), Action::StopPolling);
@@ -92,7 +101,7 @@ mod tests {
 
     #[test]
     fn decision_covers_the_pause_before_it_as_it_was() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);
         engine.decide(&totals(12, 12), &mut []);
         // The main thread comes 8 ms late, and polls 2 ms longer than planned.
@@ -107,7 +116,7 @@ mod tests {
 
     #[test]
     fn channel_created_in_a_pause_starts_polling() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);
         engine.decide(&totals(12, 12), &mut []);
         engine.channels_changed(ms(30), 13);
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn channel_created_while_polling_ends_the_phase() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.channels_changed(ms(5), 13);
         assert_eq!(
             engine.wake(ms(5), Wake::ChannelsChanged),
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn channels_created_in_a_row_wait_for_something_to_see() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.channels_changed(Ns::from_us(10), 13);
         assert_eq!(
             engine.wake(Ns::from_us(10), Wake::ChannelsChanged),
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn last_channel_destroyed_parks_the_engine() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.channels_changed(Ns::from_us(10), 0);
         assert_eq!(
             engine.wake(Ns::from_us(10), Wake::ChannelsChanged),
@@ -158,7 +167,7 @@ mod tests {
 
     #[test]
     fn last_channel_destroyed_in_a_pause_parks_the_engine() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);
         engine.decide(&totals(12, 12), &mut []);
         engine.channels_changed(ms(30), 0);
@@ -170,7 +179,7 @@ mod tests {
     fn polling_always_has_no_pause() {
         let always = Config {
             poll_always: true,
-            ..Config::default()
+            ..paper()
         };
         let mut engine = polling(always);
         engine.wake(ms(12), Wake::Timer);
@@ -182,7 +191,7 @@ mod tests {
     fn randomised_phases_keep_their_ratio() {
         let randomised = Config {
             randomize: true,
-            ..Config::default()
+            ..paper()
         };
         let mut engine = polling(randomised);
         let poll = engine.next_deadline().unwrap_or_default();
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn new_client_starts_at_system_time() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         assert_eq!(engine.start_vtime(), VTime::ZERO);
         engine.wake(ms(12), Wake::Timer);
         let mut clients = clients([0, 12]);
@@ -209,7 +218,7 @@ mod tests {
 
     #[test]
     fn decision_without_enforcement_holds_nobody() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);
         let mut clients = clients([6, 6]);
         engine.decide(&totals(12, 0), &mut clients);
@@ -296,7 +305,7 @@ mod tests {
 
     #[test]
     fn decision_that_never_came_is_asked_for_again() {
-        let mut engine = polling(Config::default());
+        let mut engine = polling(paper());
         assert_eq!(engine.wake(ms(12), Wake::Timer), Action::StopPolling);
         assert_eq!(engine.wake(ms(13), Wake::Timer), Action::StopPolling);
         assert_eq!(engine.next_deadline(), Some(ms(12)));

@@ -5,8 +5,10 @@
 //! Source: LoGA paper, section 3.4. All divisions round down: a client is charged
 //! at most one nanosecond too little per period, and never too much.
 
+mod fill;
 mod ratio;
 
+pub use fill::{level, share, WHOLE};
 pub use ratio::mul_div;
 
 use crate::units::{Ns, VTime, Weight};

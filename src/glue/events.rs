@@ -334,7 +334,7 @@ pub(super) fn exited(gpu: u32, about: &About<'_>, received: Ns) {
 /// Everybody runs against the decision.
 pub(super) fn fallback(gpu: u32, reason: &Reason) {
     let number = match reason {
-        Reason::Engine(Fallback::Contract(_)) => uapi::FALLBACK_CONTRACT,
+        Reason::Engine(Fallback::Contract(_) | Fallback::Barrier { .. }) => uapi::FALLBACK_CONTRACT,
         Reason::Engine(Fallback::Late { .. }) => uapi::FALLBACK_LATE,
         Reason::Engine(Fallback::IdleHold { .. }) => uapi::FALLBACK_IDLE_HOLD,
         Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,

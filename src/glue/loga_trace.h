@@ -310,7 +310,8 @@ TRACE_EVENT(loga_fault_wait_end,
 	{ 2, "main-thread-late" },		\
 	{ 3, "held-on-idle-gpu" },		\
 	{ 4, "fault-waited-too-long" },		\
-	{ 5, "gpu-lost" }
+	{ 5, "gpu-lost" },			\
+	{ 6, "all-held-too-long" }
 
 TRACE_EVENT(loga_gpu_fallback,
 	TP_PROTO(u32 gpu, u32 reason, u64 lasting_ns),

@@ -4,7 +4,7 @@
 
 use super::bar::MAX_GPUS;
 use super::ffi;
-use crate::engine::Config;
+use crate::engine::{Config, Scale, Sight};
 use crate::regs::Source;
 use crate::{error, policies, regs};
 use kernel::fmt;
@@ -59,10 +59,12 @@ pub(super) fn read() -> Result<Settings> {
     let settings = Settings {
         engine: Config {
             poll_ms,
+            scale: Scale::Channels,
             ratio,
             randomize,
             enforce,
             policy: policies::by_name(policy).map_err(|cause| refuse("policy", policy, &cause))?,
+            sight: Sight::Use,
             poll_always,
         },
         source: Source::by_name(source).map_err(|cause| refuse("source", source, &cause))?,

@@ -69,6 +69,12 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
             books.decide(&mut phase, gpu);
             gpu.end_turn();
         }
+        Action::Look => {
+            let (now, books) = (ffi::now(), &mut *books);
+            books.engine.look(now, books.shares.states_mut());
+            // After a change of policy. Those that work in stages are refused.
+            books.release_all(now);
+        }
     }
     true
 }

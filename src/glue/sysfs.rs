@@ -9,7 +9,7 @@ use super::events::zero_terminated;
 use super::ffi;
 use super::gpu::Gpu;
 use crate::account::Accounting;
-use crate::policies;
+use crate::policies::PolicyKind;
 use crate::share::GroupBy;
 use crate::uapi::{self, Configure};
 use core::ptr::NonNull;
@@ -87,9 +87,10 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
     match name {
         "policy" => writeln!(f, "{}", config.policy.name()),
         "available_policies" => {
-            for (at, name) in policies::NAMES.iter().enumerate() {
+            let supported = |kind: &&PolicyKind| kind.needs() <= config.sight;
+            for (at, kind) in PolicyKind::ALL.iter().filter(supported).enumerate() {
                 let gap = if at == 0 { "" } else { " " };
-                write!(f, "{gap}{name}")?;
+                write!(f, "{gap}{}", kind.name())?;
             }
             writeln!(f)
         }

@@ -157,6 +157,7 @@ pub(super) fn gpu_fallback(gpu: u32, reason: &Reason) {
         Reason::Engine(Fallback::Contract(_)) => (1, Ns::ZERO),
         Reason::Engine(Fallback::Late { by }) => (2, *by),
         Reason::Engine(Fallback::IdleHold { lasting }) => (3, *lasting),
+        Reason::Engine(Fallback::Barrier { lasting }) => (6, *lasting),
         Reason::FaultOverrun(waited) => (4, *waited),
         Reason::Lost => (5, Ns::ZERO),
     };

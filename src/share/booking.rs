@@ -64,6 +64,7 @@ where
         {
             state.busy = Ns::ZERO;
             state.runs = 0;
+            state.waited = Ns::ZERO;
             group.wants = false;
             group.wanting = 0;
         }
@@ -88,6 +89,7 @@ where
             } else {
                 state.busy = state.busy.saturating_add(member.used.busy);
                 state.runs = state.runs.saturating_add(member.used.runs);
+                state.waited = state.waited.saturating_add(member.used.waited);
             }
             state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {

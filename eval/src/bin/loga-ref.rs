@@ -3,6 +3,7 @@
 //! Prints the reference table.
 
 use clap::Parser;
+use loga::engine::Scale;
 use loga_eval::reference::{table, Settings};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,9 +15,18 @@ struct Args {
     /// Length of each calculation
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Polling phase per allocated channel, 1 to 1000
+    /// Polling phase per channel or client, 1 to 1000
     #[arg(long, default_value_t = 1)]
     poll_ms: u32,
+    /// What phases grow with
+    #[arg(long, default_value = "channels", value_parser = scale)]
+    scale: Scale,
+    /// Vary the lengths of phases
+    #[arg(long)]
+    randomize: bool,
+    /// Estimate waits from one sample per millisecond, as the kernel does
+    #[arg(long)]
+    sampled_waits: bool,
     /// Non-polling phase in polling phases, 1 to 1000
     #[arg(long, default_value_t = 5)]
     ratio: u32,
@@ -28,11 +38,18 @@ struct Args {
     json: bool,
 }
 
+fn scale(name: &str) -> Result<Scale, String> {
+    Scale::by_name(name).map_err(|error| error.to_string())
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let table = match table(Settings {
         seconds: args.seconds,
         poll_ms: args.poll_ms,
+        scale: args.scale,
+        randomize: args.randomize,
+        sampled_waits: args.sampled_waits,
         ratio: args.ratio,
         switch_us: args.switch_us,
     }) {

@@ -16,7 +16,7 @@ pub mod token_bucket;
 pub use self::loga::{MAX_POLL_MS, MAX_RATIO};
 
 use crate::world::Machine;
-use ::loga::policies::{self, PolicyKind};
+use ::loga::policies::{self, PolicyKind, Sight};
 
 /// Who schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,14 @@ const BASELINES: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// All of them: the policies of LoGA, then the baselines.
+    /// All of them: the policies of LoGA that the simulator can tell what they need, then the
+    /// baselines.
     pub fn all() -> impl Iterator<Item = Self> {
-        let loga = PolicyKind::ALL.iter().map(|kind| Self::Loga(*kind));
+        let told = |kind: &&PolicyKind| kind.needs() <= Sight::Use;
+        let loga = PolicyKind::ALL
+            .iter()
+            .filter(told)
+            .map(|kind| Self::Loga(*kind));
         loga.chain(BASELINES.iter().map(|(_, kind)| *kind))
     }
 

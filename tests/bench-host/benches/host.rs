@@ -9,7 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use loga::account::{Accountant, Slot, MAX_SLOTS};
 use loga::engine::{Config, Engine};
 use loga::ids::{Chid, Chipset};
-use loga::policies::PolicyKind;
+use loga::policies::{PolicyKind, Sight};
 use loga::regs::{Chip, Family, Occupant, Sampler, Source, USERD_SLOT};
 use loga::units::Ns;
 use loga_bench_host::clients::{at_decision, COUNTS};
@@ -129,6 +129,7 @@ fn decision(criterion: &mut Criterion) {
         for count in COUNTS {
             let config = Config {
                 policy,
+                sight: Sight::Channels,
                 enforce: true,
                 ..Config::default()
             };

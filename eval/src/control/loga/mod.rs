@@ -21,7 +21,7 @@ use super::{Booked, Control, Ledger, Verdict};
 use crate::scenario::{Client, Costs, Policy};
 use crate::world::{Machine, Order, Row};
 use loga::account::{Accountant, Slot};
-use loga::engine::{Action, Config, Engine, Wake};
+use loga::engine::{Action, Config, Engine, Scale, Sight, Wake};
 use loga::error::Error;
 use loga::ids::{ClientId, MAX_CHANNELS};
 use loga::policies::{ClientState, PolicyKind};
@@ -126,6 +126,8 @@ impl Loga {
     ) -> Result<Self, Error> {
         let config = Config {
             poll_ms: settings.poll_ms,
+            scale: Scale::Channels,
+            sight: Sight::Use,
             ratio: settings.ratio,
             randomize: settings.randomize,
             enforce: settings.enforce,
@@ -198,6 +200,11 @@ impl Loga {
         let now = machine.now();
         match self.engine.wake(Ns::new(now), wake) {
             Action::None => {}
+            Action::Look => {
+                let mut states: Vec<_> = self.kept.iter().map(|kept| kept.state).collect();
+                self.engine.look(Ns::new(now), &mut states);
+                self.drive_gates(machine, &states);
+            }
             Action::StartPolling => {
                 self.poller = Poller::Starts(now.saturating_add(self.costs.wakeup));
             }

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Policy `maxmin`: weighted max-min fairness on estimated demands, work-conserving.
+//!
+//! Rule, with `want = busy / (phase - waited)` smoothed over some periods and `level`
+//! so that the entitlements `min(want, weight * level)` fill the GPU:
+//! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
+//! `weight * level` at least `span * min(1, 9/8 * (1 - waited / phase))`;
+//! `t_sys = min vt` over the clients that wanted the GPU and were not held back;
+//! `held = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
+//! those that wanted it or were held back, unless holding back has idled the GPU for
+//! more than a tenth of the time.
+//!
+//! A client that wants little moves on with time as long as it hardly waits: it does
+//! not stop others, however little it uses. A client that always wants more pays for
+//! each share beyond its entitlement. `waited` enters a client's time only linearly
+//! and only if it wants little, so a sampled estimate does no harm but noise; a client
+//! that is held back has no `waited` that means anything, and keeps its last demand.
+//!
+//! Good for: mixes of clients that saturate the GPU and clients that do not.
+//! Bad for: latency of light clients beside very long commands: giving them more would
+//! cost more GPU time than they could use, and the tenth forbids it.
+//! Bound, fairness: of clients that always want more (`want >= weight * level`) none is
+//! ahead of another by more than two steps of entitled time. Proof: who runs is at most
+//! one step ahead of `t_sys`, the least of those that run, and advances in a period by
+//! `span * busy / phase / (weight * level)`, one step at most; nobody else is set back,
+//! and who is held back is not overtaken, because the others advance by one step at
+//! most from below. Debts of more than three steps (of commands longer than a period)
+//! are forgiven. Not proven: anything while no hold is allowed (the bound on work comes
+//! first), while demands change the level (steps of old and new levels mix), or when
+//! polling phases are not like the rest of the period, which is all that is known of it.
+//! Bound, work: GPU time lost to holding back is at most a tenth of the time and what is
+//! lost in one period. Proof: the account `spent` grows by what a period lost and falls
+//! by a tenth of its span; nobody is held back while something is left on it, and what
+//! a hold loses is on it one period later. Not proven: that what was lost is what the
+//! estimates say. A demand that was kept from before a hold may be wrong, and the GPU may
+//! be idle in non-polling phases alone.
+//! Source: max-min fairness by water-filling (Bertsekas and Gallager, Data Networks,
+//! section 6.5); virtual time as in the LoGA paper, section 3.4.
+
+use super::{ClientState, Memory, Phase, Policy, Sight};
+use crate::fair::{self, mul_div, WHOLE};
+use crate::units::{Ns, VTime};
+
+/// Old observations lose this part of their weight in each period.
+const FORGET: u64 = 8;
+/// Part of the time that may be lost to holding back.
+const LOSS: u64 = 10;
+/// A client that wants little may wait for this part of its time unnoticed.
+const TOLERANCE: u64 = 8;
+/// Longest steps beyond which a debt is forgiven.
+const OLD: u64 = 3;
+
+/// Where in the scratch of a client its demand is, after the time used and the time not
+/// spent waiting, both fading, that it comes from.
+const WANT: usize = 2;
+/// In the memory: what holding back has cost beyond what it may.
+const SPENT: usize = 0;
+
+/// Weighted max-min fairness on estimated demands.
+pub(super) struct MaxMin;
+
+impl Policy for MaxMin {
+    const NAME: &'static str = "maxmin";
+    const NEEDS: Sight = Sight::Waits;
+
+    fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
+        for client in clients.iter_mut() {
+            learn(phase, client);
+        }
+        let level = fair::level(
+            clients
+                .iter()
+                .map(|client| (client.scratch[WANT], client.weight.get().into())),
+        );
+        for client in clients.iter_mut() {
+            let by = advance(phase, client, level);
+            client.vtime = client.vtime.saturating_add(by);
+        }
+        let may_hold = account(phase, memory, clients);
+        let step = longest_step(phase, clients, level);
+        let t_sys = system_time(phase, clients, step);
+        let limit = t_sys.saturating_add(VTime::new(step));
+        let anybody = clients.iter().any(ClientState::active);
+        for client in clients.iter_mut() {
+            client.vtime = client.vtime.max(t_sys);
+            client.held = anybody && may_hold && client.vtime > limit;
+        }
+        t_sys
+    }
+}
+
+/// Whether a client used the GPU or waited for it.
+fn wanted(client: &ClientState) -> bool {
+    client.active() || !client.waited.is_zero()
+}
+
+/// Time of the phase in which a client did not wait. `waited` may be measured by other
+/// means than the time used: it is cut to what that leaves.
+fn free_time(phase: &Phase, client: &ClientState) -> Ns {
+    let most = phase.poll.saturating_sub(client.busy);
+    phase.poll.saturating_sub(client.waited.min(most))
+}
+
+/// Estimates what a client would use if it never waited. One that was held back shows
+/// nothing: it keeps its estimate.
+fn learn(phase: &Phase, client: &mut ClientState) {
+    let free = free_time(phase, client).get();
+    let [used, unhindered, want, ..] = &mut client.scratch;
+    if !client.held {
+        let fade = |sum: u64| sum - sum / FORGET;
+        *used = fade(*used).saturating_add(client.busy.get());
+        *unhindered = fade(*unhindered).saturating_add(free);
+    }
+    // Who has only waited so far may want everything.
+    *want = fair::share(*used, *unhindered);
+}
+
+/// How far a client's virtual time advances.
+fn advance(phase: &Phase, client: &ClientState, level: u64) -> VTime {
+    let span = phase.span();
+    let entitled = level.saturating_mul(client.weight.get().into()).min(WHOLE);
+    let used = fair::estimate(client.busy, phase.poll, span);
+    let by = mul_div(used.get(), WHOLE, entitled);
+    if client.held || !wanted(client) || client.scratch[WANT] >= entitled {
+        return VTime::new(by);
+    }
+    let free = fair::estimate(free_time(phase, client), phase.poll, span).get();
+    let calm = free.saturating_add(free / TOLERANCE).min(span.get());
+    VTime::new(by.max(calm))
+}
+
+/// Books what holding back has cost, and says whether more of it is allowed.
+fn account(phase: &Phase, memory: &mut Memory, clients: &[ClientState]) -> bool {
+    let missed = clients
+        .iter()
+        .filter(|client| client.held)
+        .map(|client| client.scratch[WANT])
+        .fold(0, u64::saturating_add)
+        .min(WHOLE);
+    let missed = Ns::new(mul_div(phase.poll.get(), missed, WHOLE)).min(phase.idle);
+    let lost = fair::estimate(missed, phase.poll, phase.span()).get();
+    let spent = &mut memory.0[SPENT];
+    *spent = spent
+        .saturating_add(lost)
+        .saturating_sub(phase.span().get() / LOSS);
+    *spent == 0
+}
+
+/// Whether a client wanted the GPU or was kept from it.
+fn competes(client: &&ClientState) -> bool {
+    wanted(client) || client.held
+}
+
+/// How far the lightest of those that compete gets in a period that it has for itself.
+/// With a shorter lead, it would overtake who is held back for its sake.
+fn longest_step(phase: &Phase, clients: &[ClientState], level: u64) -> u64 {
+    let lightest = clients.iter().filter(competes).map(|c| c.weight).min();
+    let entitled = level.saturating_mul(lightest.unwrap_or_default().get().into());
+    mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
+}
+
+/// The least virtual time of those that compete, but not further behind the greatest
+/// than a debt may last.
+fn system_time(phase: &Phase, clients: &[ClientState], step: u64) -> VTime {
+    let running = |client: &&ClientState| wanted(client) && !client.held;
+    let vtime = |client: &ClientState| client.vtime;
+    let least = clients.iter().filter(running).map(vtime).min();
+    // Held back and alone: its commands of before still run, and nobody else's.
+    let alone = || clients.iter().filter(|c| c.active()).map(vtime).min();
+    let Some(least) = least.or_else(alone) else {
+        return phase.t_sys;
+    };
+    let old = VTime::new(step.saturating_mul(OLD));
+    let greatest = clients.iter().filter(competes).map(vtime).max();
+    let floor = greatest.unwrap_or(least).saturating_sub(old);
+    least.max(floor).max(phase.t_sys)
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_maxmin_rules))]
+mod tests {
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::units::Weight;
+
+    /// 12 ms polled, 60 ms not, system time at one second.
+    fn phase(busy_ms: u64) -> Phase {
+        Phase {
+            poll: Ns::from_ms(12),
+            nonpoll: Ns::from_ms(60),
+            lead: Ns::from_ms(72),
+            idle: Ns::from_ms(12 - busy_ms),
+            t_sys: VTime::new(1_000_000_000),
+        }
+    }
+
+    /// A client that used and waited for so much, and is `ahead_ms` ahead of the system.
+    fn client(busy_ms: u64, waited_ms: u64, ahead_ms: u64) -> ClientState {
+        let vtime = VTime::new(1_000_000_000 + Ns::from_ms(ahead_ms).get());
+        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
+        client.busy = Ns::from_ms(busy_ms);
+        client.waited = Ns::from_ms(waited_ms);
+        client
+    }
+
+    /// Decides, with what the clients used as the use of the GPU.
+    fn decide(clients: &mut [ClientState]) -> VTime {
+        let busy = clients.iter().map(|client| client.busy.get()).sum::<u64>();
+        let phase = phase(busy / 1_000_000);
+        MaxMin::decide(&phase, &mut Memory::default(), clients)
+    }
+
+    fn want_percent(client: &ClientState) -> u64 {
+        client.scratch[WANT] * 100 / WHOLE
+    }
+
+    #[test]
+    fn demand_is_the_use_of_the_time_not_spent_waiting() {
+        let mut clients = [client(4, 4, 0), client(8, 4, 0), client(0, 12, 0)];
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 50);
+        assert_eq!(want_percent(&clients[1]), 100);
+        // Who has only waited may want everything.
+        assert_eq!(want_percent(&clients[2]), 100);
+    }
+
+    #[test]
+    fn wait_that_does_not_fit_beside_the_use_is_cut() {
+        let mut clients = [client(4, 500, 0), client(8, 4, 0)];
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 100);
+        assert_eq!(clients[0].scratch[1], Ns::from_ms(4).get());
+    }
+
+    #[test]
+    fn demand_of_who_is_held_is_kept() {
+        let mut clients = [client(6, 6, 500), client(6, 6, 0)];
+        decide(&mut clients);
+        assert!(clients[0].held);
+        clients[0].busy = Ns::ZERO;
+        clients[0].waited = Ns::ZERO;
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 100);
+    }
+
+    // What the policy is for: `event` holds the first back here.
+    #[test]
+    fn client_that_always_wants_more_runs_beside_one_that_wants_little() {
+        let mut clients = [client(11, 1, 0), client(1, 0, 0)];
+        for _ in 0..50 {
+            decide(&mut clients);
+            assert!(!clients[0].held);
+        }
+    }
+
+    #[test]
+    fn client_that_wants_little_and_hardly_waits_moves_on_with_time() {
+        let mut clients = [client(11, 1, 0), client(1, 0, 0)];
+        decide(&mut clients);
+        assert_eq!(clients[1].vtime, VTime::new(1_072_000_000));
+    }
+
+    #[test]
+    fn client_ahead_of_its_equal_by_more_than_a_step_is_held() {
+        // Both are entitled to a half: a step is two periods.
+        for (ahead_ms, held) in [(143, false), (145, true)] {
+            let mut clients = [client(6, 6, ahead_ms), client(6, 6, 0)];
+            decide(&mut clients);
+            assert_eq!(clients[0].held, held);
+            assert!(!clients[1].held);
+        }
+    }
+
+    #[test]
+    fn client_of_three_times_the_weight_advances_a_third() {
+        let mut clients = [client(6, 6, 0), client(6, 6, 0)];
+        clients[0].weight = Weight::new(300).unwrap_or_default();
+        decide(&mut clients);
+        let advance = |client: &ClientState| client.vtime.get() - 1_000_000_000;
+        // 36 ms used, of three quarters and of a quarter.
+        assert!(advance(&clients[0]).abs_diff(48_000_000) < 1_000);
+        assert!(advance(&clients[1]).abs_diff(144_000_000) < 1_000);
+    }
+
+    #[test]
+    fn hold_that_idles_the_gpu_ends_and_is_paid_off_before_the_next() {
+        let mut memory = Memory::default();
+        let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
+        MaxMin::decide(&phase(12), &mut memory, &mut clients);
+        assert!(clients[0].held);
+        clients[0].busy = Ns::ZERO;
+        clients[0].waited = Ns::ZERO;
+        clients[1].busy = Ns::from_ms(1);
+        clients[1].waited = Ns::ZERO;
+        // 11 of 12 ms were lost: 66 ms of the period, at 7.2 ms allowed in each.
+        for _ in 0..9 {
+            MaxMin::decide(&phase(1), &mut memory, &mut clients);
+            assert!(!clients[0].held);
+            assert!(memory.0[SPENT] > 0);
+        }
+        MaxMin::decide(&phase(1), &mut memory, &mut clients);
+        assert_eq!(memory.0[SPENT], 0);
+    }
+
+    #[test]
+    fn debt_of_more_than_some_steps_is_forgiven() {
+        let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
+        let t_sys = decide(&mut clients);
+        // Three steps of two periods each behind.
+        let floor = clients[0].vtime.get() - 3 * 144_000_000;
+        assert!(t_sys.get().abs_diff(floor) < 10_000);
+    }
+
+    #[test]
+    fn client_alone_is_never_held() {
+        let mut clients = [client(12, 0, 5_000)];
+        clients[0].held = true;
+        decide(&mut clients);
+        assert!(!clients[0].held);
+    }
+}

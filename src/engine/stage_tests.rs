@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of looks: the engine does not trust policies that work in stages either.
+
+use super::*;
+use crate::ids::ClientId;
+use crate::policies::SCRATCH;
+use crate::units::Weight;
+
+fn staged() -> Engine {
+    let config = Config {
+        policy: PolicyKind::Timeslice,
+        sight: Sight::Channels,
+        enforce: true,
+        ..Config::default()
+    };
+    // PANIC: these settings are valid.
+    let mut engine = Engine::new(config, 1).unwrap();
+    engine.channels_changed(Ns::ZERO, 12);
+    engine.wake(Ns::ZERO, Wake::ChannelsChanged);
+    engine
+}
+
+fn clients() -> [ClientState; 2] {
+    [1, 2].map(|id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(1_000)))
+}
+
+fn after(look: &Look, time: Ns) -> Next {
+    Next {
+        at: look.now.saturating_add(time),
+        t_sys: look.t_sys,
+        overdue: false,
+    }
+}
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engine_stages))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_is_asked_for_only_with_stages_and_enforcement() {
+        let mut engine = staged();
+        assert_eq!(engine.wake(Ns::ZERO, Wake::Timer), Action::Look);
+        let account_only = Config {
+            enforce: false,
+            ..*engine.config()
+        };
+        assert!(engine.set_config(account_only).is_ok());
+        assert_eq!(engine.wake(Ns::ZERO, Wake::Timer), Action::None);
+    }
+
+    #[test]
+    fn stage_that_breaks_its_contract_lets_everybody_run() {
+        type Rule = fn(&Look, &mut [ClientState]) -> Next;
+        let broken: [(Violation, Rule); 4] = [
+            (Violation::Inputs, |look, clients| {
+                clients[0].seen.pending = true;
+                after(look, Ns::from_ms(1))
+            }),
+            (Violation::VirtualTime, |look, clients| {
+                clients[0].vtime = VTime::ZERO;
+                after(look, Ns::from_ms(1))
+            }),
+            (Violation::Deadline, |look, _| after(look, Ns::ZERO)),
+            (Violation::Deadline, |look, _| {
+                after(look, Ns::new(u64::MAX))
+            }),
+        ];
+        for (violation, rule) in broken {
+            let (mut engine, mut clients) = (staged(), clients());
+            engine.look_by(Ns::from_ms(1), &mut clients, &mut |look, _, clients| {
+                clients.iter_mut().for_each(|client| client.held = true);
+                clients[0].scratch[0] = 7;
+                rule(look, clients)
+            });
+            assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
+            assert!(clients.iter().all(|client| !client.held));
+            assert_eq!(clients[0].scratch, [0; SCRATCH]);
+            assert_eq!(clients[0].vtime, VTime::new(1_000));
+        }
+    }
+
+    #[test]
+    fn barrier_that_never_ends_is_ended() {
+        let (mut engine, mut clients) = (staged(), clients());
+        let mut now = Ns::ZERO;
+        while engine.last_fallback().is_none() && now < Ns::from_ms(10_000) {
+            engine.look_by(now, &mut clients, &mut |look, _, clients| {
+                clients.iter_mut().for_each(|client| client.held = true);
+                after(look, Ns::from_ms(30_000))
+            });
+            now = engine.stages.due(engine.config()).unwrap_or(now);
+        }
+        assert!(matches!(
+            engine.last_fallback(),
+            Some(Fallback::Barrier { .. })
+        ));
+        assert!(clients.iter().all(|client| !client.held));
+        assert!(now <= Ns::from_ms(3_100));
+    }
+
+    #[test]
+    fn look_that_comes_too_late_fires_the_watchdog() {
+        let (mut engine, mut clients) = (staged(), clients());
+        engine.look_by(Ns::ZERO, &mut clients, &mut |look, _, clients| {
+            clients[0].held = true;
+            after(look, Ns::from_ms(1))
+        });
+        assert_eq!(engine.watchdog(Ns::from_ms(2_001)), None);
+        assert!(engine.watchdog(Ns::from_ms(2_002)).is_some());
+    }
+
+    #[test]
+    fn drain_that_never_ends_is_counted_and_lets_others_run() {
+        for policy in [PolicyKind::Sampling, PolicyKind::Timeslice] {
+            let (mut engine, mut clients) = (staged(), clients());
+            assert!(engine
+                .set_config(Config {
+                    policy,
+                    ..*engine.config()
+                })
+                .is_ok());
+            let mut ran = false;
+            let mut now = Ns::ZERO;
+            while now < Ns::from_ms(3_000) {
+                for client in &mut clients {
+                    client.channels = 12;
+                    client.seen.blocked = client.held;
+                }
+                // The work of the first never ends; that of the second does once it is held.
+                clients[0].seen.pending = true;
+                clients[1].seen.pending = !clients[1].held;
+                engine.look(now, &mut clients);
+                ran |= !clients[1].held && now >= Ns::from_ms(1_000);
+                now = engine.stages.due(engine.config()).unwrap_or(now);
+            }
+            assert!(ran);
+            assert!(engine.stats().overdue > 0);
+            assert_eq!(engine.last_fallback(), None);
+        }
+    }
+}

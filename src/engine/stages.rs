@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Looks, for policies that work in stages, and changes of policy.
+
+use super::{check, ClientState, Config, Engine, Fallback, Look, Memory, Next, MAX_NONPOLL};
+use crate::units::{Ns, VTime};
+
+/// Everybody may be held back for this long without a break: longer than any policy
+/// waits for channels to run empty.
+pub const MAX_BARRIER: Ns = Ns::from_ms(2_000);
+/// After a policy broke its contract, everybody runs for this long.
+const AFTER_FAULT: Ns = Ns::from_ms(1_000);
+
+/// Where the looks are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stages {
+    /// The last look.
+    last: Option<Ns>,
+    /// When the next one is due.
+    at: Ns,
+    /// Since when everybody is held back.
+    barrier_since: Option<Ns>,
+    /// The policy was changed, or enforcement switched on: everybody is to be let run.
+    changed: bool,
+}
+
+impl Stages {
+    /// Begins anew, with a look at once.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            changed: true,
+            ..Self::default()
+        };
+    }
+
+    /// Whether everybody is to be let run.
+    pub(super) fn changed(&self) -> bool {
+        self.changed
+    }
+
+    /// When a look is due.
+    pub(super) fn due(&self, config: &Config) -> Option<Ns> {
+        let wanted = self.changed || (config.enforce && config.policy.staged());
+        wanted.then_some(self.at)
+    }
+}
+
+impl Engine {
+    /// Decides who is held back until the next look.
+    ///
+    /// Call it after [`super::Action::Look`], with [`ClientState::seen`] and
+    /// [`ClientState::channels`] of every client; carry out the difference in `held`
+    /// afterwards. Right after a change of policy it lets everybody run.
+    ///
+    /// The policy's answer is checked as in [`Engine::decide`].
+    pub fn look(&mut self, now: Ns, clients: &mut [ClientState]) {
+        let policy = self.config.policy;
+        self.look_by(now, clients, &mut |look, memory, clients| {
+            policy.look(look, memory, clients)
+        });
+    }
+
+    /// As [`Engine::look`], with a rule that need not be in the table.
+    pub fn look_by(
+        &mut self,
+        now: Ns,
+        clients: &mut [ClientState],
+        rule: &mut dyn FnMut(&Look, &mut Memory, &mut [ClientState]) -> Next,
+    ) {
+        self.apply_change(clients);
+        if !(self.config.enforce && self.config.policy.staged()) {
+            self.settle_holds(clients);
+            return;
+        }
+        self.stats.looks = self.stats.looks.saturating_add(1);
+        let look = Look {
+            now,
+            since: now.saturating_sub(self.stages.last.unwrap_or(now)),
+            turn: Ns::from_ms(self.config.poll_ms.into()),
+            ratio: self.config.ratio,
+            t_sys: self.t_sys,
+        };
+        self.stages.last = Some(now);
+        let mut memory = self.memory;
+        let answer = check::run_look(&look, clients, MAX_NONPOLL, &mut |look, clients| {
+            rule(look, &mut memory, clients)
+        });
+        match answer {
+            Ok(next) => {
+                self.memory = memory;
+                self.t_sys = next.t_sys;
+                self.stages.at = next.at;
+                self.stats.overdue = self.stats.overdue.saturating_add(next.overdue.into());
+            }
+            Err(violation) => self.restart(now, clients, Fallback::Contract(violation)),
+        }
+        self.bound_barrier(now, clients);
+        self.settle_holds(clients);
+    }
+
+    /// Lets everybody run when all have been held back for too long.
+    fn bound_barrier(&mut self, now: Ns, clients: &mut [ClientState]) {
+        if clients.iter().any(|client| !client.held) || clients.is_empty() {
+            self.stages.barrier_since = None;
+            return;
+        }
+        let since = *self.stages.barrier_since.get_or_insert(now);
+        let lasting = now.saturating_sub(since);
+        // The next look may come too late: then the bound is the watchdog's.
+        if lasting > MAX_BARRIER {
+            self.restart(now, clients, Fallback::Barrier { lasting });
+        } else {
+            let bound = since.saturating_add(MAX_BARRIER).saturating_add(Ns::new(1));
+            self.stages.at = self.stages.at.min(bound);
+        }
+    }
+
+    /// Lets everybody run for a while, then the policy begins anew.
+    fn restart(&mut self, now: Ns, clients: &mut [ClientState], reason: Fallback) {
+        self.fall_back(reason);
+        self.forget(clients);
+        self.stages.barrier_since = None;
+        self.stages.at = now.saturating_add(AFTER_FAULT);
+    }
+
+    /// After a change of policy or the beginning of enforcement: everybody runs, and
+    /// all have the same virtual time, the largest of all, so that none is set back.
+    pub(super) fn apply_change(&mut self, clients: &mut [ClientState]) {
+        if !self.stages.changed {
+            return;
+        }
+        self.stages.changed = false;
+        self.stats.changes = self.stats.changes.saturating_add(1);
+        let largest = clients.iter().map(|client| client.vtime).max();
+        self.t_sys = self.t_sys.max(largest.unwrap_or(VTime::ZERO));
+        for client in clients.iter_mut() {
+            client.vtime = self.t_sys;
+        }
+        self.forget(clients);
+    }
+
+    /// Lets everybody run and takes from the policy what it remembered.
+    fn forget(&mut self, clients: &mut [ClientState]) {
+        self.memory = Memory::default();
+        for client in clients.iter_mut() {
+            client.held = false;
+            client.scratch = Default::default();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] When everybody is let run against the decision, and why.
+
+use super::{Engine, Violation};
+use crate::units::Ns;
+
+/// Deadlines may be missed by this much while somebody is held back. The main
+/// thread is an ordinary thread on a machine that may be busy.
+pub const MAX_LATE: Ns = Ns::from_ms(2_000);
+/// Somebody may be held back for this long while every look finds the GPU idle.
+pub const MAX_IDLE_HOLD: Ns = Ns::from_ms(2_000);
+
+/// Why everybody runs against the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The policy broke its contract.
+    Contract(Violation),
+    /// The main thread missed a deadline.
+    Late {
+        /// By this much.
+        by: Ns,
+    },
+    /// Somebody was held back on an idle GPU.
+    IdleHold {
+        /// For this long.
+        lasting: Ns,
+    },
+    /// A policy held everybody back without a break.
+    Barrier {
+        /// For this long.
+        lasting: Ns,
+    },
+}
+
+impl Engine {
+    /// Notes a look at the GPU outside polling phases: whether it had no work at all.
+    pub fn note_idle(&mut self, now: Ns, idle: bool) {
+        self.idle_since = match self.idle_since {
+            _ if !idle => None,
+            None => Some(now),
+            since => since,
+        };
+    }
+
+    /// Whether everybody has to be let run at once. To be asked from outside the
+    /// main thread, every few hundred milliseconds, while somebody is held back.
+    ///
+    /// Says so once; from then on the engine counts nobody as held back.
+    pub fn watchdog(&mut self, now: Ns) -> Option<Fallback> {
+        if self.holds == 0 {
+            return None;
+        }
+        let late = self
+            .next_deadline()
+            .map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
+        let idle = self
+            .idle_since
+            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
+        if late > MAX_LATE {
+            self.fall_back(Fallback::Late { by: late });
+        } else if idle > MAX_IDLE_HOLD {
+            self.fall_back(Fallback::IdleHold { lasting: idle });
+        } else {
+            return None;
+        }
+        self.last_fallback
+    }
+
+    /// Counts that everybody runs, and why.
+    pub(super) fn fall_back(&mut self, reason: Fallback) {
+        self.holds = 0;
+        self.stats.fallbacks = self.stats.fallbacks.saturating_add(1);
+        self.last_fallback = Some(reason);
+    }
+}
