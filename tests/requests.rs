@@ -23,7 +23,7 @@ fn words() -> impl Strategy<Value = Vec<u32>> {
 }
 
 fn wide(words: &[u32]) -> u64 {
-    u64::from(words[0]) | u64::from(words[1]) << 32
+    u64::from(words[0]) | (u64::from(words[1]) << 32)
 }
 
 fn refusal(words: &[u32]) -> Refusal {
@@ -141,7 +141,7 @@ proptest! {
         let long = Header { size: right.size + by, ..right };
         prop_assert_eq!(call.check(number, long), Err(right));
         // A program that was built with another size uses another number.
-        let other = number & !(0x3fff << 16) | (right.size + by) << 16;
+        let other = number & !(0x3fff << 16) | ((right.size + by) << 16);
         prop_assert_eq!(Call::of(other), Some(call));
         prop_assert_eq!(call.check(other, right), Err(right));
     }
@@ -154,7 +154,7 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
         assert_eq!(*number >> 30, 3);
         assert_eq!(arg_size(*number), call.size());
     }
-    assert_eq!(Call::of(0x4c07 | 3 << 30), None);
+    assert_eq!(Call::of(0x4c07 | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
     assert_eq!(VERSION, 2);

@@ -7,6 +7,7 @@ use super::ffi;
 use super::files::current_tgid;
 use super::gate::{Gate, Pages};
 use super::latency::Latencies;
+use super::order;
 use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
@@ -247,7 +248,7 @@ impl Books {
                 }
             }
         }
-        self.channels.sort_unstable_by_key(|channel| channel.chid);
+        order::sort_by_key(&mut self.channels, |channel| channel.chid);
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 //! `shared_poller` one thread does so for all GPUs. `gpu` is one GPU, `books` its
 //! clients and their time, and `scheduler` its main thread. `process` says whose a
 //! process is. `chardev` takes the calls of `/dev/loga`, `control` carries them out,
-//! with a `snapshot` of the books for one and `events` for those who listen; `sysfs`
+//! with a `snapshot` of the books (sorted by `order`) for one and `events` for those who listen; `sysfs`
 //! has the same `knobs` as files. `latency` tells what it all costs. `trace` and
 //! `work_period` are the trace events.
 //!
@@ -35,6 +35,7 @@ mod hook;
 mod knobs;
 mod latency;
 mod members;
+mod order;
 mod params;
 mod poller;
 mod process;

@@ -6,6 +6,7 @@ use super::books::Books;
 use super::events::{hold_number, zero_terminated};
 use super::ffi;
 use super::gpu::Gpu;
+use super::order;
 use super::process::shown_uid;
 use crate::regs;
 use crate::share::{Class, Limit, Member, Subject};
@@ -168,7 +169,7 @@ impl Books {
         for (_, member) in self.visible(user, is_admin) {
             groups.push(member.group(), GFP_KERNEL)?;
         }
-        groups.sort_unstable();
+        order::sort_by_key(&mut groups, |&at| at);
         let mut last = None;
         groups.retain(|at| last.replace(*at) != Some(*at));
         Ok(groups)

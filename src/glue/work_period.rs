@@ -4,6 +4,7 @@
 //!
 //! The rules of the event are in `gpu_work_period_trace.h`.
 
+use super::order;
 use super::trace;
 use crate::fair;
 use crate::share::Member;
@@ -79,7 +80,7 @@ impl WorkPeriods {
                 let _ = self.users.push_within_capacity((client.who().user, busy));
             }
         }
-        self.users.sort_unstable_by_key(|&(uid, _)| uid);
+        order::sort_by_key(&mut self.users, |&(uid, _)| uid);
     }
 }
 

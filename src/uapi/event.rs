@@ -97,7 +97,7 @@ impl Subscribe {
     /// Whether an event is among those subscribed to.
     pub const fn wants(&self, event: &Event) -> bool {
         let this_gpu = self.gpu == super::ALL_GPUS || self.gpu == event.gpu;
-        this_gpu && event.kind < EVENT_KINDS && self.mask >> event.kind & 1 == 1
+        this_gpu && event.kind < EVENT_KINDS && (self.mask >> event.kind) & 1 == 1
     }
 }
 

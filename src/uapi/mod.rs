@@ -149,7 +149,7 @@ impl Call {
 /// Size of the argument in an ioctl number.
 pub const fn arg_size(cmd: u32) -> usize {
     // CAST: 14 bits.
-    (cmd >> 16 & 0x3fff) as usize
+    ((cmd >> 16) & 0x3fff) as usize
 }
 
 /// Whether a caller may see something that belongs to user `owner`.

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(slot.words[8], 2, "release");
         assert_eq!(slot.words[9], 0x2001_0008, "NON_STALL_INTERRUPT");
         let copy = encode(&layout, base, Engine::Copy, 9, 1, false);
-        assert_eq!(copy.words[0] >> 13 & 7, 4);
+        assert_eq!((copy.words[0] >> 13) & 7, 4);
         assert_eq!(copy.words[9], 0x2001_0002, "NOP");
     }
 }

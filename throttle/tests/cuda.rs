@@ -121,7 +121,10 @@ fn instances_calibrate_and_report_each() {
 #[test]
 fn start_is_announced_once_however_many_start() {
     for instances in [1, 3] {
-        let ended = cuda(&format!("--announce --instances {instances} --count 1"), &[]);
+        let ended = cuda(
+            &format!("--announce --instances {instances} --count 1"),
+            &[],
+        );
         assert_eq!((ended.code, &*ended.stderr), (0, "started\n"));
     }
 }

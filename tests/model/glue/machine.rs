@@ -252,7 +252,9 @@ impl Machine {
             board
                 .vidmem
                 .write(block + regs::RAMFC_GP_BASE, setup.gp_base as u32);
-            let high = ((setup.gp_base >> 32) as u32 & 0xff) | (setup.gp_entries.ilog2() << 16);
+            // Not `ilog2`: objtool does not know its panic to be one with old compilers (1.85).
+            let entries_log2 = setup.gp_entries.checked_ilog2().unwrap_or(0);
+            let high = ((setup.gp_base >> 32) as u32 & 0xff) | (entries_log2 << 16);
             board.vidmem.write(block + regs::RAMFC_GP_BASE_HI, high);
             let entry = regs::CHANNEL + 8 * u32::from(chid.0);
             let runlist = setup.runlist << regs::CHANNEL_RUNLIST_SHIFT;

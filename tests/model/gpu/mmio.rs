@@ -260,7 +260,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
                 o if o == readback => return runlist.base,
                 // A submit is taken over at once, so its pending bit is never seen.
                 o if o == readback + 4 => {
-                    return (index << 20 & !regs::RUNLIST_PENDING) | runlist.count
+                    return ((index << 20) & !regs::RUNLIST_PENDING) | runlist.count
                 }
                 _ => {}
             }

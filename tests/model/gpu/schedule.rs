@@ -43,7 +43,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             // Nobody watches a clock: a look takes no time, and no submission is overlooked.
             more = self.scan(engine, bus) && self.survey(engine, bus);
         } else {
-            if !self.found(engine) {
+            if !self.knows_next(engine, now) {
                 more = self.look_at_recent(engine, bus);
             }
             if !self.found(engine) && thorough && self.scan(engine, bus) {
@@ -83,11 +83,27 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Whether a command waits for the engine, among the channels active lately.
     fn found(&self, engine: usize) -> bool {
-        let recent = self.recent.iter().map_while(|slot| *slot);
-        recent.into_iter().any(|id| {
-            self.serves(engine, Chid(id))
+        self.waiting(engine).next().is_some()
+    }
+
+    /// Whether no command that nobody has looked at yet could be the next: in a timeslice one of
+    /// the resident context was found, and after it one of another. A context whose own next
+    /// command is known must not pass over a command submitted while it ran.
+    fn knows_next(&self, engine: usize, now: u64) -> bool {
+        let state = &self.engines[engine];
+        let in_slice = now < state.slice_end;
+        let resident = state.resident.map(|(context, _)| context);
+        self.waiting(engine)
+            .any(|chid| (self.context(chid) == resident) == in_slice)
+    }
+
+    /// Channels active lately that have a command for the engine.
+    fn waiting(&self, engine: usize) -> impl Iterator<Item = Chid> + '_ {
+        let recent = self.recent.iter().map_while(|slot| slot.map(Chid));
+        recent.filter(move |chid| {
+            self.serves(engine, *chid)
                 && self
-                    .channel(Chid(id))
+                    .channel(*chid)
                     .is_some_and(|channel| channel.fetch.launch.is_some())
         })
     }

@@ -170,6 +170,27 @@ mod scheduling {
         }
     }
 
+    // Regression: a queue of commands passed over one submitted while it ran.
+    #[test]
+    fn command_submitted_during_a_queued_one_is_the_next() {
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let timing = Timing {
+            doorbell_ns: 1000,
+            ..FREE
+        };
+        let mut gpu = gpu(timing, [0b110, 0], &mut table, &mut bus);
+        for _ in 0..5 {
+            bus.submit(1, 10, 1);
+        }
+        bus.submit(2, 10, 1);
+        run(&mut gpu, &mut bus, 0, 35);
+        bus.submit(2, 10, 1);
+        run(&mut gpu, &mut bus, 35, 60);
+        assert_eq!(runs(&bus, 1).map(|run| run.2), Some(2));
+        assert_eq!(runs(&bus, 3).map(|run| run.2), Some(1));
+        assert_eq!(runs(&bus, 4), Some((40, 50, 2)));
+    }
+
     // Regression: a switch of 5 us took 9 when each of its parts was noticed late.
     #[test]
     fn switch_seen_late_ends_as_planned() {
@@ -487,18 +508,21 @@ mod unhappy {
         let gpu = Gpu::new(FREE, &mut table[..]);
         let word = |index: u32| gpu.mmio_read(regs::DEVICE_INFO + 4 * index);
         assert_eq!(
-            (word(0) >> 26 & 15, word(0) >> 21 & 15, word(1) >> 2),
+            ((word(0) >> 26) & 15, (word(0) >> 21) & 15, word(1) >> 2),
             (0, 0, 0)
         );
         assert_eq!(
-            (word(2) >> 26 & 15, word(2) >> 21 & 15, word(3) >> 2),
+            ((word(2) >> 26) & 15, (word(2) >> 21) & 15, word(3) >> 2),
             (4, 1, 1)
         );
         let (boot_0, boot_42) = (
             gpu.mmio_read(regs::PMC_BOOT_0),
             gpu.mmio_read(regs::PMC_BOOT_42),
         );
-        assert_eq!((boot_0 >> 20 & 0x1ff, boot_0 & 0xff), (0xf1, 0xa1));
-        assert_eq!((boot_42 >> 20 & 0x3ff, boot_42 >> 12 & 0xff), (0xf1, 0xa1));
+        assert_eq!(((boot_0 >> 20) & 0x1ff, boot_0 & 0xff), (0xf1, 0xa1));
+        assert_eq!(
+            ((boot_42 >> 20) & 0x3ff, (boot_42 >> 12) & 0xff),
+            (0xf1, 0xa1)
+        );
     }
 }

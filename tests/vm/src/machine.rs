@@ -212,7 +212,10 @@ fn results(text: &str) -> (String, usize) {
     let lines = text[..complete].lines();
     let chosen = lines.filter(|line| line.starts_with("ok ") || line.starts_with("not ok "));
     (
-        chosen.map(|line| format!("     {line}\n")).collect(),
+        chosen
+            .map(|line| format!("     {line}\n"))
+            .collect::<Vec<_>>()
+            .concat(),
         complete,
     )
 }

@@ -20,8 +20,8 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn pci(domain: u32, bdf: u32) -> String {
     format!(
         "{domain:04x}:{:02x}:{:02x}.{}",
-        bdf >> 8 & 0xff,
-        bdf >> 3 & 0x1f,
+        (bdf >> 8) & 0xff,
+        (bdf >> 3) & 0x1f,
         bdf & 7
     )
 }

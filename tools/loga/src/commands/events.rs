@@ -238,7 +238,8 @@ mod tests {
             "released after 12.3 ms",
             "exited with 45.6 ms of GPU time",
         ];
-        let expected: String = said.iter().map(|said| format!("{at} {said}\n")).collect();
+        let lines: Vec<String> = said.iter().map(|said| format!("{at} {said}\n")).collect();
+        let expected = lines.concat();
         assert_eq!(text, expected);
     }
 
@@ -287,7 +288,7 @@ mod tests {
         let all = (uapi::ALL_GPUS, (1 << uapi::EVENT_KINDS) - 1);
         assert_eq!(fake.subscribed.get(), Some(all));
         events(&fake, "--times 0 --gpu 1 --kinds held,released");
-        let two = 1 << uapi::EVENT_HELD | 1 << uapi::EVENT_RELEASED;
+        let two = (1 << uapi::EVENT_HELD) | (1 << uapi::EVENT_RELEASED);
         assert_eq!(fake.subscribed.get(), Some((1, two)));
     }
 
