@@ -116,7 +116,8 @@ where
         let active = |member: &&Member| !member.used.busy.is_zero();
         let together = self.members().iter().filter(active).count() > 1;
         for member in self.members.all_mut() {
-            if together {
+            // A run that began in the phase was seen to begin, after a gap.
+            if together || member.used.runs > 0 {
                 let (busy, runs) = &mut member.beside_others;
                 *busy = busy.saturating_add(member.used.busy);
                 *runs = runs.saturating_add(member.used.runs.into());
