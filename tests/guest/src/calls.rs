@@ -137,7 +137,7 @@ impl Calls {
 
     /// Calls with the number of a snapshot of another size.
     pub(crate) fn with_size(&self, size: u32) -> Result<(), Errno> {
-        let number = uapi::IOC_SNAPSHOT & !(0x3fff << 16) | size << 16;
+        let number = (uapi::IOC_SNAPSHOT & !(0x3fff << 16)) | (size << 16);
         self.call(number, &mut uapi::Snapshot::default())
     }
 
