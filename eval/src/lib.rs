@@ -10,7 +10,7 @@
 //! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
 //! printed; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
-//! paper.
+//! paper, [`results`] the file that each is kept in, [`whole`] how such a file is written.
 //!
 //! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
 //! costs and how wrong it is.
@@ -24,8 +24,10 @@ pub mod paper;
 pub mod reference;
 pub mod replay;
 pub mod report;
+pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod sharing;
 pub mod sim;
+pub mod whole;
 pub mod world;

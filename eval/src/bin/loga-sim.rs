@@ -5,15 +5,16 @@
 use clap::{Args, Parser, Subcommand};
 use loga_eval::compare;
 use loga_eval::control::Kind;
-use loga_eval::paper;
+use loga_eval::paper::{self, Plan};
 use loga_eval::replay;
 use loga_eval::report;
 use loga_eval::run;
 use loga_eval::scenario::{self, Scenario};
+use loga_eval::whole;
 use loga_eval::world::Trace;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, LineWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Simulates clients on GPUs that are shared by LoGA, or by what users would pick instead.
@@ -201,7 +202,7 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
     };
     let path = args.svg.clone().unwrap_or_else(beside);
     let picture = compare::picture(&compared).map_err(|error| work(error.to_string()))?;
-    let written = replace(&path, picture.as_bytes());
+    let written = whole::replace(&path, picture.as_bytes());
     written.map_err(|error| work(format!("{}: {error}", path.display())))?;
     match compared.rows.iter().find_map(|row| row.failed.clone()) {
         Some(reason) => Err(work(reason)),
@@ -210,7 +211,7 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
-    let Some(figure) = paper::figure(&args.figure) else {
+    let Some(figure) = paper::figure(&args.figure, &Plan::paper(), &mut ()) else {
         let known = paper::FIGURES.join(", ");
         let given = &args.figure;
         let reason = format!("no experiment {given:?}, want one of {known}");
@@ -219,19 +220,6 @@ fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
     let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
     let json = serde_json::to_string_pretty(&figure);
     print(&(json.map_err(|error| Failure::Work(error.to_string()))? + "\n"))
-}
-
-/// Writes a file as a whole: what was there before stays until all is written.
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, path));
-    if written.is_err() {
-        // What is left of it is of no use; that it may not be there is no matter.
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {
