@@ -10,17 +10,10 @@
 //!
 //! Sources: gk20a `ccsr`, `gr_fecs_arb_ctx_ptr`; gv100 `dev_fifo`; LoGA paper, 4.1.
 
+use super::channel_state::{BUSY, STATE, STRIDE, TABLE};
 use super::{read_alive, DeviceGone, Mmio, Occupant};
 use crate::ids::Chid;
 
-/// First word of the entry of channel 0: INST, then STATE.
-const TABLE: u32 = 0x80_0000;
-/// Bytes per entry.
-const STRIDE: u32 = 8;
-/// From INST to STATE.
-const STATE: u32 = 4;
-/// STATE: work of the channel is executing or waits.
-const STATE_BUSY: u32 = 1 << 28;
 /// Current context according to the context-switch firmware.
 const FECS_ARB_CTX_PTR: u32 = 0x40_9a0c;
 /// Address and memory kind of an instance block, in INST and in the pointer.
@@ -68,7 +61,7 @@ impl ChannelTable {
             return Ok(Occupant::Idle);
         };
         let state = read_alive(mmio, entry(chid) + STATE)?;
-        Ok(if state & STATE_BUSY != 0 {
+        Ok(if state & BUSY != 0 {
             // CAST: widening.
             Occupant::Channel(Chid::from_bits(chid as u32))
         } else {

@@ -11,6 +11,7 @@
 //! of the open-gpu-doc collection, `nouveau` is the driver in the kernel. Facts that
 //! no hardware of ours has confirmed are marked *unverified*.
 
+mod channel_state;
 mod channel_table;
 mod chip;
 mod engine_status;
@@ -18,6 +19,7 @@ mod ptimer;
 mod sampler;
 mod userd;
 
+pub use channel_state::{ChannelState, Work};
 pub use channel_table::ChannelTable;
 pub use chip::{detect, Chip, Family};
 pub use engine_status::EngineStatus;

@@ -9,6 +9,7 @@ pub mod fair;
 pub mod ids;
 #[path = "../policies/mod.rs"]
 pub mod policies;
+pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
 pub mod share;

@@ -7,10 +7,14 @@
 //! phase, whoever ran gets all of it. Time in which the engine held nobody's work
 //! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
 //!
-//! [`sparse`] does the same from a few looks at random instants.
+//! [`sparse`] does the same from a few looks at random instants. [`waits`] estimates who
+//! waits meanwhile.
 
 mod ledger;
 pub mod sparse;
+pub mod waits;
+#[cfg(any(test, loga_kunit))]
+mod waits_tests;
 
 pub use ledger::{settle, Charge, Owner};
 

@@ -42,8 +42,9 @@ pub use watchdog::{Fallback, MAX_IDLE_HOLD, MAX_LATE};
 
 use crate::account::PhaseTotals;
 use crate::error::Error;
+use crate::random::XorShift;
 use crate::units::{Ns, VTime};
-use random::XorShift;
+use random::Factor;
 use stages::Stages;
 
 /// Why the engine is woken.
@@ -338,7 +339,10 @@ impl Engine {
 
     /// Begins a cycle: its lengths are drawn once, for both phases.
     fn start(&mut self, now: Ns) -> Action {
-        let factor = self.config.randomize.then(|| self.random.factor());
+        let factor = self
+            .config
+            .randomize
+            .then(|| Factor::draw(&mut self.random));
         self.planned = self.config.lengths(self.allocated, self.active, factor);
         self.state = State::Polling {
             since: now,

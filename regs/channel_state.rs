@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state of a channel, second word of its entry in the channel table (NV_PCCSR) of
+//! Kepler to Turing: whether it waits for its engine or is on it.
+//!
+//! Which runlist a channel belongs to is in the word on Kepler and Maxwell. The manuals
+//! call that field written; nouveau and NVIDIA's gk20a driver change it by reading the
+//! word and writing it back. That it can be read is *unverified*. Where it reads as zero,
+//! channels of copy engines are taken for such of the compute engine.
+//!
+//! Sources: gk20a `ccsr`; gv100 `dev_fifo` (NV_PCCSR_CHANNEL); nouveau
+//! `engine/fifo/gk104.c`.
+
+use super::{read_alive, DeviceGone, Mmio};
+use crate::ids::Chid;
+
+/// First word of the entry of channel 0: INST, then STATE.
+pub(super) const TABLE: u32 = 0x80_0000;
+/// Bytes per entry.
+pub(super) const STRIDE: u32 = 8;
+/// From INST to STATE.
+pub(super) const STATE: u32 = 4;
+/// ENABLE: the scheduler may consider the channel.
+const ENABLE: u32 = 1 << 0;
+/// RUNLIST 19:16.
+const RUNLIST_SHIFT: u32 = 16;
+const RUNLIST_MASK: u32 = 0xf;
+/// STATUS 27:24.
+const STATUS_SHIFT: u32 = 24;
+const STATUS_MASK: u32 = 0xf;
+/// BUSY: work of the channel is executing or waits.
+pub(super) const BUSY: u32 = 1 << 28;
+
+/// The runlist of compute and graphics.
+const COMPUTE_RUNLIST: u32 = 0;
+
+/// What a channel has to do with its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It has no work.
+    None,
+    /// It has work and is not on the engine.
+    Waits,
+    /// Its work waits for a semaphore, not for the engine.
+    Acquires,
+    /// Its context is on the engine.
+    Runs,
+}
+
+/// The state of one channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelState(u32);
+
+impl ChannelState {
+    /// Offset of the state of a channel.
+    pub const fn offset(chid: Chid) -> u32 {
+        // CAST: widening.
+        TABLE + STRIDE * chid.get() as u32 + STATE
+    }
+
+    /// Reads the state of a channel: one read.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceGone`] for all ones.
+    #[inline]
+    pub fn read(mmio: &impl Mmio, chid: Chid) -> Result<Self, DeviceGone> {
+        read_alive(mmio, Self::offset(chid)).map(Self)
+    }
+
+    /// The runlist that it belongs to.
+    pub const fn runlist(self) -> u32 {
+        (self.0 >> RUNLIST_SHIFT) & RUNLIST_MASK
+    }
+
+    /// What it has to do with its engine.
+    pub const fn work(self) -> Work {
+        if self.0 & BUSY == 0 {
+            return Work::None;
+        }
+        match (self.0 >> STATUS_SHIFT) & STATUS_MASK {
+            // IDLE.
+            0 => Work::None,
+            // ON_PBDMA_AND_ENG, the states ON_ENG, and the same with a reload: a channel
+            // that was disabled meanwhile still runs its command to the end.
+            0x6..=0x9 | 0xb..=0xf => Work::Runs,
+            _ if self.0 & ENABLE == 0 => Work::None,
+            // PENDING_ACQUIRE, with and without a reload.
+            0x3 | 0x4 => Work::Acquires,
+            // PENDING and ON_PBDMA, with and without a reload: commands are fetched
+            // while the engine still runs those of another.
+            _ => Work::Waits,
+        }
+    }
+
+    /// As [`ChannelState::work`], for the compute engine: that of other engines is none.
+    pub const fn compute_work(self) -> Work {
+        if self.runlist() == COMPUTE_RUNLIST {
+            self.work()
+        } else {
+            Work::None
+        }
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_channel_state))]
+mod tests {
+    use super::super::FakeMmio;
+    use super::*;
+
+    fn work(word: u32) -> Work {
+        ChannelState(word).work()
+    }
+
+    #[test]
+    fn state_of_a_channel_is_the_second_word_of_its_entry() {
+        let mmio = FakeMmio::new([(0x80_001c, 0x1100_0001)]);
+        let chid = Chid::from_bits(3);
+        assert_eq!(
+            ChannelState::read(&mmio, chid),
+            Ok(ChannelState(0x1100_0001))
+        );
+        assert_eq!(mmio.reads(), 1);
+    }
+
+    #[test]
+    fn state_of_all_ones_is_a_lost_device() {
+        let mmio = FakeMmio::new([(0x80_0004, 0xffff_ffff)]);
+        let chid = Chid::from_bits(0);
+        assert_eq!(ChannelState::read(&mmio, chid), Err(DeviceGone));
+    }
+
+    #[test]
+    fn work_of_every_status_is_as_the_manual_says() {
+        let expected = [
+            (0x0, Work::None),
+            (0x1, Work::Waits),
+            (0x2, Work::Waits),
+            (0x3, Work::Acquires),
+            (0x4, Work::Acquires),
+            (0x5, Work::Waits),
+            (0x6, Work::Runs),
+            (0x7, Work::Runs),
+            (0x8, Work::Runs),
+            (0x9, Work::Runs),
+            (0xa, Work::Waits),
+            (0xb, Work::Runs),
+            (0xc, Work::Runs),
+            (0xd, Work::Runs),
+            (0xe, Work::Runs),
+        ];
+        for (status, expected) in expected {
+            assert_eq!(work(0x1000_0001 | (status << 24)), expected);
+        }
+    }
+
+    #[test]
+    fn work_of_a_channel_that_is_not_busy_is_none() {
+        for status in 0..0xf {
+            assert_eq!(work(0x0000_0001 | (status << 24)), Work::None);
+        }
+    }
+
+    #[test]
+    fn work_of_a_disabled_channel_does_not_wait() {
+        assert_eq!(work(0x1100_0000), Work::None);
+        assert_eq!(work(0x1300_0000), Work::None);
+        assert_eq!(work(0x1700_0000), Work::Runs);
+    }
+
+    #[test]
+    fn work_on_a_copy_engine_is_none_for_compute() {
+        let copies = ChannelState(0x1101_0001);
+        assert_eq!(copies.runlist(), 1);
+        assert_eq!(copies.work(), Work::Waits);
+        assert_eq!(copies.compute_work(), Work::None);
+        assert_eq!(ChannelState(0x1100_0001).compute_work(), Work::Waits);
+    }
+}

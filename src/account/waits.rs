@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Who waits for the engine: samples of the channel table between polls.
+//!
+//! A client waits while one of its channels has work and none of them is on the engine.
+//! One client after the other is asked for, once in [`READS_PER_SAMPLE`] reads on average.
+//! A client whose channel the last poll saw does not wait; of any other, the states of the
+//! channels are read until one has work. Between two such reads lies a poll, so that a change
+//! of the engine is seen at most one read late.
+//!
+//! Two things keep the samples from favouring one state of the GPU. The gap between them is
+//! random: a client that submits in step with it would always be met at the same point of its
+//! round. And it does not depend on what is found: it counts from the beginning of a sample,
+//! and no sample is longer, because at most [`READS_MAX`] states are read. Of a client
+//! with more channels those are looked at where work was found last; where nothing is found,
+//! the next ones follow in its next sample.
+//!
+//! *Estimate*: `waited = phase * samples that found it waiting / samples`. The channel that
+//! had work last is read first, so that a sample of a client that uses one channel at a time
+//! belongs to one instant; one that uses many is met at slightly different ones.
+//! *Error*: `phase * sqrt(p (1 - p) / samples)` for a part `p` of the time (standard
+//! deviation, independent samples), and for each of its commands the time of a read too
+//! little. With one client there are 15 samples to a polling phase of a millisecond, if a read
+//! takes a microsecond; as many to each client where phases grow with clients.
+//! *Cost*: no clock is read, and nothing is read between two samples but the status word.
+
+use crate::fair::mul_div;
+use crate::ids::{Chid, ClientId};
+use crate::random::XorShift;
+use crate::regs::{Occupant, Work};
+use crate::units::Ns;
+use core::ops::DerefMut;
+
+/// Reads between the beginnings of two samples, polls included, on average.
+pub const READS_PER_SAMPLE: u32 = 64;
+/// Channels of a client whose state is read in a sample, at most.
+pub const READS_MAX: usize = 15;
+
+// A sample of so many reads, with as many polls between them, must fit into the shortest gap.
+const _: () = assert!(2 * READS_MAX < READS_PER_SAMPLE as usize / 2);
+
+/// A client that is watched, and what was found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watched {
+    id: ClientId,
+    /// Its channels in the list of channels.
+    first: usize,
+    count: usize,
+    /// Which of them is read first.
+    hint: usize,
+    samples: u32,
+    waiting: u32,
+}
+
+impl Watched {
+    /// Its identity.
+    pub const fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Estimate of the time of a polling phase of length `phase` in which it waited; nothing
+    /// without samples.
+    pub fn waited(&self, phase: Ns) -> Ns {
+        if self.samples == 0 {
+            return Ns::ZERO;
+        }
+        Ns::new(mul_div(
+            phase.get(),
+            self.waiting.into(),
+            self.samples.into(),
+        ))
+    }
+
+    /// Samples in this phase.
+    pub const fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Samples that found it waiting.
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+}
+
+/// The clients that are watched, and the sample under way. Belongs to the poller during a
+/// polling phase. The storage belongs to the caller; its length is the room there is.
+pub struct Waits<W, C> {
+    clients: W,
+    channels: C,
+    /// Clients in use.
+    len: usize,
+    /// The client that is asked for.
+    at: usize,
+    /// Channels read in this sample; nothing if none is under way.
+    read: Option<usize>,
+    random: XorShift,
+}
+
+impl<W, C> Waits<W, C>
+where
+    W: DerefMut<Target = [Watched]>,
+    C: DerefMut<Target = [Chid]>,
+{
+    /// Nobody is watched. The same seed gives the same gaps.
+    pub const fn new(clients: W, channels: C, seed: u64) -> Self {
+        Self {
+            clients,
+            channels,
+            len: 0,
+            at: 0,
+            read: None,
+            random: XorShift::new(seed),
+        }
+    }
+
+    /// Clients and channels that there is room for.
+    pub fn room(&self) -> (usize, usize) {
+        (self.clients.len(), self.channels.len())
+    }
+
+    /// Takes other storage. Nobody is watched afterwards.
+    pub fn refit(&mut self, clients: W, channels: C) {
+        self.clients = clients;
+        self.channels = channels;
+        self.stop();
+    }
+
+    /// Watches nobody from now on.
+    pub fn stop(&mut self) {
+        self.len = 0;
+        self.read = None;
+    }
+
+    /// Whether anybody is watched.
+    pub const fn watches(&self) -> bool {
+        self.len != 0
+    }
+
+    /// Watches these clients from now on, in ascending order of id, with nothing found yet.
+    /// `channels` are in ascending order and say whose they are; those of others are skipped.
+    /// Clients without channels are left out. Who goes first changes from phase to phase. False
+    /// if there is no room; then nobody is watched.
+    pub fn watch(
+        &mut self,
+        clients: impl Iterator<Item = ClientId>,
+        channels: impl Iterator<Item = (ClientId, Chid)> + Clone,
+    ) -> bool {
+        self.stop();
+        let mut len = 0;
+        for id in clients {
+            let Some(place) = self.clients.get_mut(len) else {
+                return false;
+            };
+            *place = Watched {
+                id,
+                ..Watched::default()
+            };
+            len = len.saturating_add(1);
+        }
+        let watched = self.clients.get_mut(..len).unwrap_or_default();
+        let find = |watched: &[Watched], id| watched.binary_search_by_key(&id, Watched::id).ok();
+        for (id, _) in channels.clone() {
+            if let Some(client) = find(watched, id).and_then(|at| watched.get_mut(at)) {
+                client.count = client.count.saturating_add(1);
+            }
+        }
+        let (mut first, mut len) = (0usize, 0usize);
+        for at in 0..watched.len() {
+            let Some(client) = watched.get(at).copied().filter(|client| client.count > 0) else {
+                continue;
+            };
+            // Those without channels are left out.
+            if let Some(place) = watched.get_mut(len) {
+                *place = Watched {
+                    first,
+                    count: 0,
+                    ..client
+                };
+            }
+            first = first.saturating_add(client.count);
+            len = len.saturating_add(1);
+        }
+        if first > self.channels.len() {
+            return false;
+        }
+        let watched = self.clients.get_mut(..len).unwrap_or_default();
+        for (id, chid) in channels {
+            let Some(client) = find(watched, id).and_then(|at| watched.get_mut(at)) else {
+                continue;
+            };
+            if let Some(place) = self
+                .channels
+                .get_mut(client.first.saturating_add(client.count))
+            {
+                *place = chid;
+            }
+            client.count = client.count.saturating_add(1);
+        }
+        self.len = len;
+        true
+    }
+
+    /// Begins a sample of the next client, and says after how many reads the next sample
+    /// begins, those of this one and polls included.
+    pub fn begin(&mut self) -> u32 {
+        self.at = self.at.saturating_add(1);
+        if self.at >= self.len {
+            self.at = 0;
+        }
+        self.read = Some(0);
+        // From half the mean to one and a half, evenly.
+        READS_PER_SAMPLE / 2 + ((self.random.bits16() * (READS_PER_SAMPLE + 1)) >> 16)
+    }
+
+    /// The channel to read next, while the last poll saw `occupant`; nothing when the sample is
+    /// complete. Its answer goes to [`Waits::note`].
+    pub fn ask(&mut self, occupant: Occupant) -> Option<Chid> {
+        let read = self.read?;
+        let clients = self.clients.get(..self.len).unwrap_or_default();
+        let client = clients.get(self.at)?;
+        let end = client.first.saturating_add(client.count);
+        let channels = self.channels.get(client.first..end).unwrap_or_default();
+        let is_there = match occupant {
+            Occupant::Channel(chid) => channels.binary_search(&chid).is_ok(),
+            _ => false,
+        };
+        if is_there {
+            self.complete(false, None);
+            return None;
+        }
+        if read >= client.count.min(READS_MAX) {
+            // Those that were read have no work: next time, others go first.
+            self.complete(false, Some(read));
+            return None;
+        }
+        let at = client.hint.saturating_add(read);
+        let turned = at.checked_sub(client.count).unwrap_or(at);
+        channels.get(turned).copied()
+    }
+
+    /// Notes the state of the channel that was named last.
+    pub fn note(&mut self, work: Work) {
+        match (work, self.read) {
+            (Work::None | Work::Acquires, Some(read)) => self.read = Some(read.saturating_add(1)),
+            (Work::Waits, Some(read)) => self.complete(true, Some(read)),
+            // The poll saw a group of channels, or the channel came on the engine since.
+            (Work::Runs, Some(read)) => self.complete(false, Some(read)),
+            (_, None) => {}
+        }
+    }
+
+    /// Ends the sample. `found` is how many channels were read before the one with work.
+    fn complete(&mut self, waits: bool, found: Option<usize>) {
+        self.read = None;
+        let Some(client) = self.clients.get_mut(self.at) else {
+            return;
+        };
+        client.samples = client.samples.saturating_add(1);
+        client.waiting = client.waiting.saturating_add(waits.into());
+        if let Some(read) = found {
+            let at = client.hint.saturating_add(read);
+            client.hint = at.checked_sub(client.count).unwrap_or(at);
+        }
+    }
+
+    /// What was found of each client.
+    pub fn found(&self) -> &[Watched] {
+        self.clients.get(..self.len).unwrap_or_default()
+    }
+}
