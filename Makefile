@@ -17,6 +17,7 @@ help:
 	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
+	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
 	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
@@ -50,6 +51,11 @@ bench: kernel
 bench-host:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
 
+# Needs a compiler only, as long as nothing is run in the virtual machine.
+eval:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
+		"$$CARGO" run --locked --quiet --release -p loga-eval --bin loga-eval -- run $(if $(QUICK),--quick)
+
 # Needs a compiler only, too.
 manuals:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
@@ -63,4 +69,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test vm module bench bench-host manuals test-nvidia clean
+.PHONY: help kernel demo test vm module bench bench-host eval manuals test-nvidia clean

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs the experiments one after the other and keeps their results: what is already there, made
+//! from the same inputs, is not run again.
+
+mod machine;
+
+pub use machine::Machine;
+
+use crate::draw::picture;
+use crate::page::{page, MACHINE};
+use crate::paper::{self, Plan, Progress, FIGURES};
+use crate::results::{Experiment, Setting};
+use crate::whole;
+use indicatif::{ProgressBar, ProgressStyle};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Name of the report in the folder of the results.
+pub const REPORT: &str = "report.html";
+
+/// What is to be run, and where results go.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Folder of the results.
+    pub folder: PathBuf,
+    /// Figures; all if none is named.
+    pub figures: Vec<String>,
+    /// How the simulator runs them.
+    pub plan: Plan,
+    /// Who runs them in the virtual machine, if anybody.
+    pub machine: Option<Machine>,
+    /// Whether to run what is already there, too.
+    pub again: bool,
+}
+
+impl Session {
+    /// Runs everything and writes the report of what there is then. Returns what went wrong on the
+    /// way: an experiment that fails does not keep others from being run.
+    pub fn run(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if let Err(error) = self.run_all(&mut wrong) {
+            wrong.push(error);
+        }
+        wrong
+    }
+
+    fn run_all(&self, wrong: &mut Vec<String>) -> Result<(), String> {
+        let failed = |error| format!("{}: {error}", self.folder.display());
+        fs::create_dir_all(&self.folder).map_err(failed)?;
+        let own = own_digest()?;
+        let mut results = Vec::new();
+        for number in self.numbers() {
+            keep(&mut results, wrong, self.simulate(number, &self.plan, &own));
+        }
+        if let Some(machine) = &self.machine {
+            for name in machine.names()? {
+                let real = machine.run(&name, self);
+                let real = real.map_err(|error| format!("virtual machine, {name}: {error}"));
+                let real = match real {
+                    Ok(real) => real,
+                    Err(error) => {
+                        wrong.push(error);
+                        continue;
+                    }
+                };
+                for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
+                    let plan = as_machine(one);
+                    keep(&mut results, wrong, self.simulate(&one.figure, &plan, &own));
+                }
+                results.extend(real);
+            }
+        }
+        report(&results, &self.folder.join(REPORT), &self.folder)
+    }
+
+    /// Numbers of the figures to run in the simulator.
+    fn numbers(&self) -> impl Iterator<Item = &'static str> + '_ {
+        FIGURES.iter().copied().filter(|number| self.wants(number))
+    }
+
+    fn wants(&self, number: &str) -> bool {
+        self.figures.is_empty() || self.figures.iter().any(|one| one == number)
+    }
+
+    /// Runs a figure in the simulator, if it is not there.
+    fn simulate(&self, number: &str, plan: &Plan, own: &str) -> Result<Experiment, String> {
+        let inputs = digest(&[
+            own.as_bytes(),
+            number.as_bytes(),
+            format!("{plan:?}").as_bytes(),
+        ]);
+        let name = format!("Figure {number}, simulator, {}", plan.setting);
+        if let Some(kept) = self.kept(&inputs).pop() {
+            println!("{name}: kept");
+            return Ok(kept);
+        }
+        let mut bar = Bar::new(&name);
+        let outcome = paper::figure(number, plan, &mut bar);
+        bar.bar.finish_and_clear();
+        let outcome = outcome.ok_or_else(|| format!("there is no Figure {number}"))?;
+        let mut one = outcome.map_err(|error| format!("{name}: {error}"))?;
+        one.inputs = inputs;
+        one.write(&self.folder).map_err(|error| error.to_string())?;
+        let (runs, seconds) = (bar.bar.position(), bar.begin.elapsed().as_secs_f64());
+        println!("{name}: {runs} runs, {seconds:.1} s");
+        Ok(one)
+    }
+
+    /// Results in the folder that were made from these inputs.
+    fn kept(&self, inputs: &str) -> Vec<Experiment> {
+        if self.again {
+            return Vec::new();
+        }
+        let same = |one: &Experiment| one.inputs == inputs;
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let json = files
+            .map(|file| file.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "json"));
+        // What cannot be read is no result of ours; it is written anew or left alone.
+        json.filter_map(|path| Experiment::read(&path).ok())
+            .filter(same)
+            .collect()
+    }
+}
+
+/// Files read from the command line or just made, as pictures and one page.
+///
+/// # Errors
+///
+/// There are no results, they cannot be drawn, or not be written.
+pub fn report(results: &[Experiment], page_path: &Path, pictures: &Path) -> Result<(), String> {
+    if results.is_empty() {
+        return Err("there is no result to report".to_owned());
+    }
+    let write = |path: &Path, text: &str| {
+        let written = whole::replace(path, text.as_bytes());
+        written.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    for one in results {
+        let file = one.file();
+        let svg = picture(one).map_err(|error| format!("{file}: {error}"))?;
+        write(&pictures.join(file).with_extension("svg"), &svg)?;
+    }
+    let text = page(results).map_err(|error| error.to_string())?;
+    write(page_path, &text)
+}
+
+/// Keeps a result, or what went wrong.
+fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Experiment, String>) {
+    match one {
+        Ok(one) => results.push(one),
+        Err(error) => wrong.push(error),
+    }
+}
+
+/// The simulator's plan for what was run in the virtual machine: as often, with the costs that were
+/// measured there.
+fn as_machine(real: &Experiment) -> Plan {
+    let costs = real
+        .settings
+        .iter()
+        .filter_map(|setting| Some((setting, cost(setting)?)));
+    let points = real.series.iter().flat_map(|series| &series.points);
+    Plan {
+        setting: MACHINE.to_owned(),
+        repetitions: points
+            .map(|point| u64::from(point.repetitions))
+            .max()
+            .unwrap_or(1),
+        changes: costs.clone().map(|(_, change)| change).collect(),
+        settings: costs.map(|(setting, _)| setting.clone()).collect(),
+        ..Plan::paper()
+    }
+}
+
+/// A measured cost as a change of scenarios: `costs.switch_us` of `8.1 us` is `costs.switch_us=8.1`.
+fn cost(setting: &Setting) -> Option<String> {
+    let value = setting.value.strip_suffix(" us")?;
+    let known = setting.name.starts_with("costs.") && value.parse::<f64>().is_ok();
+    known.then(|| format!("{}={value}", setting.name))
+}
+
+/// SHA-256 of these parts, in hexadecimal digits.
+fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(Sha256::digest(part));
+    }
+    format!("{:x}", hash.finalize())
+}
+
+/// What simulates: this program, with everything in it.
+fn own_digest() -> Result<String, String> {
+    let read = std::env::current_exe().and_then(fs::read);
+    let bytes = read.map_err(|error| format!("this program cannot read itself: {error}"))?;
+    Ok(digest(&[&bytes]))
+}
+
+/// A progress bar of an experiment; nothing is drawn where nobody watches.
+struct Bar {
+    bar: ProgressBar,
+    begin: Instant,
+}
+
+impl Bar {
+    fn new(name: &str) -> Self {
+        let bar = ProgressBar::new(0).with_message(name.to_owned());
+        // PANIC: the template is this one, and every test of a run reads it.
+        let style =
+            ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed} ({eta} left)");
+        bar.set_style(style.expect("a template").progress_chars("=> "));
+        Self {
+            bar,
+            begin: Instant::now(),
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn expect(&mut self, runs: u64) {
+        self.bar.inc_length(runs);
+    }
+
+    fn done(&mut self) {
+        self.bar.inc(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_costs_change_the_scenarios_and_nothing_else_does() {
+        let setting = |name: &str, value: &str| Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            origin: "measured".to_owned(),
+        };
+        assert_eq!(
+            cost(&setting("costs.switch_us", "8.1 us")).unwrap(),
+            "costs.switch_us=8.1"
+        );
+        assert_eq!(cost(&setting("policy.poll_ms", "1 ms")), None);
+        assert_eq!(cost(&setting("costs.switch_us", "few us")), None);
+    }
+
+    #[test]
+    fn digest_differs_for_the_same_bytes_in_other_parts() {
+        assert_ne!(digest(&[b"ab", b"c"]), digest(&[b"a", b"bc"]));
+        assert_eq!(digest(&[b"ab"]).len(), 64);
+    }
+}
