@@ -10,7 +10,8 @@
 //! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
 //! printed; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
-//! paper, [`results`] the file that each is kept in, [`whole`] how such a file is written.
+//! paper, [`results`] the file that each is kept in, [`session`] runs them all, [`findings`] says
+//! which of the paper's are the same here, [`draw`] and [`page`] show them.
 //!
 //! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
 //! costs and how wrong it is.
@@ -27,11 +28,12 @@ pub mod paper;
 pub mod reference;
 pub mod replay;
 pub mod report;
-pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod session;
 pub mod sharing;
 pub mod sim;
-pub mod whole;
 pub mod world;
+
+pub use loga_results as results;
+pub use loga_results::whole;

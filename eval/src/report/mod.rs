@@ -10,6 +10,8 @@ mod text;
 pub use text::text;
 pub(crate) use text::{optional, table};
 
+pub use loga_results::Spread;
+
 use crate::run::{ClientOutcome, GpuOutcome, Outcome};
 use crate::scenario::Scenario;
 use serde::Serialize;
@@ -121,15 +123,6 @@ pub struct Client {
     pub blocked_ms: f64,
 }
 
-/// A figure over all runs.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Standard deviation; zero for a single run.
-    pub deviation: f64,
-}
-
 /// Figures over all runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -163,25 +156,6 @@ pub struct ClientSummary {
     pub gpu_pct: Option<Spread>,
     /// As in [`Client`].
     pub turnaround_ms: Option<Spread>,
-}
-
-impl Spread {
-    /// Of these values, if there are any.
-    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
-        let count = values.clone().count();
-        if count == 0 {
-            return None;
-        }
-        // CAST: a number of runs.
-        let mean = values.clone().sum::<f64>() / count as f64;
-        let squares = values.map(|value| (value - mean).powi(2)).sum::<f64>();
-        let deviation = if count > 1 {
-            (squares / (count - 1) as f64).sqrt()
-        } else {
-            0.0
-        };
-        Some(Self { mean, deviation })
-    }
 }
 
 /// Jain's index of fairness, `(sum x)^2 / (n * sum x^2)`: 1 when all are alike, 1/n when one has
@@ -327,13 +301,5 @@ mod tests {
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert_eq!(jain(&[0.0, 0.0]), None);
         assert_eq!(jain(&[]), None);
-    }
-
-    #[test]
-    fn spread_is_mean_and_sample_deviation() {
-        let spread = Spread::of([2.0, 4.0, 6.0].into_iter()).unwrap();
-        assert_eq!((spread.mean, spread.deviation), (4.0, 2.0));
-        assert_eq!(Spread::of([7.0].into_iter()).unwrap().deviation, 0.0);
-        assert!(Spread::of(std::iter::empty()).is_none());
     }
 }

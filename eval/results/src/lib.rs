@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The result of an experiment, wherever it ran: one JSON file, the same layout for the simulator,
+//! [tool] The result of an experiment, wherever it ran: one JSON file, the same layout for the simulator,
 //! the virtual machine and a host with a card. `docs/eval.md` describes it.
 //!
 //! There are numbers here and where they come from, no verdicts: whether a finding of the paper
 //! holds is calculated from the numbers each time a report is made.
 
-use crate::report::Spread;
-use crate::whole;
+pub mod reduced;
+pub mod whole;
+
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -61,6 +62,34 @@ impl Axis {
             title: title.to_owned(),
             unit: (!unit.is_empty()).then(|| unit.to_owned()),
         }
+    }
+}
+
+/// A figure over all runs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation; zero for a single run.
+    pub deviation: f64,
+}
+
+impl Spread {
+    /// Of these values, if there are any.
+    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let count = values.clone().count();
+        if count == 0 {
+            return None;
+        }
+        // CAST: a number of runs.
+        let mean = values.clone().sum::<f64>() / count as f64;
+        let squares = values.map(|value| (value - mean).powi(2)).sum::<f64>();
+        let deviation = if count > 1 {
+            (squares / (count - 1) as f64).sqrt()
+        } else {
+            0.0
+        };
+        Some(Self { mean, deviation })
     }
 }
 
@@ -445,6 +474,14 @@ mod tests {
             let error = Experiment::read(&path).unwrap_err().to_string();
             assert!(error.contains("bad.json"), "{error}");
         }
+    }
+
+    #[test]
+    fn spread_is_mean_and_sample_deviation() {
+        let spread = Spread::of([2.0, 4.0, 6.0].into_iter()).unwrap();
+        assert_eq!((spread.mean, spread.deviation), (4.0, 2.0));
+        assert_eq!(Spread::of([7.0].into_iter()).unwrap().deviation, 0.0);
+        assert!(Spread::of(std::iter::empty()).is_none());
     }
 
     #[test]
