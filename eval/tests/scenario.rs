@@ -90,7 +90,7 @@ fn what_makes_no_sense_is_refused_with_file_line_and_what_is_allowed() {
             "\"event\"",
             "\"fifo\"",
             "x.toml:3:8: ",
-            "unknown policy \"fifo\", want one of event",
+            "unknown policy \"fifo\", want one of maxmin, event",
         ),
         (
             "\"event\"",

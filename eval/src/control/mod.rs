@@ -16,7 +16,7 @@ pub mod token_bucket;
 pub use self::loga::{MAX_POLL_MS, MAX_RATIO};
 
 use crate::world::Machine;
-use ::loga::policies::{self, PolicyKind, Sight};
+use ::loga::policies::{self, PolicyKind};
 
 /// Who schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,9 @@ const BASELINES: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// All of them: the policies of LoGA that the simulator can tell what they need, then the
-    /// baselines.
+    /// All of them: the policies of LoGA, then the baselines.
     pub fn all() -> impl Iterator<Item = Self> {
-        let told = |kind: &&PolicyKind| kind.needs() <= Sight::Use;
-        let loga = PolicyKind::ALL
-            .iter()
-            .filter(told)
-            .map(|kind| Self::Loga(*kind));
+        let loga = PolicyKind::ALL.iter().map(|kind| Self::Loga(*kind));
         loga.chain(BASELINES.iter().map(|(_, kind)| *kind))
     }
 
@@ -124,6 +119,8 @@ pub struct Ledger {
     pub in_clients: u64,
     /// Decisions made.
     pub decisions: u64,
+    /// Looks at the channels, of policies that work in stages.
+    pub looks: u64,
     /// Times that a client was held back.
     pub holds: u64,
     /// Faults or traps taken by clients.

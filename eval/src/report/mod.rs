@@ -74,6 +74,8 @@ pub struct Gpu {
     pub jain: Option<f64>,
     /// Decisions made.
     pub decisions: u64,
+    /// Looks at the channels, of policies that work in stages.
+    pub looks: u64,
     /// Times somebody was held back.
     pub holds: u64,
     /// Faults or traps taken by clients.
@@ -218,6 +220,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
         loga_in_clients_ms: ms(ledger.in_clients),
         jain: jain(&shares),
         decisions: ledger.decisions,
+        looks: ledger.looks,
         holds: ledger.holds,
         faults: ledger.faults,
         events: outcome.events,

@@ -117,6 +117,7 @@ fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
         ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
         randomize: policy.randomize,
         poll_always: policy.poll_always,
+        trap: policy.trap,
         submit: policy.submit_us.0,
         interrupt: policy.interrupt_us.0,
         quantum: policy.quantum_ms.0.max(Ns::from_us(1)),

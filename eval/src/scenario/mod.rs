@@ -54,6 +54,8 @@ pub struct Policy {
     pub randomize: bool,
     /// Whether there are no non-polling phases.
     pub poll_always: bool,
+    /// Whether submissions are trapped while `sampling` watches a client.
+    pub trap: bool,
     /// Of the baselines: time to hand a command to the host's scheduler.
     pub submit: Ns,
     /// Of the baselines: from the end of a command until the host has dealt with it.

@@ -53,6 +53,49 @@ pub struct Usage {
     pub commands: u64,
 }
 
+/// Work of one client in its channels, on all engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Commands submitted.
+    pub submitted: u64,
+    /// Commands completed.
+    pub completed: u64,
+    /// Kernels submitted and not completed.
+    kernels: u32,
+    /// Since when there are some.
+    since: u64,
+    /// Time with some before that.
+    wanted: u64,
+}
+
+impl Work {
+    /// Whether a channel has work that is not done.
+    pub fn pending(&self) -> bool {
+        self.submitted > self.completed
+    }
+
+    /// A command has ended.
+    fn complete(&mut self, engine: usize, now: u64) {
+        self.completed += 1;
+        if engine == GR {
+            self.kernels -= 1;
+            if self.kernels == 0 {
+                self.wanted += now - self.since;
+            }
+        }
+    }
+
+    /// Time up to `now` with kernels that were submitted and not completed.
+    pub fn wanted(&self, now: u64) -> u64 {
+        let still = if self.kernels > 0 {
+            now - self.since
+        } else {
+            0
+        };
+        self.wanted + still
+    }
+}
+
 /// What is on an engine now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
@@ -74,6 +117,7 @@ pub struct Board {
     /// Whether two intervals of one engine overlapped.
     overlap: bool,
     usage: Vec<[Usage; ENGINES]>,
+    work: Vec<Work>,
     /// Channels whose commands ended, in that order.
     pub(super) ended: Vec<u16>,
     /// Events: changes of a status word, and submissions.
@@ -95,6 +139,7 @@ impl Board {
             last: [0; ENGINES],
             overlap: false,
             usage: vec![[Usage::default(); ENGINES]; clients],
+            work: vec![Work::default(); clients],
             ended: Vec::new(),
             events: 0,
             faults: 0,
@@ -157,6 +202,14 @@ impl Board {
         let mask = ring.lengths.len() as u32 - 1;
         ring.lengths[ring.put as usize] = length.min(submit::COMMAND_NS_MAX);
         ring.put = (ring.put + 1) & mask;
+        let work = &mut self.work[ring.owner];
+        work.submitted += 1;
+        if ring.subchannel == submit::SUBCHANNEL_COMPUTE {
+            if work.kernels == 0 {
+                work.since = self.now;
+            }
+            work.kernels += 1;
+        }
         self.events += 1;
     }
 
@@ -177,6 +230,11 @@ impl Board {
             }
         }
         usage
+    }
+
+    /// Work of a client in its channels.
+    pub fn work(&self, client: usize) -> Work {
+        self.work[client]
     }
 
     /// Time without BUSY on an engine up to now.
@@ -315,6 +373,7 @@ impl Bus for Board {
             Kind::Run => {
                 usage.run += end - start;
                 usage.commands += 1;
+                self.work[owner].complete(engine, end);
             }
             Kind::Switch => usage.switch += end - start,
         }

@@ -15,7 +15,7 @@ mod machine;
 mod trace;
 
 pub use actor::Times;
-pub use board::{Board, Usage};
+pub use board::{Board, Usage, Work};
 pub use machine::{Channels, Machine, Order, Registers};
 pub use trace::{Row, Trace};
 

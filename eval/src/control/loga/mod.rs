@@ -8,9 +8,11 @@
 //! look that it has begun. The main thread wakes `wakeup_us` after a deadline, waits for the
 //! poller, decides, and revokes or restores one client after the other, `revoke_us` each. A
 //! client whose mapping is gone takes a fault of `fault_us` at its next submission, and sleeps
-//! while it is held back.
+//! while it is held back. For policies that work in stages the main thread looks at the channels,
+//! which costs a register read each.
 
 mod books;
+mod looks;
 mod replay;
 
 pub use replay::Replay;
@@ -28,6 +30,7 @@ use loga::policies::{ClientState, PolicyKind};
 use loga::regs::{self, Occupant, Sampler, Source};
 use loga::units::Ns;
 use loga_model::gpu::GR;
+use looks::Looks;
 use std::collections::VecDeque;
 
 /// Largest polling phase per channel.
@@ -86,6 +89,7 @@ pub struct Loga {
     rung: Option<u64>,
     /// When it has the poller's acknowledgement.
     decides: Option<u64>,
+    looks: Looks,
     /// What it does afterwards: close or open the gate of an entity.
     todo: VecDeque<(u64, usize, bool)>,
     allocated: u32,
@@ -94,7 +98,11 @@ pub struct Loga {
     /// Whether a client's next submission faults; whether it sleeps.
     unmapped: Vec<bool>,
     asleep: Vec<bool>,
+    /// Which clients have come and not gone.
+    here: Vec<bool>,
     measured: Vec<u64>,
+    /// Time waited for the GPU up to the beginning of the polling phase, by client.
+    waited: Vec<i64>,
     /// Owner of each slot, by client.
     owner: Vec<Option<usize>>,
     bound: Bound,
@@ -124,17 +132,19 @@ impl Loga {
         clients: &[&Client],
         seed: u64,
     ) -> Result<Self, Error> {
+        let entities = Entities::new(clients, settings.by);
+        let looks = Looks::new(policy, settings.enforce, settings.trap, entities.len());
         let config = Config {
             poll_ms: settings.poll_ms,
             scale: Scale::Channels,
-            sight: Sight::Use,
+            // The simulator knows everything.
+            sight: Sight::Channels,
             ratio: settings.ratio,
             randomize: settings.randomize,
-            enforce: settings.enforce,
+            enforce: settings.enforce || looks.evened(),
             policy,
             poll_always: settings.poll_always,
         };
-        let entities = Entities::new(clients, settings.by);
         let always = |entity| {
             let members = &Entities::get(&entities, entity).members;
             members.iter().any(|client| clients[*client].always_wants())
@@ -158,13 +168,16 @@ impl Loga {
             main: None,
             rung: None,
             decides: None,
+            looks,
             todo: VecDeque::new(),
             allocated: 0,
             kept: Vec::new(),
             gates: vec![Gate::default(); entities.len()],
             unmapped: vec![false; clients.len()],
             asleep: vec![false; clients.len()],
+            here: vec![false; clients.len()],
             measured: vec![0; clients.len()],
+            waited: vec![0; clients.len()],
             owner: vec![None; MAX_CHANNELS],
             bound: Bound::new(policy, settings.enforce, always, depth),
             ledger: Ledger::default(),
@@ -180,8 +193,8 @@ impl Loga {
             _ => None,
         };
         let gate = self.todo.front().map(|(at, _, _)| *at);
-        // While the main thread waits for the poller, it does nothing else.
-        let main = match self.decides {
+        // While the main thread waits for the poller, or looks, it does nothing else.
+        let main = match self.decides.or(self.looks.ends) {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
         };
@@ -201,9 +214,8 @@ impl Loga {
         match self.engine.wake(Ns::new(now), wake) {
             Action::None => {}
             Action::Look => {
-                let mut states: Vec<_> = self.kept.iter().map(|kept| kept.state).collect();
-                self.engine.look(Ns::new(now), &mut states);
-                self.drive_gates(machine, &states);
+                let free = self.todo.back().map_or(now, |(at, _, _)| *at);
+                self.begin_look(free.max(now));
             }
             Action::StartPolling => {
                 self.poller = Poller::Starts(now.saturating_add(self.costs.wakeup));
@@ -257,6 +269,9 @@ impl Loga {
         self.unseen = None;
         self.accountant
             .begin(&mut self.slots, Ns::new(now), self.last);
+        for client in 0..self.waited.len() {
+            self.waited[client] = self.waiting(machine, client);
+        }
     }
 
     /// The polling phase has ended: books it and decides.
@@ -281,7 +296,7 @@ impl Loga {
         self.poller = Poller::Sleeps;
         self.decides = None;
         self.kept.retain(|kept| !kept.gone);
-        let (totals, mut states) = self.settle(totals);
+        let (totals, mut states) = self.settle(machine, totals);
         let before = self.engine.start_vtime();
         let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, &mut states);
@@ -346,6 +361,7 @@ impl Control for Loga {
             self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
         }
         let entity = self.entities.of(client);
+        self.here[client] = true;
         let channels = machine.channels[client];
         let first = usize::from(channels.compute);
         for slot in first..first + usize::from(channels.allocated) {
@@ -369,6 +385,7 @@ impl Control for Loga {
     fn gone(&mut self, machine: &mut Machine, client: usize) {
         let entity = self.entities.of(client);
         self.asleep[client] = false;
+        self.here[client] = false;
         if self.entities.gone(client) {
             for kept in &mut self.kept {
                 kept.gone |= kept.entity == entity;
@@ -391,7 +408,12 @@ impl Control for Loga {
             self.bound.submitted(length);
         }
         if !self.unmapped[client] {
-            return Verdict::Now;
+            if !self.is_trapped(client) {
+                return Verdict::Now;
+            }
+            self.ledger.faults += 1;
+            self.ledger.in_clients += self.costs.fault;
+            return Verdict::After(self.costs.fault);
         }
         self.ledger.faults += 1;
         self.ledger.in_clients += self.costs.fault;
@@ -438,6 +460,8 @@ impl Control for Loga {
             self.move_gate(machine);
         } else if is_due(self.decides) {
             self.decide(machine);
+        } else if is_due(self.looks.ends) {
+            self.end_look(machine);
         } else if is_due(self.rung) {
             self.rung = None;
             self.wake(machine, Wake::ChannelsChanged);
