@@ -67,6 +67,8 @@ pub enum Error {
         /// What.
         violations: Vec<String>,
     },
+    /// An application of an experiment was not done in time.
+    Unfinished(String),
 }
 
 impl Display for Error {
@@ -81,6 +83,7 @@ impl Display for Error {
                 write!(f, "GPU {gpu}, seed {seed}: the run does not count: ")?;
                 f.write_str(&violations.join("; "))
             }
+            Self::Unfinished(name) => write!(f, "{name} was not done in time"),
         }
     }
 }

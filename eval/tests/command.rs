@@ -89,7 +89,7 @@ fn run_of_what_makes_no_sense_exits_with_2_and_says_where() {
         ),
         (
             vec!["paper", "12"],
-            "no experiment \"12\", want one of 9, 10, 5.6",
+            "no experiment \"12\", want one of 7a, 7b, 8, 9, 10, 11, 5.6",
         ),
         (vec!["replay", "-"], "--policy"),
         (

@@ -3,7 +3,7 @@
 //! What a scenario file may say, and what is said about one that makes no sense.
 
 use loga::units::Ns;
-use loga_eval::scenario::{parse, Scenario, Span};
+use loga_eval::scenario::{parse, read, Profile, Scenario, Span};
 use std::path::Path;
 
 const GOOD: &str = r#"length_ms = 100
@@ -295,6 +295,52 @@ fn changes_that_make_no_sense_are_named() {
         assert!(message.starts_with(place), "{change}: {message}");
         assert!(message.contains(reason), "{change}: {message}");
     }
+}
+
+#[test]
+fn client_with_a_profile_has_its_phases() {
+    let text = "length_ms = 1\n[[client]]\nname = \"app\"\nprofile = \"lavaMD\"\n";
+    let scenario = parse("x.toml", text, &[]).unwrap();
+    let profile = Profile::find("lavaMD", Path::new("")).unwrap();
+    assert_eq!(scenario.clients[0].phases, profile.phases);
+    assert!(scenario.clients[0].copies());
+    for (old, new, reason) in [
+        (
+            "lavaMD",
+            "lavamd",
+            "x.toml:4:11: no profile \"lavamd\", want a file that ends in .toml, or one of b+tree",
+        ),
+        ("lavaMD", "none.toml", "none.toml: No such file"),
+        (
+            "\"lavaMD\"",
+            "\"lavaMD\"\n[[client.phase]]\ncpu_us = 1",
+            "x.toml:4:11: client \"app\" has a profile and phases",
+        ),
+    ] {
+        let error = parse("x.toml", &text.replace(old, new), &[]).unwrap_err();
+        assert!(error.to_string().starts_with(reason), "{error}");
+    }
+}
+
+#[test]
+fn profile_in_a_file_is_found_beside_the_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "length_ms = 1\n[[client]]\nname = \"app\"\nprofile = \"own.toml\"\n";
+    let own = "application = \"own\"\nwhat = \"\"\ncommand = \"\"\n[[phase]]\nkernel_us = 3\n\
+        [phase.from]\nkernel_us = \"measured\"\n";
+    std::fs::write(folder.path().join("x.toml"), text).unwrap();
+    std::fs::write(folder.path().join("own.toml"), own).unwrap();
+    let changes = ["seeds=2".to_owned()];
+    let scenario = read(&folder.path().join("x.toml"), &changes).unwrap();
+    assert_eq!(scenario.clients[0].phases[0].kernel.unwrap().mean(), 3000.0);
+    std::fs::write(folder.path().join("own.toml"), own.replace("= 3", "= -3")).unwrap();
+    let error = read(&folder.path().join("x.toml"), &changes).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("own.toml:5:13: negative time -3"),
+        "{error}"
+    );
 }
 
 #[test]

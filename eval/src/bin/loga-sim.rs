@@ -104,7 +104,7 @@ struct CompareArgs {
 
 #[derive(Args)]
 struct PaperArgs {
-    /// Figure or section: 9, 10, 5.6
+    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6
     figure: String,
 }
 

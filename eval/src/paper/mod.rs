@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The experiments of the LoGA paper that need one load only: Figures 9 and 10 and the CPU
-//! time of section 5.6.
+//! [tool] The experiments of the LoGA paper.
+//!
+//! Figures 9 and 10 and the CPU time of section 5.6 are here; [`overhead`] has Figures 7 and 8,
+//! [`quality`] Figure 11.
 //!
 //! Each is a scenario of this simulator with the settings of the paper: 12 channels, 1 ms polled
 //! and 5 ms not per channel, ten repetitions. What the paper does not say is assumed, and named
 //! in the result. Nothing is chosen to hit a number.
+
+mod beside;
+mod overhead;
+mod quality;
 
 use crate::report::{report, Client, Gpu};
 use crate::results::{At, Axis, Experiment, Origin, Point, Series, Setting, VERSION};
@@ -18,7 +24,9 @@ const REPETITIONS: u64 = 10;
 const GAP: &str = "{ uniform = [5, 15] }";
 
 /// Names of the experiments.
-pub const FIGURES: &[&str] = &["9", "10", "5.6"];
+pub const FIGURES: &[&str] = &["7a", "7b", "8", "9", "10", "11", "5.6"];
+/// Applications of a quick run: long kernels, short kernels in a queue, hardly any kernels.
+const QUICK: [&str; 3] = ["heartwall", "lud", "nn"];
 
 /// Follows how far an experiment is.
 pub trait Progress {
@@ -83,6 +91,10 @@ pub fn figure(
     progress: &mut dyn Progress,
 ) -> Option<Result<Experiment, Error>> {
     match number {
+        "7a" => Some(overhead::overhead(10, plan, progress)),
+        "7b" => Some(overhead::overhead(100, plan, progress)),
+        "8" => Some(overhead::throttles(plan, progress)),
+        "11" => Some(quality::quality(plan, progress)),
         "9" => Some(kernel_length(plan, progress)),
         "10" => Some(load(plan, progress)),
         "5.6" => Some(cpu(plan, progress)),
@@ -107,6 +119,15 @@ fn empty(figure: &str, plan: &Plan) -> Experiment {
         differs: Vec::new(),
         inputs: String::new(),
     }
+}
+
+/// Those of these applications that run.
+fn quick_names<'a>(
+    names: impl Iterator<Item = &'a str>,
+    plan: &Plan,
+) -> impl Iterator<Item = &'a str> {
+    let quick = plan.quick;
+    names.filter(move |name| !quick || QUICK.contains(name))
 }
 
 /// Kernel lengths of Figures 9 and 10, in us.

@@ -3,11 +3,13 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Client, Error, Gpu, Phase, Policy, Scenario, Span};
+use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span};
 use crate::control::{self, Kind};
 use loga::ids::MAX_CHANNELS;
 use loga::units::{Ns, Weight};
+use serde::de::DeserializeOwned;
 use std::ops::Range;
+use std::path::Path;
 use toml::Spanned;
 
 /// Most seeds.
@@ -22,14 +24,22 @@ pub(crate) const DEPTH_MAX: u64 = 1000;
 const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
 
 /// A file's name and text, to say where something is.
-struct Text<'a> {
-    name: &'a str,
-    text: &'a str,
+pub(super) struct Text<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
 }
 
 impl Text<'_> {
+    /// What the text says.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        toml::from_str(self.text).map_err(|error| {
+            let reason = error.message().trim().replace('\n', "; ");
+            self.error(error.span().unwrap_or(0..0), reason)
+        })
+    }
+
     /// An error at a place in the text.
-    fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
+    pub(super) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
@@ -53,10 +63,7 @@ impl Text<'_> {
 /// Reads a scenario from the text of the file `name`.
 pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
     let source = Text { name, text };
-    let file: File = toml::from_str(text).map_err(|error| {
-        let reason = error.message().trim().replace('\n', "; ");
-        source.error(error.span().unwrap_or(0..0), reason)
-    })?;
+    let file: File = source.read()?;
     let clients = clients(&source, &file)?;
     let until = match &file.until {
         Some(name) => Some(until(&source, name, &clients)?),
@@ -195,17 +202,7 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
 
 fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Error> {
     let name = one.name.get_ref().clone();
-    if one.phases.get_ref().is_empty() {
-        let reason = format!(
-            "client {name:?} has no phases, want at least one [[client.phase]] with cpu_us, \
-             copy_us or kernel_us"
-        );
-        return Err(source.error(one.name.span(), reason));
-    }
-    let mut phases = Vec::new();
-    for written in one.phases.get_ref() {
-        phases.push(phase(source, written)?);
-    }
+    let phases = phases(source, one)?;
     let weight = match &one.weight {
         None => Weight::DEFAULT,
         Some(weight) => {
@@ -261,7 +258,37 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
     Ok(client)
 }
 
-fn phase(source: &Text, written: &Spanned<file::Phase>) -> Result<Phase, Error> {
+/// What a client does: as it is written, or as its profile says.
+fn phases(source: &Text, one: &file::Client) -> Result<Vec<Phase>, Error> {
+    let (name, written) = (one.name.get_ref(), one.phases.get_ref());
+    let Some(profile) = &one.profile else {
+        if written.is_empty() {
+            let reason = format!(
+                "client {name:?} has no phases, want a profile, or at least one [[client.phase]] \
+                 with cpu_us, copy_us or kernel_us"
+            );
+            return Err(source.error(one.name.span(), reason));
+        }
+        return written.iter().map(|one| phase(source, one)).collect();
+    };
+    if !written.is_empty() {
+        let reason = format!("client {name:?} has a profile and phases, want one of them");
+        return Err(source.error(profile.span(), reason));
+    }
+    // The name may go on with the changes to the file.
+    let file = source.name.split(" with --set ").next().unwrap_or_default();
+    let folder = Path::new(file).parent();
+    let found = Profile::find(profile.get_ref(), folder.unwrap_or(Path::new("")));
+    found.map(|profile| profile.phases).map_err(|error| {
+        if error.place.is_empty() {
+            source.error(profile.span(), error.reason)
+        } else {
+            error
+        }
+    })
+}
+
+pub(super) fn phase(source: &Text, written: &Spanned<file::Phase>) -> Result<Phase, Error> {
     let phase = written.get_ref();
     let nothing = phase.cpu_us.is_none() && phase.copy_us.is_none() && phase.kernel_us.is_none();
     if nothing {

@@ -114,6 +114,7 @@ pub(super) struct Client {
     pub(super) cycle_us: Option<Micros>,
     #[serde(default)]
     pub(super) wait: Wait,
+    pub(super) profile: Option<Spanned<String>>,
     #[serde(default = "no_phases", rename = "phase")]
     pub(super) phases: Spanned<Vec<Spanned<Phase>>>,
 }

@@ -7,10 +7,12 @@
 
 mod check;
 mod file;
+mod profile;
 mod set;
 mod time;
 
 pub use file::{Between, Costs, Wait};
+pub use profile::{Profile, Value};
 pub use time::{Micros, Millis, Span};
 
 use crate::control::Kind;
@@ -107,7 +109,7 @@ pub struct Client {
 }
 
 /// Something a client does: computing, then a copy, then a kernel, a number of times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
     /// Time on a CPU.
     pub cpu: Span,
