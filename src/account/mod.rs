@@ -10,12 +10,14 @@
 //! [`sparse`] does the same from a few looks at random instants. [`waits`] estimates who
 //! waits meanwhile.
 
+mod burst;
 mod ledger;
 pub mod sparse;
 pub mod waits;
 #[cfg(any(test, loga_kunit))]
 mod waits_tests;
 
+pub use burst::Accountant;
 pub use ledger::{settle, Charge, Owner};
 
 use crate::error::Error;
@@ -101,6 +103,8 @@ pub struct PhaseTotals {
     pub held: Ns,
     /// Changes of the occupant that were seen.
     pub switches: u64,
+    /// Time between begin and end in which nobody could look: not part of `length`.
+    pub blind: Ns,
 }
 
 /// Which slots were used in a phase.
@@ -142,102 +146,6 @@ fn clear(slots: &mut [Slot], used: &mut UsedSlots) {
     *used = UsedSlots::new();
 }
 
-/// Accounts one engine. One per GPU, used by its poller only.
-///
-/// The table of slots belongs to the caller and is passed in; its length decides
-/// which occupants are known: [`MAX_CHANNELS`] for channels, [`MAX_SLOTS`] for
-/// groups too.
-pub struct Accountant {
-    current: Occupant,
-    /// Up to when time has been charged.
-    since: Ns,
-    totals: PhaseTotals,
-    used: UsedSlots,
-}
-
-impl Accountant {
-    /// An accountant that has seen nothing.
-    pub const fn new() -> Self {
-        Self {
-            current: Occupant::Idle,
-            since: Ns::ZERO,
-            totals: PhaseTotals {
-                length: Ns::ZERO,
-                idle: Ns::ZERO,
-                unknown: Ns::ZERO,
-                held: Ns::ZERO,
-                switches: 0,
-            },
-            used: UsedSlots::new(),
-        }
-    }
-
-    /// Begins a polling phase in which `occupant` is there from `now` on.
-    ///
-    /// Clears the slots of the last phase.
-    pub fn begin(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) {
-        clear(slots, &mut self.used);
-        self.totals = PhaseTotals::default();
-        self.current = occupant;
-        self.since = now;
-    }
-
-    /// Notes that `occupant` was there at `now`. Does nothing if it was there before.
-    ///
-    /// A clock that goes backwards charges no time.
-    #[inline]
-    pub fn observe(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) {
-        if occupant == self.current {
-            return;
-        }
-        self.charge(slots, now);
-        self.totals.switches = self.totals.switches.saturating_add(1);
-        self.current = occupant;
-        if let Some(slot) = slot_of(occupant).and_then(|index| slots.get_mut(index)) {
-            slot.runs = slot.runs.saturating_add(1);
-            self.used.mark(slot_of(occupant));
-        }
-    }
-
-    /// Who was there when the accountant was told last.
-    pub const fn current(&self) -> Occupant {
-        self.current
-    }
-
-    /// Ends the phase: who is there is charged up to `now`.
-    pub fn end(&mut self, slots: &mut [Slot], now: Ns) -> PhaseTotals {
-        self.charge(slots, now);
-        self.totals
-    }
-
-    /// Indices of the slots that were used in this phase, ascending.
-    ///
-    /// Takes time for the slots that were used, not for those there are: it runs between two
-    /// polling phases, when nobody watches the engine.
-    pub fn used(&self) -> impl Iterator<Item = usize> + '_ {
-        self.used.iter()
-    }
-
-    /// Charges the time since the last change to the current occupant.
-    fn charge(&mut self, slots: &mut [Slot], now: Ns) {
-        let time = now.saturating_sub(self.since);
-        self.since = self.since.max(now);
-        self.totals.length = self.totals.length.saturating_add(time);
-        if self.current == Occupant::Idle {
-            self.totals.idle = self.totals.idle.saturating_add(time);
-            return;
-        }
-        match slot_of(self.current).and_then(|index| slots.get_mut(index)) {
-            Some(slot) => {
-                slot.held = slot.held.saturating_add(time);
-                self.totals.held = self.totals.held.saturating_add(time);
-                self.used.mark(slot_of(self.current));
-            }
-            None => self.totals.unknown = self.totals.unknown.saturating_add(time),
-        }
-    }
-}
-
 /// Positions of the bits that are set, ascending.
 fn ones(word: u64) -> impl Iterator<Item = u32> {
     let nonzero = |rest: u64| (rest != 0).then_some(rest);
@@ -246,173 +154,4 @@ fn ones(word: u64) -> impl Iterator<Item = u32> {
         nonzero(rest & rest.wrapping_sub(1))
     })
     .map(u64::trailing_zeros)
-}
-
-impl Default for Accountant {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-#[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account))]
-mod tests {
-    use super::*;
-    use crate::ids::{Chid, TsgId};
-
-    const A: Occupant = channel(1);
-    const B: Occupant = channel(2);
-
-    const fn channel(id: u32) -> Occupant {
-        Occupant::Channel(Chid::from_bits(id))
-    }
-
-    /// Slots for the first few channels: enough for a test.
-    fn slots() -> [Slot; 8] {
-        [Slot::default(); 8]
-    }
-
-    fn ns(time: u64) -> Ns {
-        Ns::new(time)
-    }
-
-    #[test]
-    fn time_between_two_switches_belongs_to_who_ran_between_them() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(100), B);
-        accountant.observe(&mut slots, ns(110), A);
-        accountant.observe(&mut slots, ns(150), B);
-        let totals = accountant.end(&mut slots, ns(160));
-        assert_eq!(slots[1].held, ns(40));
-        assert_eq!(slots[2].held, ns(20));
-        assert_eq!(totals.switches, 2);
-    }
-
-    #[test]
-    fn time_without_busy_is_charged_to_nobody() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), A);
-        accountant.observe(&mut slots, ns(10), Occupant::Idle);
-        let totals = accountant.end(&mut slots, ns(100));
-        assert_eq!(totals.idle, ns(90));
-        assert_eq!(slots[1].held, ns(10));
-    }
-
-    #[test]
-    fn channel_busy_at_the_end_is_charged_to_the_end() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), Occupant::Idle);
-        accountant.observe(&mut slots, ns(90), A);
-        accountant.end(&mut slots, ns(100));
-        assert_eq!(slots[1].held, ns(10));
-    }
-
-    #[test]
-    fn channel_running_all_along_gets_the_whole_phase() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), A);
-        accountant.observe(&mut slots, ns(50), A);
-        let totals = accountant.end(&mut slots, ns(100));
-        assert_eq!(
-            slots[1],
-            Slot {
-                held: ns(100),
-                runs: 0
-            }
-        );
-        assert_eq!(totals.held, totals.length);
-    }
-
-    #[test]
-    fn clock_that_goes_backwards_charges_nothing() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(100), A);
-        accountant.observe(&mut slots, ns(50), B);
-        let totals = accountant.end(&mut slots, ns(120));
-        assert_eq!(slots[1].held, Ns::ZERO);
-        assert_eq!(slots[2].held, ns(20));
-        assert_eq!(totals.length, ns(20));
-    }
-
-    #[test]
-    fn begin_after_a_phase_starts_from_zero() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), A);
-        accountant.end(&mut slots, ns(10));
-        accountant.begin(&mut slots, ns(20), B);
-        let totals = accountant.end(&mut slots, ns(25));
-        assert_eq!(slots[1], Slot::default());
-        assert_eq!(totals.held, ns(5));
-        assert!(accountant.used().eq([2]));
-    }
-
-    #[test]
-    fn occupant_without_slot_is_unknown_time() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), Occupant::Unknown);
-        accountant.observe(&mut slots, ns(10), channel(4000));
-        accountant.observe(&mut slots, ns(30), Occupant::Tsg(TsgId::from_bits(1)));
-        let totals = accountant.end(&mut slots, ns(60));
-        assert_eq!(totals.unknown, ns(60));
-        assert_eq!(totals.held, Ns::ZERO);
-    }
-
-    #[test]
-    fn run_is_counted_where_it_begins() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), A);
-        accountant.observe(&mut slots, ns(10), Occupant::Idle);
-        accountant.observe(&mut slots, ns(20), A);
-        accountant.end(&mut slots, ns(30));
-        assert_eq!(slots[1].runs, 1);
-    }
-
-    #[test]
-    fn used_names_first_and_last_slot_of_every_word() {
-        let mut slots = [Slot::default(); 200];
-        let mut accountant = Accountant::new();
-        accountant.begin(&mut slots, ns(0), channel(0));
-        for (at, id) in (1..).zip([199, 63, 64, 127, 128, 0, 63]) {
-            accountant.observe(&mut slots, ns(at), channel(id));
-        }
-        accountant.end(&mut slots, ns(9));
-        assert!(accountant.used().eq([0, 63, 64, 127, 128, 199]));
-    }
-
-    // Regression: the prototype had no place for channel 0.
-    #[test]
-    fn slot_of_channels_and_groups_never_overlap() {
-        assert_eq!(slot_of(channel(0)), Some(0));
-        assert_eq!(slot_of(channel(4095)), Some(4095));
-        assert_eq!(slot_of(Occupant::Tsg(TsgId::from_bits(0))), Some(4096));
-        assert_eq!(slot_of(Occupant::Idle), None);
-    }
-
-    // Regression: the prototype lost up to a microsecond at every switch.
-    #[test]
-    fn intervals_below_a_microsecond_add_up() {
-        let (mut slots, mut accountant) = (slots(), Accountant::new());
-        accountant.begin(&mut slots, ns(0), A);
-        for switch in 1..1000 {
-            let occupant = if switch % 2 == 0 { A } else { B };
-            accountant.observe(&mut slots, ns(switch * 700), occupant);
-        }
-        accountant.end(&mut slots, ns(700_000));
-        assert_eq!(slots[1].held, ns(350_000));
-        assert_eq!(slots[2].held, ns(350_000));
-    }
-
-    // Regression: the prototype shared its state among the GPUs.
-    #[test]
-    fn accountants_of_two_gpus_do_not_mix() {
-        let (mut one_slots, mut one) = (slots(), Accountant::new());
-        let (mut other_slots, mut other) = (slots(), Accountant::new());
-        one.begin(&mut one_slots, ns(0), A);
-        other.begin(&mut other_slots, ns(50), B);
-        one.end(&mut one_slots, ns(100));
-        other.end(&mut other_slots, ns(60));
-        assert_eq!(one_slots[1].held, ns(100));
-        assert_eq!(other_slots[1].held, Ns::ZERO);
-        assert_eq!(other_slots[2].held, ns(10));
-    }
 }

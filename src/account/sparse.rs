@@ -76,6 +76,7 @@ impl Sparse {
                 unknown: Ns::ZERO,
                 held: Ns::ZERO,
                 switches: 0,
+                blind: Ns::ZERO,
             },
             used: UsedSlots::new(),
             looks: 0,

@@ -269,6 +269,7 @@ impl Engine {
         let policy = self.config.policy;
         if policy.staged() {
             // Who is held back is decided after looks.
+            self.note_blind(totals);
             self.note_active(clients);
             self.end_phase(totals);
             return;
@@ -303,6 +304,7 @@ impl Engine {
         clients: &mut [ClientState],
         rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
     ) {
+        self.note_blind(totals);
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
@@ -377,6 +379,12 @@ impl Engine {
         self.holds = 0;
         self.active = 1;
         self.idle_since = None;
+    }
+
+    /// Time of the polling phase in which nobody looked belongs to the non-polling phase.
+    fn note_blind(&mut self, totals: &PhaseTotals) {
+        self.nonpoll = self.nonpoll.saturating_add(totals.blind);
+        self.stats.unpolled = self.stats.unpolled.saturating_add(totals.blind);
     }
 
     /// Remembers how long a non-polling phase really was.

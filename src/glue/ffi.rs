@@ -52,7 +52,9 @@ extern "C" {
     pub(super) fn loga_leader_comm(buf: *mut u8);
 
     pub(super) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);
-    pub(super) fn loga_poll_breathe();
+    pub(super) fn loga_poll_hold();
+    pub(super) fn loga_poll_is_wanted_away() -> bool;
+    pub(super) fn loga_poll_release();
 
     pub(super) fn loga_release_fault_lock(vmf: *mut bindings::vm_fault);
     pub(super) fn loga_fault_may_wait(vmf: *const bindings::vm_fault) -> bool;

@@ -12,13 +12,15 @@ use super::thread::{self, Bell, Work};
 use super::trace;
 use crate::account::{Accountant, PhaseTotals, Slot, MAX_SLOTS};
 use crate::regs::{Occupant, Sampler};
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
 
-/// Iterations between two pauses, which let the other thread of a core breathe.
+/// Iterations between two pauses, which let the other thread of a core breathe, and after which
+/// somebody else who wants the processor gets it.
 const POLLS_PER_PAUSE: u32 = 64;
-/// Iterations between two chances for others to run.
+/// Iterations after which the processor is offered to others in any case.
 const POLLS_PER_BREATH: u32 = 1024;
 
 /// What the poller works with, and what a phase leaves behind.
@@ -61,12 +63,13 @@ impl Phase {
         let (slots, accountant) = (&mut self.slots, &mut self.accountant);
         let mut alive = true;
         let mut polls: u32 = 0;
+        let processor = Processor::hold();
         let first = sampler.sample(&gpu.bar0);
         let mut last = *first.as_ref().unwrap_or(&Occupant::Idle);
         let begin = ffi::now();
         trace::phase_begin(gpu.number(), begin, last);
         accountant.begin(slots, begin, last);
-        while gpu.stop_polling.load(Relaxed) == 0 {
+        while alive && gpu.stop_polling.load(Relaxed) == 0 {
             match sampler.sample(&gpu.bar0) {
                 Ok(occupant) if occupant == last => {}
                 Ok(occupant) => {
@@ -81,14 +84,20 @@ impl Phase {
             polls = polls.wrapping_add(1);
             if polls % POLLS_PER_PAUSE == 0 {
                 core::hint::spin_loop();
-            }
-            if polls % POLLS_PER_BREATH == 0 {
-                self.polls = self.polls.saturating_add(POLLS_PER_BREATH.into());
-                // SAFETY: Process context with only a mutex held.
-                unsafe { ffi::loga_poll_breathe() };
+                self.polls = self.polls.saturating_add(POLLS_PER_PAUSE.into());
+                if polls % POLLS_PER_BREATH == 0 || processor.is_wanted_away() {
+                    let from = ffi::now();
+                    processor.lend();
+                    match sampler.sample(&gpu.bar0) {
+                        Ok(occupant) => last = occupant,
+                        Err(_) => alive = false,
+                    }
+                    note_gap(gpu, accountant, slots, from, last);
+                }
             }
         }
-        self.polls = self.polls.saturating_add((polls % POLLS_PER_BREATH).into());
+        drop(processor);
+        self.polls = self.polls.saturating_add((polls % POLLS_PER_PAUSE).into());
         self.totals = accountant.end(slots, ffi::now());
         self.finished = true;
         alive
@@ -111,6 +120,39 @@ impl Phase {
     }
 }
 
+/// The processor, which nobody takes away while this value exists: a poller that stands still
+/// would go on charging whom it saw last.
+struct Processor(());
+
+impl Processor {
+    /// Process context; nothing that sleeps may be called until the value is dropped.
+    fn hold() -> Self {
+        // SAFETY: Process context; `drop` ends it.
+        unsafe { ffi::loga_poll_hold() };
+        Self(())
+    }
+
+    fn is_wanted_away(&self) -> bool {
+        // SAFETY: Reads a flag of the calling thread.
+        unsafe { ffi::loga_poll_is_wanted_away() }
+    }
+
+    /// Lets others run, if they want to.
+    fn lend(&self) {
+        // SAFETY: As `hold` has begun it; only a mutex is held.
+        unsafe { ffi::loga_poll_release() };
+        // SAFETY: Process context.
+        unsafe { ffi::loga_poll_hold() };
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        // SAFETY: As `hold` has begun it; only a mutex is held.
+        unsafe { ffi::loga_poll_release() };
+    }
+}
+
 /// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
 /// nearly always, keeps its values in registers.
 #[inline(never)]
@@ -118,6 +160,22 @@ fn note_change(gpu: &Gpu, accountant: &mut Accountant, slots: &mut [Slot], occup
     let now = ffi::now();
     trace::context_switch(gpu.number(), now, accountant.current(), occupant);
     accountant.observe(slots, now, occupant);
+}
+
+/// The poller stood still from `from` until just now.
+#[inline(never)]
+fn note_gap(
+    gpu: &Gpu,
+    accountant: &mut Accountant,
+    slots: &mut [Slot],
+    from: Ns,
+    occupant: Occupant,
+) {
+    let now = ffi::now();
+    if occupant != accountant.current() {
+        trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+    }
+    accountant.skip(slots, from, now, occupant);
 }
 
 impl Gpu {

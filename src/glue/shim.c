@@ -274,9 +274,22 @@ void loga_thread_sleep(const u32 *wake, u64 deadline_ns)
 	__set_current_state(TASK_RUNNING);
 }
 
-/* Lets others run if they want to, and tells RCU-tasks that we are alive. */
-void loga_poll_breathe(void)
+/* Begins a stretch of polling in which nobody takes the processor away. */
+void loga_poll_hold(void)
 {
+	preempt_disable();
+}
+
+/* Does somebody else want the processor? */
+bool loga_poll_is_wanted_away(void)
+{
+	return need_resched();
+}
+
+/* Ends it: lets others run if they want to, and tells RCU-tasks that we are alive. */
+void loga_poll_release(void)
+{
+	preempt_enable();
 	cond_resched_tasks_rcu_qs();
 }
 

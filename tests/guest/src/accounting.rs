@@ -14,12 +14,20 @@ use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::strings::Strings;
 use crate::truth::Truth;
+use nix::sched::sched_setaffinity;
+use nix::sched::CpuSet;
+use nix::unistd::Pid;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 crate::ktap::tests![
     poller_without_open_files_does_not_run,
     attribution_of_one_to_three_matches_the_model,
     attribution_of_many_short_kernels_matches_the_model,
+    poller_that_is_pushed_aside_charges_nobody_meanwhile,
     attribution_by_channel_table_matches_the_model,
     copies_are_not_charged_as_compute,
     exit_in_the_middle_of_a_kernel_ends_the_client,
@@ -73,6 +81,35 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict 
     ensure!(unknown < 0.01, "{:.2} % unknown", unknown * 100.0);
     ensure!(sum <= 1.01, "the shares sum up to {sum}");
     Ok(())
+}
+
+/// A thread that wants a processor all the time; ends when dropped.
+#[derive(Debug)]
+struct Busy(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Busy {
+    fn on(processor: usize) -> Result<Self, String> {
+        let mut cpus = CpuSet::new();
+        cpus.set(processor).map_err(|error| error.to_string())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || {
+            // Without it the test sees a poller that nobody pushes aside, and fails.
+            let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
+            // No pause: it would hand the machine's time to the other processor.
+            while !told.load(Ordering::Relaxed) {}
+        });
+        Ok(Busy(stop, Some(thread)))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.1.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 fn poller_without_open_files_does_not_run() -> Verdict {
@@ -136,6 +173,27 @@ fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
         Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?,
     ];
     compare(&stage, &loads, 1, 2.0)?;
+    drop(loads);
+    stage.strike()
+}
+
+fn poller_that_is_pushed_aside_charges_nobody_meanwhile() -> Verdict {
+    let stage = Stage::set("", &format!("{EXACT} poll_always=1"))?;
+    let loads = [
+        Load::start(&format!("--kernel-us 300 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 100 --sleep-us 500 {WAIT}"))?,
+    ];
+    let busy = Busy::on(1)?;
+    compare(&stage, &loads, 1, 3.0)?;
+    let stat = stage.stat_during(Duration::from_secs(1))?;
+    drop(busy);
+    let polled = stat.polled_ns as f64 / stat.span_ns.max(1) as f64;
+    println!("# polled {:.1} % of the time", polled * 100.0);
+    ensure!(
+        (0.2..0.8).contains(&polled),
+        "polled {:.1} % of the time beside somebody who wants the processor all the time",
+        polled * 100.0
+    );
     drop(loads);
     stage.strike()
 }
