@@ -109,6 +109,7 @@ impl Tables {
         let (user, is_admin) = (calling_user(), caller_is_admin());
         let mut books = gpu.books.lock();
         books.forget_gone_clients();
+        books.settings.retain_processes(is_alive);
         snapshot.info = books.describe(gpu);
         let counts = books.count_channels()?;
         let groups = books.visible_groups(user, is_admin)?;

@@ -199,6 +199,7 @@ impl Gpu {
     pub(super) fn file_closed(&self) {
         let mut books = self.books.lock();
         books.open_files = books.open_files.saturating_sub(1);
+        books.forget_gone_clients();
     }
 
     pub(super) fn file_unmanaged(&self) {

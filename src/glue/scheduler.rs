@@ -23,6 +23,9 @@ use kernel::sync::Arc;
 const PERIODS_PER_HOLD: u64 = 4;
 /// Engine 0 computes.
 const COMPUTE: u8 = 0;
+/// How often it is looked whether clients without channels are gone: nobody tells when a
+/// process ends that has closed everything before.
+const SWEEP: Ns = Ns::from_ms(500);
 
 /// The thread's work.
 pub(super) struct Scheduler(pub(super) Arc<Gpu>);
@@ -34,7 +37,7 @@ impl Work for Scheduler {
         while !thread::should_stop() {
             let deadline = match waits_for_turn {
                 true => None,
-                false => gpu.books.lock().engine.next_deadline(),
+                false => gpu.books.lock().next_deadline(),
             };
             let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
             let wake = if rung {
@@ -59,7 +62,10 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
     }
     match books.engine.wake(ffi::now(), wake) {
         Action::None if books.engine.polling() => {}
-        Action::None => gpu.end_turn(),
+        Action::None => {
+            gpu.end_turn();
+            books.forget_gone_clients();
+        }
         Action::StartPolling => start_polling(gpu, &mut books),
         Action::StopPolling => {
             gpu.stop_polling.store(1, Relaxed);
@@ -106,6 +112,13 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
 }
 
 impl Books {
+    /// When there is something to do.
+    fn next_deadline(&self) -> Option<Ns> {
+        let sweep = || ffi::now().saturating_add(SWEEP);
+        let engine = self.engine.next_deadline();
+        engine.or_else(|| (!self.owners.is_empty()).then(sweep))
+    }
+
     /// Books a phase, decides, and drives the gates.
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
         let now = ffi::now();

@@ -24,6 +24,7 @@ impl Books {
             (self.engine.polling(), uapi::GPU_POLLING),
             (config.enforce, uapi::GPU_ENFORCING),
             (gpu.lost.load(Relaxed) != 0, uapi::GPU_LOST),
+            (config.randomize, uapi::GPU_RANDOMIZING),
         ] {
             if set {
                 flags |= flag;

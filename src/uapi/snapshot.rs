@@ -127,6 +127,8 @@ pub const GPU_POLLING: u32 = 1 << 0;
 pub const GPU_ENFORCING: u32 = 1 << 1;
 /// The device answered with all ones: it is gone, nobody is held back.
 pub const GPU_LOST: u32 = 1 << 2;
+/// Phases have random lengths (`randomize=1`).
+pub const GPU_RANDOMIZING: u32 = 1 << 3;
 
 /// `source=engine-status`.
 pub const SOURCE_ENGINE_STATUS: u32 = 0;

@@ -13,13 +13,15 @@
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
-//! | [`sharing`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
+//! | [`sharing`], [`cgroups`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
+//! | [`tools`] | tests of the `loga` command |
 //! | [`many`] | tests with several GPUs |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
 mod attaching;
 mod calls;
+mod cgroups;
 mod demo;
 mod driver;
 mod fdinfo;
@@ -36,6 +38,7 @@ mod stage;
 mod strings;
 mod sysfs;
 mod telling;
+mod tools;
 mod tracefs;
 mod tracing;
 mod truth;
@@ -83,11 +86,13 @@ fn tests() -> Vec<Test> {
         attaching::TESTS,
         driver::TESTS,
         sharing::TESTS,
+        cgroups::TESTS,
         refusing::TESTS,
         telling::TESTS,
         fdinfo::TESTS,
         tracing::TESTS,
         many::TESTS,
+        tools::TESTS,
     ]
     .concat()
 }

@@ -17,7 +17,10 @@ use loga::uapi;
 use std::time::Duration;
 
 crate::ktap::tests![
+    weights_1_to_1_give_equal_shares,
     weights_1_to_3_give_shares_1_to_3,
+    weights_1_to_9_give_shares_1_to_9,
+    weights_1_to_100_give_shares_1_to_100,
     weight_of_a_user_is_that_of_its_processes,
     limit_holds_for_a_client_alone,
     limit_of_a_user_holds_for_all_its_processes_together,
@@ -30,14 +33,14 @@ crate::ktap::tests![
 const HOG: &str = "--kernel-us 500 --depth 3 --wait block --channels 2";
 
 /// The same with so little in the queue that what runs on after a hold does not count.
-const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2";
+pub(crate) const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2";
 
 /// Kernels that never wait for one another, so that few run on after a hold.
-const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
+pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 
 /// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
 /// lengths would look at the same part of a round of the GPU again and again.
-const STRICT: &str = "enforce=1 randomize=1";
+pub(crate) const STRICT: &str = "enforce=1 randomize=1";
 
 /// The argument that sets something for a process.
 pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
@@ -59,20 +62,23 @@ fn for_user(uid: u32) -> uapi::SetShare {
 }
 
 /// Sets what `fill` says.
-fn set(mut set: uapi::SetShare, fill: impl FnOnce(&mut uapi::SetShare)) -> Result<(), String> {
+pub(crate) fn set(
+    mut set: uapi::SetShare,
+    fill: impl FnOnce(&mut uapi::SetShare),
+) -> Result<(), String> {
     fill(&mut set);
     let (result, refusal) = Calls::open()?.set_share(&set);
     result.map_err(|errno| format!("{set:?}: {errno} ({refusal})"))
 }
 
-fn weight(weight: u32) -> impl FnOnce(&mut uapi::SetShare) {
+pub(crate) fn weight(weight: u32) -> impl FnOnce(&mut uapi::SetShare) {
     move |set| {
         set.mask = uapi::SHARE_WEIGHT;
         set.weight = weight;
     }
 }
 
-fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
+pub(crate) fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
     move |set| {
         set.mask = uapi::SHARE_LIMIT;
         set.limit_pct = percent;
@@ -80,7 +86,7 @@ fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
 }
 
 /// Shares of wall time of some loads by the model's own log, after `settle`, during `during`.
-fn shares<const N: usize>(
+pub(crate) fn shares<const N: usize>(
     loads: [&Load; N],
     settle: Duration,
     during: Duration,
@@ -95,7 +101,7 @@ fn shares<const N: usize>(
 }
 
 /// Waits until LoGA has measured each of them.
-fn wait_for(stage: &Stage, loads: &[&Load]) -> Result<(), String> {
+pub(crate) fn wait_for(stage: &Stage, loads: &[&Load]) -> Result<(), String> {
     for load in loads {
         let limit = Duration::from_secs(20);
         stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
@@ -103,11 +109,29 @@ fn wait_for(stage: &Stage, loads: &[&Load]) -> Result<(), String> {
     Ok(())
 }
 
+fn weights_1_to_1_give_equal_shares() -> Verdict {
+    check_weights(1)
+}
+
 fn weights_1_to_3_give_shares_1_to_3() -> Verdict {
+    check_weights(3)
+}
+
+fn weights_1_to_9_give_shares_1_to_9() -> Verdict {
+    check_weights(9)
+}
+
+fn weights_1_to_100_give_shares_1_to_100() -> Verdict {
+    check_weights(100)
+}
+
+/// Two clients that both want all of the GPU, one of them of so many times the weight, get their
+/// shares within a point over ten seconds.
+fn check_weights(times: u32) -> Verdict {
     let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
     let (light, heavy) = (Load::start(BUSY)?, Load::start(BUSY)?);
     wait_for(&stage, &[&light, &heavy])?;
-    set(for_process(heavy.pid()), weight(300))?;
+    set(for_process(heavy.pid()), weight(100 * times))?;
     let got = shares(
         [&light, &heavy],
         Duration::from_secs(1),
@@ -115,15 +139,14 @@ fn weights_1_to_3_give_shares_1_to_3() -> Verdict {
     )?;
     // Of what they got together: switching and idle time is nobody's.
     let all: f64 = got.iter().sum();
-    for (share, want) in got.iter().zip([25.0, 75.0]) {
-        let part = share / all * 100.0;
-        ensure!(
-            (part - want).abs() <= 1.0,
-            "{part:.1} % instead of {want} %"
-        );
-    }
+    let part = got[0] / all * 100.0;
+    let want = 100.0 / (1.0 + f64::from(times));
+    ensure!(
+        (part - want).abs() <= 1.0,
+        "{part:.1} % instead of {want:.1} %"
+    );
     let client = stage.client(heavy.pid())?.ok_or("no client")?;
-    ensure!(client.weight == 300, "weight {}", client.weight);
+    ensure!(client.weight == 100 * times, "weight {}", client.weight);
     stage.check_no_fallback()?;
     drop((light, heavy));
     stage.strike()

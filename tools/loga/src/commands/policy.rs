@@ -27,6 +27,7 @@ struct Line {
     enforce: bool,
     poll_ms: u32,
     ratio: u32,
+    randomize: bool,
     group_by: String,
     accounting: String,
     scale: String,
@@ -150,6 +151,7 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
             enforce: info.flags & uapi::GPU_ENFORCING != 0,
             poll_ms: info.poll_ms,
             ratio: info.ratio,
+            randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
             group_by: names::group_by(info.group_by),
             accounting: names::accounting(info.accounting),
             scale: names::scale(info.scale),
@@ -165,6 +167,7 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
             cli::SWITCH[usize::from(line.enforce)].to_string(),
             line.poll_ms.to_string(),
             line.ratio.to_string(),
+            cli::SWITCH[usize::from(line.randomize)].to_string(),
             line.group_by,
             line.accounting,
             line.scale,
@@ -178,12 +181,20 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
             "ENFORCE",
             "POLL ms",
             "RATIO",
+            "RANDOM",
             "GROUP BY",
             "ACCOUNTING",
             "SCALE",
             "SETTINGS",
         ];
-        let left = ["POLICY", "ENFORCE", "GROUP BY", "ACCOUNTING", "SCALE"];
+        let left = [
+            "POLICY",
+            "ENFORCE",
+            "RANDOM",
+            "GROUP BY",
+            "ACCOUNTING",
+            "SCALE",
+        ];
         writeln!(
             out,
             "{}",

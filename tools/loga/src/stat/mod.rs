@@ -93,6 +93,9 @@ pub struct Stat {
     /// Length of the non-polling phase in polling phases.
     #[serde(default)]
     pub ratio: u32,
+    /// Whether phases have random lengths.
+    #[serde(default)]
+    pub randomize: bool,
     /// Processes, users and cgroups for which something is set.
     #[serde(default)]
     pub settings: u32,
@@ -173,6 +176,7 @@ impl Stat {
             scale: names::scale(info.scale),
             poll_ms: info.poll_ms,
             ratio: info.ratio,
+            randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
             settings: info.settings,
             open_files: info.open_files,
             unmanaged_files: info.unmanaged_files,

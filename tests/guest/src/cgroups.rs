@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of settings for cgroups, and of dividing the GPU between them.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::sharing::limit;
+use crate::sharing::set;
+use crate::sharing::shares;
+use crate::sharing::wait_for;
+use crate::sharing::weight;
+use crate::sharing::BUSY;
+use crate::sharing::STEADY;
+use crate::sharing::STRICT;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::LAZY;
+use crate::sysfs;
+use loga::uapi;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+crate::ktap::tests![
+    weight_of_a_cgroup_follows_its_processes,
+    limit_of_a_cgroup_holds_for_all_its_processes_together,
+    group_by_cgroup_divides_between_cgroups,
+    cgroup_that_is_removed_keeps_no_name_but_can_be_cleared,
+];
+
+/// Where cgroup v2 is mounted for these tests.
+const ROOT: &str = "/run/cgroup";
+
+/// A cgroup; removed when dropped, once it is empty.
+#[derive(Debug)]
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn make(name: &str) -> Result<Self, String> {
+        if !PathBuf::from(ROOT).join("cgroup.procs").exists() {
+            let script = format!("mkdir -p {ROOT} && mount -t cgroup2 none {ROOT}");
+            let status = Command::new("sh").args(["-c", &script]).status();
+            let status = status.map_err(|error| error.to_string())?;
+            ensure!(status.success(), "{script}: {status}");
+        }
+        let path = PathBuf::from(ROOT).join(name);
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Cgroup(path))
+    }
+
+    /// Moves a process in.
+    fn add(&self, load: &Load) -> Result<(), String> {
+        let path = self.0.join("cgroup.procs");
+        fs::write(&path, format!("{}\n", load.pid()))
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The argument that sets something for it.
+    fn chosen(&self) -> Result<uapi::SetShare, String> {
+        let found = fs::metadata(&self.0).map_err(|error| error.to_string())?;
+        Ok(uapi::SetShare {
+            subject: uapi::SUBJECT_CGROUP,
+            id: found.ino(),
+            ..Default::default()
+        })
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // A process that is still ending leaves it to the end of the machine.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let (heavy, light) = (Cgroup::make("heavy")?, Cgroup::make("light")?);
+    let load = Load::start(BUSY)?;
+    wait_for(&stage, &[&load])?;
+    let weight_of = || -> Result<u32, String> {
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(stage.client(load.pid())?.ok_or("no client")?.weight)
+    };
+    set(heavy.chosen()?, weight(700))?;
+    ensure!(weight_of()? == 100, "a weight of a cgroup it is not in");
+    heavy.add(&load)?;
+    ensure!(weight_of()? == 700, "not the weight of its cgroup");
+    set(light.chosen()?, weight(9))?;
+    light.add(&load)?;
+    ensure!(weight_of()? == 9, "not the weight of its new cgroup");
+    stage.check_no_fallback()?;
+    drop(load);
+    stage.strike()
+}
+
+fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let cgroup = Cgroup::make("limited")?;
+    let (one, other) = (Load::start(STEADY)?, Load::start(STEADY)?);
+    cgroup.add(&one)?;
+    cgroup.add(&other)?;
+    wait_for(&stage, &[&one, &other])?;
+    set(cgroup.chosen()?, limit(30))?;
+    let got = shares(
+        [&one, &other],
+        Duration::from_millis(500),
+        Duration::from_secs(3),
+    )?;
+    let sum: f64 = got.iter().sum();
+    ensure!(
+        (25.0..=31.5).contains(&sum),
+        "{sum:.1} % with a limit of 30 %"
+    );
+    stage.check_no_fallback()?;
+    drop((one, other));
+    stage.strike()
+}
+
+fn group_by_cgroup_divides_between_cgroups() -> Verdict {
+    let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
+    sysfs::write("group_by", "cgroup")?;
+    let (many, few) = (Cgroup::make("many")?, Cgroup::make("few")?);
+    set(few.chosen()?, weight(300))?;
+    let loads = [Load::start(BUSY)?, Load::start(BUSY)?, Load::start(BUSY)?];
+    many.add(&loads[0])?;
+    many.add(&loads[1])?;
+    few.add(&loads[2])?;
+    wait_for(&stage, &[&loads[0], &loads[1], &loads[2]])?;
+    let got = shares(
+        [&loads[0], &loads[1], &loads[2]],
+        Duration::from_secs(1),
+        Duration::from_secs(6),
+    )?;
+    let all: f64 = got.iter().sum();
+    let part = got[2] / all * 100.0;
+    ensure!(
+        (part - 75.0).abs() <= 2.0,
+        "{part:.1} % for a weight of 300 beside 100"
+    );
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.strike()
+}
+
+fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let cgroup = Cgroup::make("short")?;
+    let chosen = cgroup.chosen()?;
+    set(chosen, weight(300))?;
+    drop(cgroup);
+    let again = set(chosen, weight(200));
+    ensure!(again.is_err(), "set for a cgroup that is gone");
+    ensure!(
+        stage.stat()?.settings == 1,
+        "the setting went with its cgroup"
+    );
+    let clear = uapi::SetShare {
+        action: uapi::ACTION_CLEAR,
+        ..chosen
+    };
+    set(clear, |_| {})?;
+    ensure!(stage.stat()?.settings == 0, "it is still set");
+    stage.strike()
+}

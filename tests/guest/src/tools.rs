@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of the `loga` command as a person or a script uses it.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use serde_json::Value;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::time::Duration;
+
+crate::ktap::tests![
+    run_sets_before_its_command_starts_and_exits_as_it_does,
+    refusals_are_one_line_that_says_what_would_be_right,
+    events_follow_a_client_from_its_appearance_to_its_end,
+    totals_outlive_the_client_until_they_are_reset,
+    policy_that_was_switched_shows_everywhere,
+    module_that_is_not_loaded_is_named,
+];
+
+/// A program that has subscribed by then, in the machine's time.
+const SUBSCRIBED: Duration = Duration::from_millis(500);
+
+/// Starts `loga` with these words.
+fn start(words: &[&str]) -> Result<Child, String> {
+    Command::new("loga")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("loga: {error}"))
+}
+
+fn finish(child: Child) -> Result<Output, String> {
+    child.wait_with_output().map_err(|error| error.to_string())
+}
+
+/// Runs `loga` with the words of a line; its output is a JSON object per line.
+fn objects(line: &str) -> Result<Vec<Value>, String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let output = finish(start(&words)?)?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "loga {line}: {complaint}");
+    parse(&output)
+}
+
+fn parse(output: &Output) -> Result<Vec<Value>, String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let object =
+        |line: &str| serde_json::from_str(line).map_err(|error| format!("{line:?}: {error}"));
+    text.lines().map(object).collect()
+}
+
+fn run_sets_before_its_command_starts_and_exits_as_it_does() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let script = "loga set --list --json; exit 7";
+    let words = [
+        "run", "--weight", "300", "--limit", "40", "--", "sh", "-c", script,
+    ];
+    let child = start(&words)?;
+    let pid = child.id();
+    let output = finish(child)?;
+    ensure!(output.status.code() == Some(7), "{output:?}");
+    let listed = parse(&output)?;
+    let own = listed.iter().find(|share| share["id"] == pid);
+    let own = own.ok_or_else(|| format!("nothing set for {pid}: {listed:?}"))?;
+    ensure!(own["subject"] == "process", "{own}");
+    ensure!(own["weight"] == 300 && own["limit"] == 40, "{own}");
+    let left = objects("set --list --json")?;
+    ensure!(left.is_empty(), "set for a process that is gone: {left:?}");
+    stage.strike()
+}
+
+fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let cases = [
+        ("set --pid 1 --weight 10001", 2, "1..=10000"),
+        ("set --pid 1 --limit 0", 2, "1..=100"),
+        ("set --pid 99999 --weight 3", 1, "no process 99999"),
+        ("set --pid 1 --clear", 1, "nothing is set for process 1"),
+        (
+            "set --user nobody-here --weight 3",
+            1,
+            "no user 'nobody-here'",
+        ),
+        (
+            "set --cgroup 4711471147 --weight 3",
+            1,
+            "no cgroup 4711471147",
+        ),
+        ("set --user 0 --weight 3 --gpu 9", 1, "want 0"),
+        ("policy switch fifo", 2, "event"),
+        ("stat --gpu 9", 1, "want 0"),
+        ("events --gpu 9", 1, "want 0"),
+        ("run --weight 3 -- /no/such", 127, "/no/such"),
+        ("run --weight 0 -- true", 2, "1..=10000"),
+        ("top", 1, "--json"),
+    ];
+    for (line, status, hint) in cases {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = finish(start(&words)?)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(status), "{line}: {output:?}");
+        ensure!(said.lines().count() == 1, "{line}: {said}");
+        ensure!(said.contains(hint), "{line}: {said}");
+    }
+    let set = objects("set --list --json")?;
+    ensure!(set.is_empty(), "a refusal set something: {set:?}");
+    stage.strike()
+}
+
+fn events_follow_a_client_from_its_appearance_to_its_end() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let line = "events --json --kinds appeared,exited --times 2 --for 10";
+    let follower = start(&line.split(' ').collect::<Vec<&str>>())?;
+    std::thread::sleep(SUBSCRIBED);
+    let load = Load::start("--kernel-us 200 --wait block --seconds 1")?;
+    let pid = load.pid();
+    load.finish()?;
+    let output = finish(follower)?;
+    ensure!(output.status.success(), "{output:?}");
+    let events = parse(&output)?;
+    let kinds: Vec<&Value> = events.iter().map(|event| &event["event"]).collect();
+    ensure!(kinds == ["appeared", "exited"], "{events:?}");
+    for event in &events {
+        ensure!(event["pid"] == pid, "not of {pid}: {event}");
+        ensure!(event["comm"] == "throttle", "{event}");
+    }
+    ensure!(events[1]["gpu_time_ns"].is_u64(), "{events:?}");
+    stage.strike()
+}
+
+fn totals_outlive_the_client_until_they_are_reset() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    Load::start("--kernel-us 500 --wait block --seconds 1")?.finish()?;
+    let of_root = |line: &str| -> Result<u64, String> {
+        let read = objects(line)?;
+        let totals = read[0]["totals"].as_array().ok_or("no list")?;
+        let root = totals.iter().find(|total| total["id"] == 0);
+        Ok(root.map_or(0, |total| total["gpu_time_ns"].as_u64().unwrap_or(0)))
+    };
+    let first = of_root("totals --json")?;
+    ensure!(first > 0, "nothing is known of a client that is gone");
+    let reset = of_root("totals --reset --json")?;
+    ensure!(reset == first, "{reset} instead of {first}");
+    let left = of_root("totals --json")?;
+    ensure!(left == 0, "{left} after a reset");
+    stage.strike()
+}
+
+fn policy_that_was_switched_shows_everywhere() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let switched = objects("policy switch none --json")?;
+    ensure!(switched[0]["policy"] == "none", "{switched:?}");
+    let stat = objects("stat --json")?;
+    ensure!(stat[0]["policy"] == "none", "{stat:?}");
+    let knobs = objects("policy set --poll-ms 3 --ratio 7 --enforce off --group-by user --json")?;
+    let knobs = &knobs[0];
+    ensure!(knobs["poll_ms"] == 3 && knobs["ratio"] == 7, "{knobs}");
+    ensure!(knobs["enforce"] == false, "{knobs}");
+    ensure!(knobs["group_by"] == "user", "{knobs}");
+    stage.strike()
+}
+
+fn module_that_is_not_loaded_is_named() -> Verdict {
+    let stage = Stage::without_loga(LAZY)?;
+    for line in [
+        "stat",
+        "policy",
+        "events",
+        "totals",
+        "set --list",
+        "run --weight 3 true",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = finish(start(&words)?)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success(), "{line}: {output:?}");
+        ensure!(said.contains("is not loaded"), "{line}: {said}");
+    }
+    stage.strike()
+}
