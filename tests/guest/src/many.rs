@@ -123,7 +123,7 @@ fn threads_named(name: &str) -> Result<usize, String> {
 }
 
 fn two_gpus_are_accounted_apart() -> Verdict {
-    let stage = Stage::set(&format!("{LAZY} gpus=2"), "poller_cpu=1")?;
+    let stage = Stage::set(&format!("{LAZY} gpus=2"), "poller_cpu=1 randomize=1")?;
     let pollers = threads_named("loga-poll")?;
     ensure!(pollers == 2, "{pollers} pollers");
     let loads = [
