@@ -6,7 +6,7 @@ use super::board::Board;
 use crate::scenario::{Client, Gpu as Card};
 use loga::regs::Mmio;
 use loga_model::gpu::channel::Channel;
-use loga_model::gpu::{regs, Gpu, Timing, CE0, GR};
+use loga_model::gpu::{regs, Chid, Gpu, Timing, CE0, GR};
 
 /// Channels of one client that are used. The others only count.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Machine {
         let timing = Timing {
             switch_ns: card.switch.get(),
             timeslice_ns: card.timeslice.get(),
-            // Clients ring: nothing has to be looked for.
+            // Every submission rings: nothing has to be looked for.
             doorbell_ns: 0,
         };
         let mut first = 0;
@@ -179,6 +179,7 @@ impl Machine {
     pub(super) fn submit(&mut self, client: usize, engine: usize, length: u64) {
         let chid = self.channels[client].on(engine);
         self.board.submit(chid, length);
+        self.gpu.ring_doorbell(Chid(chid), &mut self.board);
         // A busy engine looks for itself when it is done.
         self.rung |= !self.board.busy(engine);
     }

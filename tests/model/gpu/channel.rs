@@ -75,6 +75,12 @@ pub struct Channel {
     pub(super) gp_get: u32,
     /// Command fetch.
     pub(super) fetch: Fetch,
+    /// Position in the ring.
+    pub(super) place: u32,
+    /// Whether it is in the list of those whose doorbells rang.
+    pub(super) rung: bool,
+    /// The next channel of that list.
+    pub(super) next_rung: Option<u16>,
     /// Second word of the entry as last published.
     pub(super) published: u32,
 }
@@ -112,6 +118,9 @@ impl Channel {
         gp_entries: 0,
         gp_get: 0,
         fetch: Fetch::NEW,
+        place: 0,
+        rung: false,
+        next_rung: None,
         published: 0,
     };
 

@@ -6,6 +6,7 @@
 //! preemption inside a command), so a timeslice ends a run of commands, never a command.
 
 use super::channel::Status;
+use super::fetch::Fetched;
 use super::regs;
 use super::Bus;
 use super::Channel;
@@ -242,7 +243,10 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         channel.fetch.launch = None;
         channel.status = Status::Idle;
         if channel.schedulable() {
-            self.fetch(chid, engine, bus);
+            let fetched = self.fetch(chid, engine, bus);
+            if self.timing.doorbell_ns == 0 && fetched != Fetched::Drained {
+                self.ring_doorbell(chid, bus);
+            }
         }
         self.publish_channel(chid, bus);
     }

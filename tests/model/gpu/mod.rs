@@ -14,6 +14,7 @@
 //! | `fetch` | GPFIFO and pushbuffer: methods up to the next command |
 //! | `runlist` | lists of channels, walked round robin |
 //! | `engine` | commands, context switches, timeslices, preemption |
+//! | `doorbell` | channels whose owners say when they have work |
 //! | `schedule` | which command comes next, and how it is found |
 //! | `mmio` | register reads and writes |
 //!
@@ -22,6 +23,7 @@
 //! share a context; *FECS* microcontroller that switches contexts.
 
 pub mod channel;
+mod doorbell;
 mod engine;
 mod fetch;
 mod mmio;
@@ -67,8 +69,8 @@ pub struct Timing {
     pub switch_ns: u64,
     /// How long a context may continue while others wait, in ns; 0: for one command.
     pub timeslice_ns: u64,
-    /// How often an idle engine looks for new work, in ns; 0: only when [`Gpu::advance`] is called,
-    /// and then at all channels: looking takes no time where nobody watches a clock.
+    /// How often an idle engine looks for new work, in ns; 0: never. Then the owner calls
+    /// [`Gpu::ring_doorbell`] after every submission, and [`Gpu::advance`] if the engine may be idle.
     pub doorbell_ns: u64,
 }
 
@@ -237,7 +239,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Remembers that a channel has a command.
     fn remember(&mut self, chid: Chid) {
-        if !self.recent.contains(&Some(chid.0)) {
+        if self.timing.doorbell_ns != 0 && !self.recent.contains(&Some(chid.0)) {
             self.recent[self.recent_at] = Some(chid.0);
             self.recent_at = (self.recent_at + 1) % RECENT;
         }

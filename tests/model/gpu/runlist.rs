@@ -25,6 +25,8 @@ pub(super) struct Runlist {
     pub(super) length: u32,
     /// The channel served last: the walk begins behind it.
     pub(super) cursor: Option<u16>,
+    /// First of the channels whose doorbells rang and that may have work.
+    pub(super) rung: Option<u16>,
 }
 
 impl Runlist {
@@ -36,6 +38,7 @@ impl Runlist {
             head: None,
             length: 0,
             cursor: None,
+            rung: None,
         }
     }
 }
@@ -137,7 +140,11 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             channel.listed = false;
             at = Some(channel.link);
         }
-        self.runlists[runlist] = Runlist::new();
+        let rung = self.runlists[runlist].rung;
+        self.runlists[runlist] = Runlist {
+            rung,
+            ..Runlist::new()
+        };
     }
 
     /// Adds a channel at the end of the ring; false if it cannot be there.
@@ -155,6 +162,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             return false;
         }
         let head = self.runlists[runlist].head.unwrap_or(id);
+        channel.place = self.runlists[runlist].length;
         channel.listed = true;
         channel.tsg = tsg;
         channel.link = head;

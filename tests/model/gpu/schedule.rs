@@ -8,6 +8,7 @@ use super::fetch::Fetched;
 use super::Bus;
 use super::Channel;
 use super::Chid;
+use super::Context;
 use super::Gpu;
 use core::ops::DerefMut;
 
@@ -40,8 +41,13 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         }
         let mut more = false;
         if self.timing.doorbell_ns == 0 {
-            // Nobody watches a clock: a look takes no time, and no submission is overlooked.
-            more = self.scan(engine, bus) && self.survey(engine, bus);
+            let (chosen, more) = self.choose_rung(engine, now, bus);
+            let Some(chid) = chosen else {
+                return more;
+            };
+            let started = self.start(engine, chid, now, bus);
+            self.publish_channel(chid, bus);
+            return started || more;
         } else {
             if !self.knows_next(engine, now) {
                 more = self.look_at_recent(engine, bus);
@@ -142,7 +148,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Fetches the next command of a channel, unless it is the one that runs, and shows what was
     /// found; true if there is more to fetch before it.
-    fn look_at<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
+    pub(super) fn look_at<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
         let state = &self.engines[engine];
         let runs = matches!(state.phase, Phase::Run(_))
             && state.resident.is_some_and(|(_, running)| running == chid);
@@ -172,8 +178,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// The channel whose command comes next: the resident context's while its timeslice lasts,
     /// else the next one round the ring.
     fn choose(&self, engine: usize, now: u64) -> Option<Chid> {
-        let resident = self.engines[engine].resident;
+        let ready = |channel: &Channel| channel.schedulable() && channel.fetch.launch.is_some();
+        let resident = self.engines[engine].resident.map(|(context, _)| context);
         let in_slice = now < self.engines[engine].slice_end;
+        if let Some(Context::Channel(id)) = resident.filter(|_| in_slice) {
+            // The context of one channel: it need not be searched for.
+            if self.serves(engine, Chid(id)) && self.channel(Chid(id)).is_some_and(ready) {
+                return Some(Chid(id));
+            }
+        }
         let mut first_other = None;
         let mut own = None;
         let start = self.runlists[engine]
@@ -186,24 +199,22 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             Some(start)
         };
         for _ in 0..self.runlists[engine].length {
-            let Some(id) = at else { break };
-            let chid = Chid(id);
-            let ready = self
-                .channel(chid)
-                .is_some_and(|channel| channel.schedulable() && channel.fetch.launch.is_some());
-            if ready {
-                let same = self.context(chid) == resident.map(|(context, _)| context);
-                let place = if same { &mut own } else { &mut first_other };
-                if place.is_none() {
-                    *place = Some(chid);
+            let Some((id, channel)) = at.and_then(|id| Some((id, self.channel(Chid(id))?))) else {
+                break;
+            };
+            at = channel.listed.then_some(channel.link);
+            if !ready(channel) {
+                continue;
+            }
+            let same = self.context(Chid(id)) == resident;
+            let place = if same { &mut own } else { &mut first_other };
+            if place.is_none() {
+                *place = Some(Chid(id));
+                if same == in_slice {
+                    return *place;
                 }
             }
-            at = self.behind(id);
         }
-        if in_slice {
-            own.or(first_other)
-        } else {
-            first_other.or(own)
-        }
+        first_other.or(own)
     }
 }
