@@ -30,6 +30,10 @@ pub(crate) struct Load {
     pub(crate) cycle_us: Option<u64>,
     /// Whether it spins for completions instead of sleeping.
     pub(crate) spin: bool,
+    /// Kernels that are queued at a time.
+    pub(crate) depth: u32,
+    /// What `loga run` sets for it, as on its command line.
+    pub(crate) share: Option<&'static str>,
 }
 
 impl Load {
@@ -40,16 +44,40 @@ impl Load {
             sleep_us,
             cycle_us: None,
             spin: false,
+            depth: 1,
+            share: None,
+        }
+    }
+
+    /// The same with so many kernels queued at a time.
+    pub(crate) const fn deep(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// The same with something set for it.
+    pub(crate) const fn with(self, share: &'static str) -> Self {
+        Self {
+            share: Some(share),
+            ..self
         }
     }
 
     /// Starts a process that does this for `seconds`.
     pub(crate) fn start(&self, seconds: f64, seed: u64) -> Result<Running, String> {
-        let mut command = Command::new("throttle");
+        let mut command = match self.share {
+            Some(share) => {
+                let mut command = Command::new("loga");
+                command.arg("run").args(share.split(' '));
+                command.args(["--", "throttle"]);
+                command
+            }
+            None => Command::new("throttle"),
+        };
         command
             .arg("--json")
             .args(["--kernel-us", &self.kernel_us.to_string()])
             .args(["--seconds", &seconds.to_string()])
+            .args(["--depth", &self.depth.to_string()])
             .args(["--seed", &seed.to_string()])
             .args(["--wait", if self.spin { "spin" } else { "block" }])
             .stdout(Stdio::piped());

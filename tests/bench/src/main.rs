@@ -11,6 +11,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `scenarios` | what is run, and which target each figure is held against |
+//! | `shares` | the one about weights and limits |
 //! | `window` | what happened between two points in time, as LoGA and the model say |
 //! | `truth` | the model's summary of its log |
 //! | `load` | throttle processes, and a thread as busy as the poller |
@@ -23,6 +24,7 @@ mod figure;
 mod load;
 mod report;
 mod scenarios;
+mod shares;
 mod stage;
 mod truth;
 mod window;

@@ -7,6 +7,7 @@ use crate::costs;
 use crate::figure::Findings;
 use crate::load::Control;
 use crate::load::Load;
+use crate::shares;
 use crate::stage;
 use crate::window;
 use crate::window::Window;
@@ -20,6 +21,7 @@ type Scenario = fn(&mut Findings) -> Result<(), String>;
 /// All scenarios, by name; those that take longest begin first.
 pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("enforce", enforce),
+    ("shares", shares::shares),
     ("duty", duty),
     ("costs", costs),
     ("kernel-length", kernel_length),
