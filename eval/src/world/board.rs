@@ -60,39 +60,12 @@ pub struct Work {
     pub submitted: u64,
     /// Commands completed.
     pub completed: u64,
-    /// Kernels submitted and not completed.
-    kernels: u32,
-    /// Since when there are some.
-    since: u64,
-    /// Time with some before that.
-    wanted: u64,
 }
 
 impl Work {
     /// Whether a channel has work that is not done.
     pub fn pending(&self) -> bool {
         self.submitted > self.completed
-    }
-
-    /// A command has ended.
-    fn complete(&mut self, engine: usize, now: u64) {
-        self.completed += 1;
-        if engine == GR {
-            self.kernels -= 1;
-            if self.kernels == 0 {
-                self.wanted += now - self.since;
-            }
-        }
-    }
-
-    /// Time up to `now` with kernels that were submitted and not completed.
-    pub fn wanted(&self, now: u64) -> u64 {
-        let still = if self.kernels > 0 {
-            now - self.since
-        } else {
-            0
-        };
-        self.wanted + still
     }
 }
 
@@ -202,14 +175,7 @@ impl Board {
         let mask = ring.lengths.len() as u32 - 1;
         ring.lengths[ring.put as usize] = length.min(submit::COMMAND_NS_MAX);
         ring.put = (ring.put + 1) & mask;
-        let work = &mut self.work[ring.owner];
-        work.submitted += 1;
-        if ring.subchannel == submit::SUBCHANNEL_COMPUTE {
-            if work.kernels == 0 {
-                work.since = self.now;
-            }
-            work.kernels += 1;
-        }
+        self.work[ring.owner].submitted += 1;
         self.events += 1;
     }
 
@@ -373,7 +339,7 @@ impl Bus for Board {
             Kind::Run => {
                 usage.run += end - start;
                 usage.commands += 1;
-                self.work[owner].complete(engine, end);
+                self.work[owner].completed += 1;
             }
             Kind::Switch => usage.switch += end - start,
         }

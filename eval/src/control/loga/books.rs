@@ -16,11 +16,7 @@ const VIOLATIONS_MAX: usize = 10;
 
 impl Loga {
     /// The phase as the module books it: time per entity, and how long it waited.
-    pub(super) fn settle(
-        &mut self,
-        machine: &Machine,
-        mut totals: PhaseTotals,
-    ) -> (PhaseTotals, Vec<ClientState>) {
+    pub(super) fn settle(&mut self, mut totals: PhaseTotals) -> (PhaseTotals, Vec<ClientState>) {
         let mut states: Vec<_> = self.kept.iter().map(|kept| kept.state).collect();
         for state in &mut states {
             state.busy = Ns::ZERO;
@@ -32,26 +28,10 @@ impl Loga {
         };
         let used = self.accountant.used();
         settle(&mut totals, &self.slots, used, &owner, &mut states);
-        for (kept, state) in self.kept.iter().zip(&mut states) {
-            let members = &self.entities.get(kept.entity).members;
-            let waited = members
-                .iter()
-                .map(|client| self.waiting(machine, *client) - self.waited[*client])
-                .sum::<i64>();
-            // Members of a group may wait at the same time. Below zero: its context was saved
-            // when it wanted nothing any more.
-            let most = totals.length.saturating_sub(state.busy);
-            state.waited = Ns::new(waited.max(0).unsigned_abs()).min(most);
+        for state in &mut states {
+            state.waited = self.waiting.waited(state.id, totals.length);
         }
         (totals, states)
-    }
-
-    /// Time up to now in which a client had kernels to run, less the time that it ran.
-    pub(super) fn waiting(&self, machine: &Machine, client: usize) -> i64 {
-        let usage = machine.board.usage(client, GR);
-        let wanted = machine.board.work(client).wanted(machine.now());
-        // CAST: times of a run are far below the 292 years that fit.
-        wanted as i64 - (usage.run + usage.switch) as i64
     }
 
     /// The oracles of a decision.

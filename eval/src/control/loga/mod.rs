@@ -12,34 +12,33 @@
 //! which costs a register read each.
 
 mod books;
+mod events;
 mod looks;
 mod replay;
+mod waiting;
 
 pub use replay::Replay;
 
 use super::bound::Bound;
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
+use super::Ledger;
 use crate::scenario::{Client, Costs, Policy};
 use crate::world::{Machine, Order, Row};
 use loga::account::{Accountant, Slot};
 use loga::engine::{Action, Config, Engine, Scale, Sight, Wake};
 use loga::error::Error;
-use loga::ids::{ClientId, MAX_CHANNELS};
+use loga::ids::{Chid, MAX_CHANNELS};
 use loga::policies::{ClientState, PolicyKind};
-use loga::regs::{self, Occupant, Sampler, Source};
+use loga::regs::{Occupant, Sampler};
 use loga::units::Ns;
-use loga_model::gpu::GR;
 use looks::Looks;
 use std::collections::VecDeque;
+use waiting::Waiting;
 
 /// Largest polling phase per channel.
 pub const MAX_POLL_MS: u32 = Config::MAX_POLL_MS;
 /// Largest ratio of the phases.
 pub const MAX_RATIO: u32 = Config::MAX_RATIO;
-/// The engine that is looked at, as the registers number it.
-const COMPUTE: u8 = 0;
-
 /// The poller.
 #[derive(Clone, Copy, Debug)]
 enum Poller {
@@ -101,8 +100,7 @@ pub struct Loga {
     /// Which clients have come and not gone.
     here: Vec<bool>,
     measured: Vec<u64>,
-    /// Time waited for the GPU up to the beginning of the polling phase, by client.
-    waited: Vec<i64>,
+    waiting: Waiting,
     /// Owner of each slot, by client.
     owner: Vec<Option<usize>>,
     bound: Bound,
@@ -179,7 +177,7 @@ impl Loga {
             asleep: vec![false; clients.len()],
             here: vec![false; clients.len()],
             measured: vec![0; clients.len()],
-            waited: vec![0; clients.len()],
+            waiting: Waiting::new(policy, costs.read.0.get(), seed),
             owner: vec![None; MAX_CHANNELS],
             bound: Bound::new(policy, settings.enforce, always, depth),
             ledger: Ledger::default(),
@@ -201,7 +199,10 @@ impl Loga {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
         };
-        [start, gate, main].into_iter().flatten().min()
+        [start, gate, main, self.waiting.next()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Channels came or went: the main thread is woken.
@@ -272,9 +273,23 @@ impl Loga {
         self.unseen = None;
         self.accountant
             .begin(&mut self.slots, Ns::new(now), self.last);
-        for client in 0..self.waited.len() {
-            self.waited[client] = self.waiting(machine, client);
+        self.watch(now);
+    }
+
+    /// Samples of who waits begin.
+    fn watch(&mut self, now: u64) {
+        if !self.waiting.is_wanted() {
+            return;
         }
+        let clients: Vec<_> = self.kept.iter().map(|kept| kept.state.id).collect();
+        let kept_of = |slot: usize| {
+            let entity = self.entities.of(self.owner[slot]?);
+            let kept = self.kept.iter().find(|kept| kept.entity == entity)?;
+            // CAST: a slot is the number of a channel.
+            Some((kept.state.id, Chid::from_bits(slot as u32)))
+        };
+        let channels: Vec<_> = (0..self.owner.len()).filter_map(kept_of).collect();
+        self.waiting.begin(now, &clients, &channels);
     }
 
     /// The polling phase has ended: books it and decides.
@@ -297,9 +312,10 @@ impl Loga {
             }
         };
         self.poller = Poller::Sleeps;
+        self.waiting.end();
         self.decides = None;
         self.kept.retain(|kept| !kept.gone);
-        let (totals, mut states) = self.settle(machine, totals);
+        let (totals, mut states) = self.settle(totals);
         let before = self.engine.start_vtime();
         let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, &mut states);
@@ -354,148 +370,5 @@ impl Loga {
                 });
             }
         }
-    }
-}
-
-impl Control for Loga {
-    fn come(&mut self, machine: &mut Machine, client: usize) {
-        if self.sampler.is_none() {
-            let chip = regs::detect(&machine.registers()).ok();
-            self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
-        }
-        let entity = self.entities.of(client);
-        self.here[client] = true;
-        let channels = machine.channels[client];
-        let first = usize::from(channels.compute);
-        for slot in first..first + usize::from(channels.allocated) {
-            self.owner[slot] = Some(client);
-        }
-        if self.entities.come(client) {
-            let weight = self.entities.get(entity).weight;
-            let state =
-                ClientState::new(ClientId::new(self.ids), weight, self.engine.start_vtime());
-            self.ids += 1;
-            self.kept.push(Kept {
-                state,
-                entity,
-                gone: false,
-            });
-        }
-        self.allocated += u32::from(channels.allocated);
-        self.ring(machine);
-        self.next = self.due();
-    }
-
-    fn gone(&mut self, machine: &mut Machine, client: usize) {
-        let entity = self.entities.of(client);
-        self.asleep[client] = false;
-        self.here[client] = false;
-        if self.entities.gone(client) {
-            for kept in &mut self.kept {
-                kept.gone |= kept.entity == entity;
-            }
-            let gate = &mut self.gates[entity];
-            if let Some(since) = gate.since.take() {
-                gate.held += machine.now().saturating_sub(since);
-            }
-            gate.closed = false;
-            self.todo.retain(|(_, other, _)| *other != entity);
-            self.bound.gone(entity);
-        }
-        self.allocated -= u32::from(machine.channels[client].allocated);
-        self.ring(machine);
-        self.next = self.due();
-    }
-
-    #[inline]
-    fn submit(&mut self, _: &mut Machine, client: usize, engine: usize, length: u64) -> Verdict {
-        if engine == GR {
-            self.bound.submitted(length);
-        }
-        if !self.unmapped[client] {
-            if !self.is_trapped(client) {
-                return Verdict::Now;
-            }
-            self.ledger.faults += 1;
-            self.ledger.in_clients += self.costs.fault;
-            return Verdict::After(self.costs.fault);
-        }
-        self.ledger.faults += 1;
-        self.ledger.in_clients += self.costs.fault;
-        if self.gates[self.entities.of(client)].closed {
-            self.asleep[client] = true;
-            return Verdict::Blocked;
-        }
-        self.unmapped[client] = false;
-        Verdict::After(self.costs.fault)
-    }
-
-    #[inline]
-    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
-
-    #[inline]
-    fn look(&mut self, machine: &mut Machine) {
-        let Poller::Polls(since) = self.poller else {
-            return;
-        };
-        let occupant = self.occupant(machine);
-        if occupant == self.last {
-            return;
-        }
-        self.last = occupant;
-        let now = machine.now();
-        let at = self.next_look(since, now);
-        if self.unseen.is_some_and(|(before, _)| before < at) {
-            self.see(at - 1);
-        }
-        self.unseen = Some((at, occupant));
-    }
-
-    #[inline]
-    fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    fn act(&mut self, machine: &mut Machine) {
-        let now = machine.now();
-        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
-        if matches!(self.poller, Poller::Starts(at) if at <= now) {
-            self.start_polling(machine);
-        } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
-            self.move_gate(machine);
-        } else if is_due(self.decides) {
-            self.decide(machine);
-        } else if is_due(self.looks.ends) {
-            self.end_look(machine);
-        } else if is_due(self.rung) {
-            self.rung = None;
-            self.wake(machine, Wake::ChannelsChanged);
-        } else {
-            self.wake(machine, Wake::Timer);
-        }
-        self.next = self.due();
-    }
-
-    fn booked(&self, machine: &Machine, client: usize) -> Booked {
-        let entity = self.entities.of(client);
-        let gate = &self.gates[entity];
-        let still = gate
-            .since
-            .map_or(0, |since| machine.now().saturating_sub(since));
-        // CAST: a handful of clients.
-        let members = self.entities.get(entity).members.len() as u64;
-        Booked {
-            measured: Some(self.measured[client]),
-            entitled: Some(gate.entitled / members),
-            held: gate.held + still,
-        }
-    }
-
-    fn ledger(&self, machine: &Machine) -> Ledger {
-        let mut ledger = self.ledger.clone();
-        if let Poller::Polls(since) = self.poller {
-            ledger.cpu += machine.now().saturating_sub(since);
-        }
-        ledger
     }
 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What LoGA is told and asked: clients that come, go and submit, and when it is time to act.
+
+use super::{Kept, Loga, Poller};
+use crate::control::{Booked, Control, Ledger, Verdict};
+use crate::world::Machine;
+use loga::engine::Wake;
+use loga::ids::ClientId;
+use loga::policies::ClientState;
+use loga::regs::{self, Sampler, Source};
+use loga_model::gpu::GR;
+
+/// The engine that is looked at, as the registers number it.
+const COMPUTE: u8 = 0;
+
+impl Control for Loga {
+    fn come(&mut self, machine: &mut Machine, client: usize) {
+        if self.sampler.is_none() {
+            let chip = regs::detect(&machine.registers()).ok();
+            self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
+        }
+        let entity = self.entities.of(client);
+        self.here[client] = true;
+        let channels = machine.channels[client];
+        let first = usize::from(channels.compute);
+        for slot in first..first + usize::from(channels.allocated) {
+            self.owner[slot] = Some(client);
+        }
+        if self.entities.come(client) {
+            let weight = self.entities.get(entity).weight;
+            let state =
+                ClientState::new(ClientId::new(self.ids), weight, self.engine.start_vtime());
+            self.ids += 1;
+            self.kept.push(Kept {
+                state,
+                entity,
+                gone: false,
+            });
+        }
+        self.allocated += u32::from(channels.allocated);
+        self.ring(machine);
+        self.next = self.due();
+    }
+
+    fn gone(&mut self, machine: &mut Machine, client: usize) {
+        let entity = self.entities.of(client);
+        self.asleep[client] = false;
+        self.here[client] = false;
+        if self.entities.gone(client) {
+            for kept in &mut self.kept {
+                kept.gone |= kept.entity == entity;
+            }
+            let gate = &mut self.gates[entity];
+            if let Some(since) = gate.since.take() {
+                gate.held += machine.now().saturating_sub(since);
+            }
+            gate.closed = false;
+            self.todo.retain(|(_, other, _)| *other != entity);
+            self.bound.gone(entity);
+        }
+        self.allocated -= u32::from(machine.channels[client].allocated);
+        self.ring(machine);
+        self.next = self.due();
+    }
+
+    #[inline]
+    fn submit(&mut self, _: &mut Machine, client: usize, engine: usize, length: u64) -> Verdict {
+        if engine == GR {
+            self.bound.submitted(length);
+        }
+        if !self.unmapped[client] {
+            if !self.is_trapped(client) {
+                return Verdict::Now;
+            }
+            self.ledger.faults += 1;
+            self.ledger.in_clients += self.costs.fault;
+            return Verdict::After(self.costs.fault);
+        }
+        self.ledger.faults += 1;
+        self.ledger.in_clients += self.costs.fault;
+        if self.gates[self.entities.of(client)].closed {
+            self.asleep[client] = true;
+            return Verdict::Blocked;
+        }
+        self.unmapped[client] = false;
+        Verdict::After(self.costs.fault)
+    }
+
+    #[inline]
+    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
+
+    #[inline]
+    fn look(&mut self, machine: &mut Machine) {
+        let Poller::Polls(since) = self.poller else {
+            return;
+        };
+        let occupant = self.occupant(machine);
+        if occupant == self.last {
+            return;
+        }
+        self.last = occupant;
+        let now = machine.now();
+        let at = self.next_look(since, now);
+        if self.unseen.is_some_and(|(before, _)| before < at) {
+            self.see(at - 1);
+        }
+        self.unseen = Some((at, occupant));
+    }
+
+    #[inline]
+    fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    fn act(&mut self, machine: &mut Machine) {
+        let now = machine.now();
+        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        if matches!(self.poller, Poller::Starts(at) if at <= now) {
+            self.start_polling(machine);
+        } else if is_due(self.waiting.next()) {
+            self.waiting.sample(machine, self.last);
+        } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
+            self.move_gate(machine);
+        } else if is_due(self.decides) {
+            self.decide(machine);
+        } else if is_due(self.looks.ends) {
+            self.end_look(machine);
+        } else if is_due(self.rung) {
+            self.rung = None;
+            self.wake(machine, Wake::ChannelsChanged);
+        } else {
+            self.wake(machine, Wake::Timer);
+        }
+        self.next = self.due();
+    }
+
+    fn booked(&self, machine: &Machine, client: usize) -> Booked {
+        let entity = self.entities.of(client);
+        let gate = &self.gates[entity];
+        let still = gate
+            .since
+            .map_or(0, |since| machine.now().saturating_sub(since));
+        // CAST: a handful of clients.
+        let members = self.entities.get(entity).members.len() as u64;
+        Booked {
+            measured: Some(self.measured[client]),
+            entitled: Some(gate.entitled / members),
+            held: gate.held + still,
+        }
+    }
+
+    fn ledger(&self, machine: &Machine) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        if let Poller::Polls(since) = self.poller {
+            ledger.cpu += machine.now().saturating_sub(since);
+        }
+        ledger
+    }
+}

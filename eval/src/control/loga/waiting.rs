@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who waits for the GPU, as the module's poller samples it between polls.
+//!
+//! The code that chooses what to read and estimates from what it finds is the module's. A sample
+//! happens at one instant here, and the poller polls on meanwhile: in the module, the polls between
+//! two of its reads see a change of the engine one read late.
+
+use crate::world::Machine;
+use loga::account::waits::{Waits, Watched};
+use loga::ids::{Chid, ClientId};
+use loga::policies::{PolicyKind, Sight};
+use loga::regs::{ChannelState, Occupant, Work};
+use loga::units::Ns;
+
+/// Length of a read where reads take no time, in ns.
+const READ: u64 = 1_000;
+
+/// Who waits for the GPU.
+pub(super) struct Waiting {
+    waits: Waits<Vec<Watched>, Vec<Chid>>,
+    wanted: bool,
+    read: u64,
+    /// When the next sample begins.
+    next: Option<u64>,
+}
+
+impl Waiting {
+    /// For a policy; `read` is the time of a register read in ns.
+    pub(super) fn new(policy: PolicyKind, read: u64, seed: u64) -> Self {
+        Self {
+            waits: Waits::new(Vec::new(), Vec::new(), seed),
+            // Policies that work in stages look for themselves.
+            wanted: policy.needs() == Sight::Waits,
+            read: if read == 0 { READ } else { read },
+            next: None,
+        }
+    }
+
+    /// Whether the policy wants to know.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// When the next sample begins.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// A polling phase begins with these clients and channels, both in ascending order.
+    pub(super) fn begin(&mut self, now: u64, clients: &[ClientId], channels: &[(ClientId, Chid)]) {
+        let (room, places) = self.waits.room();
+        if room < clients.len() || places < channels.len() {
+            let clients = vec![Watched::default(); clients.len()];
+            let channels = vec![Chid::from_bits(0); channels.len()];
+            self.waits.refit(clients, channels);
+        }
+        let watched = self
+            .waits
+            .watch(clients.iter().copied(), channels.iter().copied());
+        self.next = (watched && self.waits.watches()).then_some(now);
+    }
+
+    /// A sample is due; the last poll saw `occupant`.
+    pub(super) fn sample(&mut self, machine: &Machine, occupant: Occupant) {
+        let reads = self.waits.begin();
+        let gap = u64::from(reads).saturating_mul(self.read);
+        self.next = Some(machine.now().saturating_add(gap));
+        while let Some(chid) = self.waits.ask(occupant) {
+            let state = ChannelState::read(&machine.registers(), chid);
+            let work = state.map_or(Work::None, ChannelState::compute_work);
+            self.waits.note(work);
+        }
+    }
+
+    /// The polling phase has ended.
+    pub(super) fn end(&mut self) {
+        self.next = None;
+    }
+
+    /// How long a client waited in the phase of this length that ended.
+    pub(super) fn waited(&self, client: ClientId, phase: Ns) -> Ns {
+        let found = self.waits.found();
+        let found = found.binary_search_by_key(&client, Watched::id);
+        let watched = found.ok().and_then(|at| self.waits.found().get(at));
+        watched.map_or(Ns::ZERO, |watched| watched.waited(phase))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::loga::Loga;
+    use crate::control::Kind;
+    use crate::scenario::parse;
+    use crate::world::World;
+    use loga::ids::ClientId;
+    use loga::units::Ns;
+
+    #[test]
+    fn time_waited_is_that_in_which_another_ran() {
+        let text = "length_ms = 100\n[policy]\nname = \"maxmin\"\n\
+            [[client]]\nname = \"a\"\n[[client.phase]]\nkernel_us = 300\n\
+            [[client]]\nname = \"b\"\n[[client.phase]]\nkernel_us = 100\n\
+            [[client]]\nname = \"sleeper\"\n[[client.phase]]\ncpu_us = 1000000\nkernel_us = 1\n";
+        let scenario = parse("x.toml", text, &[]).unwrap();
+        let clients: Vec<_> = scenario.clients.iter().collect();
+        let Kind::Loga(kind) = scenario.policy.kind else {
+            panic!("{:?}", scenario.policy.kind);
+        };
+        let (policy, costs) = (&scenario.policy, &scenario.costs);
+        let loga = Loga::new(kind, policy, costs, &clients, 1).unwrap();
+        let mut world = World::new(&scenario.gpus[0], &clients, None, 0, 1, loga);
+        // The first polling phase lasts 36 ms; nothing new is watched until 216 ms.
+        assert!(!world.run(40_000_000, &mut None));
+        let phase = Ns::from_ms(36);
+        let waited = |id| world.control.waiting.waited(ClientId::new(id), phase).get() as f64;
+        // 300 us and 100 us in turn. Some two hundred samples of each.
+        let round = 400.0 / 36e6;
+        assert!(
+            (waited(0) * round - 100.0).abs() < 25.0,
+            "{}",
+            waited(0) * round
+        );
+        assert!(
+            (waited(1) * round - 300.0).abs() < 25.0,
+            "{}",
+            waited(1) * round
+        );
+        assert_eq!(waited(2), 0.0);
+    }
+}
