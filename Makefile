@@ -51,12 +51,12 @@ bench: kernel
 bench-host:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
 
-# Needs a compiler only, as long as nothing is run in the virtual machine.
-eval:
-	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
-		"$$CARGO" run --locked --quiet --release -p loga-eval --bin loga-eval -- run $(if $(QUICK),--quick)
+eval: kernel
+	@tests/vm/build all
+	@. tests/vm/lib/env.sh && "$$CARGO" run --locked --quiet --release -p loga-eval --bin loga-eval -- \
+		run --machine tests/bench/paper $(if $(QUICK),--quick)
 
-# Needs a compiler only, too.
+# Needs a compiler only, as bench-host.
 manuals:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
 		"$$CARGO" run --locked --quiet -p loga-cli -- generate man out/man && \

@@ -185,5 +185,5 @@ fn report_of_files_is_drawn_and_bad_ones_are_refused_by_name() {
     assert!(text(&refused.stderr).contains("bad.json: missing field"));
     let unknown = run(folder.path(), &["--figures", "12"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("want some of 9, 10"));
+    assert!(text(&unknown.stderr).contains("want some of 7a, 7b"));
 }

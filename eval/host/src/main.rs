@@ -15,6 +15,7 @@
 mod applications;
 mod check;
 mod experiments;
+mod figures;
 mod results;
 mod run;
 mod step;
@@ -229,7 +230,7 @@ fn run(arguments: &RunArguments) -> Result<(), Error> {
     let results = Results {
         version: results::VERSION,
         origin: "host",
-        host: found,
+        host: found.clone(),
         experiments: experiments.iter().map(Described::from).collect(),
         summary: results::summary(&runs),
         runs: &runs,
@@ -237,5 +238,10 @@ fn run(arguments: &RunArguments) -> Result<(), Error> {
     let path = arguments.work.join("host.json");
     results::store(&path, &results)?;
     println!("{} runs in {}", runs.len(), path.display());
+    for figure in figures::figures(&runs, &found) {
+        let failed = |error: loga_results::Error| Error::Step(error.to_string());
+        figure.write(&arguments.work).map_err(failed)?;
+        println!("Figure {}: {}", figure.figure, figure.file());
+    }
     Ok(())
 }

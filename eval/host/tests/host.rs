@@ -180,6 +180,14 @@ fn whole_matrix_runs_and_gives_every_figure() {
     // Four experiments, two policies, two benchmarks, two repetitions.
     let runs = results["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 32);
+    for figure in ["7a", "7b", "11"] {
+        let path = place.path(&format!("work/host-paper-{figure}.json"));
+        let one = loga_results::Experiment::read(&path).expect("a figure");
+        assert!(
+            one.series.iter().any(|series| series.name == "event"),
+            "{one:?}"
+        );
+    }
     for run in runs {
         let throttled = run["experiment"] != "alone";
         assert_eq!(run["throttle"].is_array(), throttled, "{run}");

@@ -66,10 +66,11 @@ pub const FOUR: Throttles = Throttles {
 /// None.
 pub const ALONE: Throttles = Throttles { count: 0, ..FOUR };
 
-/// For how long an application of Figure 7 runs alone, in ms.
-pub const OVERHEAD_MS: u64 = 1_000;
+/// For how long an application of Figure 7 runs alone, in ms: two and a half times as long as a
+/// polling phase of eleven clients and the one that follows.
+pub const OVERHEAD_MS: u64 = 2_000;
 /// For how long one of Figure 11 does: its turnaround depends on many decisions.
-pub const QUALITY_MS: u64 = 4_000;
+pub const QUALITY_MS: u64 = 3_000;
 /// Throttles run for so long before it comes, in ms.
 pub const BEFORE_MS: u64 = 500;
 

@@ -73,6 +73,9 @@ pub(super) fn draw(chart: &Chart) -> Drawn {
             let from = middle + width * (number as f64 - count / 2.0);
             let corners = [(from, chart.base), (from + 0.92 * width, point.mean)];
             plane.draw_series([Rectangle::new(corners, look.colour.filled())])?;
+            // Seen even where the bar has no height.
+            let end = [(corners[0].0, point.mean), corners[1]];
+            plane.draw_series(LineSeries::new(end, look.colour.stroke_width(2)))?;
             let at = |y: f64| {
                 let (x, y) = plane.backend_coord(&(from + 0.46 * width, y));
                 (x - left, y - top)

@@ -9,12 +9,11 @@ mod summary;
 
 use crate::draw::picture;
 use crate::findings::{judge, Judged, Verdict, FIGURES};
+// In the simulator, what is compared with the virtual machine: no result of its own.
+use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Origin};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 use std::error::Error;
-
-/// Setting of what is compared with the virtual machine: no result of its own.
-pub const MACHINE: &str = "machine";
 
 /// Results of one place with one setting.
 struct Place<'a> {

@@ -8,8 +8,9 @@ mod machine;
 pub use machine::Machine;
 
 use crate::draw::picture;
-use crate::page::{page, MACHINE};
+use crate::page::page;
 use crate::paper::{self, Plan, Progress, FIGURES};
+use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Setting};
 use crate::whole;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,7 +54,8 @@ impl Session {
         let own = own_digest()?;
         let mut results = Vec::new();
         for number in self.numbers() {
-            keep(&mut results, wrong, self.simulate(number, &self.plan, &own));
+            let one = self.simulate(number, &self.plan, &own, None);
+            keep(&mut results, wrong, one);
         }
         if let Some(machine) = &self.machine {
             for name in machine.names()? {
@@ -67,8 +69,8 @@ impl Session {
                     }
                 };
                 for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                    let plan = as_machine(one);
-                    keep(&mut results, wrong, self.simulate(&one.figure, &plan, &own));
+                    let simulated = self.simulate(&one.figure, &as_machine(one), &own, Some(one));
+                    keep(&mut results, wrong, simulated);
                 }
                 results.extend(real);
             }
@@ -85,20 +87,29 @@ impl Session {
         self.figures.is_empty() || self.figures.iter().any(|one| one == number)
     }
 
-    /// Runs a figure in the simulator, if it is not there.
-    fn simulate(&self, number: &str, plan: &Plan, own: &str) -> Result<Experiment, String> {
-        let inputs = digest(&[
-            own.as_bytes(),
-            number.as_bytes(),
-            format!("{plan:?}").as_bytes(),
-        ]);
+    /// Runs a figure in the simulator, if it is not there; `real`: what was run in the virtual
+    /// machine, to be run the same way.
+    fn simulate(
+        &self,
+        number: &str,
+        plan: &Plan,
+        own: &str,
+        real: Option<&Experiment>,
+    ) -> Result<Experiment, String> {
+        let made = real.map_or("", |real| &real.inputs);
+        let plan_text = format!("{plan:?}");
+        let parts = [own, number, &plan_text, made];
+        let inputs = digest(&parts.map(str::as_bytes));
         let name = format!("Figure {number}, simulator, {}", plan.setting);
         if let Some(kept) = self.kept(&inputs).pop() {
             println!("{name}: kept");
             return Ok(kept);
         }
         let mut bar = Bar::new(&name);
-        let outcome = paper::figure(number, plan, &mut bar);
+        let outcome = match real {
+            Some(real) => paper::machine::figure(real, plan, &mut bar),
+            None => paper::figure(number, plan, &mut bar),
+        };
         bar.bar.finish_and_clear();
         let outcome = outcome.ok_or_else(|| format!("there is no Figure {number}"))?;
         let mut one = outcome.map_err(|error| format!("{name}: {error}"))?;
@@ -156,22 +167,13 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
     }
 }
 
-/// The simulator's plan for what was run in the virtual machine: as often, with the costs that were
-/// measured there.
+/// The simulator's plan for what was run in the virtual machine: with the costs that were measured
+/// there.
 fn as_machine(real: &Experiment) -> Plan {
-    let costs = real
-        .settings
-        .iter()
-        .filter_map(|setting| Some((setting, cost(setting)?)));
-    let points = real.series.iter().flat_map(|series| &series.points);
     Plan {
         setting: MACHINE.to_owned(),
-        repetitions: points
-            .map(|point| u64::from(point.repetitions))
-            .max()
-            .unwrap_or(1),
-        changes: costs.clone().map(|(_, change)| change).collect(),
-        settings: costs.map(|(setting, _)| setting.clone()).collect(),
+        changes: real.settings.iter().filter_map(cost).collect(),
+        settings: real.settings.clone(),
         ..Plan::paper()
     }
 }

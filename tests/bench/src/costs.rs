@@ -33,6 +33,16 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
     Ok(())
 }
 
+/// Mean time of taking a client's mappings away, in ns; nothing if nobody was held back.
+pub(crate) fn revoke_ns() -> Option<f64> {
+    let text = fs::read_to_string(COSTS).ok()?;
+    let line = text.lines().find(|line| line.contains(" revoke_ns "))?;
+    let samples = line.split_whitespace().skip(2);
+    let samples: Vec<f64> = samples.filter_map(|sample| sample.parse().ok()).collect();
+    // CAST: a few hundred samples.
+    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
+}
+
 fn latency(findings: &mut Findings, what: &str, mut samples: Vec<f64>) -> Result<(), String> {
     if samples.is_empty() {
         return Err(format!("{what}: nobody was held back"));

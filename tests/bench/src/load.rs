@@ -4,6 +4,8 @@
 
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
+use nix::sys::signal::kill;
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::process::Child;
 use std::process::Command;
@@ -34,6 +36,8 @@ pub(crate) struct Load {
     pub(crate) depth: u32,
     /// What `loga run` sets for it, as on its command line.
     pub(crate) share: Option<&'static str>,
+    /// Kernels after which it ends, whatever time it takes.
+    pub(crate) count: Option<u64>,
 }
 
 impl Load {
@@ -44,6 +48,7 @@ impl Load {
             sleep_us,
             cycle_us: None,
             spin: false,
+            count: None,
             depth: 1,
             share: None,
         }
@@ -62,7 +67,7 @@ impl Load {
         }
     }
 
-    /// Starts a process that does this for `seconds`.
+    /// Starts a process that does this for `seconds`, or until it has run so many kernels.
     pub(crate) fn start(&self, seconds: f64, seed: u64) -> Result<Running, String> {
         let mut command = match self.share {
             Some(share) => {
@@ -76,11 +81,14 @@ impl Load {
         command
             .arg("--json")
             .args(["--kernel-us", &self.kernel_us.to_string()])
-            .args(["--seconds", &seconds.to_string()])
             .args(["--depth", &self.depth.to_string()])
             .args(["--seed", &seed.to_string()])
             .args(["--wait", if self.spin { "spin" } else { "block" }])
             .stdout(Stdio::piped());
+        match self.count {
+            Some(count) => command.args(["--count", &count.to_string()]),
+            None => command.args(["--seconds", &seconds.to_string()]),
+        };
         match self.cycle_us {
             Some(cycle_us) => command.args(["--cycle-us", &cycle_us.to_string()]),
             None => command.args(["--sleep-us", &self.sleep_us.to_string()]),
@@ -98,6 +106,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Asks it to end now.
+    pub(crate) fn stop(self) -> Result<Instance, String> {
+        // CAST: process ids are below 2^22.
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGTERM).map_err(|error| format!("throttle {pid}: {error}"))?;
+        self.finish()
+    }
+
     /// Waits for its end and returns its report.
     pub(crate) fn finish(self) -> Result<Instance, String> {
         let output = self
@@ -117,7 +133,7 @@ impl Running {
 }
 
 /// The processor of the poller.
-const POLLER_CPU: usize = 1;
+pub(crate) const POLLER_CPU: usize = 1;
 /// How long the poller of one client with 12 channels polls, and how long it does not.
 const POLL: Duration = Duration::from_millis(12);
 const PAUSE: Duration = Duration::from_millis(60);

@@ -14,6 +14,7 @@
 //! | `shares` | the one about weights and limits |
 //! | `window` | what happened between two points in time, as LoGA and the model say |
 //! | `truth` | the model's summary of its log |
+//! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
 //! | `load` | throttle processes, and a thread as busy as the poller |
 //! | `stage` | the modules |
 //! | `costs` | LoGA's own account of its latencies and memory |
@@ -22,6 +23,7 @@
 mod costs;
 mod figure;
 mod load;
+mod paper;
 mod report;
 mod scenarios;
 mod shares;
@@ -46,6 +48,12 @@ struct Arguments {
     /// Name the scenarios, one a line, and end
     #[arg(long)]
     list: bool,
+    /// Name the experiments of the LoGA paper, one a line, and end
+    #[arg(long)]
+    list_paper: bool,
+    /// Less of the experiments of the paper: shows that they work
+    #[arg(long)]
+    quick: bool,
     /// Put together what the scenarios left in FOLDER/SCENARIO, instead of measuring
     #[arg(long, value_name = "FOLDER")]
     report: Option<PathBuf>,
@@ -64,7 +72,12 @@ fn main() -> ExitCode {
         known.for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
-    let names: Vec<&str> = known.collect();
+    let paper = paper::ALL.iter().map(|(name, _)| *name);
+    if arguments.list_paper {
+        paper.for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    let names: Vec<&str> = known.chain(paper).collect();
     if let Some(unknown) = arguments
         .scenarios
         .iter()
@@ -84,12 +97,17 @@ fn main() -> ExitCode {
             &arguments.commit,
         ));
     }
-    finish(measure(&arguments.scenarios))
+    finish(measure(&arguments.scenarios, arguments.quick))
 }
 
-/// Carries out the scenarios; false if one failed.
-fn measure(wanted: &[String]) -> Result<bool, String> {
+/// Carries out the scenarios, and the experiments that are named; false if one failed.
+fn measure(wanted: &[String], quick: bool) -> Result<bool, String> {
     let mut good = true;
+    for (name, run) in paper::ALL {
+        if wanted.iter().any(|one| one == name) {
+            paper::measure(name, *run, quick)?;
+        }
+    }
     for (name, scenario) in scenarios::ALL {
         if !wanted.is_empty() && !wanted.iter().any(|one| one == name) {
             continue;

@@ -82,7 +82,13 @@ pub(crate) struct Window {
 impl Window {
     /// Runs loads together and observes `seconds` of them.
     pub(crate) fn of(loads: &[Load], seconds: f64) -> Result<Self, String> {
-        let total = WARM_UP_S + seconds + TAIL_S;
+        let mut windows = Self::several(loads, seconds, 1)?;
+        windows.pop().ok_or_else(|| "no window".to_owned())
+    }
+
+    /// Runs loads together and observes `count` times `seconds` of them, one after the other.
+    pub(crate) fn several(loads: &[Load], seconds: f64, count: u32) -> Result<Vec<Self>, String> {
+        let total = WARM_UP_S + f64::from(count) * seconds + TAIL_S;
         // Opened early, so that little happens at the edges of the window.
         let device = Device::open().ok();
         let running: Vec<Running> = loads
@@ -91,14 +97,18 @@ impl Window {
             .map(|(load, seed)| load.start(total, seed))
             .collect::<Result<_, _>>()?;
         sleep(Duration::from_secs_f64(WARM_UP_S));
-        let before = Moment::now(device.as_ref())?;
-        sleep(Duration::from_secs_f64(seconds));
-        let after = Moment::now(device.as_ref())?;
+        let mut moments = vec![Moment::now(device.as_ref())?];
+        for _ in 0..count {
+            sleep(Duration::from_secs_f64(seconds));
+            moments.push(Moment::now(device.as_ref())?);
+        }
         let reports: Vec<Instance> = running
             .into_iter()
             .map(Running::finish)
             .collect::<Result<_, _>>()?;
-        Ok(Self::between(&before, &after, loads, reports))
+        let pairs = moments.windows(2);
+        let windows = pairs.map(|two| Self::between(&two[0], &two[1], loads, reports.clone()));
+        Ok(windows.collect())
     }
 
     fn between(before: &Moment, after: &Moment, loads: &[Load], reports: Vec<Instance>) -> Self {
@@ -162,6 +172,33 @@ impl Window {
     /// Mean turnaround of a load's kernels, in us.
     pub(crate) fn turnaround_us(&self, load: usize) -> f64 {
         self.reports[load].summary.turnaround_mean_us
+    }
+
+    /// GPU time of a load as LoGA measured it, in ns.
+    pub(crate) fn loga_time_ns(&self, load: usize) -> f64 {
+        let client = self.client(load);
+        client.map_or(f64::NAN, |client| client.gpu_time_ns as f64)
+    }
+
+    /// Mean time from the beginning of a load's command to that of the next, in ns.
+    pub(crate) fn period_ns(&self, load: usize) -> f64 {
+        self.window_ns as f64 / self.usage[load].commands as f64
+    }
+
+    /// Time of context switches for each command, over all loads, in ns.
+    pub(crate) fn switch_ns(&self) -> f64 {
+        let sum = |part: fn(&Usage) -> u64| self.usage.iter().map(part).sum::<u64>() as f64;
+        sum(|usage| usage.switch_ns) / sum(|usage| usage.commands)
+    }
+
+    /// Time for which LoGA polled, in percent of the window.
+    pub(crate) fn polled_percent(&self) -> f64 {
+        percent(self.stat.polled_ns, self.window_ns)
+    }
+
+    /// Mean time of a look of the poller, in ns.
+    pub(crate) fn poll_ns(&self) -> f64 {
+        self.stat.polled_ns as f64 / self.stat.polls as f64
     }
 
     /// What the figures were calculated from.

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The runs as the figures of the paper, in the layout that the simulator and the virtual
+//! machine use too, so that `loga-eval report` draws them.
+
+use crate::experiments::OFF;
+use crate::results::RunResult;
+use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting, VERSION};
+
+/// What is divided by what.
+struct Figure {
+    number: &'static str,
+    title: &'static str,
+    ratio: &'static str,
+    /// The experiment, and the one that it is normalised to: the same without the module, or
+    /// another with the same policy.
+    experiment: &'static str,
+    over: Option<&'static str>,
+    paper: &'static str,
+}
+
+/// The figures that the runs give.
+const FIGURES: [Figure; 3] = [
+    Figure {
+        number: "7a",
+        title: "Accounting beside ten throttles of 10 us",
+        ratio: "turnaround over that without accounting",
+        experiment: "overhead-10",
+        over: None,
+        paper: "sampling: 11.4 % more on average, 23.4 % at worst (nn); event: less than without \
+                accounting, not significantly",
+    },
+    Figure {
+        number: "7b",
+        title: "Accounting beside ten throttles of 100 us",
+        ratio: "turnaround over that without accounting",
+        experiment: "overhead-100",
+        over: None,
+        paper: "sampling: 7.6 % more on average; event: 0.7 %",
+    },
+    Figure {
+        number: "11",
+        title: "Scheduling beside four throttles",
+        ratio: "turnaround over that alone",
+        experiment: "quality",
+        over: Some("alone"),
+        paper: "LoGA brings all applications closer to the optimum, mostly from below; NEON is \
+                similar in most cases; LoGA-CL is like NEON in many",
+    },
+];
+
+/// The figures for which there are runs; `host`: the lines of its check.
+pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
+    let figure = |figure: &Figure| {
+        let series = series(figure, runs);
+        (!series.is_empty()).then(|| experiment(figure, series, host))
+    };
+    FIGURES.iter().filter_map(figure).collect()
+}
+
+fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {
+    let setting = |line: &String| Setting {
+        name: "host".to_owned(),
+        value: line.clone(),
+        origin: "loga-host check".to_owned(),
+    };
+    let mut one = Experiment {
+        version: VERSION,
+        figure: figure.number.to_owned(),
+        origin: Origin::Host,
+        setting: "paper".to_owned(),
+        title: figure.title.to_owned(),
+        x: Axis::new("application", ""),
+        y: Axis::new(figure.ratio, ""),
+        series,
+        paper: figure.paper.to_owned(),
+        assumed: Vec::new(),
+        settings: host.iter().map(setting).collect(),
+        differs: Vec::new(),
+        inputs: String::new(),
+    };
+    if figure.over.is_none() {
+        one.add_geometric_means();
+    } else {
+        one.differs.push(Difference {
+            what: "there is no fair optimum".to_owned(),
+            why: "it takes runs that poll all the time, which are not made".to_owned(),
+        });
+    }
+    one
+}
+
+/// A series for each policy, of the applications that were run with it and with what they are
+/// normalised to.
+fn series(figure: &Figure, runs: &[RunResult]) -> Vec<Series> {
+    let mut policies: Vec<&str> = runs.iter().map(|run| &*run.cell.policy).collect();
+    policies.sort_unstable();
+    policies.dedup();
+    // Without the module is what others are compared with in Figure 7.
+    policies.retain(|policy| figure.over.is_some() || *policy != OFF);
+    let mut all = Vec::new();
+    for policy in policies {
+        let mut applications: Vec<&str> = runs.iter().map(|run| &*run.cell.application).collect();
+        applications.sort_unstable();
+        applications.dedup();
+        let point = |application: &&str| {
+            let base = match figure.over {
+                Some(over) => times(runs, over, policy, application),
+                None => times(runs, figure.experiment, OFF, application),
+            };
+            // CAST: a number of repetitions.
+            let base = base.iter().sum::<f64>() / base.len().max(1) as f64;
+            let times = times(runs, figure.experiment, policy, application);
+            let ratios: Vec<f64> = times.iter().map(|time| time / base).collect();
+            Point::of(*application, &ratios).filter(|point| point.mean.is_finite())
+        };
+        let points: Vec<Point> = applications.iter().filter_map(point).collect();
+        if !points.is_empty() {
+            let name = if policy == OFF { "none" } else { policy };
+            all.push(Series::new(name, points));
+        }
+    }
+    all
+}
+
+/// Turnaround times of all repetitions, in ms.
+fn times(runs: &[RunResult], experiment: &str, policy: &str, application: &str) -> Vec<f64> {
+    let same = |run: &&RunResult| {
+        let cell = &run.cell;
+        let names = (&*cell.experiment, &*cell.policy, &*cell.application);
+        names == (experiment, policy, application)
+    };
+    runs.iter()
+        .filter(same)
+        .map(|run| run.turnaround_ms)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::Cell;
+    use loga_results::At;
+    use serde_json::Value;
+
+    fn run(experiment: &str, policy: &str, repetition: u32, turnaround_ms: f64) -> RunResult {
+        RunResult {
+            cell: Cell {
+                experiment: experiment.to_owned(),
+                policy: policy.to_owned(),
+                application: "bfs".to_owned(),
+                repetition,
+            },
+            turnaround_ms,
+            iterations: 1,
+            stat: Value::Null,
+            throttle: Value::Null,
+        }
+    }
+
+    #[test]
+    fn overhead_is_over_no_module_and_quality_over_alone() {
+        let runs = [
+            run("overhead-10", "off", 0, 9.0),
+            run("overhead-10", "off", 1, 11.0),
+            run("overhead-10", "event", 0, 10.0),
+            run("overhead-10", "event", 1, 12.0),
+            run("alone", "event", 0, 10.0),
+            run("quality", "event", 0, 25.0),
+        ];
+        let figures = figures(&runs, &["kernel ok".to_owned()]);
+        let numbers: Vec<_> = figures.iter().map(|one| &*one.figure).collect();
+        assert_eq!(numbers, ["7a", "11"]);
+        assert!(figures.iter().all(|one| one.check() == Ok(())));
+        let overhead = &figures[0].series[0].points;
+        assert_eq!((overhead[0].mean, overhead[0].repetitions), (1.1, 2));
+        assert_eq!(overhead[1].at, At::from(loga_results::GEOMETRIC_MEAN));
+        assert_eq!(figures[1].series[0].points[0].mean, 2.5);
+    }
+
+    #[test]
+    fn policy_without_what_it_is_normalised_to_gives_no_figure() {
+        assert!(figures(&[run("quality", "event", 0, 25.0)], &[]).is_empty());
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What the real module was measured with in the virtual machine, simulated: the same
+//! throttles in the place of applications, with the costs that were measured there.
+
+use super::{empty, runs, Plan, Progress};
+use crate::report::Gpu;
+use crate::results::reduced::{
+    optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FOUR, LATE, LAUNCH,
+    OVERHEAD_MS, QUALITY_MS, TEN_LONG, TEN_SHORT,
+};
+use crate::results::{Axis, Experiment, Point, Series};
+use crate::run::Error;
+
+/// Longest simulated time; nothing comes near it.
+const LENGTH_MS: u32 = 600_000;
+/// GPU times for the optimum are taken over so long.
+const WATCHED_MS: u64 = 2_500;
+/// From the start of a throttle to that of the next, in ms: a process has to be started.
+const STAGGER_MS: f64 = 2.3;
+
+/// Runs what was run in the virtual machine, in the simulator; nothing if it cannot be.
+///
+/// # Errors
+///
+/// A run does not count.
+pub fn figure(
+    real: &Experiment,
+    plan: &Plan,
+    progress: &mut dyn Progress,
+) -> Option<Result<Experiment, Error>> {
+    let mut like = Like {
+        real,
+        plan,
+        progress,
+        throttles: match &*real.figure {
+            "7a" => TEN_SHORT,
+            "7b" => TEN_LONG,
+            "11" => FOUR,
+            other => return super::figure(other, plan, progress),
+        },
+    };
+    let series = if real.figure == "11" {
+        like.quality()
+    } else {
+        like.overhead()
+    };
+    Some(series.map(|series| like.experiment(series)))
+}
+
+/// What is to be run like in the virtual machine.
+struct Like<'a> {
+    real: &'a Experiment,
+    plan: &'a Plan,
+    progress: &'a mut dyn Progress,
+    throttles: Throttles,
+}
+
+impl Like<'_> {
+    fn experiment(&self, series: Vec<Series>) -> Experiment {
+        let axis = |axis: &Axis| Axis::new(&axis.title, "");
+        let mut one = Experiment {
+            title: self.real.title.clone(),
+            x: axis(&self.real.x),
+            y: axis(&self.real.y),
+            series,
+            paper: self.real.paper.clone(),
+            assumed: vec![
+                "time on CPUs between kernels varies by as much as launch and lateness together"
+                    .to_owned(),
+                format!("a throttle starts {STAGGER_MS} ms after the one before"),
+            ],
+            ..empty(&self.real.figure, self.plan)
+        };
+        if one.figure.starts_with('7') {
+            one.add_geometric_means();
+        }
+        one
+    }
+
+    /// Whether this was run in the virtual machine.
+    fn has(&self, name: &str) -> bool {
+        self.real.series(name, None).is_some()
+    }
+
+    /// The applications that were.
+    fn applications(&self) -> Vec<Application> {
+        let points = |series: &Series| series.points.clone();
+        let points: Vec<_> = self.real.series.iter().flat_map(points).collect();
+        let there = |one: &&Application| points.iter().any(|point| point.at == one.name.into());
+        APPLICATIONS.iter().filter(there).copied().collect()
+    }
+
+    /// Figures 7a and 7b.
+    fn overhead(&mut self) -> Result<Vec<Series>, Error> {
+        let ways = [
+            ("event", "name = \"event\"\nenforce = false"),
+            ("sampling", "name = \"sampling\"\nenforce = false"),
+        ];
+        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.0)).collect();
+        let applications = self.applications();
+        let runs = applications.len() * (1 + ways.len());
+        self.progress.expect(runs as u64 * self.plan.repetitions);
+        let mut all: Vec<_> = ways
+            .iter()
+            .map(|way| Series::new(way.0, Vec::new()))
+            .collect();
+        for application in &applications {
+            let throttles = self.throttles;
+            let without = mean(&self.turnarounds(application, OVERHEAD_MS, throttles, HARDWARE)?);
+            for (series, way) in all.iter_mut().zip(&ways) {
+                let with = self.turnarounds(application, OVERHEAD_MS, throttles, way.1)?;
+                let ratios: Vec<_> = with.iter().map(|one| one / without).collect();
+                series.points.extend(Point::of(application.name, &ratios));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Figure 11.
+    fn quality(&mut self) -> Result<Vec<Series>, Error> {
+        let ways = [
+            ("none", HARDWARE),
+            ("sampling", "name = \"sampling\""),
+            ("event", "name = \"event\""),
+            ("event-cl", "name = \"event-cl\""),
+            ("maxmin", "name = \"maxmin\""),
+        ];
+        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.0)).collect();
+        let applications = self.applications();
+        let runs = applications.len() * (1 + 2 * ways.len());
+        self.progress.expect(runs as u64 * self.plan.repetitions);
+        let names = ways.iter().map(|way| way.0).chain(["fair"]);
+        let mut all: Vec<_> = names.map(|name| Series::new(name, Vec::new())).collect();
+        for application in &applications {
+            let mut unscheduled = 1.0;
+            for (series, (name, policy)) in all.iter_mut().zip(&ways) {
+                let alone = mean(&self.turnarounds(application, QUALITY_MS / 4, ALONE, policy)?);
+                let together = self.turnarounds(application, QUALITY_MS, FOUR, policy)?;
+                let ratios: Vec<_> = together.iter().map(|one| one / alone).collect();
+                if *name == "none" {
+                    unscheduled = mean(&ratios);
+                }
+                series.points.extend(Point::of(application.name, &ratios));
+            }
+            let fair = self.optima(application)?;
+            let fair: Vec<_> = fair.iter().map(|one| one * unscheduled).collect();
+            let last = all.last_mut().into_iter();
+            last.for_each(|series| series.points.extend(Point::of(application.name, &fair)));
+        }
+        Ok(all)
+    }
+
+    /// Time of an iteration with each seed, in ms.
+    fn turnarounds(
+        &mut self,
+        application: &Application,
+        ms: u64,
+        throttles: Throttles,
+        policy: &str,
+    ) -> Result<Vec<f64>, Error> {
+        let kernels = application.kernels(ms);
+        let app = format!("arrive_ms = {BEFORE_MS}\nrepeat = {kernels}");
+        let head = format!("length_ms = {LENGTH_MS}\nuntil = \"app\"");
+        let text = self.scenario(&head, policy, &app, application, throttles);
+        let gpus = runs(&text, self.plan, self.progress)?;
+        let total = gpus.iter().filter_map(|gpu| gpu.clients[0].total_ms);
+        // CAST: some thousand.
+        Ok(total.map(|total| total / kernels as f64).collect())
+    }
+
+    /// By how much the turnaround would have to change for the optimum, with each seed.
+    fn optima(&mut self, application: &Application) -> Result<Vec<f64>, Error> {
+        let head = format!("length_ms = {WATCHED_MS}");
+        let policy = "name = \"none\"\npoll_always = true";
+        let text = self.scenario(&head, policy, "", application, FOUR);
+        let gpus = runs(&text, self.plan, self.progress)?;
+        let optimum = |gpu: &Gpu| {
+            let measured = |at: usize| gpu.clients[at].measured_ms.unwrap_or_default();
+            let throttles = f64::from(FOUR.count);
+            let sum: f64 = (1..gpu.clients.len()).map(measured).sum();
+            optimum(measured(0), sum / throttles, throttles)
+        };
+        Ok(gpus.iter().map(optimum).collect())
+    }
+
+    fn scenario(
+        &self,
+        head: &str,
+        policy: &str,
+        app: &str,
+        application: &Application,
+        throttles: Throttles,
+    ) -> String {
+        let mut text = format!("{head}\n[policy]\n{policy}\n[[client]]\nname = \"app\"\n{app}\n");
+        text += &self.phase(application.kernel_us, application.pause_us);
+        for number in 0..throttles.count {
+            let arrive = f64::from(number) * STAGGER_MS;
+            text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
+            text += &self.phase(throttles.kernel_us, throttles.sleep_us);
+        }
+        text
+    }
+
+    /// A pause and a kernel, as a throttle does them there.
+    fn phase(&self, kernel_us: u64, pause_us: u64) -> String {
+        let measured = self.measured(LAUNCH) + self.measured(LATE);
+        // CAST: a few thousand.
+        let from = pause_us as f64 + measured / 2.0;
+        format!(
+            "[[client.phase]]\ncpu_us = {{ uniform = [{from}, {}] }}\nkernel_us = {kernel_us}\n",
+            from + measured
+        )
+    }
+
+    /// A time that was measured there, in us; zero if it was not.
+    fn measured(&self, name: &str) -> f64 {
+        let found = self
+            .real
+            .settings
+            .iter()
+            .find(|setting| setting.name == name);
+        let value = found.and_then(|setting| setting.value.strip_suffix(" us")?.parse().ok());
+        value.unwrap_or_default()
+    }
+}
+
+/// Nobody accounts and nobody schedules.
+const HARDWARE: &str = "name = \"hardware\"";
+
+fn mean(values: &[f64]) -> f64 {
+    // CAST: a number of repetitions.
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Origin, Setting};
+    use crate::scenario::Profile;
+    use std::path::Path;
+
+    #[test]
+    fn reduced_applications_have_the_means_of_their_profiles() {
+        for one in APPLICATIONS {
+            let profile = Profile::find(one.name, Path::new("")).unwrap();
+            let (mut kernels, mut busy, mut pause) = (0.0, 0.0, 0.0);
+            for phase in &profile.phases {
+                // CAST: some thousand.
+                let times = phase.repeat as f64;
+                kernels += times * f64::from(u8::from(phase.kernel.is_some()));
+                busy += times * phase.kernel.map_or(0.0, |span| span.mean());
+                pause += times * (phase.cpu.mean() + phase.copy.map_or(0.0, |span| span.mean()));
+            }
+            let mean = |ns: f64| (ns / kernels / 1e3).round();
+            let ours = (one.kernel_us as f64, one.pause_us as f64);
+            assert_eq!((mean(busy), mean(pause)), ours, "{}", one.name);
+        }
+    }
+
+    /// What the virtual machine gave: one application with these series.
+    fn real(figure: &str, names: &[&str]) -> Experiment {
+        let point = || Point::of("srad_v1", &[1.0]).into_iter().collect();
+        let setting = |name: &str, value: &str| Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            origin: String::new(),
+        };
+        Experiment {
+            origin: Origin::VirtualMachine,
+            series: names
+                .iter()
+                .map(|name| Series::new(name, point()))
+                .collect(),
+            settings: vec![setting(LAUNCH, "20 us"), setting(LATE, "60.5 us")],
+            ..empty(figure, &Plan::quick())
+        }
+    }
+
+    #[test]
+    fn what_was_run_there_is_run_here_and_nothing_else() {
+        let real = real("7b", &["busy thread", "event"]);
+        let one = figure(&real, &Plan::quick(), &mut ()).unwrap().unwrap();
+        assert_eq!(one.check(), Ok(()));
+        let names: Vec<_> = one.series.iter().map(|series| &*series.name).collect();
+        assert_eq!(names, ["event"]);
+        assert_eq!(one.series[0].points.len(), 2);
+    }
+
+    #[test]
+    fn scheduling_brings_a_greedy_application_closer_to_the_optimum() {
+        let real = real("11", &["none", "event", "fair"]);
+        let one = figure(&real, &Plan::quick(), &mut ()).unwrap().unwrap();
+        let at = |name: &str| one.series(name, None).unwrap().points[0].mean;
+        let (none, event, fair) = (at("none"), at("event"), at("fair"));
+        assert!(
+            none < event && (event - fair).abs() < (none - fair).abs(),
+            "{one:?}"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Figure 11, reduced: an application beside four throttles, under each policy.
+
+use super::add;
+use super::beside::apart;
+use super::beside::gpu_time;
+use super::beside::turnaround;
+use super::empty;
+use super::gauge;
+use super::series;
+use crate::costs;
+use crate::stage;
+use loga_results::reduced::optimum;
+use loga_results::reduced::ALONE;
+use loga_results::reduced::APPLICATIONS;
+use loga_results::reduced::FOUR;
+use loga_results::reduced::QUALITY_MS;
+use loga_results::Axis;
+use loga_results::Difference;
+use loga_results::Experiment;
+
+/// Who decides; `none`: LoGA is not loaded.
+const NONE: &str = "none";
+const POLICIES: [&str; 3] = ["sampling", "event", "event-cl"];
+
+/// Figure 11.
+pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
+    let axes = [
+        Axis::new("application", ""),
+        Axis::new("turnaround over that alone", ""),
+    ];
+    let mut one = Experiment {
+        paper: "LoGA brings all applications closer to the optimum, mostly from below; NEON is \
+                similar in most cases; LoGA-CL is like NEON in many"
+            .to_owned(),
+        assumed: vec![
+            "three applications, each a throttle with the mean kernel and the mean pause of its \
+             profile"
+                .to_owned(),
+        ],
+        settings: gauge::throttles()?,
+        ..empty("11", "Scheduling beside four throttles", axes)
+    };
+    apart()?;
+    let applications = &APPLICATIONS[..if quick { 1 } else { APPLICATIONS.len() }];
+    let ms = if quick { QUALITY_MS / 8 } else { QUALITY_MS };
+    let mut all = Vec::new();
+    for policy in [NONE].into_iter().chain(POLICIES) {
+        let loaded = if policy == NONE {
+            stage::load_model_only()
+        } else {
+            stage::load(&format!("policy={policy} enforce=1"))
+        };
+        if let Err(error) = loaded {
+            one.differs.push(Difference {
+                what: format!("{policy} was not run"),
+                why: format!("the module does not take it ({error})"),
+            });
+            continue;
+        }
+        let mut ratios = Vec::new();
+        for application in applications {
+            // Alone it is as fast from the beginning to the end.
+            let alone = turnaround(application, ms / 4, ALONE)?;
+            let together = turnaround(application, ms, FOUR)?;
+            println!(
+                "{policy}, {}: {alone:.1} us, then {together:.1} us",
+                application.name
+            );
+            ratios.push(together / alone);
+        }
+        if policy == "event" {
+            let how = "mean of its debugfs file costs, for a client with 12 channels";
+            let revoke = costs::revoke_ns().map(|ns| gauge::cost("costs.revoke_us", ns, how));
+            one.settings.extend(revoke);
+        }
+        all.push((policy, ratios));
+    }
+    let names = all.iter().map(|(name, _)| *name).chain(["fair"]);
+    one.series = series(&names.collect::<Vec<_>>());
+    for (policy, ratios) in &all {
+        for (ratio, application) in ratios.iter().zip(applications) {
+            add(&mut one.series, policy, application.name, &[*ratio])?;
+        }
+    }
+    stage::load("policy=none poll_always=1")?;
+    for (application, unscheduled) in applications.iter().zip(&all[0].1) {
+        let (own, throttle) = gpu_time(application, FOUR)?;
+        let fair = unscheduled * optimum(own, throttle, FOUR.count.into());
+        add(&mut one.series, "fair", application.name, &[fair])?;
+    }
+    Ok(one)
+}
