@@ -83,7 +83,8 @@ pub struct ClientState {
     pub weight: Weight,
     /// GPU time it used in the polling phase.
     pub busy: Ns,
-    /// Times the engine took up its work in the polling phase.
+    /// Times the engine took up its work in the polling phase. With sparse accounting
+    /// fewer: times that it was newly found.
     pub runs: u32,
     /// Time of the polling phase in which a channel of it had work and none of them
     /// ran. An estimate.

@@ -22,6 +22,7 @@ pub(super) struct EventCl;
 
 impl Policy for EventCl {
     const NAME: &'static str = "event-cl";
+    const COUNTS_RUNS: bool = true;
 
     fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
         fair_queue(phase, clients, average_run)

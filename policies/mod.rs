@@ -55,6 +55,9 @@ pub trait Policy {
         Sight::Use
     };
 
+    /// Whether it judges by [`ClientState::runs`], which sparse accounting cannot count.
+    const COUNTS_RUNS: bool = false;
+
     /// Decides after a polling phase and returns the new system virtual time.
     fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
         let _ = (memory, clients);
@@ -107,6 +110,13 @@ macro_rules! policies {
             pub const fn needs(self) -> Sight {
                 match self {
                     $(PolicyKind::$kind => <$rule as Policy>::NEEDS,)+
+                }
+            }
+
+            /// Whether it judges by numbers of runs, see [`Policy::COUNTS_RUNS`].
+            pub const fn counts_runs(self) -> bool {
+                match self {
+                    $(PolicyKind::$kind => <$rule as Policy>::COUNTS_RUNS,)+
                 }
             }
 

@@ -32,6 +32,8 @@ pub enum Error {
     },
     /// Phases grow with nothing of this name.
     UnknownScale,
+    /// Phases that grow with active clients must vary.
+    SteadyPhases,
     /// No source of observations has this name.
     UnknownSource,
     /// Nothing is called so that the GPU could be divided by.
@@ -88,6 +90,12 @@ impl fmt::Display for Error {
                 )
             }
             Error::UnknownScale => write!(f, "unknown scale, want active or channels"),
+            Error::SteadyPhases => {
+                write!(
+                    f,
+                    "scale=active needs randomize=1, so that nobody runs in step"
+                )
+            }
             Error::UnknownSource => {
                 write!(f, "unknown source, want engine-status or channel-table")
             }

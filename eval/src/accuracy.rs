@@ -22,9 +22,9 @@ use std::fmt::{self, Display, Formatter};
 /// Length of a window.
 pub const WINDOW: Ns = Ns::from_ms(2_000);
 /// Cost of a look, with the interrupt of its timer.
-pub const LOOK_US: f64 = 5.0;
-/// Cost of a look that needs no interrupt of its own.
-pub const READ_US: f64 = 1.5;
+pub const LOOK_US: f64 = 3.0;
+/// Cost of a look in the virtual machine, where reading a register takes no time.
+pub const READ_US: f64 = 1.6;
 
 /// Clients whose time is accounted.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Load {
 }
 
 /// The loads of the figures: the mix of the demo, ten small clients, two equal ones,
-/// and clients in step with looks every 500 us and with multiples of them.
+/// and clients in step with looks every 300 us and with multiples of them.
 pub fn loads() -> Vec<Load> {
     let in_step = |list: &[(u64, u64)]| -> Vec<Process> {
         list.iter().map(|(k, s)| Process::new(*k, *s)).collect()
@@ -61,12 +61,12 @@ pub fn loads() -> Vec<Load> {
             processes: of(&[(50, 0); 2]),
         },
         Load {
-            name: "100/400 and 25/475 (in step)",
-            processes: in_step(&[(100, 400), (25, 475)]),
+            name: "60/240 and 15/285 (in step)",
+            processes: in_step(&[(60, 240), (15, 285)]),
         },
         Load {
-            name: "200/800 and 50/1950 (in step)",
-            processes: in_step(&[(200, 800), (50, 1950)]),
+            name: "120/480 and 30/1170 (in step)",
+            processes: in_step(&[(120, 480), (30, 1170)]),
         },
     ]
 }
@@ -396,10 +396,6 @@ pub fn ways() -> Vec<Way> {
     ways.extend([8, 4, 2, 1].map(|times| Way::Sparse {
         interval_us: shortest * times,
     }));
-    // Beyond what the module does: what two equal clients of short commands would take.
-    ways.push(Way::Uniform {
-        interval_us: shortest * 5 / 12,
-    });
     ways.push(Way::Uniform {
         interval_us: shortest,
     });

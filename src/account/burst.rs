@@ -95,6 +95,11 @@ impl Accountant {
         self.used.iter()
     }
 
+    /// The slots that were used in this phase.
+    pub const fn used_slots(&self) -> &UsedSlots {
+        &self.used
+    }
+
     /// Charges the time since the last change to the current occupant.
     fn charge(&mut self, slots: &mut [Slot], now: Ns) {
         let time = now.saturating_sub(self.since);

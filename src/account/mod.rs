@@ -109,7 +109,7 @@ pub struct PhaseTotals {
 
 /// Which slots were used in a phase.
 #[derive(Clone, Copy)]
-struct UsedSlots([u64; MAX_SLOTS / WORD_BITS]);
+pub struct UsedSlots([u64; MAX_SLOTS / WORD_BITS]);
 
 impl UsedSlots {
     const fn new() -> Self {
@@ -126,8 +126,10 @@ impl UsedSlots {
         }
     }
 
-    /// The slots, ascending.
-    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+    /// Indices of the slots, ascending.
+    ///
+    /// Takes time for the slots that were used, not for those there are.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(index, word)| {
             ones(*word)
                 // CAST: a position below WORD_BITS.

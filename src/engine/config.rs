@@ -3,6 +3,7 @@
 //! [pure] The settings of an engine, their ranges, and the phase lengths they give.
 
 use super::random::Factor;
+use crate::account::Accounting;
 use crate::error::{in_range, Error};
 use crate::policies::{PolicyKind, Sight};
 use crate::units::Ns;
@@ -11,6 +12,9 @@ use crate::units::Ns;
 pub const MAX_POLL: Ns = Ns::from_ms(10_000);
 /// Longest non-polling phase: a decision lasts this long at most.
 pub const MAX_NONPOLL: Ns = Ns::from_ms(60_000);
+/// Shortest phase of sparse accounting: less than two hundred looks. Decisions on fewer
+/// would be decisions on noise.
+pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 
 /// What the phases grow with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,9 @@ pub struct Config {
     pub ratio: u32,
     /// Vary the lengths, with the same mean, so that no application runs in step.
     pub randomize: bool,
+    /// How time is accounted. Sparsely, a polling phase is as long as both would be, at
+    /// least [`MIN_SPARSE`], and there are no others.
+    pub accounting: Accounting,
     /// Carry out decisions. Otherwise only account.
     pub enforce: bool,
     /// Who decides.
@@ -78,22 +85,38 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] that names the setting; [`Error::Unobserved`] when the policy
-    /// needs what the caller does not supply.
+    /// [`Error::OutOfRange`] that names the setting; [`Error::SteadyPhases`] for phases
+    /// that grow with active clients without `randomize`: they are so short that an
+    /// application can run in step with them; [`Error::Unobserved`] when the policy needs
+    /// what the caller does not supply. What sparse accounting does not supply is missed
+    /// only if decisions are carried out.
     pub fn check(&self) -> Result<(), Error> {
         in_range("poll_ms", self.poll_ms.into(), 1, Self::MAX_POLL_MS.into())?;
         in_range("ratio", self.ratio.into(), 1, Self::MAX_RATIO.into())?;
-        let needs = self.policy.needs();
-        if needs <= self.sight {
-            return Ok(());
+        if self.scale == Scale::Active && !self.randomize {
+            return Err(Error::SteadyPhases);
         }
+        self.supplies(self.policy)
+    }
+
+    /// Whether the caller and the way of accounting supply what a policy needs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unobserved`] that says what is missing.
+    pub fn supplies(&self, policy: PolicyKind) -> Result<(), Error> {
+        let needs = policy.needs();
+        let sparse = self.accounting == Accounting::Sparse && self.enforce;
+        let missing = match needs {
+            _ if sparse && policy.counts_runs() => "numbers of runs",
+            _ if needs <= self.sight && !(sparse && needs == Sight::Waits) => return Ok(()),
+            Sight::Use => "times used",
+            Sight::Waits => "times waited",
+            Sight::Channels => "states of channels",
+        };
         Err(Error::Unobserved {
-            policy: self.policy.name(),
-            needs: match needs {
-                Sight::Use => "times used",
-                Sight::Waits => "times waited",
-                Sight::Channels => "states of channels",
-            },
+            policy: policy.name(),
+            needs: missing,
         })
     }
 
@@ -117,12 +140,19 @@ impl Config {
         } else {
             poll.saturating_mul(self.ratio.into()).min(MAX_NONPOLL)
         };
-        match factor {
+        let lengths = match factor {
             Some(factor) => PhaseLengths {
                 poll: factor.scale(poll),
                 nonpoll: factor.scale(nonpoll),
             },
             None => PhaseLengths { poll, nonpoll },
+        };
+        match self.accounting {
+            Accounting::Burst => lengths,
+            Accounting::Sparse => PhaseLengths {
+                poll: lengths.period().max(MIN_SPARSE),
+                nonpoll: Ns::ZERO,
+            },
         }
     }
 }
@@ -135,6 +165,7 @@ impl Default for Config {
             scale: Scale::Channels,
             ratio: 5,
             randomize: false,
+            accounting: Accounting::Burst,
             enforce: false,
             policy: PolicyKind::Event,
             sight: Sight::Use,
@@ -209,6 +240,50 @@ mod tests {
         assert!(sees(PolicyKind::Sampling, Sight::Waits).check().is_err());
         assert!(sees(PolicyKind::Timeslice, Sight::Waits).check().is_err());
         assert!(sees(PolicyKind::EventCl, Sight::Use).check().is_ok());
+    }
+
+    #[test]
+    fn check_of_a_policy_that_sparse_accounting_cannot_serve_refuses_it_when_enforced() {
+        let sparse = |policy, enforce| Config {
+            policy,
+            enforce,
+            accounting: Accounting::Sparse,
+            sight: Sight::Channels,
+            ..Config::default()
+        };
+        for policy in PolicyKind::ALL.iter().copied() {
+            assert!(sparse(policy, false).check().is_ok());
+        }
+        assert!(sparse(PolicyKind::Event, true).check().is_ok());
+        assert!(sparse(PolicyKind::MaxMin, true).check().is_err());
+        let refused = Err(Error::Unobserved {
+            policy: "event-cl",
+            needs: "numbers of runs",
+        });
+        assert_eq!(sparse(PolicyKind::EventCl, true).check(), refused);
+    }
+
+    #[test]
+    fn check_of_phases_by_active_clients_wants_them_to_vary() {
+        let active = |randomize| Config {
+            scale: Scale::Active,
+            randomize,
+            ..Config::default()
+        };
+        assert_eq!(active(false).check(), Err(Error::SteadyPhases));
+        assert_eq!(active(true).check(), Ok(()));
+    }
+
+    #[test]
+    fn lengths_with_sparse_accounting_are_one_long_phase() {
+        let sparse = |poll_ms| Config {
+            accounting: Accounting::Sparse,
+            ..config(poll_ms, 5)
+        };
+        let of = |config: Config| config.lengths(12, 3, None);
+        assert_eq!(of(sparse(1)).poll, Ns::from_ms(72));
+        assert_eq!(of(sparse(1)).nonpoll, Ns::ZERO);
+        assert_eq!(sparse(1).lengths(1, 1, None).poll, MIN_SPARSE);
     }
 
     #[test]

@@ -35,12 +35,12 @@ mod watchdog;
 
 pub use crate::policies::{ClientState, Look, Memory, Next, Phase, PolicyKind, Seen, Sight};
 pub use check::Violation;
-pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL};
+pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_SPARSE};
 pub use stages::MAX_BARRIER;
 pub use stats::Stats;
 pub use watchdog::{Fallback, MAX_IDLE_HOLD, MAX_LATE};
 
-use crate::account::PhaseTotals;
+use crate::account::{Accounting, PhaseTotals};
 use crate::error::Error;
 use crate::random::XorShift;
 use crate::units::{Ns, VTime};
@@ -91,6 +91,8 @@ pub struct Engine {
     allocated: u32,
     /// Lengths of the current cycle.
     planned: PhaseLengths,
+    /// How the current cycle is accounted.
+    accounting: Accounting,
     /// Actual length of the last non-polling phase.
     nonpoll: Ns,
     t_sys: VTime,
@@ -120,6 +122,7 @@ impl Engine {
             state: State::Parked,
             allocated: 0,
             planned: PhaseLengths::default(),
+            accounting: config.accounting,
             nonpoll: Ns::ZERO,
             t_sys: VTime::ZERO,
             memory: Memory::default(),
@@ -162,6 +165,11 @@ impl Engine {
         self.t_sys
     }
 
+    /// How the current cycle is accounted. Another way begins with the next one.
+    pub const fn accounting(&self) -> Accounting {
+        self.accounting
+    }
+
     /// Planned length of the current period.
     pub const fn planned(&self) -> Ns {
         self.planned.period()
@@ -200,14 +208,18 @@ impl Engine {
     /// are now. Call [`Engine::wake`] with [`Wake::ChannelsChanged`] afterwards.
     ///
     /// A decision is due: a non-polling phase ends now, a polling phase as soon as it
-    /// has lasted `poll_ms`. Not earlier, because applications create a dozen
+    /// has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because applications create a dozen
     /// channels in a row, and a phase of no length would see nobody active and lift
     /// everybody.
     pub fn channels_changed(&mut self, now: Ns, allocated: u32) {
         self.allocated = allocated;
         match &mut self.state {
             State::Polling { since, deadline } => {
-                let least = since.saturating_add(Ns::from_ms(self.config.poll_ms.into()));
+                let least = match self.accounting {
+                    Accounting::Burst => Ns::from_ms(self.config.poll_ms.into()),
+                    Accounting::Sparse => MIN_SPARSE,
+                };
+                let least = since.saturating_add(least);
                 *deadline = (*deadline).min(least.max(now));
                 if allocated == 0 {
                     *deadline = now;
@@ -346,6 +358,7 @@ impl Engine {
             .randomize
             .then(|| Factor::draw(&mut self.random));
         self.planned = self.config.lengths(self.allocated, self.active, factor);
+        self.accounting = self.config.accounting;
         self.state = State::Polling {
             since: now,
             deadline: now.saturating_add(self.planned.poll),
@@ -387,8 +400,13 @@ impl Engine {
         self.stats.unpolled = self.stats.unpolled.saturating_add(totals.blind);
     }
 
-    /// Remembers how long a non-polling phase really was.
+    /// Remembers how long a non-polling phase really was. Sparse accounting knows none:
+    /// its strata go on over the ends of phases.
     fn note_nonpoll(&mut self, length: Ns) {
+        let length = match self.accounting {
+            Accounting::Burst => length,
+            Accounting::Sparse => Ns::ZERO,
+        };
         self.nonpoll = length;
         self.stats.unpolled = self.stats.unpolled.saturating_add(length);
     }

@@ -188,6 +188,44 @@ mod tests {
     }
 
     #[test]
+    fn sparse_phases_follow_each_other_without_a_pause() {
+        let sparse = Config {
+            accounting: Accounting::Sparse,
+            ..paper()
+        };
+        let mut engine = polling(sparse);
+        assert_eq!(engine.next_deadline(), Some(ms(72)));
+        engine.wake(ms(72), Wake::Timer);
+        engine.decide(&totals(72, 72), &mut []);
+        // The decision takes a while, which the strata of the next phase cover.
+        assert_eq!(engine.wake(ms(73), Wake::Timer), Action::StartPolling);
+        engine.channels_changed(ms(74), 12);
+        assert_eq!(
+            engine.next_deadline(),
+            Some(ms(73).saturating_add(MIN_SPARSE))
+        );
+        engine.wake(ms(123), Wake::Timer);
+        engine.decide(&totals(50, 50), &mut []);
+        assert_eq!(engine.stats().last_nonpoll, Ns::ZERO);
+    }
+
+    #[test]
+    fn way_of_accounting_changes_with_the_next_phase() {
+        let mut engine = polling(paper());
+        let sparse = Config {
+            accounting: Accounting::Sparse,
+            ..paper()
+        };
+        assert!(engine.set_config(sparse).is_ok());
+        assert_eq!(engine.accounting(), Accounting::Burst);
+        engine.wake(ms(12), Wake::Timer);
+        engine.decide(&totals(12, 12), &mut []);
+        engine.wake(ms(72), Wake::Timer);
+        assert_eq!(engine.accounting(), Accounting::Sparse);
+        assert_eq!(engine.planned(), ms(72));
+    }
+
+    #[test]
     fn randomised_phases_keep_their_ratio() {
         let randomised = Config {
             randomize: true,

@@ -11,6 +11,7 @@ use super::order;
 use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
+use crate::account::sparse::{Pace, MIN_INTERVAL};
 use crate::engine::{ClientState, Engine};
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
@@ -54,6 +55,9 @@ pub(super) struct Books {
     /// In ascending order of hardware id.
     pub(super) channels: KVec<ChannelRecord>,
     pub(super) chip: Option<Chip>,
+    /// How often to look, if accounting is sparse, and the strata of the next phase.
+    pub(super) pace: Pace,
+    pub(super) interval: Ns,
     pub(super) sums: Sums,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
@@ -107,7 +111,7 @@ impl Owner {
 pub(super) struct ChannelRecord {
     pub(super) chid: Chid,
     pub(super) client: ClientId,
-    /// Position of the client in the tables, as of the last decision.
+    /// Position of the client in the tables, as of the last decision before which it was seen.
     pub(super) owner: Option<usize>,
     pub(super) mappings: u32,
     pub(super) handles: Option<Handles>,
@@ -144,6 +148,8 @@ impl Books {
             totals: share::Totals::new(storage(MAX_TOTALS)?),
             channels: KVec::new(),
             chip,
+            pace: Pace::new(),
+            interval: MIN_INTERVAL,
             sums: Sums::default(),
             revoke_took: Latencies::new(),
             restore_took: Latencies::new(),

@@ -27,6 +27,8 @@ extern "C" {
     pub(super) static loga_poll_ms: c_uint;
     pub(super) static loga_ratio: c_uint;
     pub(super) static loga_randomize: bool;
+    pub(super) static loga_accounting: *const c_char;
+    pub(super) static loga_scale: *const c_char;
     pub(super) static loga_poll_always: bool;
     pub(super) static loga_poller: *const c_char;
     pub(super) static loga_poller_cpu: [c_int; MAX_GPUS];

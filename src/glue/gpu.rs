@@ -6,11 +6,12 @@ use super::bar::{Address, Bar0, Found};
 use super::books::{Books, Handles};
 use super::ffi;
 use super::gate::{Gate, Pages};
+use super::looks::Lent;
 use super::params::{refuse_chip, Settings};
 use super::poller::{Phase, Poller};
 use super::scheduler::Scheduler;
 use super::shared_poller::SharedPoller;
-use super::thread::Thread;
+use super::thread::{Ringer, Thread};
 use crate::engine::Engine;
 use crate::ids::ClientId;
 use crate::regs::{self, Chip};
@@ -20,6 +21,7 @@ use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex};
+use kernel::time::hrtimer::HrTimer;
 
 /// One GPU.
 #[pin_data]
@@ -34,6 +36,11 @@ pub(super) struct Gpu {
     /// What the poller has while it polls.
     #[pin]
     pub(super) phase: Mutex<Phase>,
+    /// Sets off the looks of sparse accounting; the phase has its handle.
+    #[pin]
+    pub(super) timer: HrTimer<Self>,
+    /// What the timer's callback works with.
+    pub(super) lent: Lent,
     /// 1: the poller shall end its phase.
     pub(super) stop_polling: Atomic<u32>,
     /// 1: the device answered with all ones.
@@ -85,7 +92,9 @@ impl Gpu {
                 address: found.address,
                 settings: *settings,
                 books <- new_mutex!(Books::new(number, engine, chip)?),
-                phase <- new_mutex!(Phase::new()?),
+                phase <- new_mutex!(Phase::new(seed)?),
+                timer <- HrTimer::new(),
+                lent: Lent::new(),
                 stop_polling: Atomic::new(0),
                 lost: Atomic::new(0),
                 shared,
@@ -118,6 +127,8 @@ impl Gpu {
             drop(scheduler);
             self.stop_polling.store(1, Relaxed);
             drop(poller);
+            // The timer holds a reference on this GPU.
+            self.phase.lock().conclude(self);
             self.end_turn();
         }
         for owner in self.books.lock().owners.iter() {
@@ -130,6 +141,12 @@ impl Gpu {
         if let Some(threads) = self.threads.lock().as_ref() {
             threads.scheduler.ring();
         }
+    }
+
+    /// A way to wake the main thread from any context.
+    pub(super) fn main_ringer(&self) -> Option<Ringer> {
+        let threads = self.threads.lock();
+        threads.as_ref().map(|threads| threads.scheduler.ringer())
     }
 
     /// Wakes the poller.

@@ -6,9 +6,8 @@ use super::events;
 use super::ffi;
 use super::gpu::Gpu;
 use super::process::Chosen;
-use crate::account::Accounting;
-use crate::engine::Config;
-use crate::error::{in_range, Error};
+use crate::engine::{Config, Scale};
+use crate::error::Error;
 use crate::share::{Change, Setting};
 use crate::uapi::{Knobs, Refusal};
 use crate::units::Weight;
@@ -21,7 +20,6 @@ impl Gpu {
     ///
     /// What is wrong; then nothing has changed.
     pub(super) fn configure(&self, knobs: &Knobs) -> Result<(), Refusal> {
-        check_supported(knobs)?;
         let mut books = self.books.lock();
         let now = ffi::now();
         let old = *books.engine.config();
@@ -31,6 +29,12 @@ impl Gpu {
             poll_ms: knobs.poll_ms.unwrap_or(old.poll_ms),
             ratio: knobs.ratio.unwrap_or(old.ratio),
             randomize: knobs.randomize.unwrap_or(old.randomize),
+            accounting: knobs.accounting.unwrap_or(old.accounting),
+            scale: match knobs.scale_active {
+                Some(true) => Scale::Active,
+                Some(false) => Scale::Channels,
+                None => old.scale,
+            },
             ..old
         };
         books.engine.set_config(new)?;
@@ -86,15 +90,4 @@ impl Gpu {
             let _ = books.settings.set(chosen.subject, chosen.within, &change);
         }
     }
-}
-
-/// Refuses what can be asked for, but is not there.
-fn check_supported(knobs: &Knobs) -> Result<(), Error> {
-    if knobs.accounting == Some(Accounting::Sparse) {
-        in_range("accounting", 1, 0, 0)?;
-    }
-    if knobs.scale_active == Some(true) {
-        in_range("scale", 1, 0, 0)?;
-    }
-    Ok(())
 }

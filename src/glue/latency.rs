@@ -80,6 +80,13 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         books.revoke_took.write(f)?;
         write!(f, "gpu{} restore_ns", gpu.index)?;
         books.restore_took.write(f)?;
+        let looked = gpu.phase.lock().looked;
+        let (spent, late) = (looked.spent.get(), looked.late.get());
+        writeln!(
+            f,
+            "gpu{} looks {} spent_ns {spent} late_ns {late}",
+            gpu.index, looked.looks
+        )?;
     }
     Ok(())
 }

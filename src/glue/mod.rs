@@ -6,7 +6,7 @@
 //! `tracker` follows the opens, RM calls and mappings that come through them, with
 //! `files` as its table. `gate` owns the mappings of submission pages and takes them
 //! away from a client. `bar` reads registers, `poller` watches them, and with
-//! `shared_poller` one thread does so for all GPUs. `gpu` is one GPU, `books` its
+//! `shared_poller` one thread does so for all GPUs; `looks` does so at random instants. `gpu` is one GPU, `books` its
 //! clients and their time, and `scheduler` its main thread. `process` says whose a
 //! process is. `chardev` takes the calls of `/dev/loga`, `control` carries them out,
 //! with a `snapshot` of the books (sorted by `order`) for one and `events` for those who listen; `sysfs`
@@ -34,6 +34,7 @@ mod gpu;
 mod hook;
 mod knobs;
 mod latency;
+mod looks;
 mod members;
 mod order;
 mod params;

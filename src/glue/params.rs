@@ -4,6 +4,7 @@
 
 use super::bar::MAX_GPUS;
 use super::ffi;
+use crate::account::Accounting;
 use crate::engine::{Config, Scale, Sight};
 use crate::regs::Source;
 use crate::{error, policies, regs};
@@ -49,19 +50,28 @@ pub(super) fn read() -> Result<Settings> {
         )
     };
     // SAFETY: As above; string parameters are never null.
-    let (policy, source, poller) = unsafe {
+    let (policy, source, poller, accounting, scale) = unsafe {
         (
             text(ffi::loga_policy),
             text(ffi::loga_source),
             text(ffi::loga_poller),
+            text(ffi::loga_accounting),
+            text(ffi::loga_scale),
         )
     };
     let settings = Settings {
         engine: Config {
             poll_ms,
-            scale: Scale::Channels,
+            scale: match scale {
+                // Where lengths do not vary, short phases would alias with applications.
+                "" if randomize => Scale::Active,
+                "" => Scale::Channels,
+                name => Scale::by_name(name).map_err(|cause| refuse("scale", scale, &cause))?,
+            },
             ratio,
             randomize,
+            accounting: Accounting::by_name(accounting)
+                .map_err(|cause| refuse("accounting", accounting, &cause))?,
             enforce,
             policy: policies::by_name(policy).map_err(|cause| refuse("policy", policy, &cause))?,
             sight: Sight::Use,

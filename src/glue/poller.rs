@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The poller: watches the status word of one GPU during polling phases.
+//! [glue] The poller: watches the status word of one GPU during polling phases. With
+//! sparse accounting it only starts the timer that does, see `looks`.
 //!
 //! It holds [`Gpu::phase`] for the whole phase. Whoever wants the result sets
 //! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
@@ -8,9 +9,11 @@
 
 use super::ffi;
 use super::gpu::Gpu;
+use super::looks::{Looking, Looks, Sums};
 use super::thread::{self, Bell, Work};
 use super::trace;
-use crate::account::{Accountant, PhaseTotals, Slot, MAX_SLOTS};
+use crate::account::sparse::MIN_INTERVAL;
+use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
 use crate::regs::{Occupant, Sampler};
 use crate::units::Ns;
 use kernel::prelude::*;
@@ -29,28 +32,42 @@ pub(super) struct Phase {
     /// when it never began.
     pub(super) wanted: bool,
     /// The phase that was wanted last has begun and ended.
-    finished: bool,
+    pub(super) finished: bool,
+    /// How the phase that was wanted last is accounted, and its strata if sparsely.
+    pub(super) accounting: Accounting,
+    pub(super) interval: Ns,
     pub(super) accountant: Accountant,
     pub(super) slots: KVVec<Slot>,
     /// Of the phase that ended last.
     pub(super) totals: PhaseTotals,
     pub(super) sampler: Option<Sampler>,
-    /// Iterations since attaching.
+    /// Iterations since attaching; looks count too.
     pub(super) polls: u64,
+    /// For sparse accounting. Lent to the timer while that is started.
+    pub(super) looks: Option<KBox<Looks>>,
+    /// The timer, while it is started.
+    pub(super) looking: Option<Looking>,
+    /// What looks have cost.
+    pub(super) looked: Sums,
 }
 
 impl Phase {
-    pub(super) fn new() -> Result<Self> {
+    pub(super) fn new(seed: u64) -> Result<Self> {
         let mut slots = KVVec::new();
         slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
         Ok(Self {
             wanted: false,
             finished: false,
+            accounting: Accounting::Burst,
+            interval: MIN_INTERVAL,
             accountant: Accountant::new(),
             slots,
             totals: PhaseTotals::default(),
             sampler: None,
             polls: 0,
+            looks: Some(Looks::new(seed)?),
+            looking: None,
+            looked: Sums::default(),
         })
     }
 
@@ -103,15 +120,40 @@ impl Phase {
         alive
     }
 
-    /// Asks for a phase.
-    pub(super) fn want(&mut self) {
+    /// Asks for a phase that is accounted so.
+    pub(super) fn want(&mut self, accounting: Accounting, interval: Ns) {
+        if accounting != self.accounting {
+            // What the other way left, and would clear itself.
+            self.slots
+                .iter_mut()
+                .for_each(|slot| *slot = Slot::default());
+        }
+        self.accounting = accounting;
+        self.interval = interval;
         self.wanted = true;
         self.finished = false;
     }
 
+    /// Slots that were used in the phase that ended last.
+    pub(super) fn used(&self) -> &UsedSlots {
+        match (self.accounting, &self.looks) {
+            (Accounting::Sparse, Some(looks)) if self.finished => looks.sparse.used_slots(),
+            _ => self.accountant.used_slots(),
+        }
+    }
+
+    /// Length of the strata of the phase that ended last, if it was accounted sparsely.
+    pub(super) fn strata(&self) -> Option<Ns> {
+        match (self.accounting, &self.looks) {
+            (Accounting::Sparse, Some(looks)) => Some(looks.sparse.interval()),
+            _ => None,
+        }
+    }
+
     /// Takes the phase that was asked for as ended. One that never began was empty.
-    pub(super) fn conclude(&mut self) {
+    pub(super) fn conclude(&mut self, gpu: &Gpu) {
         self.wanted = false;
+        self.end_looks(gpu);
         if !self.finished {
             let now = ffi::now();
             self.accountant.begin(&mut self.slots, now, Occupant::Idle);
@@ -179,10 +221,16 @@ fn note_gap(
 }
 
 impl Gpu {
-    /// Polls for a whole phase if the main thread wants one. For the poller only.
-    pub(super) fn poll_if_wanted(&self) {
+    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the
+    /// poller only.
+    pub(super) fn poll_if_wanted(self: &Arc<Self>) {
         let mut phase = self.phase.lock();
         if !phase.wanted {
+            return;
+        }
+        if phase.accounting == Accounting::Sparse {
+            phase.wanted = false;
+            phase.begin_looks(self);
             return;
         }
         let alive = phase.poll(self);

@@ -3,14 +3,14 @@
 //! [glue] The main thread of one GPU: sleeps until the engine wants something, and
 //! carries it out.
 
-use super::books::Books;
+use super::books::{Books, ChannelRecord};
 use super::events;
 use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use super::trace::{self, Reason};
-use crate::account::{self, PhaseTotals};
+use crate::account::{self, Accounting, PhaseTotals};
 use crate::engine::{Action, Wake};
 use crate::regs::Sampler;
 use crate::share::Period;
@@ -57,7 +57,7 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
     if gpu.lost.load(Acquire) != 0 {
         books.note_loss(ffi::now());
     }
-    if may_begin(&books, wake) && !gpu.take_turn() {
+    if may_begin(&books, wake) && !may_poll(gpu, &books) {
         return false;
     }
     match books.engine.wake(ffi::now(), wake) {
@@ -71,7 +71,7 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
             gpu.stop_polling.store(1, Relaxed);
             // Waits until the poller has ended its phase.
             let mut phase = gpu.phase.lock();
-            phase.conclude();
+            phase.conclude(gpu);
             books.decide(&mut phase, gpu);
             gpu.end_turn();
         }
@@ -94,6 +94,17 @@ fn may_begin(books: &Books, wake: Wake) -> bool {
     due && !books.engine.polling()
 }
 
+/// Whether the poller is free. Looks need it for a moment only.
+fn may_poll(gpu: &Gpu, books: &Books) -> bool {
+    match books.engine.config().accounting {
+        Accounting::Burst => gpu.take_turn(),
+        Accounting::Sparse => {
+            gpu.end_turn();
+            true
+        }
+    }
+}
+
 fn start_polling(gpu: &Gpu, books: &mut Books) {
     if gpu.lost.load(Acquire) != 0 {
         return;
@@ -105,7 +116,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
-    phase.want();
+    phase.want(books.engine.accounting(), books.interval);
     gpu.stop_polling.store(0, Relaxed);
     drop(phase);
     gpu.ring_poller();
@@ -147,10 +158,11 @@ impl Books {
             next: self.engine.planned(),
             t_sys: self.engine.start_vtime(),
             enforce: self.engine.config().enforce,
-            sparse: None,
+            sparse: phase.strata(),
         };
         self.shares
             .book(&mut self.settings, &mut self.totals, &period);
+        self.set_pace(totals.length);
         self.trace_decision(period.span);
         if trace::wants_work_periods() {
             let clients = self.shares.members();
@@ -192,11 +204,37 @@ impl Books {
         trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
     }
 
-    /// Adds the phase to the channels.
+    /// Says how often to look in the next phase, if accounting is sparse.
+    fn set_pace(&mut self, length: Ns) {
+        if self.engine.config().accounting == Accounting::Burst {
+            return;
+        }
+        let mut channels = self.channels.iter();
+        let first = channels.next().map(|channel| channel.client);
+        let alone = channels.all(|channel| Some(channel.client) == first);
+        let members = self.shares.members();
+        let limited = members
+            .iter()
+            .any(|member| member.resolved().limit.is_some() || member.hold().is_some());
+        let used = members.iter().map(|member| member.used().busy);
+        self.interval = self.pace.interval(length, alone, limited, used);
+    }
+
+    /// Adds the phase to the channels that were seen, and notes whose they are. The others take
+    /// no time here.
     fn book_channels(&mut self, phase: &Phase) {
-        for channel in self.channels.iter_mut() {
-            if let Some(slot) = phase.slots.get(channel.chid.index()) {
-                channel.measured = channel.measured.saturating_add(slot.held);
+        let counts_runs = phase.strata().is_none();
+        for index in phase.used().iter() {
+            let find = |channel: &ChannelRecord| channel.chid.index();
+            let Ok(at) = self.channels.binary_search_by_key(&index, find) else {
+                continue;
+            };
+            let (Some(slot), Some(channel)) = (phase.slots.get(index), self.channels.get_mut(at))
+            else {
+                continue;
+            };
+            channel.measured = channel.measured.saturating_add(slot.held);
+            if counts_runs {
                 channel.runs = channel.runs.saturating_add(slot.runs.into());
             }
             channel.owner = self.shares.find(channel.client);
@@ -212,7 +250,7 @@ impl Books {
                 .ok()?;
             channels.get(at)?.owner
         };
-        let used = phase.accountant.used();
+        let used = phase.used().iter();
         let members = self.shares.members_mut();
         account::settle(totals, &phase.slots, used, &owner, members);
     }

@@ -41,7 +41,7 @@ MODULE_PARM_DESC(enforce, "carry decisions out (default 0: account only)");
 
 uint loga_poll_ms = 1;
 module_param_named(poll_ms, loga_poll_ms, uint, 0444);
-MODULE_PARM_DESC(poll_ms, "polling phase per allocated channel in ms, 1 to 1000 (default 1)");
+MODULE_PARM_DESC(poll_ms, "polling phase per allocated channel or active client (see scale) in ms, 1 to 1000 (default 1)");
 
 uint loga_ratio = 5;
 module_param_named(ratio, loga_ratio, uint, 0444);
@@ -50,6 +50,14 @@ MODULE_PARM_DESC(ratio, "non-polling phase as a multiple of the polling phase, 1
 bool loga_randomize;
 module_param_named(randomize, loga_randomize, bool, 0444);
 MODULE_PARM_DESC(randomize, "vary the phase lengths around the same mean (default 0)");
+
+char *loga_accounting = "burst";
+module_param_named(accounting, loga_accounting, charp, 0444);
+MODULE_PARM_DESC(accounting, "how GPU time is measured: burst (polling phases, default) or sparse (looks at random instants)");
+
+char *loga_scale = "";
+module_param_named(scale, loga_scale, charp, 0444);
+MODULE_PARM_DESC(scale, "what phases grow with: channels, or active (clients), which needs randomize=1 and is the default with it");
 
 bool loga_poll_always;
 module_param_named(poll_always, loga_poll_always, bool, 0444);

@@ -8,9 +8,12 @@ use super::ffi;
 use super::gpu::Gpu;
 use super::order;
 use super::process::shown_uid;
+use crate::account::{sparse, Accounting};
+use crate::engine::Scale;
 use crate::regs;
-use crate::share::{Class, Limit, Member, Subject};
+use crate::share::{Account, Class, Limit, Member, Subject};
 use crate::uapi;
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
@@ -60,12 +63,19 @@ impl Books {
                 .saturating_add(self.owners.iter().map(|owner| owner.gate.overruns()).sum()),
             unmanaged_files: self.unmanaged,
             group_by: uapi::group_by_number(self.shares.group_by()),
-            accounting: uapi::ACCOUNTING_BURST,
-            scale: uapi::SCALE_CHANNELS,
+            accounting: match config.accounting {
+                Accounting::Burst => uapi::ACCOUNTING_BURST,
+                Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
+            },
+            scale: match config.scale {
+                Scale::Channels => uapi::SCALE_CHANNELS,
+                Scale::Active => uapi::SCALE_ACTIVE,
+            },
             poll_ms: config.poll_ms,
             ratio: config.ratio,
             // CAST: at most `MAX_SETTINGS`.
             settings: self.settings.all().len() as u32,
+            look_ns: self.looks_every().map_or(0, Ns::get),
         }
     }
 
@@ -94,7 +104,8 @@ impl Books {
             cgroup: member.who().cgroup,
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
-            error_ns: 0,
+            error_ns: self.error_of(&account).get(),
+            variance_us2: account.variance_us2,
             entitled_ns: account.entitled.get(),
             waited_ns: account.waited.get(),
             vtime_ns: group.vtime.get(),
@@ -103,6 +114,23 @@ impl Books {
             runs: account.runs,
             since_ns: owner.since.get(),
         })
+    }
+
+    /// What the time of a client may be wrong by. Burst accounting gives no bound.
+    fn error_of(&self, account: &Account) -> Ns {
+        let every = self.looks_every();
+        if every.is_none() && account.variance_us2 == 0 {
+            return Ns::ZERO;
+        }
+        sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
+    }
+
+    /// Time between two looks, if accounting is sparse.
+    fn looks_every(&self) -> Option<Ns> {
+        match self.engine.config().accounting {
+            Accounting::Burst => None,
+            Accounting::Sparse => Some(self.interval),
+        }
     }
 
     /// A group as `/dev/loga` shows it to the calling process.

@@ -87,7 +87,7 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
     match name {
         "policy" => writeln!(f, "{}", config.policy.name()),
         "available_policies" => {
-            let supported = |kind: &&PolicyKind| kind.needs() <= config.sight;
+            let supported = |kind: &&PolicyKind| config.supplies(**kind).is_ok();
             for (at, kind) in PolicyKind::ALL.iter().filter(supported).enumerate() {
                 let gap = if at == 0 { "" } else { " " };
                 write!(f, "{gap}{}", kind.name())?;
@@ -99,8 +99,8 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
         "ratio" => writeln!(f, "{}", config.ratio),
         "randomize" => writeln!(f, "{}", u8::from(config.randomize)),
         "group_by" => writeln!(f, "{}", books.shares.group_by().name()),
-        "accounting" => writeln!(f, "{}", Accounting::Burst.name()),
-        "scale" => writeln!(f, "channels"),
+        "accounting" => writeln!(f, "{}", config.accounting.name()),
+        "scale" => writeln!(f, "{}", config.scale.name()),
         _ => Err(fmt::Error),
     }
 }

@@ -17,6 +17,35 @@ pub(super) trait Work: Send + Sync {
     fn run(self: Arc<Self>, bell: &Bell);
 }
 
+/// Rings a thread, from any context, for as long as this lives. The thread may have ended.
+///
+/// # Invariants
+///
+/// A reference on `task` is held.
+pub(super) struct Ringer {
+    task: NonNull<bindings::task_struct>,
+    bell: Arc<Bell>,
+}
+
+// SAFETY: A task may be woken, and a reference on it dropped, from any thread.
+unsafe impl Send for Ringer {}
+
+impl Ringer {
+    /// As [`Thread::ring`].
+    pub(super) fn ring(&self) {
+        self.bell.rung.store(1, Release);
+        // SAFETY: By the invariant.
+        unsafe { bindings::wake_up_process(self.task.as_ptr()) };
+    }
+}
+
+impl Drop for Ringer {
+    fn drop(&mut self) {
+        // SAFETY: The reference of the invariant.
+        unsafe { bindings::put_task_struct(self.task.as_ptr()) };
+    }
+}
+
 /// How a thread is woken.
 pub(super) struct Bell {
     rung: Atomic<u32>,
@@ -113,6 +142,17 @@ impl Thread {
             task: NonNull::new(task).ok_or(ENOMEM)?,
             bell,
         })
+    }
+
+    /// Another way to ring it, which does not end it.
+    pub(super) fn ringer(&self) -> Ringer {
+        // SAFETY: By the invariant a reference is held; this one is for the ringer.
+        unsafe { bindings::get_task_struct(self.task.as_ptr()) };
+        // INVARIANT: Just taken.
+        Ringer {
+            task: self.task,
+            bell: self.bell.clone(),
+        }
     }
 
     /// Wakes the thread; [`Bell::wait_until`] then returns true. Any context.

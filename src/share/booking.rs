@@ -116,8 +116,9 @@ where
         let active = |member: &&Member| !member.used.busy.is_zero();
         let together = self.members().iter().filter(active).count() > 1;
         for member in self.members.all_mut() {
-            // A run that began in the phase was seen to begin, after a gap.
-            if together || member.used.runs > 0 {
+            // A run that began in the phase was seen to begin, after a gap. Sparse accounting
+            // does not see runs begin, and leaves no time unseen.
+            if period.sparse.is_none() && (together || member.used.runs > 0) {
                 let (busy, runs) = &mut member.beside_others;
                 *busy = busy.saturating_add(member.used.busy);
                 *runs = runs.saturating_add(member.used.runs.into());
@@ -263,7 +264,11 @@ fn received(member: &Member, period: &Period, group: Option<&Group>) -> Account 
             _ => Ns::ZERO,
         },
         waited: waited.max(held),
-        runs: member.used.runs.into(),
+        // Times that it was newly found are not runs.
+        runs: match period.sparse {
+            Some(_) => 0,
+            None => member.used.runs.into(),
+        },
         variance_us2: period.sparse.map_or(0, |interval| {
             variance_us2(member.used.runs.into(), interval)
         }),

@@ -26,7 +26,7 @@ pub struct Account {
     pub held: Ns,
     /// Times held back.
     pub holds: u64,
-    /// Times the engine took up its work in polling phases.
+    /// Times the engine took up its work in polling phases; sparse accounting adds none.
     pub runs: u64,
     /// Variance of `received` from sparse accounting, in square microseconds, see
     /// [`crate::account::sparse`]. That of burst accounting is not known.

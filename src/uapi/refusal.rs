@@ -47,6 +47,10 @@ pub const REFUSED_UNKNOWN_SUBJECT: u32 = 9;
 pub const REFUSED_NAME: u32 = 10;
 /// Another cause.
 pub const REFUSED_OTHER: u32 = 11;
+/// The policy needs to be told more than is observed with these settings.
+pub const REFUSED_UNOBSERVED: u32 = 12;
+/// `scale=active` without `randomize`.
+pub const REFUSED_STEADY: u32 = 13;
 
 /// Names of what can be out of range or full.
 pub const FIELDS: &[&str] = &[
@@ -135,6 +139,8 @@ impl From<Error> for Refusal {
                 max: 100,
                 ..Self::of(REFUSED_BELOW_MEMBER)
             },
+            Error::Unobserved { .. } => Self::of(REFUSED_UNOBSERVED),
+            Error::SteadyPhases => Self::of(REFUSED_STEADY),
             Error::NothingToSet => Self::of(REFUSED_NOTHING),
             Error::NotSet => Self::of(REFUSED_NOT_SET),
             _ => Self::of(REFUSED_OTHER),
@@ -168,6 +174,10 @@ impl fmt::Display for Refusal {
             REFUSED_UNKNOWN_SUBJECT => {
                 write!(f, "there is no process, user or cgroup {value}")
             }
+            REFUSED_UNOBSERVED => {
+                f.write_str("the policy needs to know more than is observed with these settings")
+            }
+            REFUSED_STEADY => write!(f, "{}", Error::SteadyPhases),
             REFUSED_NAME => f.write_str("a name is too long or not in ASCII"),
             code => write!(f, "refused for reason {code}"),
         }

@@ -91,9 +91,9 @@ pub struct Gpu {
     pub last_poll_ns: u64,
     /// Length of the last non-polling phase.
     pub last_nonpoll_ns: u64,
-    /// Iterations of the poll loop.
+    /// Iterations of the poll loop, and looks of sparse accounting.
     pub polls: u64,
-    /// Register reads made by the poll loop.
+    /// Register reads made by them.
     pub register_reads: u64,
     /// Changes of the engine's occupant that were seen.
     pub switches: u64,
@@ -119,6 +119,8 @@ pub struct Gpu {
     pub ratio: u32,
     /// Processes, users and cgroups for which something is set.
     pub settings: u32,
+    /// Time between two looks on average, if accounting is sparse; else zero.
+    pub look_ns: u64,
 }
 
 /// The poller is inside a polling phase.
@@ -184,9 +186,12 @@ pub struct Client {
     pub measured_ns: u64,
     /// GPU time since the client appeared: measured time scaled by the phases it stands for.
     pub gpu_time_ns: u64,
-    /// What `gpu_time_ns` may be wrong by, with 95 % confidence, since accounting is
+    /// What `gpu_time_ns` may be wrong by, with 95 % confidence, where accounting was
     /// sparse; zero with burst accounting, which gives no bound.
     pub error_ns: u64,
+    /// Variance that this comes from, in square microseconds. That of an interval is the
+    /// difference of two snapshots.
+    pub variance_us2: u64,
     /// What a division by weights among the active clients would have given it.
     pub entitled_ns: u64,
     /// Time in which it wanted the GPU and did not have it.
@@ -197,8 +202,8 @@ pub struct Client {
     pub held_ns: u64,
     /// Times it was held back.
     pub held_count: u64,
-    /// Times the engine took up its work in polling phases: `measured_ns / runs` is the
-    /// mean length of a run.
+    /// Times the engine took up its work in polling phases: with burst accounting,
+    /// `measured_ns / runs` is the mean length of a run. Sparse accounting counts none.
     pub runs: u64,
     /// When it appeared.
     pub since_ns: u64,
@@ -275,8 +280,8 @@ pub struct Channel {
     pub runs: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 192);
-const _: () = assert!(core::mem::size_of::<Client>() == 152);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 200);
+const _: () = assert!(core::mem::size_of::<Client>() == 160);
 const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 192);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 200);

@@ -93,7 +93,7 @@ fn client_row(client: &Client) -> Vec<String> {
         client.weight.to_string(),
         limit(client.limit),
         ms(client.gpu_time_ns),
-        percent(client.share),
+        share(client),
         percent(client.entitled),
         ms(client.waited_ns),
         ahead(client.vtime_ahead_ns),
@@ -101,6 +101,16 @@ fn client_row(client: &Client) -> Vec<String> {
         format!("{}x", client.held_count),
         state(client),
     ]
+}
+
+/// Its share, and what that may be wrong by if it was estimated.
+fn share(client: &Client) -> String {
+    match (client.share, client.share_error) {
+        (Some(share), Some(error)) => {
+            format!("{:.1} +- {:.1} %", share * 100.0, error * 100.0)
+        }
+        (share, _) => percent(share),
+    }
 }
 
 fn group_row(group: &Group) -> Vec<String> {
@@ -204,6 +214,25 @@ mod tests {
             words[..10],
             ["102", "throttle", "0", "0", "100", "-", "360.0", "60.0", "%", "50.0"]
         );
+    }
+
+    #[test]
+    fn share_from_sparse_accounting_shows_its_bound() {
+        let mut sparse = snapshot(1);
+        sparse.info.look_ns = 500_000;
+        sparse.clients[1].variance_us2 = 36_000_000;
+        let stat = Stat::new(&sparse, None);
+        // 1.96 times the root of 36.25 ms^2, and two strata, of 600 ms.
+        assert_eq!(stat.clients[0].error_ns, 12_801_000);
+        let text = render(&stat);
+        assert!(text.contains("60.0 +- 2.1 %"), "{text}");
+        // Since an earlier one: of that time only.
+        let mut later = sparse.clone();
+        later.info.polled_ns *= 2;
+        later.clients[1].variance_us2 *= 2;
+        let between = Stat::new(&later, Some(&sparse));
+        let client = between.clients.iter().find(|client| client.id == 2);
+        assert_eq!(client.map(|client| client.error_ns), Some(12_801_000));
     }
 
     #[test]

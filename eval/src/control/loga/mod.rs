@@ -24,7 +24,7 @@ use super::entities::Entities;
 use super::Ledger;
 use crate::scenario::{Client, Costs, Policy};
 use crate::world::{Machine, Order, Row};
-use loga::account::{Accountant, Slot};
+use loga::account::{Accountant, Accounting, Slot};
 use loga::engine::{Action, Config, Engine, Scale, Sight, Wake};
 use loga::error::Error;
 use loga::ids::{Chid, MAX_CHANNELS};
@@ -141,6 +141,7 @@ impl Loga {
             sight: Sight::Channels,
             ratio: settings.ratio,
             randomize: settings.randomize,
+            accounting: Accounting::Burst,
             enforce: settings.enforce || looks.evened(),
             policy,
             poll_always: settings.poll_always,

@@ -5,7 +5,9 @@
 use super::fraction;
 use super::Phases;
 use crate::names;
+use loga::account::sparse::bound;
 use loga::uapi;
+use loga::units::Ns;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -45,10 +47,13 @@ pub struct Client {
     pub measured_ns: u64,
     /// GPU time, scaled to all phases.
     pub gpu_time_ns: u64,
-    /// What `gpu_time_ns` may be wrong by since accounting is sparse, with 95 % confidence; of all
-    /// its time, not of an interval.
+    /// What `gpu_time_ns` may be wrong by, with 95 % confidence, where accounting was sparse; 0 with
+    /// burst accounting, which gives no bound.
     #[serde(default)]
     pub error_ns: u64,
+    /// `error_ns` as a fraction of the span of all phases, where accounting was sparse.
+    #[serde(default)]
+    pub share_error: Option<f64>,
     /// `measured_ns` as a fraction of the time polled.
     pub share: Option<f64>,
     /// What an equal (weighted) division among the active clients gives.
@@ -79,6 +84,7 @@ impl Client {
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
         let measured_ns = since(|client| client.measured_ns);
+        let error_ns = error_ns(since(|client| client.variance_us2), phases.look_ns);
         let entitled_ns = since(|client| client.entitled_ns);
         Client {
             id: now.id,
@@ -93,7 +99,8 @@ impl Client {
             hold: names::hold(now.hold.into()),
             group: now.group,
             cgroup: now.cgroup,
-            error_ns: now.error_ns,
+            error_ns,
+            share_error: fraction(error_ns, phases.span_ns).filter(|_| error_ns > 0),
             waited_ns: since(|client| client.waited_ns),
             measured_ns,
             gpu_time_ns: since(|client| client.gpu_time_ns),
@@ -106,5 +113,13 @@ impl Client {
             held_count: since(|client| client.held_count),
             runs: since(|client| client.runs),
         }
+    }
+}
+
+/// What a time of this variance may be wrong by, where a look is taken every `look_ns`.
+fn error_ns(variance_us2: u64, look_ns: u64) -> u64 {
+    match (variance_us2, look_ns) {
+        (0, 0) => 0,
+        (variance_us2, look_ns) => bound(variance_us2, Ns::new(look_ns)).get(),
     }
 }

@@ -62,7 +62,7 @@ pub struct Stat {
     pub last_poll_ns: u64,
     /// Length of the last non-polling phase.
     pub last_nonpoll_ns: u64,
-    /// Iterations of the poll loop.
+    /// Iterations of the poll loop, and looks of sparse accounting.
     pub polls: u64,
     /// Register reads of the poll loop.
     pub register_reads: u64,
@@ -99,6 +99,9 @@ pub struct Stat {
     /// Processes, users and cgroups for which something is set.
     #[serde(default)]
     pub settings: u32,
+    /// Time between two looks on average, if accounting is sparse; else 0.
+    #[serde(default)]
+    pub look_ns: u64,
     /// Open files that are managed.
     pub open_files: u32,
     /// Files that were open before and are passed through.
@@ -126,7 +129,11 @@ impl Stat {
             .iter()
             .map(|client| {
                 let earlier = before.and_then(|before| find(before, client.id));
-                let phases = Phases { span_ns, polled_ns };
+                let phases = Phases {
+                    span_ns,
+                    polled_ns,
+                    look_ns: info.look_ns,
+                };
                 Client::new(client, earlier, &phases, info.t_sys_ns)
             })
             .collect();
@@ -136,7 +143,11 @@ impl Stat {
             .map(|group| {
                 let same = |old: &&uapi::Group| old.id == group.id && old.kind == group.kind;
                 let earlier = before.and_then(|before| before.groups.iter().find(same));
-                let phases = Phases { span_ns, polled_ns };
+                let phases = Phases {
+                    span_ns,
+                    polled_ns,
+                    look_ns: info.look_ns,
+                };
                 Group::new(group, earlier, &phases, info.t_sys_ns)
             })
             .collect();
@@ -178,6 +189,7 @@ impl Stat {
             ratio: info.ratio,
             randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
             settings: info.settings,
+            look_ns: info.look_ns,
             open_files: info.open_files,
             unmanaged_files: info.unmanaged_files,
             clients,
@@ -190,6 +202,8 @@ impl Stat {
 struct Phases {
     span_ns: u64,
     polled_ns: u64,
+    /// Time between two looks, if accounting is sparse; else 0.
+    look_ns: u64,
 }
 
 /// Length of the phases that are in the clients' figures.

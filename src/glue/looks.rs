@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Looks at random instants: `accounting=sparse`.
+//!
+//! The poller starts a timer on its processor; the callback reads the status word, charges
+//! a stratum and sets the timer to the next instant. It sleeps, allocates, locks and prints
+//! nothing: what it works with is lent to it while the timer is started. The main thread
+//! ends a phase by cancelling the timer, which waits for the callback, and then has
+//! everything back.
+
+use super::ffi;
+use super::gpu::Gpu;
+use super::poller::Phase;
+use super::thread::Ringer;
+use super::trace;
+use crate::account::sparse::Sparse;
+use crate::account::Slot;
+use crate::regs::Sampler;
+use crate::units::Ns;
+use core::cell::UnsafeCell;
+use kernel::impl_has_hr_timer;
+use kernel::prelude::*;
+use kernel::sync::atomic::Release;
+use kernel::sync::{Arc, ArcBorrow};
+use kernel::time::hrtimer::{
+    ArcHrTimerHandle, HrTimerCallback, HrTimerCallbackContext, HrTimerPointer, HrTimerRestart,
+    RelativePinnedHardMode,
+};
+use kernel::time::{Delta, Instant, Monotonic};
+
+/// Least time to the next look: a timer must be set to a time that has not come.
+const LEAST_STEP: Ns = Ns::from_us(1);
+
+/// What the callback works with.
+pub(super) struct Looks {
+    pub(super) sparse: Sparse,
+    /// Those of the phase, while the timer is started.
+    slots: KVVec<Slot>,
+    /// As `slots`.
+    sampler: Option<Sampler>,
+    /// Whom to tell that the device has gone.
+    main: Option<Ringer>,
+    pub(super) sums: Sums,
+}
+
+/// What looks cost, since attaching.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub(super) looks: u64,
+    /// Time spent in the callback.
+    pub(super) spent: Ns,
+    /// Time by which the callback came late.
+    pub(super) late: Ns,
+}
+
+impl Looks {
+    pub(super) fn new(seed: u64) -> Result<KBox<Self>> {
+        let looks = Self {
+            sparse: Sparse::new(seed),
+            slots: KVVec::new(),
+            sampler: None,
+            main: None,
+            sums: Sums::default(),
+        };
+        Ok(KBox::new(looks, GFP_KERNEL)?)
+    }
+}
+
+/// The looks while the timer is started, empty otherwise.
+///
+/// # Invariants
+///
+/// While the timer is started only its callback uses the contents. While it is not, only the
+/// holder of [`Gpu::phase`] does.
+pub(super) struct Lent(UnsafeCell<Option<KBox<Looks>>>);
+
+// SAFETY: By the invariant nobody uses the contents at the same time as somebody else, and
+// they may be used from any thread: `Looks` is `Send`.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    pub(super) const fn new() -> Self {
+        Self(UnsafeCell::new(None))
+    }
+}
+
+/// The timer, which has been started.
+pub(super) struct Looking(ArcHrTimerHandle<Gpu>);
+
+impl_has_hr_timer! {
+    impl HasHrTimer<Self> for Gpu {
+        mode: RelativePinnedHardMode<Monotonic>, field: self.timer
+    }
+}
+
+impl HrTimerCallback for Gpu {
+    type Pointer<'a> = Arc<Self>;
+
+    fn run(
+        this: ArcBorrow<'_, Self>,
+        mut timer: HrTimerCallbackContext<'_, Self>,
+    ) -> HrTimerRestart {
+        // SAFETY: The timer is started, so by the invariant of `Lent` only this callback, which
+        // never runs twice at once, uses the contents.
+        let lent = unsafe { &mut *this.lent.0.get() };
+        let Some(looks) = lent.as_mut() else {
+            return HrTimerRestart::NoRestart;
+        };
+        let now = Instant::now();
+        let late = (now - this.timer.expires()).as_nanos();
+        looks.sums.late = looks.sums.late.saturating_add(nanos(late));
+        let Some(next) = looks.look(&this) else {
+            return HrTimerRestart::NoRestart;
+        };
+        // Relative to when the timer should have expired, which is what is moved on.
+        let step = i64::try_from(next.get()).unwrap_or(i64::MAX);
+        timer.forward(now, Delta::from_nanos(step.saturating_add(late)));
+        HrTimerRestart::Restart
+    }
+}
+
+impl Looks {
+    /// Looks once, and says how long after now the next time is. Nothing if the device has gone.
+    fn look(&mut self, gpu: &Gpu) -> Option<Ns> {
+        let now = ffi::now();
+        let sampler = self.sampler.as_mut()?;
+        let Ok(occupant) = sampler.sample(&gpu.bar0) else {
+            gpu.lost.store(1, Release);
+            if let Some(main) = &self.main {
+                main.ring();
+            }
+            return None;
+        };
+        let next = self.sparse.look(&mut self.slots, now, occupant);
+        let spent = ffi::now().saturating_sub(now);
+        self.sums.looks = self.sums.looks.saturating_add(1);
+        self.sums.spent = self.sums.spent.saturating_add(spent);
+        // From now on, but not before the end of this callback.
+        Some(
+            next.saturating_sub(now)
+                .max(spent.saturating_add(LEAST_STEP)),
+        )
+    }
+}
+
+/// A time that is not negative.
+fn nanos(time: i64) -> Ns {
+    Ns::new(u64::try_from(time).unwrap_or(0))
+}
+
+impl Phase {
+    /// Starts the timer, on the processor of the caller.
+    pub(super) fn begin_looks(&mut self, gpu: &Arc<Gpu>) {
+        let Some(mut looks) = self.looks.take() else {
+            return;
+        };
+        core::mem::swap(&mut self.slots, &mut looks.slots);
+        core::mem::swap(&mut self.sampler, &mut looks.sampler);
+        looks.main = gpu.main_ringer();
+        let now = ffi::now();
+        let Looks { sparse, slots, .. } = &mut *looks;
+        let next = sparse.begin(slots, now, self.interval);
+        trace::phase_begin(gpu.number(), now, looks.sparse.current());
+        // SAFETY: The timer is not started, since `looks` was here, and the phase is locked.
+        unsafe { *gpu.lent.0.get() = Some(looks) };
+        let step = next.saturating_sub(now).max(LEAST_STEP).get();
+        let step = Delta::from_nanos(i64::try_from(step).unwrap_or(i64::MAX));
+        self.looking = Some(Looking(gpu.clone().start(step)));
+    }
+
+    /// Stops the timer, if it was started, and takes what was lent to it. May sleep.
+    pub(super) fn end_looks(&mut self, gpu: &Gpu) {
+        let Some(Looking(timer)) = self.looking.take() else {
+            return;
+        };
+        // Cancels it, and waits for the callback.
+        drop(timer);
+        // SAFETY: The timer is not started any more, and the phase is locked.
+        let lent = unsafe { &mut *gpu.lent.0.get() };
+        let Some(mut looks) = lent.take() else {
+            return;
+        };
+        core::mem::swap(&mut self.slots, &mut looks.slots);
+        core::mem::swap(&mut self.sampler, &mut looks.sampler);
+        looks.main = None;
+        self.totals = looks.sparse.end();
+        let looks_before = core::mem::replace(&mut self.looked, looks.sums).looks;
+        let made = self.looked.looks.saturating_sub(looks_before);
+        self.polls = self.polls.saturating_add(made);
+        self.finished = true;
+        self.looks = Some(looks);
+    }
+}
