@@ -12,7 +12,7 @@
 //! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
-//! | [`accounting`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`accounting`], [`sparse`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
 //! | [`tools`] | tests of the `loga` command |
 //! | [`many`] | tests with several GPUs |
@@ -34,6 +34,7 @@ mod modules;
 mod puppet;
 mod refusing;
 mod sharing;
+mod sparse;
 mod stage;
 mod strings;
 mod sysfs;
@@ -82,6 +83,7 @@ enum Command {
 fn tests() -> Vec<Test> {
     [
         accounting::TESTS,
+        sparse::TESTS,
         holding::TESTS,
         attaching::TESTS,
         driver::TESTS,

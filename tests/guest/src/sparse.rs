@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of accounting by looks at random instants.
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::modules::MODEL;
+use crate::stage::client_of;
+use crate::stage::Stage;
+
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use crate::sysfs;
+use crate::truth::Truth;
+use loga_cli::device::Device;
+use loga_cli::stat::Stat;
+use std::time::Duration;
+
+crate::ktap::tests![
+    sparse_shares_of_the_demo_are_within_their_bounds,
+    sparse_shares_of_clients_in_step_with_the_looks_are_right,
+    sparse_looks_are_rare_with_one_active_client,
+    sparse_without_channels_does_not_look,
+    sparse_accounting_holds_back_fairly,
+    way_of_accounting_is_switched_under_load,
+    sparse_module_is_detached_and_unloaded,
+    sparse_device_lost_lets_everybody_run,
+    sparse_gpus_are_looked_at_apart,
+    sparse_settings_that_cannot_be_are_refused,
+];
+
+/// Parameters of accounting alone.
+const SPARSE: &str = "accounting=sparse";
+/// The model's timers run on CPU 0. In instruction-count mode processors take turns, so that an
+/// interrupt on another one comes late where the first is busy: just when the engine changes hands.
+const EXACT: &str = "poller_cpu=0";
+/// What a throttle that waits in the driver adds to its command line.
+const WAIT: &str = "--wait block --channels 2";
+
+/// Waits until every load has been measured.
+fn wait_until_measured(stage: &Stage, loads: &[Load]) -> Verdict {
+    for load in loads {
+        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+            client.measured_ns > 0
+        })?;
+    }
+    Ok(())
+}
+
+/// Compares LoGA's shares with the model's over a while: each must be within the bound that
+/// LoGA states and what the model hides, and within so many points.
+///
+/// The model shows a command as running until the interrupt of its timer has served its end, but
+/// logs the planned end. Whatever the way of accounting, the GPU looks less idle for that.
+fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
+    let mut worst: Verdict = Ok(());
+    let idle = 100.0 * stat.idle.ok_or("no phases")?;
+    let real_idle = 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
+    let hidden = (real_idle - idle).max(0.0);
+    println!("# idle: LoGA {idle:.2} %, model {real_idle:.2} %");
+    for load in loads {
+        let client = client_of(stat, load.pid()).ok_or("a client is missing")?;
+        let share = client.share.ok_or("no phases")? * 100.0;
+        let stated = client.share_error.ok_or("no bound")? * 100.0;
+        let real = truth.held_share(load.pid()) * 100.0;
+        let line = format!("LoGA {share:.2} % +- {stated:.2}, model {real:.2} %");
+        println!("# pid {}: {line}", load.pid());
+        ensure!(stated < 5.0, "a bound that says nothing: {line}");
+        if (share - real).abs() > (stated + hidden).min(points) {
+            worst = Err(line);
+        }
+    }
+    println!(
+        "# {} looks in {} ms, {} decisions",
+        stat.polls,
+        stat.span_ns / 1_000_000,
+        stat.decisions
+    );
+    worst
+}
+
+/// As [`compare`], over the next seconds.
+fn compare_during(
+    stage: &Stage,
+    loads: &[Load],
+    seconds: u64,
+    points: f64,
+) -> Result<Stat, String> {
+    Truth::reset()?;
+    let stat = stage.stat_during(Duration::from_secs(seconds))?;
+    compare(&stat, &Truth::read()?, loads, points)?;
+    Ok(stat)
+}
+
+fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
+    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let mut loads = vec![Load::start(&format!("--kernel-us 1000 {WAIT}"))?];
+    for _ in 0..3 {
+        loads.push(Load::start(&format!(
+            "--kernel-us 200 --sleep-us 800 {WAIT}"
+        ))?);
+    }
+    wait_until_measured(&stage, &loads)?;
+    let stat = compare_during(&stage, &loads, 2, 2.0)?;
+    let sum: f64 = stat.clients.iter().filter_map(|client| client.share).sum();
+    let idle = stat.idle.unwrap_or(0.0) + stat.unknown.unwrap_or(0.0);
+    ensure!(
+        (sum + idle - 1.0).abs() < 0.001,
+        "the parts sum up to {sum} + {idle}"
+    );
+    // One look in 300 us. The strata leave out nothing; a phase more or less is at the edges.
+    ensure!(stat.polls < 7000, "{} looks in 2 s", stat.polls);
+    let missed = 2_000_000_000u64.abs_diff(stat.polled_ns) / 1_000_000;
+    ensure!(missed < 160, "{missed} ms more or less than 2 s");
+    drop(loads);
+    stage.strike()
+}
+
+fn sparse_shares_of_clients_in_step_with_the_looks_are_right() -> Verdict {
+    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let loads = [
+        Load::start(&format!("--kernel-us 60 --cycle-us 300 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 180 --cycle-us 600 {WAIT}"))?,
+    ];
+    wait_until_measured(&stage, &loads)?;
+    compare_during(&stage, &loads, 3, 2.0)?;
+    drop(loads);
+    stage.strike()
+}
+
+fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
+    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let one = [Load::start(&format!(
+        "--kernel-us 600 --sleep-us 400 {WAIT}"
+    ))?];
+    wait_until_measured(&stage, &one)?;
+    Truth::reset()?;
+    let stat = stage.stat_during(Duration::from_secs(4))?;
+    let (real, looks) = (Truth::read()?.held_share(one[0].pid()), stat.polls / 4);
+    let client = client_of(&stat, one[0].pid()).ok_or("no client")?;
+    let (share, stated) = (
+        client.share.unwrap_or(0.0),
+        client.share_error.unwrap_or(0.0),
+    );
+    println!("# alone: {looks} looks/s, LoGA {share:.3} +- {stated:.3}, model {real:.3}");
+    ensure!(
+        (90..=110).contains(&looks),
+        "{looks} looks/s with one client"
+    );
+    ensure!(
+        (share - real).abs() <= stated && stated < 0.1,
+        "the share is wrong"
+    );
+    // Another one wants the GPU.
+    let other = Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?;
+    std::thread::sleep(Duration::from_millis(1000));
+    let looks = stage.stat_during(Duration::from_secs(1))?.polls;
+    ensure!(looks > 2500, "{looks} looks/s with two clients");
+    other.stop()?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let looks = stage.stat_during(Duration::from_secs(1))?.polls;
+    ensure!(looks < 120, "{looks} looks/s with one client again");
+    drop(one);
+    stage.strike()
+}
+
+fn sparse_without_channels_does_not_look() -> Verdict {
+    let stage = Stage::set(LAZY, SPARSE)?;
+    let looks = || -> Result<u64, String> { Ok(stage.stat_during(Duration::from_secs(1))?.polls) };
+    let before = looks()?;
+    ensure!(before == 0, "{before} looks without a file");
+    let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
+    let pid = load.pid();
+    wait_until_measured(&stage, &[load])?;
+    stage.wait_until_gone(pid)?;
+    std::thread::sleep(Duration::from_millis(200));
+    let after = looks()?;
+    ensure!(after == 0, "{after} looks after the last file was closed");
+    stage.strike()
+}
+
+fn sparse_accounting_holds_back_fairly() -> Verdict {
+    let stage = Stage::set("", &format!("{SPARSE} {EXACT} policy=event enforce=1"))?;
+    let loads = [
+        Load::start(&format!("--kernel-us 1000 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 100 {WAIT}"))?,
+    ];
+    wait_until_measured(&stage, &loads)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let stat = compare_during(&stage, &loads, 3, 3.0)?;
+    for client in &stat.clients {
+        let share = client.share.unwrap_or(0.0);
+        ensure!(
+            (0.43..0.57).contains(&share),
+            "a share of {share:.2}, not 1/2"
+        );
+    }
+    ensure!(stat.revokes > 0, "nobody was held back");
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.strike()
+}
+
+fn way_of_accounting_is_switched_under_load() -> Verdict {
+    let stage = Stage::set(LAZY, &format!("{EXACT} policy=event enforce=1"))?;
+    let loads = [
+        Load::start(&format!("--kernel-us 300 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 900 {WAIT}"))?,
+    ];
+    wait_until_measured(&stage, &loads)?;
+    Truth::reset()?;
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let take = || device.snapshot(0).map_err(|error| error.to_string());
+    let before = take()?;
+    for turn in 0..8 {
+        let way = ["sparse", "burst"][turn % 2];
+        sysfs::write("accounting", way)?;
+        let is = sysfs::read("accounting")?;
+        ensure!(is == way, "{is}, not {way}");
+        let earlier = take()?;
+        std::thread::sleep(Duration::from_millis(400));
+        let stat = Stat::new(&take()?, Some(&earlier));
+        ensure!(
+            stat.decisions > 2,
+            "{} decisions while {way}",
+            stat.decisions
+        );
+        ensure!(stat.polled_ns > 0, "nothing polled while {way}");
+        for load in &loads {
+            let client = client_of(&stat, load.pid()).ok_or("a client was lost")?;
+            ensure!(client.measured_ns > 0, "not measured while {way}");
+        }
+    }
+    drop(device.snapshot(0));
+    let stat = Stat::new(&take()?, Some(&before));
+    drop(device);
+    let truth = Truth::read()?;
+    for load in &loads {
+        let got = client_of(&stat, load.pid()).map_or(0, |client| client.gpu_time_ns);
+        let share = got as f64 / stat.span_ns.max(1) as f64;
+        let real = truth.held_share(load.pid());
+        println!("# LoGA {share:.3}, model {real:.3}");
+        ensure!(
+            (share - real).abs() < 0.04,
+            "LoGA {share:.3}, model {real:.3}"
+        );
+    }
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.strike()
+}
+
+fn sparse_module_is_detached_and_unloaded() -> Verdict {
+    let stage = Stage::set(LAZY, SPARSE)?;
+    let attach = |value| modules::set(LOGA, "attach", value);
+    let mut puppet = Strings::with_channels(1)?;
+    puppet.ask("run 100 300")?;
+    puppet.ask("unmap")?;
+    // The phase is still under way.
+    attach("0").map_err(|errno| format!("detach: {errno}"))?;
+    puppet.ask("map")?;
+    puppet.ask("run 100 100")?;
+    attach("1").map_err(|errno| format!("attach: {errno}"))?;
+    puppet.ask("unmap")?;
+    puppet.ask("map")?;
+    puppet.ask("run 100 300")?;
+    let polls = stage.stat()?.polls;
+    ensure!(polls > 5, "{polls} looks");
+    puppet.ask("unmap")?;
+    stage.remove_loga()?;
+    puppet.ask("map")?;
+    let run = puppet.ask("run 100 100")?;
+    ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
+    drop(puppet);
+    stage.strike()
+}
+
+fn sparse_device_lost_lets_everybody_run() -> Verdict {
+    let stage = Stage::set(
+        LAZY,
+        &format!("{SPARSE} poll_ms=100 enforce=1 policy=event"),
+    )?;
+    let mut hog = Strings::with_channels(1)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    hog.tell("run 1000 20000")?;
+    stage.wait_until_held(hog.pid())?;
+    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
+    // A phase is 1200 ms long: the callback has to say so itself.
+    let released = stage.wait_for_client(
+        hog.pid(),
+        Duration::from_millis(100),
+        "released",
+        |client| client.state != "held",
+    );
+    let lost = stage.stat()?.lost;
+    let polls = stage.stat()?.polls;
+    std::thread::sleep(Duration::from_millis(500));
+    let later = stage.stat()?.polls;
+    hog.kill()?;
+    drop(light);
+    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost=0: {errno}"))?;
+    released?;
+    ensure!(lost, "LoGA does not say that it is lost");
+    ensure!(
+        later == polls,
+        "{} looks at a device that is gone",
+        later - polls
+    );
+    stage.strike()
+}
+
+fn sparse_gpus_are_looked_at_apart() -> Verdict {
+    for poller in ["per-gpu", "shared"] {
+        let stage = Stage::set(
+            &format!("{LAZY} gpus=2"),
+            &format!("{SPARSE} {EXACT} poller={poller}"),
+        )?;
+        let start = |gpu: u32, load: &str| Load::start(&format!("--gpu {gpu} {load} {WAIT}"));
+        let loads = [
+            [start(0, "--kernel-us 250")?, start(0, "--kernel-us 750")?],
+            [
+                start(1, "--kernel-us 300 --sleep-us 700")?,
+                start(1, "--kernel-us 100 --sleep-us 400")?,
+            ],
+        ];
+        std::thread::sleep(Duration::from_millis(500));
+        let device = Device::open().map_err(|error| error.to_string())?;
+        let take = |gpu| device.snapshot(gpu).map_err(|error| error.to_string());
+        let before = [take(0)?, take(1)?];
+        Truth::reset_of(0)?;
+        Truth::reset_of(1)?;
+        std::thread::sleep(Duration::from_secs(2));
+        let after = [take(0)?, take(1)?];
+        let truth = [Truth::read_of(0)?, Truth::read_of(1)?];
+        for gpu in 0..2 {
+            let stat = Stat::new(&after[gpu], Some(&before[gpu]));
+            let clients = stat.clients.len();
+            ensure!(clients == 2, "{clients} clients on GPU {gpu}");
+            compare(&stat, &truth[gpu], &loads[gpu], 3.0)?;
+        }
+        drop((device, loads));
+        stage.strike()?;
+    }
+    Ok(())
+}
+
+fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
+    let stage = Stage::without_loga(LAZY)?;
+    for parameters in [
+        "accounting=often",
+        "scale=clients randomize=1",
+        "scale=active",
+        "accounting=sparse policy=event-cl enforce=1",
+    ] {
+        ensure!(
+            stage.add_loga(parameters).is_err(),
+            "{parameters} was accepted"
+        );
+    }
+    stage.add_loga("randomize=1 accounting=sparse policy=event-cl")?;
+    let knobs = |scale: &str, way: &str| -> Verdict {
+        let is = (sysfs::read("scale")?, sysfs::read("accounting")?);
+        ensure!(is == (scale.to_owned(), way.to_owned()), "{is:?}");
+        Ok(())
+    };
+    knobs("active", "sparse")?;
+    for (name, value) in [
+        ("randomize", "0"),
+        ("enforce", "1"),
+        ("accounting", "both"),
+        ("scale", "clients"),
+    ] {
+        let answer = sysfs::write(name, value);
+        ensure!(answer.is_err(), "{name}={value} was accepted");
+    }
+    sysfs::write("scale", "channels")?;
+    sysfs::write("randomize", "0")?;
+    let answer = sysfs::write("scale", "active");
+    ensure!(
+        answer.is_err(),
+        "scale=active without randomize was accepted"
+    );
+    sysfs::write("accounting", "burst")?;
+    sysfs::write("enforce", "1")?;
+    knobs("channels", "burst")?;
+    let policies = sysfs::read("available_policies")?;
+    ensure!(policies.contains("event-cl"), "{policies}");
+    sysfs::write("policy", "event")?;
+    sysfs::write("accounting", "sparse")?;
+    let policies = sysfs::read("available_policies")?;
+    ensure!(!policies.contains("event-cl"), "{policies}");
+    stage.strike()
+}
