@@ -11,6 +11,7 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -137,6 +138,59 @@ pub(crate) const POLLER_CPU: usize = 1;
 /// How long the poller of one client with 12 channels polls, and how long it does not.
 const POLL: Duration = Duration::from_millis(12);
 const PAUSE: Duration = Duration::from_millis(60);
+
+/// A thread that does nothing but count, on the processor that the model's timers do not run on.
+pub(crate) struct Count {
+    stop: Arc<AtomicBool>,
+    counted: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Count {
+    /// Starts it.
+    pub(crate) fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let counted = Arc::new(AtomicU64::new(0));
+        let (seen, count) = (stop.clone(), counted.clone());
+        let thread = spawn(move || {
+            let mut cpus = CpuSet::new();
+            // Where there is no such processor, it runs wherever it may.
+            if cpus.set(POLLER_CPU).is_ok() {
+                let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
+            }
+            while !seen.load(Ordering::Relaxed) {
+                for _ in 0..100 {
+                    std::hint::black_box(());
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self {
+            stop,
+            counted,
+            thread: Some(thread),
+        }
+    }
+
+    /// What it counts per second, over a time.
+    pub(crate) fn during(&self, time: Duration) -> f64 {
+        let (since, before) = (Instant::now(), self.counted.load(Ordering::Relaxed));
+        sleep(time);
+        let counted = self.counted.load(Ordering::Relaxed) - before;
+        // CAST: a few million.
+        counted as f64 / since.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
 
 /// A thread as busy as the poller of one client, on its processor. In instruction-count mode all
 /// processors share one clock, so that whatever runs on one slows the others down.

@@ -11,6 +11,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `scenarios` | what is run, and which target each figure is held against |
+//! | `accounting` | the scenarios of what accounting costs, and how wrong it is |
 //! | `shares` | the one about weights and limits |
 //! | `window` | what happened between two points in time, as LoGA and the model say |
 //! | `truth` | the model's summary of its log |
@@ -20,6 +21,7 @@
 //! | `costs` | LoGA's own account of its latencies and memory |
 //! | `figure`, `report` | numbers and verdicts; the table and the file |
 
+mod accounting;
 mod costs;
 mod figure;
 mod load;

@@ -3,6 +3,7 @@
 //! The scenarios. Each loads the module as it needs it, runs processes, and compares what
 //! LoGA says with what the model did, between two points in time.
 
+use crate::accounting;
 use crate::costs;
 use crate::figure::Findings;
 use crate::load::Control;
@@ -16,10 +17,13 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Runs something and notes what was found.
-type Scenario = fn(&mut Findings) -> Result<(), String>;
+pub(crate) type Scenario = fn(&mut Findings) -> Result<(), String>;
 
 /// All scenarios, by name; those that take longest begin first.
 pub(crate) const ALL: &[(&str, Scenario)] = &[
+    ("sparse-demo", accounting::demo),
+    ("sparse-small", accounting::small),
+    ("burst", accounting::burst),
     ("enforce", enforce),
     ("shares", shares::shares),
     ("duty", duty),
@@ -32,9 +36,9 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
 /// Kernel lengths of the paper's figures 9 and 10.
 const LENGTHS_US: [u64; 10] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000];
 /// The hog of the demo: kernels of 1000 us back to back.
-const HOG: Load = Load::new(1000, 0);
+pub(crate) const HOG: Load = Load::new(1000, 0);
 /// A light client of the demo.
-const LIGHT: Load = Load::new(200, 800);
+pub(crate) const LIGHT: Load = Load::new(200, 800);
 /// Kernels of 100 us back to back.
 const SMALL: Load = Load::new(100, 0);
 /// A client that keeps its channels open and asks for next to nothing.

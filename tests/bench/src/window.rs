@@ -130,6 +130,11 @@ impl Window {
         }
     }
 
+    /// How long the loads of several windows run, in ms.
+    pub(crate) fn several_ms(seconds: f64, count: u32) -> f64 {
+        1e3 * (WARM_UP_S + seconds * f64::from(count) + TAIL_S)
+    }
+
     /// Number of loads.
     pub(crate) fn len(&self) -> usize {
         self.loads.len()
@@ -155,6 +160,19 @@ impl Window {
         self.client(load).map_or(f64::NAN, |client| {
             percent(client.gpu_time_ns, self.stat.span_ns)
         })
+    }
+
+    /// Share of the time in which nobody's work was on the engine, in percent: as LoGA says, and in
+    /// the model's log.
+    pub(crate) fn idle_shares(&self) -> (f64, f64) {
+        let used: f64 = (0..self.len()).map(|load| self.held_share(load)).sum();
+        (100.0 * self.stat.idle.unwrap_or(f64::NAN), 100.0 - used)
+    }
+
+    /// What LoGA says a load's share may be wrong by, in points.
+    pub(crate) fn stated_error(&self, load: usize) -> f64 {
+        let error = self.client(load).and_then(|client| client.share_error);
+        error.map_or(f64::NAN, |error| 100.0 * error)
     }
 
     /// Mean length of a run as LoGA measures it, in ns.

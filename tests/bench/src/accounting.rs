@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What accounting costs, and how wrong it is.
+//!
+//! *Cost of sparse accounting*: what a thread that does nothing but count loses. In
+//! instruction-count mode all processors share one clock, and whatever is executed anywhere is
+//! missing from the count: looks with the entry and exit of their interrupts, decisions, starts
+//! of the timer. The difference between a run with LoGA and one without is all of it.
+//!
+//! *Cost of burst accounting*: the run time of LoGA's threads. Polling is waiting, so it takes
+//! less of a count where it has to share the clock; the threads' time is what a core is busy.
+//!
+//! *Error*: LoGA's share of each client against the model's log, in many windows of two seconds.
+//! The model shows a command as running until the interrupt of its timer has served its end, but
+//! logs the planned end. That makes LoGA see less idle time, whatever the way of accounting; the
+//! figure is told.
+
+use crate::figure::Findings;
+use crate::load::Count;
+use crate::load::Load;
+use crate::scenarios::HOG;
+use crate::scenarios::LIGHT;
+use crate::stage;
+use crate::window::Window;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Length of a window, in seconds.
+const WINDOW_S: f64 = 2.0;
+/// Windows that errors are taken from.
+const WINDOWS: u32 = 20;
+/// How long is counted, in seconds.
+const COUNT_S: f64 = 4.0;
+/// The model's timers run on CPU 0. In instruction-count mode processors take turns: an interrupt
+/// on another one would wait for it.
+const SPARSE: &str = "accounting=sparse policy=none poller_cpu=0";
+
+/// The mix of the demo.
+pub(crate) fn demo(findings: &mut Findings) -> Result<(), String> {
+    sparse(findings, "demo", &[HOG, LIGHT, LIGHT, LIGHT])
+}
+
+/// Ten small clients.
+pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
+    sparse(findings, "ten of 10/1000", &[Load::new(10, 1000); 10])
+}
+
+/// Cost and error of sparse accounting, with clients and with one alone.
+fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), String> {
+    stage::load_model_only()?;
+    let without = count_beside(loads)?;
+    stage::load(SPARSE)?;
+    let before = Looks::now()?;
+    let with = count_beside(loads)?;
+    let looks = Looks::now()?.since(&before);
+    let cost = 100.0 * (1.0 - with / without);
+    findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
+    looks.tell(findings, mix);
+    let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
+    errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
+    stage::load_model_only()?;
+    let without = count_beside(&loads[..1])?;
+    stage::load(SPARSE)?;
+    // Looks become rare after a second.
+    let with = count_beside(&loads[..1])?;
+    let cost = 100.0 * (1.0 - with / without);
+    findings.tell(
+        &format!("{mix}, the first alone: CPU time, sparse"),
+        cost,
+        "%",
+    );
+    Ok(())
+}
+
+/// Cost and error of burst accounting with pauses of several lengths.
+pub(crate) fn burst(findings: &mut Findings) -> Result<(), String> {
+    let loads = [HOG, LIGHT, LIGHT, LIGHT];
+    for ratio in [5, 20, 100] {
+        stage::load(&format!("policy=none ratio={ratio}"))?;
+        let before = threads_ms()?;
+        let windows = Window::several(&loads, WINDOW_S, WINDOWS / 2)?;
+        let busy = threads_ms()? - before;
+        let name = format!("demo, burst 1:{ratio}");
+        let polled: u64 = windows.iter().map(|window| window.stat.polled_ns).sum();
+        let span: u64 = windows.iter().map(|window| window.stat.span_ns).sum();
+        // CAST: nanoseconds of minutes are exact in a double.
+        let polled = 100.0 * polled as f64 / span as f64;
+        // Threads are busy outside of the windows too, for as long as there are clients.
+        let cost = 100.0 * busy / Window::several_ms(WINDOW_S, WINDOWS / 2);
+        let most = 100.0 / f64::from(1 + ratio) + 0.5;
+        findings.check(&format!("{name}: CPU time"), cost, "%", 0.0..=most);
+        findings.tell(&format!("{name}: polled"), polled, "%");
+        errors(findings, &name, &windows, None);
+    }
+    Ok(())
+}
+
+/// Notes the error that 95 % of the windows stay below, of the worst client, and what LoGA says of
+/// it.
+fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<f64>) {
+    let clients = windows.first().map_or(0, Window::len);
+    let mut worst = (0.0, 0.0, 0.0);
+    let (mut within, mut all) = (0u32, 0u32);
+    for client in 0..clients {
+        let error = |window: &Window| window.loga_share(client) - window.held_share(client);
+        let mut sizes: Vec<f64> = windows.iter().map(|window| error(window).abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let at = (sizes.len() * 95).div_ceil(100).saturating_sub(1);
+        let size = sizes.get(at).copied().unwrap_or(f64::NAN);
+        let mean = windows.iter().map(error).sum::<f64>() / sizes.len() as f64;
+        let stated = windows.iter().map(|window| window.stated_error(client));
+        let stated: Vec<f64> = stated.collect();
+        for (window, stated) in windows.iter().zip(&stated) {
+            all += 1;
+            within += u32::from(error(window).abs() <= *stated);
+        }
+        if size > worst.0 {
+            worst = (size, mean, stated.iter().sum::<f64>() / stated.len() as f64);
+        }
+    }
+    let label = format!(
+        "{name}: error of the share, 95 % of {} windows",
+        windows.len()
+    );
+    match most {
+        Some(most) => {
+            findings.check(&label, worst.0, "points", 0.0..=most);
+            findings.tell(
+                &format!("{name}: mean error of that client"),
+                worst.1,
+                "points",
+            );
+            findings.tell(&format!("{name}: its stated bound"), worst.2, "points");
+            let within = 100.0 * f64::from(within) / f64::from(all);
+            findings.tell(&format!("{name}: shares within their bound"), within, "%");
+        }
+        None => {
+            findings.tell(&label, worst.0, "points");
+            findings.tell(
+                &format!("{name}: mean error of that client"),
+                worst.1,
+                "points",
+            );
+        }
+    }
+    let mean = |pick: fn((f64, f64)) -> f64| {
+        let sum: f64 = windows
+            .iter()
+            .map(|window| pick(window.idle_shares()))
+            .sum();
+        sum / windows.len() as f64
+    };
+    findings.tell(&format!("{name}: idle, LoGA"), mean(|(loga, _)| loga), "%");
+    findings.tell(
+        &format!("{name}: idle, model"),
+        mean(|(_, model)| model),
+        "%",
+    );
+}
+
+/// What a thread counts beside loads, per second.
+fn count_beside(loads: &[Load]) -> Result<f64, String> {
+    let count = Count::start();
+    let running: Vec<_> = loads
+        .iter()
+        .zip(1..)
+        .map(|(load, seed)| load.start(COUNT_S + 2.2, seed))
+        .collect::<Result<_, _>>()?;
+    sleep(Duration::from_secs_f64(2.0));
+    let per_second = count.during(Duration::from_secs_f64(COUNT_S));
+    for one in running {
+        one.finish()?;
+    }
+    Ok(per_second)
+}
+
+/// What LoGA says of its looks.
+#[derive(Default)]
+struct Looks {
+    looks: f64,
+    spent_ns: f64,
+    late_ns: f64,
+}
+
+impl Looks {
+    fn now() -> Result<Self, String> {
+        let path = "/sys/kernel/debug/loga/costs";
+        let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        let line = text.lines().find(|line| line.starts_with("gpu0 looks "));
+        let words: Vec<&str> = line.unwrap_or("").split_whitespace().collect();
+        let [_, _, looks, _, spent, _, late] = words[..] else {
+            return Err(format!("{path}: says nothing of looks"));
+        };
+        let number = |word: &str| word.parse().map_err(|_| format!("{path}: {word}"));
+        Ok(Looks {
+            looks: number(looks)?,
+            spent_ns: number(spent)?,
+            late_ns: number(late)?,
+        })
+    }
+
+    fn since(&self, before: &Looks) -> Looks {
+        Looks {
+            looks: self.looks - before.looks,
+            spent_ns: self.spent_ns - before.spent_ns,
+            late_ns: self.late_ns - before.late_ns,
+        }
+    }
+
+    fn tell(&self, findings: &mut Findings, mix: &str) {
+        let each = |name: &str| format!("{mix}: {name} of a look");
+        findings.tell(
+            &each("time inside the callback"),
+            self.spent_ns / self.looks,
+            "ns",
+        );
+        findings.tell(&each("lateness"), self.late_ns / self.looks, "ns");
+        let rate = self.looks / (COUNT_S + 2.2);
+        findings.tell(&format!("{mix}: looks per second"), rate, "");
+    }
+}
+
+/// Run time of LoGA's threads, in ms.
+fn threads_ms() -> Result<f64, String> {
+    let mut ticks = 0u64;
+    for entry in fs::read_dir("/proc").map_err(|error| error.to_string())? {
+        let path = entry
+            .map_err(|error| error.to_string())?
+            .path()
+            .join("stat");
+        // Processes come and go.
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let Some((name, rest)) = text.split_once(") ") else {
+            continue;
+        };
+        if !name.contains("(loga-main") && !name.contains("(loga-poll") {
+            continue;
+        }
+        // Fields 14 and 15 of the line are the 12th and 13th after the name.
+        let times = rest.split_whitespace().skip(11).take(2);
+        ticks += times
+            .filter_map(|time| time.parse::<u64>().ok())
+            .sum::<u64>();
+    }
+    // CAST: USER_HZ is 100.
+    Ok(10.0 * ticks as f64)
+}
