@@ -14,11 +14,12 @@
 //! which of the paper's are the same here, [`draw`] and [`page`] show them.
 //!
 //! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
-//! costs and how wrong it is.
+//! costs and how wrong it is; [`convergence`] about how soon who comes has its share.
 
 pub mod accuracy;
 pub mod compare;
 pub mod control;
+pub mod convergence;
 pub mod draw;
 pub mod findings;
 pub mod mixes;

@@ -21,7 +21,7 @@ use loga::share::{
 use loga::units::Ns;
 
 /// Most processes in one calculation.
-pub const MAX_PROCESSES: usize = 64;
+pub const MAX_PROCESSES: usize = 128;
 
 /// What a process does: a command, wait for it, sleep, again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +40,8 @@ pub struct Process {
     pub from: Ns,
     /// When it stops submitting.
     pub until: Option<Ns>,
+    /// When it goes on, if it does.
+    pub again: Option<Ns>,
     /// How far its commands and pauses differ from their mean, in percent at most.
     pub varies_pct: u8,
 }
@@ -195,6 +197,11 @@ impl Machine {
         self.shares.set_group_by(group_by, &self.settings, t_sys);
     }
 
+    /// Decisions made so far.
+    pub fn decisions(&self) -> u64 {
+        self.engine.stats().decisions
+    }
+
     /// The time.
     pub fn now(&self) -> Ns {
         self.now
@@ -307,7 +314,8 @@ impl Machine {
             self.ran[at] = self.ran[at].saturating_add(self.length[at]);
             let ends = process.until.is_some_and(|end| until >= end);
             let wakes = if ends {
-                Ns::new(u64::MAX)
+                self.processes[at].until = None;
+                process.again.unwrap_or(Ns::new(u64::MAX))
             } else {
                 self.now
                     .saturating_add(self.vary(process.sleep, process.varies_pct))
