@@ -7,7 +7,8 @@ use loga_eval::run::run;
 use loga_eval::scenario::parse;
 
 /// Nothing costs anything.
-const FREE: &str = "[costs]\nread_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
+const FREE: &str =
+    "[costs]\nread_us = 0\nlook_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
 /// One client that always has work and ten that hardly have any.
 const LIGHT: &str = "[[client]]\nname = \"full\"\n[[client.phase]]\nkernel_us = 500\n\
     [[client]]\nname = \"light\"\ncount = 10\n[[client.phase]]\nkernel_us = 10\n\
@@ -15,6 +16,10 @@ const LIGHT: &str = "[[client]]\nname = \"full\"\n[[client.phase]]\nkernel_us = 
 /// Two clients that always have work.
 const EQUALS: &str = "[[client]]\nname = \"long\"\n[[client.phase]]\nkernel_us = 900\n\
     [[client]]\nname = \"short\"\n[[client.phase]]\nkernel_us = 100\n";
+
+/// Three clients with a load of a fifth each.
+const DEMO_LIGHT: &str = "[[client]]\nname = \"light\"\ncount = 3\n[[client.phase]]\n\
+    kernel_us = 200\n[[client.phase]]\ncpu_us = 800\n";
 
 /// The figures of the first GPU under a policy.
 fn gpu(policy: &str, length_ms: u32, rest: &str) -> Gpu {
@@ -77,9 +82,9 @@ fn timeslices_of_equals_are_equal() {
 }
 
 #[test]
-fn look_costs_a_read_for_each_channel() {
-    let cpu = |read_us: u32| {
-        let costs = format!("[costs]\nread_us = {read_us}\nrevoke_us = 0\nwakeup_us = 0\n");
+fn look_costs_time_for_each_channel() {
+    let cpu = |look_us: u32| {
+        let costs = format!("[costs]\nlook_us = {look_us}\nrevoke_us = 0\nwakeup_us = 0\n");
         let gpu = gpu(
             "name = \"timeslice-eng\"",
             2000,
@@ -123,4 +128,19 @@ fn maxmin_gives_away_what_who_wants_little_does_not_use() {
         "{maxmin:?}"
     );
     assert!(maxmin.clients[0].gpu_ms > 1.3 * event.clients[0].gpu_ms);
+}
+
+#[test]
+fn copies_are_no_commands_to_who_looks() {
+    let app = |copy: &str| {
+        format!("[[client]]\nname = \"app\"\n[[client.phase]]\n{copy}_us = 9000\nkernel_us = 100\n{DEMO_LIGHT}")
+    };
+    let held = |copy| gpu("name = \"sampling\"", 4000, &app(copy)).clients[0].rounds as f64;
+    // A copy of 9 ms is worth as little to it as 9 ms of a CPU.
+    assert!(
+        (held("copy") / held("cpu") - 1.0).abs() < 0.1,
+        "{} {}",
+        held("copy"),
+        held("cpu")
+    );
 }

@@ -70,6 +70,9 @@ pub struct Costs {
     /// One read of a GPU register: the poller looks this often.
     #[serde(rename = "read_us")]
     pub read: Micros,
+    /// A look at one channel, for policies that work in stages.
+    #[serde(rename = "look_us")]
+    pub look: Micros,
     /// Taking the submission mappings of one client away, or giving them back.
     #[serde(rename = "revoke_us")]
     pub revoke: Micros,
@@ -180,6 +183,7 @@ impl Default for Costs {
     fn default() -> Self {
         Self {
             read: Micros(Ns::from_us(1)),
+            look: Micros(Ns::from_us(3)),
             revoke: Micros(Ns::from_us(5)),
             fault: Micros(Ns::from_us(2)),
             wakeup: Micros(Ns::from_us(5)),

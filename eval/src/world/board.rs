@@ -53,7 +53,7 @@ pub struct Usage {
     pub commands: u64,
 }
 
-/// Work of one client in its channels, on all engines.
+/// Work of one client for the compute engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Commands submitted.
@@ -63,7 +63,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether a channel has work that is not done.
+    /// Whether there is work that is not done.
     pub fn pending(&self) -> bool {
         self.submitted > self.completed
     }
@@ -175,7 +175,9 @@ impl Board {
         let mask = ring.lengths.len() as u32 - 1;
         ring.lengths[ring.put as usize] = length.min(submit::COMMAND_NS_MAX);
         ring.put = (ring.put + 1) & mask;
-        self.work[ring.owner].submitted += 1;
+        if ring.subchannel == submit::SUBCHANNEL_COMPUTE {
+            self.work[ring.owner].submitted += 1;
+        }
         self.events += 1;
     }
 
@@ -198,7 +200,7 @@ impl Board {
         usage
     }
 
-    /// Work of a client in its channels.
+    /// Work of a client for the compute engine.
     pub fn work(&self, client: usize) -> Work {
         self.work[client]
     }
@@ -339,7 +341,7 @@ impl Bus for Board {
             Kind::Run => {
                 usage.run += end - start;
                 usage.commands += 1;
-                self.work[owner].completed += 1;
+                self.work[owner].completed += u64::from(engine == GR);
             }
             Kind::Switch => usage.switch += end - start,
         }

@@ -2,9 +2,9 @@
 
 //! Looks at the channels, for policies that work in stages: what they show and what they cost.
 //!
-//! The main thread reads a register for each allocated channel, one after the other, and the
-//! policy sees what is there when it has read the last one. It begins when it is done with the
-//! gates of the decision before.
+//! The main thread looks at each allocated channel, one after the other, and the policy sees what
+//! is there when it has looked at the last one. It begins when it is done with the gates of the
+//! decision before. As in the module, channels of copy engines show nothing.
 //!
 //! *Accounting alone* (`enforce = false`) means for `sampling` what the LoGA paper does in its
 //! section 5.3: barrier, drain and turns are as ever, but nobody is held back in a free run. To
@@ -54,8 +54,8 @@ impl Looks {
 impl Loga {
     /// The main thread begins to read.
     pub(super) fn begin_look(&mut self, now: u64) {
-        let reads = u64::from(self.allocated);
-        let cost = self.costs.read.saturating_mul(reads);
+        let channels = u64::from(self.allocated);
+        let cost = self.costs.look.saturating_mul(channels);
         self.ledger.cpu += cost;
         self.looks.ends = Some(now.saturating_add(cost));
     }

@@ -9,7 +9,7 @@
 //! poller, decides, and revokes or restores one client after the other, `revoke_us` each. A
 //! client whose mapping is gone takes a fault of `fault_us` at its next submission, and sleeps
 //! while it is held back. For policies that work in stages the main thread looks at the channels,
-//! which costs a register read each.
+//! `look_us` each.
 
 mod books;
 mod events;
@@ -114,6 +114,7 @@ pub struct Loga {
 #[derive(Clone, Copy, Debug)]
 struct Times {
     read: u64,
+    look: u64,
     revoke: u64,
     fault: u64,
     wakeup: u64,
@@ -155,6 +156,7 @@ impl Loga {
         Ok(Self {
             costs: Times {
                 read: costs.read.0.get(),
+                look: costs.look.0.get(),
                 revoke: costs.revoke.0.get(),
                 fault: costs.fault.0.get(),
                 wakeup: costs.wakeup.0.get(),
