@@ -23,8 +23,13 @@ pub(crate) fn load_on(model: &str, parameters: &str) -> Result<(), String> {
 
 /// Loads the model alone.
 pub(crate) fn load_model_only() -> Result<(), String> {
+    load_model_only_on("")
+}
+
+/// Loads the model alone, with parameters of its own.
+pub(crate) fn load_model_only_on(model: &str) -> Result<(), String> {
     clear();
-    insert("loga_model", "")
+    insert("loga_model", model)
 }
 
 /// Removes whatever is loaded.
