@@ -140,10 +140,16 @@ fn size(one: &Experiment, panels: usize) -> (u32, u32) {
     let named = matches!(one.series[0].points[0].at, At::Name(_));
     // CAST: a few dozen.
     let points = points.unwrap_or_default() as u32;
+    // The paper's mark is named, too.
+    let texts = names(one)
+        .into_iter()
+        .map(label)
+        .chain(["number in the paper"]);
+    let legend = 70 + texts.map(room).sum::<u32>();
     match (panels, named) {
         (2.., _) => (860, 620),
-        (_, true) => ((120 + 45 * points).clamp(420, 1060), 400),
-        (_, false) => (560, 400),
+        (_, true) => ((120 + 45 * points).clamp(420, 1060).max(legend), 400),
+        (_, false) => (560.max(legend), 400),
     }
 }
 
@@ -158,14 +164,20 @@ fn paper(one: &Experiment) -> bool {
     points.any(|point| point.paper.is_some())
 }
 
+/// Width of a name in the legend with its mark, in pixels.
+fn room(text: &str) -> u32 {
+    // CAST: the length of a word; a letter takes about 6 pixels.
+    44 + 6 * text.chars().count() as u32
+}
+
 /// Names of the series beside their marks, in a line; where bars are drawn, the marks are boxes.
 fn legend(area: &Area, names: &[&str], bars: bool, paper: bool) -> Drawn {
     let y = 20;
     let mut x = 70;
     let tell = |text: &str, x: i32| -> Result<i32, Box<dyn Error>> {
         area.draw_text(text, &style(13, HPos::Left, VPos::Center), (x + 16, y))?;
-        // CAST: the length of a word; a letter takes about 6 pixels.
-        Ok(x + 44 + 6 * text.chars().count() as i32)
+        // CAST: a few hundred pixels.
+        Ok(x + room(text) as i32)
     };
     for (at, name) in names.iter().enumerate() {
         let look = Look::of(name, at);
