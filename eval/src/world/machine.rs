@@ -82,6 +82,7 @@ impl Machine {
             timeslice_ns: card.timeslice.get(),
             // Every submission rings: nothing has to be looked for.
             doorbell_ns: 0,
+            snoop_ns: 0,
         };
         let mut first = 0;
         let mut channels = Vec::new();

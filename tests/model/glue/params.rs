@@ -12,6 +12,7 @@ extern "C" {
     static loga_model_switch_us: AtomicU32;
     static loga_model_timeslice_us: AtomicU32;
     static loga_model_doorbell_us: AtomicU32;
+    static loga_model_snoop_us: AtomicU32;
     static loga_model_branch: AtomicU32;
     static loga_model_log_entries: AtomicU32;
     static loga_model_nodes: AtomicU32;
@@ -69,11 +70,12 @@ impl Params {
     /// `EINVAL` with a line in the log that names the parameter and its range.
     pub fn read() -> Result<Self> {
         // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module.
-        let (switch, slice, doorbell, branch, entries, nodes, gpus) = unsafe {
+        let (switch, slice, doorbell, snoop, branch, entries, nodes, gpus) = unsafe {
             (
                 loga_model_switch_us.load(Ordering::Relaxed),
                 loga_model_timeslice_us.load(Ordering::Relaxed),
                 loga_model_doorbell_us.load(Ordering::Relaxed),
+                loga_model_snoop_us.load(Ordering::Relaxed),
                 loga_model_branch.load(Ordering::Relaxed),
                 loga_model_log_entries.load(Ordering::Relaxed),
                 loga_model_nodes.load(Ordering::Relaxed),
@@ -82,6 +84,10 @@ impl Params {
         };
         if switch > US_MAX || slice > US_MAX || doorbell == 0 || doorbell > US_MAX {
             pr_err!("switch_us and timeslice_us must be 0..={US_MAX}, doorbell_us 1..={US_MAX}\n");
+            return Err(EINVAL);
+        }
+        if snoop == 0 || snoop > US_MAX {
+            pr_err!("snoop_us must be 1..={US_MAX}\n");
             return Err(EINVAL);
         }
         if !LOG_ENTRIES.contains(&entries) {
@@ -110,6 +116,7 @@ impl Params {
             switch_ns: ns(switch),
             timeslice_ns: ns(slice),
             doorbell_ns: ns(doorbell),
+            snoop_ns: ns(snoop),
         };
         Ok(Self {
             timing,

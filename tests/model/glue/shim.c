@@ -15,6 +15,7 @@ int loga_model_set_lost(bool lost);
 
 /* Read by glue/params.rs. */
 extern unsigned int loga_model_switch_us, loga_model_timeslice_us, loga_model_doorbell_us;
+extern unsigned int loga_model_snoop_us;
 extern unsigned int loga_model_branch, loga_model_log_entries, loga_model_fail_mmap, loga_model_nodes;
 extern unsigned int loga_model_gpus;
 void *loga_model_vmalloc_user(unsigned long size);
@@ -35,6 +36,10 @@ MODULE_PARM_DESC(timeslice_us, "timeslice in us, 0: switch after every command")
 unsigned int loga_model_doorbell_us = 5;
 module_param_named(doorbell_us, loga_model_doorbell_us, uint, 0444);
 MODULE_PARM_DESC(doorbell_us, "how often an idle engine looks for work, in us");
+
+unsigned int loga_model_snoop_us = 20;
+module_param_named(snoop_us, loga_model_snoop_us, uint, 0444);
+MODULE_PARM_DESC(snoop_us, "how often a busy engine looks which channels got work, in us");
 
 unsigned int loga_model_branch = 470;
 module_param_named(branch, loga_model_branch, uint, 0444);

@@ -50,6 +50,8 @@ pub(super) struct Engine {
     pub(super) slice_end: u64,
     /// Context the driver wants off the engine.
     preempt: Option<Context>,
+    /// When to look next which channels got work while it is busy.
+    pub(super) snoop_at: u64,
     /// Whether a channel of the runlist may get work, as last seen.
     pub(super) listening: bool,
     /// Status word as last published.
@@ -67,6 +69,7 @@ impl Engine {
             next: None,
             slice_end: 0,
             preempt: None,
+            snoop_at: 0,
             listening: false,
             published: 0,
         }

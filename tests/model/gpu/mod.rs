@@ -72,6 +72,9 @@ pub struct Timing {
     /// How often an idle engine looks for new work, in ns; 0: never. Then the owner calls
     /// [`Gpu::ring_doorbell`] after every submission, and [`Gpu::advance`] if the engine may be idle.
     pub doorbell_ns: u64,
+    /// How often a busy engine looks which channels got work, to show it in the channel table,
+    /// in ns; 0: never. Hardware sees the store itself.
+    pub snoop_ns: u64,
 }
 
 /// What occupied an engine.
@@ -140,6 +143,8 @@ const STEPS_MAX: u32 = 32;
 const WORDS_MAX: u32 = 2048;
 /// Channels that [`Gpu::glance`] looks at.
 const RECENT: usize = 32;
+/// No look at submissions this shortly before a command ends, in ns: it would end late.
+const SNOOP_MARGIN_NS: u64 = 5_000;
 /// When to call again if a limit of a call was reached, in ns.
 const CONTINUE_NS: u64 = 20_000;
 
@@ -200,7 +205,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let mut next = unfinished.then(|| now.saturating_add(CONTINUE_NS));
         for engine in 0..ENGINES {
             let due = match self.engines[engine].deadline() {
-                Some(deadline) => Some(deadline),
+                Some(deadline) => Some(self.snoop(engine, deadline, now, bus)),
                 None if self.timing.doorbell_ns != 0 && self.engines[engine].listening() => {
                     Some(now.saturating_add(self.timing.doorbell_ns))
                 }

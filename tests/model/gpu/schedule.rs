@@ -10,6 +10,7 @@ use super::Channel;
 use super::Chid;
 use super::Context;
 use super::Gpu;
+use super::SNOOP_MARGIN_NS;
 use core::ops::DerefMut;
 
 /// A command at least this long, in ns, hides a look at all channels of a full card.
@@ -85,6 +86,49 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             self.short_looks += 1;
             self.look_at_recent(engine, bus);
         }
+    }
+
+    /// Shows which of the channels active lately got work while the engine is busy until
+    /// `deadline`; returns when to look again, `deadline` at the latest. Whose doorbell rings has
+    /// been shown already.
+    pub(super) fn snoop<B: Bus>(
+        &mut self,
+        engine: usize,
+        deadline: u64,
+        now: u64,
+        bus: &mut B,
+    ) -> u64 {
+        let interval = self.timing.snoop_ns;
+        if interval == 0 || self.timing.doorbell_ns == 0 {
+            return deadline;
+        }
+        if now >= self.engines[engine].snoop_at {
+            for slot in 0..self.recent.len() {
+                let Some(id) = self.recent[slot] else { break };
+                self.show_if_pending(engine, Chid(id), bus);
+            }
+            self.engines[engine].snoop_at = now.saturating_add(interval);
+        }
+        let next = self.engines[engine].snoop_at;
+        if next.saturating_add(SNOOP_MARGIN_NS) < deadline {
+            next
+        } else {
+            deadline
+        }
+    }
+
+    /// Shows a channel as pending if it was idle and has work now.
+    fn show_if_pending<B: Bus>(&mut self, engine: usize, chid: Chid, bus: &mut B) {
+        let is_idle = self
+            .channel(chid)
+            .is_some_and(|channel| channel.status == Status::Idle);
+        if !is_idle || !self.serves(engine, chid) || !self.has_work(chid, bus) {
+            return;
+        }
+        if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
+            channel.status = Status::Pending;
+        }
+        self.publish_channel(chid, bus);
     }
 
     /// Whether a command waits for the engine, among the channels active lately.

@@ -12,11 +12,13 @@ mod scheduling {
         switch_ns: 0,
         timeslice_ns: 0,
         doorbell_ns: 10,
+        snoop_ns: 0,
     };
     const SWITCH: Timing = Timing {
         switch_ns: 30,
         timeslice_ns: 0,
         doorbell_ns: 10,
+        snoop_ns: 0,
     };
 
     fn runs(bus: &TestBus, index: usize) -> Option<(u64, u64, u16)> {
@@ -191,6 +193,38 @@ mod scheduling {
         assert_eq!(runs(&bus, 4), Some((40, 50, 2)));
     }
 
+    /// The state of a channel as the registers show it.
+    fn state(gpu: &TestGpu<'_>, chid: u16) -> u32 {
+        gpu.mmio_read(entry(chid) + 4) & (regs::CHANNEL_BUSY | (0xf << regs::CHANNEL_STATUS_SHIFT))
+    }
+
+    // Hardware sees the store to GP_PUT; for a while nobody here did until the command ended.
+    #[test]
+    fn work_submitted_while_a_command_runs_is_shown_as_pending() {
+        const IDLE: u32 = 0;
+        const PENDING: u32 = regs::CHANNEL_BUSY | (1 << regs::CHANNEL_STATUS_SHIFT);
+        let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+        let timing = Timing {
+            doorbell_ns: 1_000,
+            snoop_ns: 20_000,
+            ..FREE
+        };
+        let mut gpu = gpu(timing, [0b110, 0], &mut table, &mut bus);
+        bus.submit(2, 100, 1);
+        run(&mut gpu, &mut bus, 0, 3_000);
+        bus.submit(1, 100_000, 1);
+        assert_eq!(gpu.advance(10_000, &mut bus), Some(20_000));
+        bus.submit(2, 100, 1);
+        assert_eq!(state(&gpu, 2), IDLE);
+        assert_eq!(gpu.advance(20_000, &mut bus), Some(40_000));
+        assert_eq!(state(&gpu, 2), PENDING);
+        // The last look leaves the end of the command alone.
+        run(&mut gpu, &mut bus, 40_000, 99_999);
+        assert_eq!(gpu.advance(100_000, &mut bus), Some(110_000));
+        run(&mut gpu, &mut bus, 110_000, 110_200);
+        assert_eq!(runs(&bus, 2), Some((110_000, 110_100, 2)));
+    }
+
     // Regression: a switch of 5 us took 9 when each of its parts was noticed late.
     #[test]
     fn switch_seen_late_ends_as_planned() {
@@ -330,11 +364,13 @@ mod unhappy {
         switch_ns: 0,
         timeslice_ns: 0,
         doorbell_ns: 10,
+        snoop_ns: 0,
     };
     const SWITCH: Timing = Timing {
         switch_ns: 30,
         timeslice_ns: 0,
         doorbell_ns: 10,
+        snoop_ns: 0,
     };
 
     #[test]
