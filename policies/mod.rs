@@ -32,7 +32,11 @@ mod event_cl;
 mod maxmin;
 mod none;
 mod sampling;
+#[cfg(any(test, loga_kunit))]
+mod sampling_tests;
 mod timeslice;
+#[cfg(any(test, loga_kunit))]
+mod timeslice_tests;
 
 pub use client::{ClientState, Look, Memory, Next, Phase, Seen, Sight, SCRATCH};
 

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the rules of `timeslice` and `timeslice-eng`, one for each.
+
+use super::sampling::MAX_DRAIN;
+use super::timeslice::{Disengaged, Engaged};
+use super::{ClientState, Look, Memory, Next, Policy};
+use crate::ids::ClientId;
+use crate::units::{Ns, VTime, Weight};
+
+const CLIENTS: usize = 3;
+
+/// Three clients that want the GPU, looked at as the policy asks for.
+struct Bench {
+    clients: [ClientState; CLIENTS],
+    memory: Memory,
+    now: Ns,
+    overdue: u32,
+    engaged: bool,
+}
+
+impl Bench {
+    fn new(engaged: bool) -> Self {
+        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+        Self {
+            clients: [client(1), client(2), client(3)],
+            memory: Memory::default(),
+            now: Ns::from_ms(1_000),
+            overdue: 0,
+            engaged,
+        }
+    }
+
+    /// A look now; then time moves on to the next.
+    fn look(&mut self) -> Next {
+        let look = Look {
+            now: self.now,
+            ..Look::default()
+        };
+        let next = if self.engaged {
+            Engaged::look(&look, &mut self.memory, &mut self.clients)
+        } else {
+            Disengaged::look(&look, &mut self.memory, &mut self.clients)
+        };
+        self.overdue += u32::from(next.overdue);
+        self.now = next.at;
+        next
+    }
+
+    /// A look at clients that all want the GPU: who is held sleeps, who runs has work, and has
+    /// none any more when all are held.
+    fn look_at_busy(&mut self) -> Next {
+        for client in &mut self.clients {
+            client.seen.pending = !client.held;
+            client.seen.blocked = client.held;
+        }
+        self.look()
+    }
+
+    /// Who runs alone.
+    fn holder(&self) -> Option<u64> {
+        let mut running = self.clients.iter().filter(|client| !client.held);
+        match (running.next(), running.next()) {
+            (Some(client), None) => Some(client.id.get()),
+            _ => None,
+        }
+    }
+
+    /// Looks until everybody was held and the token is given anew; says to whom.
+    fn pass(&mut self) -> u64 {
+        let mut drained = false;
+        for _ in 0..2_000 {
+            drained |= self.clients.iter().all(|client| client.held);
+            self.look_at_busy();
+            if drained && self.holder().is_some() {
+                break;
+            }
+        }
+        self.holder().unwrap_or_default()
+    }
+}
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_timeslice_rules))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_that_wants_alone_shares_with_nobody_and_is_not_held() {
+        let mut bench = Bench::new(false);
+        for _ in 0..50 {
+            bench.clients[1].seen.pending = true;
+            bench.look();
+            assert!(bench.clients.iter().all(|client| !client.held));
+        }
+    }
+
+    #[test]
+    fn barrier_comes_before_the_first_slice() {
+        let mut bench = Bench::new(false);
+        bench.look_at_busy();
+        assert!(bench.clients.iter().all(|client| client.held));
+        bench.clients[0].seen.pending = true;
+        bench.look();
+        assert!(bench.clients.iter().all(|client| client.held));
+        bench.look_at_busy();
+        assert_eq!(bench.holder(), Some(1));
+    }
+
+    #[test]
+    fn token_goes_round_in_the_order_of_ids() {
+        for engaged in [false, true] {
+            let mut bench = Bench::new(engaged);
+            let mut holders = [0; 6];
+            for holder in &mut holders {
+                *holder = bench.pass();
+            }
+            assert_eq!(holders, [1, 2, 3, 1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn slice_is_30_ms_by_weight_and_left_alone() {
+        for (weight, ms) in [(100, 30), (300, 90), (1, 1), (10_000, 500)] {
+            let mut bench = Bench::new(false);
+            bench.clients[0].weight = Weight::new(weight).unwrap_or_default();
+            bench.look_at_busy();
+            let granted = bench.now;
+            let next = bench.look_at_busy();
+            assert_eq!(bench.holder(), Some(1));
+            assert_eq!(next.at.saturating_sub(granted), Ns::from_ms(ms));
+        }
+    }
+
+    #[test]
+    fn drain_that_does_not_end_is_counted_and_the_token_goes_on() {
+        let mut bench = Bench::new(false);
+        bench.look_at_busy();
+        let began = bench.now;
+        while bench.overdue == 0 {
+            bench.clients[2].seen.pending = true;
+            bench.look();
+            assert!(bench.now < began.saturating_add(Ns::from_ms(20_000)));
+        }
+        assert!(bench.now.saturating_sub(began) >= MAX_DRAIN);
+        assert!(bench.holder().is_some());
+    }
+
+    /// A first slice whose work takes `late_ms` beyond it, then the first slice of each other.
+    fn overused(late_ms: u64) -> Bench {
+        let mut bench = Bench::new(false);
+        assert_eq!(bench.pass(), 1);
+        bench.look_at_busy();
+        for _ in 0..late_ms {
+            bench.clients[0].seen.pending = true;
+            bench.look();
+            assert_eq!(bench.holder(), None);
+        }
+        bench
+    }
+
+    #[test]
+    fn overuse_shortens_the_next_slice() {
+        let mut bench = overused(10);
+        assert_eq!(bench.pass(), 2);
+        assert_eq!(bench.pass(), 3);
+        // The look that finds the channels empty comes a millisecond later.
+        bench.look_at_busy();
+        let granted = bench.now;
+        bench.look_at_busy();
+        assert_eq!(bench.holder(), Some(1));
+        let slice = bench.now.saturating_sub(granted);
+        assert_eq!(slice, Ns::from_ms(30 - 11));
+    }
+
+    #[test]
+    fn overuse_of_a_slice_and_more_skips_a_turn_and_pays_one() {
+        let mut bench = overused(40);
+        let mut holders = [0; 5];
+        for holder in &mut holders {
+            *holder = bench.pass();
+        }
+        assert_eq!(holders, [2, 3, 2, 3, 1]);
+    }
+
+    #[test]
+    fn overuse_of_all_skips_rounds_instead_of_time() {
+        let mut bench = Bench::new(false);
+        for client in &mut bench.clients {
+            client.scratch[0] = Ns::from_ms(3_000).get();
+        }
+        bench.look_at_busy();
+        let before = bench.now;
+        bench.look_at_busy();
+        assert_eq!(bench.holder(), Some(1));
+        // At once, and a full slice.
+        assert_eq!(bench.now.saturating_sub(before), Ns::from_ms(30));
+    }
+
+    #[test]
+    fn holder_without_work_keeps_its_slice_disengaged() {
+        let mut bench = Bench::new(false);
+        bench.pass();
+        let end = bench.now;
+        assert_eq!(Ns::new(bench.memory.0[2]), end);
+    }
+
+    #[test]
+    fn holder_without_work_for_three_looks_gives_up_engaged() {
+        let mut bench = Bench::new(true);
+        assert_eq!(bench.pass(), 1);
+        let mut looks = 0;
+        while bench.holder() == Some(1) {
+            bench.clients[0].seen = Default::default();
+            bench.look();
+            looks += 1;
+        }
+        assert_eq!(looks, 3);
+    }
+
+    #[test]
+    fn holder_with_work_in_between_keeps_its_slice_engaged() {
+        let mut bench = Bench::new(true);
+        assert_eq!(bench.pass(), 1);
+        for step in 0..24 {
+            bench.clients[0].seen.pending = step % 3 == 2;
+            bench.look();
+            assert_eq!(bench.holder(), Some(1));
+        }
+    }
+
+    #[test]
+    fn holder_that_is_gone_gives_up() {
+        let mut bench = Bench::new(true);
+        assert_eq!(bench.pass(), 1);
+        bench.clients[0].id = ClientId::new(9);
+        bench.clients[0].seen = Default::default();
+        bench.look();
+        assert!(bench.clients.iter().all(|client| client.held));
+    }
+
+    #[test]
+    fn everybody_runs_when_nobody_wants_the_gpu() {
+        let mut bench = Bench::new(true);
+        bench.pass();
+        for _ in 0..10 {
+            for client in &mut bench.clients {
+                client.seen = Default::default();
+            }
+            bench.look();
+        }
+        assert!(bench.clients.iter().all(|client| !client.held));
+    }
+}
