@@ -25,6 +25,8 @@ const ENABLE: u32 = 1 << 0;
 /// RUNLIST 19:16.
 const RUNLIST_SHIFT: u32 = 16;
 const RUNLIST_MASK: u32 = 0xf;
+/// PBDMA_FAULTED and ENG_FAULTED: the channel was stopped (Turing; none before that).
+const FAULTED: u32 = 3 << 22;
 /// STATUS 27:24.
 const STATUS_SHIFT: u32 = 24;
 const STATUS_MASK: u32 = 0xf;
@@ -68,6 +70,11 @@ impl ChannelState {
         read_alive(mmio, Self::offset(chid)).map(Self)
     }
 
+    /// A state word that was read by other means.
+    pub const fn from_bits(word: u32) -> Self {
+        Self(word)
+    }
+
     /// The runlist that it belongs to.
     pub const fn runlist(self) -> u32 {
         (self.0 >> RUNLIST_SHIFT) & RUNLIST_MASK
@@ -93,9 +100,19 @@ impl ChannelState {
         }
     }
 
+    /// Whether the scheduler may consider it.
+    pub const fn is_schedulable(self) -> bool {
+        self.0 & ENABLE != 0 && self.0 & FAULTED == 0
+    }
+
+    /// Whether it belongs to the compute engine.
+    pub const fn is_compute(self) -> bool {
+        self.runlist() == COMPUTE_RUNLIST
+    }
+
     /// As [`ChannelState::work`], for the compute engine: that of other engines is none.
     pub const fn compute_work(self) -> Work {
-        if self.runlist() == COMPUTE_RUNLIST {
+        if self.is_compute() {
             self.work()
         } else {
             Work::None
@@ -167,6 +184,15 @@ mod tests {
         assert_eq!(work(0x1100_0000), Work::None);
         assert_eq!(work(0x1300_0000), Work::None);
         assert_eq!(work(0x1700_0000), Work::Runs);
+    }
+
+    #[test]
+    fn channel_that_is_disabled_or_faulted_is_not_schedulable() {
+        let is_schedulable = |word| ChannelState::from_bits(word).is_schedulable();
+        assert!(is_schedulable(0x1100_0001));
+        assert!(!is_schedulable(0x1100_0000));
+        assert!(!is_schedulable(0x0040_0001));
+        assert!(!is_schedulable(0x0080_0001));
     }
 
     #[test]

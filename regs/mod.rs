@@ -25,7 +25,7 @@ pub use chip::{detect, Chip, Family};
 pub use engine_status::EngineStatus;
 pub use ptimer::gpu_time;
 pub use sampler::{Sampler, Source};
-pub use userd::{userd_base, USERD_SLOT};
+pub use userd::{userd_base, Ring, USERD_SLOT};
 
 use crate::ids::{Chid, Chipset, TsgId};
 use core::fmt;

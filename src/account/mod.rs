@@ -8,9 +8,10 @@
 //! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
 //!
 //! [`sparse`] does the same from a few looks at random instants. [`waits`] estimates who
-//! waits meanwhile.
+//! waits meanwhile, and [`Commands`] counts what a channel was given and has done.
 
 mod burst;
+mod commands;
 mod ledger;
 pub mod sparse;
 pub mod waits;
@@ -18,6 +19,7 @@ pub mod waits;
 mod waits_tests;
 
 pub use burst::Accountant;
+pub use commands::Commands;
 pub use ledger::{settle, Charge, Owner};
 
 use crate::error::Error;

@@ -158,7 +158,8 @@ impl Config {
 }
 
 impl Default for Config {
-    /// 1 ms and 5 ms per channel as in the paper; account only.
+    /// `maxmin`, 1 ms and 5 ms per channel as in the paper; account only. Everything is
+    /// observed.
     fn default() -> Self {
         Self {
             poll_ms: 1,
@@ -167,8 +168,8 @@ impl Default for Config {
             randomize: false,
             accounting: Accounting::Burst,
             enforce: false,
-            policy: PolicyKind::Event,
-            sight: Sight::Use,
+            policy: PolicyKind::MaxMin,
+            sight: Sight::Channels,
             poll_always: false,
         }
     }

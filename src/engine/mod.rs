@@ -185,6 +185,11 @@ impl Engine {
         self.last_fallback
     }
 
+    /// Whether somebody is held back by a decision or a look.
+    pub const fn holds_somebody(&self) -> bool {
+        self.holds != 0
+    }
+
     /// Whether the poller should be running.
     pub const fn polling(&self) -> bool {
         matches!(self.state, State::Polling { .. })
@@ -197,10 +202,21 @@ impl Engine {
             State::Polling { deadline, .. } | State::Waiting { deadline, .. } => Some(deadline),
             State::Stopping { since } => Some(since),
         };
+        phase.into_iter().chain(self.next_look()).min()
+    }
+
+    /// When a look is due, or nothing.
+    pub fn next_look(&self) -> Option<Ns> {
         let look = self.stages.due(&self.config);
+        look.filter(|_| self.state != State::Parked || self.stages.changed())
+    }
+
+    /// Whether [`Engine::wake`] would begin a polling phase now.
+    pub fn wants_to_poll(&self, now: Ns, wake: Wake) -> bool {
         match self.state {
-            State::Parked => look.filter(|_| self.stages.changed()),
-            _ => phase.into_iter().chain(look).min(),
+            State::Parked => self.allocated > 0 && wake == Wake::ChannelsChanged,
+            State::Waiting { deadline, .. } => self.allocated > 0 && now >= deadline,
+            State::Polling { .. } | State::Stopping { .. } => false,
         }
     }
 

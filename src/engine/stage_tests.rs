@@ -111,6 +111,26 @@ mod tests {
     }
 
     #[test]
+    fn look_after_a_change_of_policy_is_not_late() {
+        let (mut engine, mut clients) = (staged(), clients());
+        engine.look_by(Ns::from_ms(9_000), &mut clients, &mut |look, _, clients| {
+            clients[0].held = true;
+            after(look, Ns::from_ms(1))
+        });
+        let other = Config {
+            policy: PolicyKind::Sampling,
+            ..*engine.config()
+        };
+        assert!(engine.set_config(other).is_ok());
+        assert!(engine.holds_somebody());
+        assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
+        // A phase may end before the look comes.
+        engine.decide(&PhaseTotals::default(), &mut clients);
+        assert!(!engine.holds_somebody());
+        assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
+    }
+
+    #[test]
     fn drain_that_never_ends_is_counted_and_lets_others_run() {
         for policy in [PolicyKind::Sampling, PolicyKind::Timeslice] {
             let (mut engine, mut clients) = (staged(), clients());

@@ -142,6 +142,7 @@ impl Engine {
     /// Lets everybody run and takes from the policy what it remembered.
     fn forget(&mut self, clients: &mut [ClientState]) {
         self.memory = Memory::default();
+        self.holds = 0;
         for client in clients.iter_mut() {
             client.held = false;
             client.scratch = Default::default();

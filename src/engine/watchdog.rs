@@ -51,9 +51,9 @@ impl Engine {
         if self.holds == 0 {
             return None;
         }
-        let late = self
-            .next_deadline()
-            .map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
+        // After a change of policy a look has been due since ever.
+        let deadline = self.next_deadline().filter(|_| !self.stages.changed());
+        let late = deadline.map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
         let idle = self
             .idle_since
             .map_or(Ns::ZERO, |since| now.saturating_sub(since));

@@ -7,7 +7,7 @@
 //! only reads.
 
 use super::ffi;
-use crate::regs::Mmio;
+use crate::regs::{Mmio, USERD_SLOT};
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -24,20 +24,91 @@ const BAR0_LEN: u64 = 16 << 20;
 /// Most GPUs looked for.
 pub(super) const MAX_GPUS: usize = 16;
 
+/// A physical range of a GPU, mapped.
+///
+/// # Invariants
+///
+/// `base` is an `ioremap`ped range of `len` bytes.
+pub(super) struct Window {
+    base: NonNull<c_void>,
+    len: u32,
+    start: u64,
+}
+
+// SAFETY: Register reads may come from any CPU.
+unsafe impl Send for Window {}
+// SAFETY: Reading has no state on the host's side.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// Maps a range, which lies in a memory BAR of a device. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENXIO` for an empty one, or if it cannot be mapped.
+    fn map(start: u64, len: u32) -> Result<Self> {
+        if start == 0 || len == 0 {
+            return Err(ENXIO);
+        }
+        // SAFETY: The caller names a range of a device's memory.
+        let base = unsafe { bindings::ioremap(start, len as usize) };
+        // INVARIANT: Just mapped.
+        let base = NonNull::new(base).ok_or(ENXIO)?;
+        Ok(Self { base, len, start })
+    }
+
+    /// Maps the submission slots of so many channels, which begin at `offset` of BAR1. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENXIO` if they do not lie in BAR1, or cannot be mapped.
+    pub(super) fn map_slots(bar1: &Range<u64>, offset: u64, channels: u16) -> Result<Self> {
+        let start = bar1.start.saturating_add(offset);
+        let len = USERD_SLOT.saturating_mul(channels.into());
+        if start.saturating_add(len.into()) > bar1.end {
+            return Err(ENXIO);
+        }
+        Self::map(start, len)
+    }
+
+    /// Whether it begins at `offset` of BAR1.
+    pub(super) fn begins_at(&self, bar1: &Range<u64>, offset: u64) -> bool {
+        self.start == bar1.start.saturating_add(offset)
+    }
+}
+
+impl Mmio for Window {
+    #[inline]
+    fn read32(&self, offset: u32) -> u32 {
+        if offset > self.len.saturating_sub(4) {
+            return u32::MAX;
+        }
+        // SAFETY: By the invariant and the check above the word lies in the mapping.
+        unsafe { bindings::readl(self.base.as_ptr().byte_add(offset as usize)) }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant, and nobody reads any more.
+        unsafe { bindings::iounmap(self.base.as_ptr()) };
+    }
+}
+
 /// The registers of one GPU, mapped.
 ///
 /// # Invariants
 ///
-/// `base` is an `ioremap`ped range of `len` bytes; `device` is a PCI device with a reference.
+/// `device` is a PCI device with a reference.
 pub(super) struct Bar0 {
-    base: NonNull<c_void>,
-    len: u32,
+    window: Window,
     device: NonNull<bindings::pci_dev>,
 }
 
-// SAFETY: Register reads may come from any CPU.
+// SAFETY: The device is only asked for what never changes.
 unsafe impl Send for Bar0 {}
-// SAFETY: Reading has no state on the host's side.
+// SAFETY: As above.
 unsafe impl Sync for Bar0 {}
 
 /// Where a GPU sits on the bus.
@@ -67,40 +138,28 @@ impl Bar0 {
             )
         };
         // CAST: cut to 16 MiB.
-        let len = len.min(BAR0_LEN) as u32;
-        let base = if start == 0 || len == 0 {
-            None
-        } else {
-            // SAFETY: The range is the device's memory BAR.
-            NonNull::new(unsafe { bindings::ioremap(start, len as usize) })
-        };
-        match base {
-            // INVARIANT: Just mapped, with the reference that the caller gave up.
-            Some(base) => Ok(Self { base, len, device }),
-            None => {
+        match Window::map(start, len.min(BAR0_LEN) as u32) {
+            // INVARIANT: With the reference that the caller gave up.
+            Ok(window) => Ok(Self { window, device }),
+            Err(error) => {
                 // SAFETY: The reference that the caller gave up.
                 unsafe { bindings::pci_dev_put(device.as_ptr()) };
-                Err(ENXIO)
+                Err(error)
             }
         }
     }
 }
 
 impl Mmio for Bar0 {
+    #[inline]
     fn read32(&self, offset: u32) -> u32 {
-        if offset > self.len.saturating_sub(4) {
-            return u32::MAX;
-        }
-        // SAFETY: By the invariant and the check above the word lies in the mapping.
-        unsafe { bindings::readl(self.base.as_ptr().byte_add(offset as usize)) }
+        self.window.read32(offset)
     }
 }
 
 impl Drop for Bar0 {
     fn drop(&mut self) {
-        // SAFETY: By the invariant, and nobody reads any more.
-        unsafe { bindings::iounmap(self.base.as_ptr()) };
-        // SAFETY: By the invariant.
+        // SAFETY: By the invariant. The mapping needs no device.
         unsafe { bindings::pci_dev_put(self.device.as_ptr()) };
     }
 }

@@ -2,6 +2,7 @@
 
 //! [glue] The books of one GPU: its clients, their channels and their time.
 
+use super::bar::Window;
 use super::events::{self, About};
 use super::ffi;
 use super::files::current_tgid;
@@ -12,6 +13,7 @@ use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
 use crate::account::sparse::{Pace, MIN_INTERVAL};
+use crate::account::Commands;
 use crate::engine::{ClientState, Engine};
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
@@ -58,6 +60,8 @@ pub(super) struct Books {
     /// How often to look, if accounting is sparse, and the strata of the next phase.
     pub(super) pace: Pace,
     pub(super) interval: Ns,
+    /// The slots of the channels, once looks need them.
+    pub(super) slots: Option<Window>,
     pub(super) sums: Sums,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
@@ -117,6 +121,8 @@ pub(super) struct ChannelRecord {
     pub(super) handles: Option<Handles>,
     pub(super) measured: Ns,
     pub(super) runs: u64,
+    /// Where it was at the last look.
+    pub(super) commands: Commands,
 }
 
 /// Storage for `count` elements.
@@ -150,6 +156,7 @@ impl Books {
             chip,
             pace: Pace::new(),
             interval: MIN_INTERVAL,
+            slots: None,
             sums: Sums::default(),
             revoke_took: Latencies::new(),
             restore_took: Latencies::new(),
@@ -248,6 +255,7 @@ impl Books {
                         handles,
                         measured: Ns::ZERO,
                         runs: 0,
+                        commands: Commands::default(),
                     };
                     self.channels.push(channel, GFP_KERNEL)?;
                     trace::channel_create(self.gpu, chid.get().into(), client.get());

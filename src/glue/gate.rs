@@ -40,6 +40,8 @@ pub(super) struct Gate {
     until: Atomic<u64>,
     /// Faults that waited longer than that and let everybody pass.
     overruns: Atomic<u64>,
+    /// Threads that sleep in a fault.
+    sleepers: Atomic<u32>,
     #[pin]
     queue: Opaque<bindings::wait_queue_head_t>,
     #[pin]
@@ -72,6 +74,7 @@ impl Gate {
                 held: Atomic::new(0),
                 until: Atomic::new(0),
                 overruns: Atomic::new(0),
+                sleepers: Atomic::new(0),
                 queue <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
@@ -112,6 +115,11 @@ impl Gate {
     /// Faults that waited past the bound; each let the client pass.
     pub(super) fn overruns(&self) -> u64 {
         self.overruns.load(Relaxed)
+    }
+
+    /// Whether a thread of the client sleeps because it is held back. Any context.
+    pub(super) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Relaxed) != 0
     }
 
     /// Waits for the release. No lock may be held. 0 when released, `-ETIME` when everybody
@@ -364,7 +372,9 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     unsafe { ffi::loga_release_fault_lock(vmf) };
     trace::fault_wait_begin(gpu, client);
     let since = ffi::now();
+    gate.sleepers.fetch_add(1, Relaxed);
     let result = gate.wait(flags & bindings::fault_flag_FAULT_FLAG_USER != 0);
+    gate.sleepers.fetch_sub(1, Relaxed);
     let waited = ffi::now().saturating_sub(since);
     if result == ETIME.to_errno() {
         let reason = trace::Reason::FaultOverrun(waited);

@@ -28,7 +28,7 @@ use kernel::time::hrtimer::HrTimer;
 pub(super) struct Gpu {
     pub(super) index: usize,
     pub(super) bar0: Bar0,
-    bar1: Range<u64>,
+    pub(super) bar1: Range<u64>,
     pub(super) address: Address,
     pub(super) settings: Settings,
     #[pin]

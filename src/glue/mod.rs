@@ -6,12 +6,14 @@
 //! `tracker` follows the opens, RM calls and mappings that come through them, with
 //! `files` as its table. `gate` owns the mappings of submission pages and takes them
 //! away from a client. `bar` reads registers, `poller` watches them, and with
-//! `shared_poller` one thread does so for all GPUs; `looks` does so at random instants. `gpu` is one GPU, `books` its
-//! clients and their time, and `scheduler` its main thread. `process` says whose a
-//! process is. `chardev` takes the calls of `/dev/loga`, `control` carries them out,
-//! with a `snapshot` of the books (sorted by `order`) for one and `events` for those who listen; `sysfs`
-//! has the same `knobs` as files. `latency` tells what it all costs. `trace` and
-//! `work_period` are the trace events.
+//! `shared_poller` one thread does so for all GPUs; `looks` does so at random
+//! instants. `gpu` is one GPU, `books` its
+//! clients and their time, `scheduler` its main thread, and `watch` what policies are
+//! told beside that. `process` says whose a process is. `chardev` takes the calls of
+//! `/dev/loga`, `control` carries them out, with a `snapshot` of the books (sorted by
+//! `order`) for one and `events` for those who listen; `sysfs` has the same `knobs` as
+//! files. `latency` tells what it all costs. `trace` and `work_period` are the trace
+//! events.
 //!
 //! # Lock order
 //!
@@ -47,6 +49,7 @@ mod sysfs;
 mod thread;
 mod trace;
 mod tracker;
+mod watch;
 mod work_period;
 
 pub(crate) use chardev::ControlDevice;

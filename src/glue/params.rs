@@ -74,7 +74,7 @@ pub(super) fn read() -> Result<Settings> {
                 .map_err(|cause| refuse("accounting", accounting, &cause))?,
             enforce,
             policy: policies::by_name(policy).map_err(|cause| refuse("policy", policy, &cause))?,
-            sight: Sight::Use,
+            sight: Sight::Channels,
             poll_always,
         },
         source: Source::by_name(source).map_err(|cause| refuse("source", source, &cause))?,

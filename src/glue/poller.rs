@@ -13,8 +13,10 @@ use super::looks::{Looking, Looks, Sums};
 use super::thread::{self, Bell, Work};
 use super::trace;
 use crate::account::sparse::MIN_INTERVAL;
+use crate::account::waits::{Waits, Watched};
 use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
-use crate::regs::{Occupant, Sampler};
+use crate::ids::Chid;
+use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Relaxed, Release};
@@ -49,6 +51,67 @@ pub(super) struct Phase {
     pub(super) looking: Option<Looking>,
     /// What looks have cost.
     pub(super) looked: Sums,
+    /// Who is asked whether it waits.
+    pub(super) waits: Waits<KVVec<Watched>, KVVec<Chid>>,
+    /// Reads of the channel table for that, since attaching.
+    pub(super) state_reads: u64,
+}
+
+/// What looks at the engine, and what it has seen.
+struct Eyes<'a> {
+    sampler: &'a mut Sampler,
+    accountant: &'a mut Accountant,
+    slots: &'a mut [Slot],
+    last: Occupant,
+}
+
+impl Eyes<'_> {
+    /// Polls once, and notes a change. False if the device has gone.
+    #[inline(always)]
+    fn poll(&mut self, gpu: &Gpu) -> bool {
+        match self.sampler.sample(&gpu.bar0) {
+            Ok(occupant) if occupant == self.last => {}
+            Ok(occupant) => {
+                self.last = occupant;
+                note_change(gpu, self.accountant, self.slots, occupant);
+            }
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Asks whether the next client waits: states of channels, with a poll after each. Returns
+    /// the polls made, and after how many more the next client is asked for; nothing if the
+    /// device has gone.
+    #[inline(never)]
+    fn ask(
+        &mut self,
+        gpu: &Gpu,
+        waits: &mut Waits<KVVec<Watched>, KVVec<Chid>>,
+    ) -> Option<(u32, u32)> {
+        let gap = waits.begin();
+        let mut reads: u32 = 0;
+        while let Some(chid) = waits.ask(self.last) {
+            let state = ChannelState::read(&gpu.bar0, chid).ok()?;
+            waits.note(state.compute_work());
+            if !self.poll(gpu) {
+                return None;
+            }
+            reads = reads.wrapping_add(1);
+        }
+        Some((reads, gap.saturating_sub(reads.saturating_mul(2)).max(1)))
+    }
+
+    /// Lets others have the processor, if they want it; nobody is charged meanwhile. False if the
+    /// device has gone.
+    fn lend(&mut self, gpu: &Gpu, processor: &Processor) -> bool {
+        let from = ffi::now();
+        processor.lend();
+        let found = self.sampler.sample(&gpu.bar0);
+        self.last = *found.as_ref().unwrap_or(&self.last);
+        note_gap(gpu, self.accountant, self.slots, from, self.last);
+        found.is_ok()
+    }
 }
 
 impl Phase {
@@ -68,6 +131,8 @@ impl Phase {
             looks: Some(Looks::new(seed)?),
             looking: None,
             looked: Sums::default(),
+            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::now().get()),
+            state_reads: 0,
         })
     }
 
@@ -77,45 +142,50 @@ impl Phase {
         let Some(sampler) = self.sampler.as_mut() else {
             return true;
         };
-        let (slots, accountant) = (&mut self.slots, &mut self.accountant);
-        let mut alive = true;
-        let mut polls: u32 = 0;
         let processor = Processor::hold();
         let first = sampler.sample(&gpu.bar0);
-        let mut last = *first.as_ref().unwrap_or(&Occupant::Idle);
+        let mut eyes = Eyes {
+            sampler,
+            accountant: &mut self.accountant,
+            slots: &mut self.slots,
+            last: *first.as_ref().unwrap_or(&Occupant::Idle),
+        };
         let begin = ffi::now();
-        trace::phase_begin(gpu.number(), begin, last);
-        accountant.begin(slots, begin, last);
+        trace::phase_begin(gpu.number(), begin, eyes.last);
+        eyes.accountant.begin(eyes.slots, begin, eyes.last);
+        let mut alive = true;
+        let (mut polls, mut pause_at, mut breath_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_BREATH);
         while alive && gpu.stop_polling.load(Relaxed) == 0 {
-            match sampler.sample(&gpu.bar0) {
-                Ok(occupant) if occupant == last => {}
-                Ok(occupant) => {
-                    last = occupant;
-                    note_change(gpu, accountant, slots, occupant);
-                }
-                Err(_) => {
-                    alive = false;
-                    break;
-                }
+            if !eyes.poll(gpu) {
+                alive = false;
+                break;
             }
             polls = polls.wrapping_add(1);
-            if polls % POLLS_PER_PAUSE == 0 {
-                core::hint::spin_loop();
-                self.polls = self.polls.saturating_add(POLLS_PER_PAUSE.into());
-                if polls % POLLS_PER_BREATH == 0 || processor.is_wanted_away() {
-                    let from = ffi::now();
-                    processor.lend();
-                    match sampler.sample(&gpu.bar0) {
-                        Ok(occupant) => last = occupant,
-                        Err(_) => alive = false,
-                    }
-                    note_gap(gpu, accountant, slots, from, last);
-                }
+            if polls != pause_at {
+                continue;
+            }
+            core::hint::spin_loop();
+            let mut gap = POLLS_PER_PAUSE;
+            if self.waits.watches() {
+                let Some((made, left)) = eyes.ask(gpu, &mut self.waits) else {
+                    alive = false;
+                    break;
+                };
+                polls = polls.wrapping_add(made);
+                self.state_reads = self.state_reads.saturating_add(made.into());
+                gap = left;
+            }
+            pause_at = polls.wrapping_add(gap);
+            // From one breath to the next it is less than half of the range of numbers.
+            let breathes = polls.wrapping_sub(breath_at) < u32::MAX / 2;
+            if breathes || processor.is_wanted_away() {
+                breath_at = polls.wrapping_add(POLLS_PER_BREATH);
+                alive = eyes.lend(gpu, &processor);
             }
         }
         drop(processor);
-        self.polls = self.polls.saturating_add((polls % POLLS_PER_PAUSE).into());
-        self.totals = accountant.end(slots, ffi::now());
+        self.polls = self.polls.saturating_add(polls.into());
+        self.totals = eyes.accountant.end(eyes.slots, ffi::now());
         self.finished = true;
         alive
     }

@@ -20,12 +20,14 @@ use kernel::sync::Arc;
 
 /// Every hold is decided anew once in a period of the engine; after this many without a
 /// decision it is a fault.
-const PERIODS_PER_HOLD: u64 = 4;
+pub(super) const PERIODS_PER_HOLD: u64 = 4;
 /// Engine 0 computes.
-const COMPUTE: u8 = 0;
+pub(super) const COMPUTE: u8 = 0;
 /// How often it is looked whether clients without channels are gone: nobody tells when a
 /// process ends that has closed everything before.
 const SWEEP: Ns = Ns::from_ms(500);
+/// While somebody is held back, the main thread looks this often whether the GPU is idle.
+const WATCH: Ns = Ns::from_ms(500);
 
 /// The thread's work.
 pub(super) struct Scheduler(pub(super) Arc<Gpu>);
@@ -35,10 +37,7 @@ impl Work for Scheduler {
         let gpu = &self.0;
         let mut waits_for_turn = false;
         while !thread::should_stop() {
-            let deadline = match waits_for_turn {
-                true => None,
-                false => gpu.books.lock().next_deadline(),
-            };
+            let deadline = gpu.books.lock().next_wake(waits_for_turn);
             let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
             let wake = if rung {
                 Wake::ChannelsChanged
@@ -57,10 +56,15 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
     if gpu.lost.load(Acquire) != 0 {
         books.note_loss(ffi::now());
     }
-    if may_begin(&books, wake) && !may_poll(gpu, &books) {
+    books.watch_holds(gpu);
+    let now = ffi::now();
+    if books.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
+        if books.engine.next_look().is_some_and(|at| at <= now) {
+            books.look(gpu);
+        }
         return false;
     }
-    match books.engine.wake(ffi::now(), wake) {
+    match books.engine.wake(now, wake) {
         Action::None if books.engine.polling() => {}
         Action::None => {
             gpu.end_turn();
@@ -75,23 +79,9 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
             books.decide(&mut phase, gpu);
             gpu.end_turn();
         }
-        Action::Look => {
-            let (now, books) = (ffi::now(), &mut *books);
-            books.engine.look(now, books.shares.states_mut());
-            // After a change of policy. Those that work in stages are refused.
-            books.release_all(now);
-        }
+        Action::Look => books.look(gpu),
     }
     true
-}
-
-/// Whether the engine may want a polling phase to begin.
-fn may_begin(books: &Books, wake: Wake) -> bool {
-    let due = match books.engine.next_deadline() {
-        Some(deadline) => ffi::now() >= deadline,
-        None => wake == Wake::ChannelsChanged,
-    };
-    due && !books.engine.polling()
 }
 
 /// Whether the poller is free. Looks need it for a moment only.
@@ -116,6 +106,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
+    books.watch_waits(&mut phase);
     phase.want(books.engine.accounting(), books.interval);
     gpu.stop_polling.store(0, Relaxed);
     drop(phase);
@@ -123,11 +114,18 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
 }
 
 impl Books {
-    /// When there is something to do.
-    fn next_deadline(&self) -> Option<Ns> {
-        let sweep = || ffi::now().saturating_add(SWEEP);
-        let engine = self.engine.next_deadline();
-        engine.or_else(|| (!self.owners.is_empty()).then(sweep))
+    /// When there is something to do. Who waits for its turn to poll may look meanwhile.
+    fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
+        if waits_for_turn {
+            return self.engine.next_look();
+        }
+        let deadline = self.engine.next_deadline();
+        let (time, wanted) = match deadline {
+            Some(_) => (WATCH, self.engine.holds_somebody()),
+            None => (SWEEP, !self.owners.is_empty()),
+        };
+        let later = || ffi::now().saturating_add(time);
+        deadline.into_iter().chain(wanted.then(later)).min()
     }
 
     /// Books a phase, decides, and drives the gates.
@@ -137,8 +135,10 @@ impl Books {
         self.shares.begin();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
         self.book_channels(phase);
         self.settle(phase, &mut totals);
+        self.book_waits(phase);
         trace::phase_end(self.gpu, &totals);
         self.sums.idle = self.sums.idle.saturating_add(totals.idle);
         self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
@@ -146,11 +146,8 @@ impl Books {
         self.shares.gather(&self.settings);
         let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, self.shares.states_mut());
+        self.tell_fallback(fallbacks);
         let stats = self.engine.stats();
-        if let (true, Some(cause)) = (stats.fallbacks > fallbacks, self.engine.last_fallback()) {
-            trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
-            events::fallback(self.gpu, &Reason::Engine(cause));
-        }
         let period = Period {
             now,
             poll: totals.length,
@@ -257,7 +254,7 @@ impl Books {
 
     /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
     /// at most.
-    fn drive_gates(&mut self, now: Ns, patience: Ns) {
+    pub(super) fn drive_gates(&mut self, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         for (member, owner) in self.shares.members().iter().zip(self.owners.iter_mut()) {
             match (owner.shut_since, member.hold()) {

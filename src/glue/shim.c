@@ -27,9 +27,9 @@
 
 /* ------------------------------------------------------------ parameters */
 
-char *loga_policy = "event";
+char *loga_policy = "maxmin";
 module_param_named(policy, loga_policy, charp, 0444);
-MODULE_PARM_DESC(policy, "who is held back: event (LoGA, default) or none");
+MODULE_PARM_DESC(policy, "who is held back: maxmin (default), event (LoGA), event-cl, sampling, timeslice, timeslice-eng or none");
 
 char *loga_source = "engine-status";
 module_param_named(source, loga_source, charp, 0444);

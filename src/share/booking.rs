@@ -211,7 +211,7 @@ where
     }
 
     /// Says who is held back from now on.
-    fn hold<S>(&mut self, settings: &Settings<S>, period: &Period)
+    pub(super) fn hold<S>(&mut self, settings: &Settings<S>, period: &Period)
     where
         S: DerefMut<Target = [Entry]>,
     {

@@ -22,11 +22,13 @@
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
 //! | `booking` | what happens around a decision |
+//! | `looking` | the same around a look, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
 mod booking;
 mod bounded;
 mod budget;
+mod looking;
 mod member;
 mod setting;
 mod settings;

@@ -24,6 +24,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("sparse-demo", accounting::demo),
     ("sparse-small", accounting::small),
     ("burst", accounting::burst),
+    ("policies", policies),
     ("enforce", enforce),
     ("shares", shares::shares),
     ("duty", duty),
@@ -158,6 +159,51 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
                 let periods = window.stat.decisions as f64;
                 findings.check(&format!("{label}: periods"), periods, "", 20.0..=f64::MAX);
             }
+            findings.observations.push(window.observation(&label));
+        }
+    }
+    Ok(())
+}
+
+/// A hog and three light clients under policies that use the time differently: shares and
+/// utilisation as the model logged them.
+fn policies(findings: &mut Findings) -> Result<(), String> {
+    const WANTS_ALL: Load = Load::new(200, 0);
+    const WANTS_LITTLE: Load = Load::new(100, 900);
+    let mixes = [
+        (
+            "200/0 and 3 of 100/900",
+            [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE],
+        ),
+        ("demo", [HOG, LIGHT, LIGHT, LIGHT]),
+    ];
+    for (mix, loads) in mixes {
+        for policy in ["none", "event", "maxmin"] {
+            stage::load(&format!("policy={policy} enforce=1 randomize=1"))?;
+            let window = Window::of(&loads, 8.0)?;
+            let label = format!("{mix}, {policy}");
+            let shares: Vec<f64> = (0..window.len()).map(|at| window.held_share(at)).collect();
+            // Those are the targets of the mix with little to want, and of the policy for it.
+            let has_targets = policy == "maxmin" && mix != "demo";
+            for (client, share) in shares.iter().enumerate() {
+                let name = format!("{label}: share of client {client}");
+                let least = if client == 0 { 60.0 } else { 9.0 };
+                if has_targets {
+                    findings.check(&name, *share, "%", least..=f64::MAX);
+                } else {
+                    findings.tell(&name, *share, "%");
+                }
+            }
+            let (name, busy) = (format!("{label}: utilisation"), shares.iter().sum());
+            if policy == "maxmin" {
+                findings.check(&name, busy, "%", 90.0..=f64::MAX);
+            } else {
+                findings.tell(&name, busy, "%");
+            }
+            let per_poll = window.stat.register_reads as f64 / window.stat.polls as f64;
+            findings.tell(&format!("{label}: register reads per poll"), per_poll, "");
+            let iteration = window.stat.polled_ns as f64 / window.stat.polls as f64;
+            findings.tell(&format!("{label}: poll iteration"), iteration, "ns");
             findings.observations.push(window.observation(&label));
         }
     }

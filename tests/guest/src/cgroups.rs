@@ -77,7 +77,7 @@ impl Drop for Cgroup {
 }
 
 fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let (heavy, light) = (Cgroup::make("heavy")?, Cgroup::make("light")?);
     let load = Load::start(BUSY)?;
     wait_for(&stage, &[&load])?;
@@ -98,7 +98,7 @@ fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
 }
 
 fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let cgroup = Cgroup::make("limited")?;
     let (one, other) = (Load::start(STEADY)?, Load::start(STEADY)?);
     cgroup.add(&one)?;

@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
 }
 
 fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
-    let parameters = format!("enforce={} {}", part.enforce, arguments.loga);
+    let parameters = format!("policy=event enforce={} {}", part.enforce, arguments.loga);
     let stage = Stage::set(&arguments.model, &parameters)?;
     let mut loads = vec![Load::start(HOG)?];
     for i in 0..LIGHTS {

@@ -28,7 +28,7 @@ crate::ktap::tests![
 
 /// A hog and another client on a branch: both work, the hog is held back, and half each.
 fn check_branch(branch: u32) -> Verdict {
-    let stage = Stage::set(&format!("branch={branch} {LAZY}"), "enforce=1")?;
+    let stage = Stage::set(&format!("branch={branch} {LAZY}"), "policy=event enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 4")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 4")?;
     stage.wait_until_held(hog.pid())?;

@@ -39,7 +39,7 @@ fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
 }
 
 fn hog_is_held_back_and_resumes() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 2")?;
     stage.wait_until_held(hog.pid())?;
@@ -80,7 +80,7 @@ fn hog_is_held_back_and_resumes() -> Verdict {
 }
 
 fn hog_alone_is_never_held_back() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
     ensure!(
@@ -195,7 +195,7 @@ fn check_remap(channels: u32) -> Verdict {
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
     // Eight channels of 0x200 bytes share a page; clients with one channel each must not be held
     // with one another.
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let others = [light()?, light()?];
     stage.wait_until_held(hog.pid())?;

@@ -15,6 +15,7 @@
 //! | [`accounting`], [`sparse`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
 //! | [`tools`] | tests of the `loga` command |
+//! | [`policies`] | tests of each policy |
 //! | [`many`] | tests with several GPUs |
 //! | [`demo`] | the demonstration |
 
@@ -31,6 +32,7 @@ mod ktap;
 mod load;
 mod many;
 mod modules;
+mod policies;
 mod puppet;
 mod refusing;
 mod sharing;
@@ -89,6 +91,7 @@ fn tests() -> Vec<Test> {
         driver::TESTS,
         sharing::TESTS,
         cgroups::TESTS,
+        policies::TESTS,
         refusing::TESTS,
         telling::TESTS,
         fdinfo::TESTS,

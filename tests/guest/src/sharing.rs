@@ -40,7 +40,7 @@ pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 
 /// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
 /// lengths would look at the same part of a round of the GPU again and again.
-pub(crate) const STRICT: &str = "enforce=1 randomize=1";
+pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1";
 
 /// The argument that sets something for a process.
 pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
@@ -153,7 +153,7 @@ fn check_weights(times: u32) -> Verdict {
 }
 
 fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let load = Load::start_as(1000, HOG)?;
     wait_for(&stage, &[&load])?;
     set(for_user(1000), weight(700))?;
@@ -179,7 +179,7 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
 }
 
 fn limit_holds_for_a_client_alone() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let hog = Load::start(HOG)?;
     wait_for(&stage, &[&hog])?;
     set(for_process(hog.pid()), limit(20))?;
@@ -200,7 +200,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
 }
 
 fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let (one, other) = (Load::start_as(1000, STEADY)?, Load::start_as(1000, STEADY)?);
     wait_for(&stage, &[&one, &other])?;
     set(for_user(1000), limit(30))?;
@@ -220,7 +220,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
 }
 
 fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
     wait_for(&stage, &[&idle, &normal])?;
     set(for_process(idle.pid()), |set| {
@@ -283,7 +283,7 @@ fn group_by_user_divides_between_users() -> Verdict {
 }
 
 fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let others = [
         Load::start("--kernel-us 100 --wait block --channels 2")?,

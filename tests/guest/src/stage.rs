@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
 /// polling, then 100 ms without.
-pub(crate) const LONG_PHASES: &str = "poll_ms=20 ratio=5 enforce=1";
+pub(crate) const LONG_PHASES: &str = "policy=event poll_ms=20 ratio=5 enforce=1";
 
 /// Parameters of the model where exact times do not matter: submissions are seen 50 us late, and an
 /// idle GPU costs the machine ten times less.

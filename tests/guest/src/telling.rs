@@ -91,7 +91,7 @@ fn kinds_of(events: &[Event], pid: u32) -> Vec<u32> {
 }
 
 fn events_tell_the_life_of_a_client() -> Verdict {
-    let stage = Stage::set(LAZY, "enforce=1")?;
+    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
     let everything = (1 << uapi::EVENT_KINDS) - 1;
     let calls = Calls::open()?;
     ensure!(

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] From looks at a channel to commands submitted and completed.
+//!
+//! A channel's commands lie in a ring. GP_PUT is where the program writes the next one,
+//! GP_GET where the GPU fetches the next one. Fetched is not completed: while the channel
+//! has work, its last command is taken to be under way. How long the ring is stands in the
+//! channel's instance block only; where an index falls, it is taken for the power of two
+//! above the largest one seen.
+
+use crate::policies::Seen;
+use crate::regs::{ChannelState, Ring, Work};
+
+/// Where a channel was at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Commands {
+    /// Nothing before the first look.
+    last: Option<Ring>,
+    /// The largest index seen.
+    top: u32,
+    /// The last command fetched was not completed.
+    under_way: bool,
+}
+
+impl Commands {
+    /// Notes a look: the state of the channel, and its ring if that could be read. Returns what
+    /// happened since the last look; nobody is seen to sleep here.
+    ///
+    /// Channels of other engines than compute show nothing. Neither pending nor done is what
+    /// waits for a semaphore, and what a channel that was stopped has left.
+    pub fn look(&mut self, state: ChannelState, ring: Option<Ring>) -> Seen {
+        if !state.is_compute() {
+            return Seen::default();
+        }
+        let work = state.work();
+        let queued = ring.is_some_and(|ring| ring.put != ring.get);
+        let mut seen = Seen {
+            pending: match work {
+                Work::Waits | Work::Runs => true,
+                Work::Acquires => false,
+                Work::None => queued && state.is_schedulable(),
+            },
+            ..Seen::default()
+        };
+        let Some(ring) = ring else {
+            return seen;
+        };
+        let under_way = work != Work::None;
+        self.top = self.top.max(ring.put).max(ring.get);
+        if let Some(last) = self.last {
+            let fetched = self.distance(last.get, ring.get);
+            seen.submitted = self.distance(last.put, ring.put);
+            seen.completed = fetched
+                .saturating_add(self.under_way.into())
+                .saturating_sub(under_way.into());
+        }
+        self.last = Some(ring);
+        self.under_way = under_way;
+        seen
+    }
+
+    /// Steps from one index to another.
+    fn distance(&self, from: u32, to: u32) -> u32 {
+        match to.checked_sub(from) {
+            Some(steps) => steps,
+            None => {
+                let length = self
+                    .top
+                    .checked_add(1)
+                    .and_then(u32::checked_next_power_of_two);
+                let rest = length.unwrap_or(from).saturating_sub(from);
+                rest.saturating_add(to)
+            }
+        }
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_commands))]
+mod tests {
+    use super::*;
+
+    const IDLE: u32 = 0x0000_0001;
+    const WAITS: u32 = 0x1100_0001;
+    const ACQUIRES: u32 = 0x1300_0001;
+    const RUNS: u32 = 0x1600_0001;
+    const COPIES: u32 = 0x1601_0001;
+    const FAULTED: u32 = 0x0040_0001;
+    const DISABLED: u32 = 0x0000_0000;
+
+    fn look(commands: &mut Commands, word: u32, get: u32, put: u32) -> Seen {
+        commands.look(ChannelState::from_bits(word), Some(Ring { get, put }))
+    }
+
+    #[test]
+    fn first_look_counts_nothing() {
+        let seen = look(&mut Commands::default(), RUNS, 7, 9);
+        assert_eq!((seen.submitted, seen.completed), (0, 0));
+        assert!(seen.pending);
+    }
+
+    #[test]
+    fn command_counts_as_completed_when_the_channel_is_idle_again() {
+        let mut commands = Commands::default();
+        look(&mut commands, IDLE, 4, 4);
+        let seen = look(&mut commands, RUNS, 5, 5);
+        assert_eq!((seen.submitted, seen.completed), (1, 0));
+        let seen = look(&mut commands, RUNS, 7, 8);
+        assert_eq!((seen.submitted, seen.completed), (3, 2));
+        let seen = look(&mut commands, IDLE, 8, 8);
+        assert_eq!((seen.submitted, seen.completed), (0, 2));
+        assert!(!seen.pending);
+    }
+
+    #[test]
+    fn index_that_falls_went_round_the_ring() {
+        let mut commands = Commands::default();
+        look(&mut commands, IDLE, 30, 30);
+        let seen = look(&mut commands, IDLE, 3, 3);
+        assert_eq!((seen.submitted, seen.completed), (5, 5));
+    }
+
+    #[test]
+    fn work_that_nobody_has_fetched_is_pending() {
+        let mut commands = Commands::default();
+        assert!(look(&mut commands, IDLE, 4, 5).pending);
+        assert!(!look(&mut commands, IDLE, 5, 5).pending);
+        assert!(look(&mut commands, WAITS, 5, 5).pending);
+    }
+
+    #[test]
+    fn channel_that_cannot_go_on_is_not_pending() {
+        for word in [ACQUIRES, FAULTED, DISABLED] {
+            assert!(!look(&mut Commands::default(), word, 4, 5).pending);
+        }
+    }
+
+    #[test]
+    fn copies_show_nothing() {
+        let mut commands = Commands::default();
+        assert_eq!(look(&mut commands, COPIES, 4, 5), Seen::default());
+        assert_eq!(look(&mut commands, COPIES, 9, 9), Seen::default());
+    }
+
+    #[test]
+    fn ring_that_cannot_be_read_leaves_the_state() {
+        let mut commands = Commands::default();
+        let seen = commands.look(ChannelState::from_bits(RUNS), None);
+        assert!(seen.pending);
+        assert!(!commands.look(ChannelState::from_bits(IDLE), None).pending);
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What policies are told beside the time that clients used.
+//!
+//! Looks, for policies that work in stages: the main thread reads the state and the ring of
+//! every channel, and who sleeps in a gate. It also sees to it that nobody is held back on an
+//! idle GPU.
+//!
+//! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
+//! books the answers after it. Nobody is asked for under a policy that does not want to know.
+
+use super::bar::Window;
+use super::books::Books;
+use super::events;
+use super::ffi;
+use super::gpu::Gpu;
+use super::poller::Phase;
+use super::scheduler::{COMPUTE, PERIODS_PER_HOLD};
+use super::trace::{self, Reason};
+use crate::account::waits::Watched;
+use crate::ids::Chid;
+use crate::policies::{Seen, Sight};
+use crate::regs::{self, ChannelState, EngineStatus, Mmio, Occupant, Ring};
+use crate::share::Member;
+use crate::units::Ns;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Release};
+
+/// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
+const LEAST_PATIENCE: Ns = Ns::from_ms(10);
+
+impl Books {
+    /// Says whom the poller shall ask for in the coming phase: who is not held back, if the
+    /// policy wants to know who waits. Nobody without memory for it. May sleep.
+    pub(super) fn watch_waits(&self, phase: &mut Phase) {
+        phase.waits.stop();
+        if self.engine.config().policy.needs() != Sight::Waits
+            || self.make_watch_room(phase).is_err()
+        {
+            return;
+        }
+        let runs = |member: &&Member| member.hold().is_none();
+        let clients = self.shares.members().iter().filter(runs).map(Member::id);
+        let channels = self.channels.iter();
+        phase.waits.watch(
+            clients,
+            channels.map(|channel| (channel.client, channel.chid)),
+        );
+    }
+
+    /// Makes room for all clients and channels.
+    fn make_watch_room(&self, phase: &mut Phase) -> Result {
+        let (clients, channels) = phase.waits.room();
+        let (members, needed) = (self.shares.members().len(), self.channels.len());
+        if members <= clients && needed <= channels {
+            return Ok(());
+        }
+        // Half as much again, so that this happens rarely.
+        let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
+        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
+        watched.extend_with(grown(members), Watched::default(), GFP_KERNEL)?;
+        list.extend_with(grown(needed), Chid::from_bits(0), GFP_KERNEL)?;
+        phase.waits.refit(watched, list);
+        Ok(())
+    }
+
+    /// Books who waited in the phase that has ended, after the time used.
+    pub(super) fn book_waits(&mut self, phase: &Phase) {
+        let length = phase.totals.length;
+        for watched in phase.waits.found() {
+            let Some(at) = self.shares.find(watched.id()) else {
+                continue;
+            };
+            if let Some(member) = self.shares.members_mut().get_mut(at) {
+                // Measured by other means than the time used, it need not fit beside it.
+                let most = length.saturating_sub(member.used().busy);
+                member.add_waited(watched.waited(length).min(most));
+            }
+        }
+    }
+}
+
+impl Books {
+    /// Looks at the channels, asks the policy, and drives the gates.
+    pub(super) fn look(&mut self, gpu: &Gpu) {
+        if self.engine.config().policy.staged() {
+            self.see_channels(gpu);
+        }
+        let now = ffi::now();
+        let before = *self.engine.stats();
+        self.engine.look(now, self.shares.states_mut());
+        self.tell_fallback(before.fallbacks);
+        let overdue = self.engine.stats().overdue;
+        if overdue > before.overdue && overdue.is_power_of_two() {
+            pr_warn!(
+                "gpu {}: a channel did not run empty in time, {overdue} times so far\n",
+                self.gpu
+            );
+        }
+        let enforce = self.engine.config().enforce;
+        self.shares.carry_out(&self.settings, now, enforce);
+        if gpu.lost.load(Acquire) != 0 {
+            self.shares.release(now);
+        }
+        let deadline = self.engine.next_deadline().unwrap_or(now);
+        let patience = deadline.saturating_sub(now).max(LEAST_PATIENCE);
+        self.drive_gates(now, patience.saturating_mul(PERIODS_PER_HOLD));
+    }
+
+    /// Looks at all channels, and at who sleeps in a gate.
+    fn see_channels(&mut self, gpu: &Gpu) {
+        self.map_slots(gpu);
+        self.shares.begin_look();
+        for channel in self.channels.iter_mut() {
+            let Some(at) = self.shares.find(channel.client) else {
+                continue;
+            };
+            let Ok(state) = ChannelState::read(&gpu.bar0, channel.chid) else {
+                gpu.lost.store(1, Release);
+                return;
+            };
+            let slots = self.slots.as_ref();
+            let ring = slots.and_then(|slots| Ring::read(slots, channel.chid));
+            let seen = channel.commands.look(state, ring);
+            self.shares.see(at, &seen, 1);
+        }
+        for (at, owner) in self.owners.iter().enumerate() {
+            let seen = Seen {
+                blocked: owner.gate.has_sleepers(),
+                ..Seen::default()
+            };
+            self.shares.see(at, &seen, 0);
+        }
+    }
+
+    /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
+    /// them, looks show no commands.
+    fn map_slots(&mut self, gpu: &Gpu) {
+        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.bar0), self.chip) else {
+            return;
+        };
+        let is_mapped = |slots: &Window| slots.begins_at(&gpu.bar1, base);
+        if !self.slots.as_ref().is_some_and(is_mapped) {
+            self.slots = Window::map_slots(&gpu.bar1, base, chip.channels).ok();
+        }
+    }
+
+    /// Lets everybody run if somebody was held back although the GPU had nothing to do for too
+    /// long, or because this thread came too late. For the main thread, whenever it wakes.
+    ///
+    /// A main thread that does not come here at all holds nobody for ever either: each fault
+    /// that waits in a gate has a bound of its own, and needs no lock for it.
+    pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
+        if !self.engine.holds_somebody() {
+            return;
+        }
+        let now = ffi::now();
+        let word = gpu.bar0.read32(EngineStatus::offset(COMPUTE));
+        // In a switch it does not matter to whom: the engine is not idle.
+        let is_idle = EngineStatus::decode(word, false) == Ok(Occupant::Idle);
+        self.engine.note_idle(now, is_idle);
+        let fallbacks = self.engine.stats().fallbacks;
+        if self.engine.watchdog(now).is_some() {
+            self.tell_fallback(fallbacks);
+            self.release_all(now);
+        }
+    }
+
+    /// Says so if everybody was let run against a decision since there were so many fallbacks.
+    pub(super) fn tell_fallback(&self, fallbacks: u64) {
+        let happened = self.engine.stats().fallbacks > fallbacks;
+        if let Some(cause) = self.engine.last_fallback().filter(|_| happened) {
+            trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
+            events::fallback(self.gpu, &Reason::Engine(cause));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Looks, for policies that work in stages: what is seen of processes becomes what is
+//! seen of groups, and decisions about groups become holds of processes.
+
+use super::booking::Period;
+use super::member::{Group, Member};
+use super::settings::{Entry, Settings};
+use super::shares::Shares;
+use crate::policies::{ClientState, Seen};
+use crate::units::Ns;
+use core::ops::DerefMut;
+
+impl<M, G, C> Shares<M, G, C>
+where
+    M: DerefMut<Target = [Member]>,
+    G: DerefMut<Target = [Group]>,
+    C: DerefMut<Target = [ClientState]>,
+{
+    /// Forgets what the last look showed. Before anything is seen in a new one.
+    pub fn begin_look(&mut self) {
+        for state in self.states_mut() {
+            state.seen = Seen::default();
+            state.channels = 0;
+        }
+    }
+
+    /// Adds what was seen of the process at `at`, and so many channels.
+    ///
+    /// The sleep of one that is held back by its limit or class shows no wish that the policy
+    /// could fulfil.
+    pub fn see(&mut self, at: usize, seen: &Seen, channels: u32) {
+        let Some(member) = self.members().get(at).copied() else {
+            return;
+        };
+        let Some(state) = self.states.all_mut().get_mut(member.group) else {
+            return;
+        };
+        state.seen.pending |= seen.pending;
+        state.seen.blocked |= seen.blocked && !member.sits_out();
+        state.seen.submitted = state.seen.submitted.saturating_add(seen.submitted);
+        state.seen.completed = state.seen.completed.saturating_add(seen.completed);
+        state.channels = state.channels.saturating_add(channels);
+    }
+
+    /// Says who is held back, see [`Member::hold`], after a look was decided on.
+    pub fn carry_out<S>(&mut self, settings: &Settings<S>, now: Ns, enforce: bool)
+    where
+        S: DerefMut<Target = [Entry]>,
+    {
+        let period = Period {
+            now,
+            enforce,
+            ..Period::default()
+        };
+        self.hold(settings, &period);
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_looking))]
+mod tests {
+    use super::super::{GroupBy, Hold, Who};
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::units::VTime;
+
+    type OnSlices<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
+
+    /// Two processes of user 5 and one of user 6, divided by user.
+    fn by_user(check: fn(&mut OnSlices<'_>, &Settings<&mut [Entry]>)) {
+        let mut members = [Member::default(); 3];
+        let (mut groups, mut states) = ([Group::default(); 6], [ClientState::default(); 6]);
+        let mut entries = [Entry::default(); 2];
+        let settings = Settings::new(&mut entries[..]);
+        let mut shares = Shares::new(
+            &mut members[..],
+            &mut groups[..],
+            &mut states[..],
+            GroupBy::User,
+        );
+        for (id, user) in [(1, 5), (2, 5), (3, 6)] {
+            let who = Who {
+                process: id,
+                user,
+                ..Who::default()
+            };
+            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            assert!(joined.is_ok());
+        }
+        check(&mut shares, &settings);
+    }
+
+    const BUSY: Seen = Seen {
+        pending: true,
+        blocked: false,
+        submitted: 3,
+        completed: 2,
+    };
+    const ASLEEP: Seen = Seen {
+        pending: false,
+        blocked: true,
+        submitted: 0,
+        completed: 0,
+    };
+
+    #[test]
+    fn group_shows_what_its_processes_show() {
+        by_user(|shares, _| {
+            shares.begin_look();
+            shares.see(0, &BUSY, 12);
+            shares.see(1, &BUSY, 2);
+            shares.see(1, &ASLEEP, 0);
+            let both = shares.states()[0];
+            assert_eq!((both.seen.submitted, both.seen.completed), (6, 4));
+            assert!(both.seen.pending && both.seen.blocked);
+            assert_eq!(both.channels, 14);
+            assert_eq!(shares.states()[1].seen, Seen::default());
+        });
+    }
+
+    #[test]
+    fn look_forgets_the_one_before() {
+        by_user(|shares, _| {
+            shares.see(2, &BUSY, 12);
+            shares.begin_look();
+            assert_eq!(shares.states()[1].seen, Seen::default());
+            assert_eq!(shares.states()[1].channels, 0);
+        });
+    }
+
+    #[test]
+    fn sleep_under_a_limit_is_no_wish() {
+        by_user(|shares, _| {
+            shares.members_mut()[2].hold = Some(Hold::Limit);
+            shares.begin_look();
+            shares.see(2, &ASLEEP, 1);
+            assert!(!shares.states()[1].seen.blocked);
+            shares.members_mut()[2].hold = Some(Hold::Policy);
+            shares.see(2, &ASLEEP, 1);
+            assert!(shares.states()[1].seen.blocked);
+        });
+    }
+
+    #[test]
+    fn hold_of_a_group_is_that_of_its_processes() {
+        by_user(|shares, settings| {
+            shares.states_mut()[0].held = true;
+            shares.carry_out(settings, Ns::from_ms(1), true);
+            assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
+            assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
+            assert_eq!(shares.members()[2].hold(), None);
+            shares.carry_out(settings, Ns::from_ms(2), false);
+            assert!(shares
+                .members()
+                .iter()
+                .all(|member| member.hold().is_none()));
+        });
+    }
+
+    #[test]
+    fn process_that_is_gone_is_not_seen() {
+        by_user(|shares, _| {
+            shares.begin_look();
+            shares.see(7, &BUSY, 1);
+            assert!(shares.states().iter().all(|state| state.channels == 0));
+        });
+    }
+}

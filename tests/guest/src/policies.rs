@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of policies with real processes. Shares are those of the model's own log.
+
+use crate::kernel_log::KernelLog;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::stage::client_of;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use crate::strings::SOON;
+use crate::sysfs;
+use crate::truth::Truth;
+use std::time::Duration;
+use std::time::Instant;
+
+crate::ktap::tests![
+    maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog,
+    policy_maxmin_is_the_default,
+    mix_runs_under_each_policy_and_nobody_stays_held_back,
+    timeslice_gives_equal_shares_to_clients_that_always_want_more,
+    channel_that_never_drains_ends_the_phase_with_a_counted_warning,
+    kill_behind_a_barrier_is_prompt,
+    unload_behind_a_barrier_works_once_everybody_is_gone,
+];
+
+/// Kernels of 200 us back to back: it would use the whole GPU.
+const HOG: &str = "--kernel-us 200 --wait block --channels 2";
+
+/// Wants a tenth of the GPU: kernels of 100 us, each followed by 900 us of something else.
+const LIGHT: &str = "--kernel-us 100 --sleep-us 900 --wait block --channels 2";
+/// Length of its kernels, in us.
+const LIGHT_US: f64 = 100.0;
+
+/// What passes between a kernel and the process's knowing of it, and other pauses that are not
+/// waiting for the GPU, in us: measured with four light clients.
+const LATENCY_US: f64 = 44.0;
+
+/// The hog and three light clients, once LoGA knows them.
+fn hog_and_lights(stage: &Stage) -> Result<Vec<Load>, String> {
+    let mut loads = vec![Load::start(HOG)?];
+    for seed in 1..=3 {
+        loads.push(Load::start(&format!("{LIGHT} --seed {seed}"))?);
+    }
+    for load in &loads {
+        let limit = Duration::from_secs(20);
+        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
+    }
+    Ok(loads)
+}
+
+fn maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog() -> Verdict {
+    let parameters = format!("policy=maxmin enforce=1 randomize=1 {EXACT}");
+    let stage = Stage::set("", &parameters)?;
+    let loads = hog_and_lights(&stage)?;
+    Truth::reset()?;
+    let stat = stage.stat_during(Duration::from_secs(4))?;
+    let truth = Truth::read()?;
+    let shares = loads
+        .iter()
+        .map(|load| truth.held_share(load.pid()) * 100.0);
+    let shares: Vec<f64> = shares.collect();
+    let busy = 100.0 - 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
+    println!("# shares {shares:.1?}, utilisation {busy:.1}");
+    // With nobody held back they are 67.2 and three times 8.9 of 93.9; with `event` the GPU is
+    // used for little more than half of the time.
+    ensure!(busy >= 90.0, "utilisation {busy:.1} %");
+    ensure!(shares[0] >= 60.0, "the hog got {:.1} %", shares[0]);
+    for share in &shares[1..] {
+        ensure!(*share >= 8.5, "a light client got {share:.1} %");
+    }
+    stage.check_no_fallback()?;
+    for load in loads.into_iter().skip(1) {
+        let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
+        let estimated = client.waited_ns as f64 / client.gpu_time_ns.max(1) as f64 * LIGHT_US;
+        let turnaround = load.stop()?.summary.turnaround_mean_us;
+        let waited = turnaround - LIGHT_US - LATENCY_US;
+        println!("# waited {estimated:.0} us for each kernel, by its own clock {waited:.0}");
+        let ratio = estimated / waited;
+        ensure!(
+            (0.6..=1.2).contains(&ratio),
+            "estimated {estimated:.0} us, waited {waited:.0} us"
+        );
+    }
+    stage.strike()
+}
+
+fn policy_maxmin_is_the_default() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let policy = sysfs::read("policy")?;
+    ensure!(policy == "maxmin", "{policy}");
+    let all = sysfs::read("available_policies")?;
+    for name in [
+        "maxmin",
+        "event",
+        "event-cl",
+        "sampling",
+        "timeslice",
+        "timeslice-eng",
+        "none",
+    ] {
+        ensure!(all.split(' ').any(|one| one == name), "no {name} in {all}");
+    }
+    stage.strike()
+}
+
+/// Waits until LoGA has measured each of them.
+fn wait_for(stage: &Stage, loads: &[Load]) -> Result<(), String> {
+    for load in loads {
+        stage.wait_for_client(load.pid(), SOON, "measured", |c| c.measured_ns > 0)?;
+    }
+    Ok(())
+}
+
+/// Shares of wall time by the model's own log, in percent.
+fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
+    Truth::reset()?;
+    std::thread::sleep(during);
+    let truth = Truth::read()?;
+    let shares = loads
+        .iter()
+        .map(|load| truth.held_share(load.pid()) * 100.0);
+    Ok(shares.collect())
+}
+
+/// The mix of the demonstration, under one policy after the other.
+fn mix_runs_under_each_policy_and_nobody_stays_held_back() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1")?;
+    let mut loads = vec![Load::start("--kernel-us 1000 --wait block --channels 2")?];
+    for seed in 1..=3 {
+        loads.push(Load::start(&format!(
+            "--kernel-us 200 --sleep-us 800 --wait block --channels 2 --seed {seed}"
+        ))?);
+    }
+    wait_for(&stage, &loads)?;
+    for name in sysfs::read("available_policies")?.split(' ') {
+        sysfs::write("policy", name)?;
+        let shares = shares(&loads, Duration::from_millis(1500))?;
+        println!("# {name}: {shares:.1?}");
+        for (load, share) in loads.iter().zip(&shares) {
+            // Least under `timeslice-eng`, which takes the token from who sleeps.
+            ensure!(*share > 0.5, "{} got {share:.1} % under {name}", load.pid());
+        }
+    }
+    stage.check_no_fallback()?;
+    for load in loads {
+        ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
+    }
+    stage.strike()
+}
+
+fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
+    for policy in ["timeslice", "timeslice-eng"] {
+        let stage = Stage::set(LAZY, &format!("policy={policy} enforce=1"))?;
+        let loads = [
+            Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?,
+            Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
+        ];
+        wait_for(&stage, &loads)?;
+        let shares = shares(&loads, Duration::from_secs(3))?;
+        println!("# {policy}: {shares:.1?}");
+        ensure!(
+            shares.iter().all(|share| (40.0..=55.0).contains(share)),
+            "{policy}: {shares:.1?}"
+        );
+        stage.check_no_fallback()?;
+        drop(loads);
+        stage.strike()?;
+    }
+    Ok(())
+}
+
+/// A process whose kernel runs for a second and a half, and another one that is held back until it
+/// has ended, or nobody waits for that any more.
+fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
+    let stage = Stage::set(LAZY, &format!("policy={policy} enforce=1"))?;
+    let mut long = Strings::with_channels(1)?;
+    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    wait_for(&stage, std::slice::from_ref(&light))?;
+    long.ask("launch 1500000")?;
+    stage.wait_until_held(light.pid())?;
+    Ok((stage, long, light))
+}
+
+fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict {
+    for policy in ["sampling", "timeslice", "timeslice-eng"] {
+        let mut log = KernelLog::from_now()?;
+        let (stage, long, light) = long_command(policy)?;
+        std::thread::sleep(Duration::from_millis(1400));
+        let warnings = log.with(&["did not run empty in time", "1 times so far"])?;
+        ensure!(warnings.len() == 1, "{policy}: {warnings:?}");
+        let share = shares(std::slice::from_ref(&light), Duration::from_secs(2))?;
+        println!("# {policy}: {share:.1?} % afterwards");
+        ensure!(share[0] > 15.0, "{policy}: {share:.1?} % for the other one");
+        stage.check_no_fallback()?;
+        drop((long, light));
+        stage.strike()?;
+    }
+    Ok(())
+}
+
+fn kill_behind_a_barrier_is_prompt() -> Verdict {
+    let (stage, long, light) = long_command("sampling")?;
+    std::thread::sleep(Duration::from_millis(20));
+    let (since, pid) = (Instant::now(), light.pid());
+    drop(light);
+    let took = since.elapsed();
+    ensure!(took < Duration::from_millis(200), "dead after {took:?}");
+    stage.wait_until_gone(pid)?;
+    drop(long);
+    stage.strike()
+}
+
+fn unload_behind_a_barrier_works_once_everybody_is_gone() -> Verdict {
+    let (stage, long, light) = long_command("timeslice")?;
+    std::thread::sleep(Duration::from_millis(20));
+    // With clients it is refused, as always.
+    let refused = modules::remove(modules::LOGA);
+    ensure!(refused.is_err(), "unloaded in use");
+    drop((light, long));
+    stage.strike()
+}
