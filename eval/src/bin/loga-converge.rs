@@ -28,9 +28,10 @@ fn main() -> ExitCode {
     let text = if args.json {
         serde_json::to_string_pretty(&table).map(|text| text + "\n")
     } else {
-        let rows: String = table.iter().map(|row| format!("{row}\n")).collect();
         let titles = "policy   scale     clients          period ms  periods       ms    final";
-        Ok(format!("{titles}\n{rows}"))
+        let rows = table.iter().map(ToString::to_string);
+        let lines: Vec<String> = std::iter::once(titles.to_owned()).chain(rows).collect();
+        Ok(lines.join("\n") + "\n")
     };
     let written = text
         .map_err(io::Error::from)

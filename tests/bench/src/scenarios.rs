@@ -168,7 +168,7 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
 /// A hog and three light clients under policies that use the time differently: shares and
 /// utilisation as the model logged them.
 fn policies(findings: &mut Findings) -> Result<(), String> {
-    const WANTS_ALL: Load = Load::new(200, 0);
+    const WANTS_ALL: Load = Load::new(200, 0).deep(2);
     const WANTS_LITTLE: Load = Load::new(100, 900);
     let mixes = [
         (
