@@ -4,6 +4,7 @@
 
 use crate::kernel_log::KernelLog;
 use std::panic::catch_unwind;
+use std::str::FromStr;
 use throttle::clock::Clock;
 use throttle::clock::Monotonic;
 
@@ -44,11 +45,39 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// Runs the tests whose names begin with one of `names` (all without any); `true` if all passed.
-pub(crate) fn run(tests: &[Test], names: &[String]) -> bool {
+/// One of several parts of the tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// From 0.
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Part {
+                number: number - 1,
+                of,
+            }),
+            _ => Err("not a part such as 1/2".to_owned()),
+        }
+    }
+}
+
+/// Runs the tests whose names begin with one of `names` (all without any), and of these one part;
+/// `true` if all passed.
+pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
     let chosen: Vec<&Test> = tests
         .iter()
         .filter(|test| names.is_empty() || names.iter().any(|name| test.name.starts_with(name)))
+        .skip(part.number)
+        .step_by(part.of)
         .collect();
     // Each loading of a module would run its unit tests again; those are somebody else's report.
     // Without KUnit there is nothing to switch off.

@@ -66,6 +66,9 @@ enum Command {
     Run {
         /// Names, or beginnings of names, of tests.
         names: Vec<String>,
+        /// Run one of so many parts, such as 1/2: every second test, from the first.
+        #[arg(long, default_value = "1/1")]
+        part: ktap::Part,
     },
     /// Show accounting, then fair sharing, and compare with the reference shares.
     Demo(demo::Arguments),
@@ -110,7 +113,7 @@ fn main() -> ExitCode {
             }
             true
         }
-        Command::Run { names } => ktap::run(&tests(), &names),
+        Command::Run { names, part } => ktap::run(&tests(), &names, part),
         Command::Demo(arguments) => match demo::run(&arguments) {
             Ok(as_expected) => as_expected,
             Err(reason) => {

@@ -126,7 +126,7 @@ fn weights_1_to_100_give_shares_1_to_100() -> Verdict {
 }
 
 /// Two clients that both want all of the GPU, one of them of so many times the weight, get their
-/// shares within a point over ten seconds.
+/// shares within a point over five seconds.
 fn check_weights(times: u32) -> Verdict {
     let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
     let (light, heavy) = (Load::start(BUSY)?, Load::start(BUSY)?);
@@ -135,7 +135,7 @@ fn check_weights(times: u32) -> Verdict {
     let got = shares(
         [&light, &heavy],
         Duration::from_secs(1),
-        Duration::from_secs(10),
+        Duration::from_secs(5),
     )?;
     // Of what they got together: switching and idle time is nobody's.
     let all: f64 = got.iter().sum();
