@@ -9,7 +9,7 @@ use crate::window::Window;
 
 /// Phases of random lengths: two clients that run in step make the same round again and again,
 /// and phases of equal lengths would look at the same part of it.
-const PARAMETERS: &str = "policy=event enforce=1 randomize=1";
+const PARAMETERS: &str = "policy=event enforce=1 randomize=1 scale=channels";
 /// Kernels of 200 us back to back, the next one in the queue when one ends: alone it keeps the
 /// GPU busy too.
 const BUSY: Load = Load::new(200, 0).deep(2);

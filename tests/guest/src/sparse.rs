@@ -151,7 +151,8 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
         "{looks} looks/s with one client"
     );
     ensure!(
-        (share - real).abs() <= stated && stated < 0.1,
+        // The bound is one of 95 %: one run in twenty is beyond it by chance, none beyond twice.
+        (share - real).abs() <= 2.0 * stated && stated < 0.1,
         "the share is wrong"
     );
     // Another one wants the GPU.
