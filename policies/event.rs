@@ -12,6 +12,10 @@
 //! of small weight would overtake who is held back for its sake, and the lifting of
 //! idle clients would take from the latter what it is owed.
 //!
+//! A client that is known to wait is not idle. With the long phases of the paper everybody who
+//! wants the GPU gets it once in each, and nobody asks who waits; in short ones a client may be
+//! kept waiting all the time by the timeslices of the others, and would lose what it is owed.
+//!
 //! Good for: equal (weighted) shares among clients that always have work.
 //! Bad for: mixes in which nobody else wants the time: it is not work-conserving,
 //! a client that wants little holds the system time down and stops the hog.
@@ -49,13 +53,13 @@ pub(super) fn fair_queue(
     }
     let t_sys = clients
         .iter()
-        .filter(|client| client.active())
+        .filter(|client| wants(client))
         .map(|client| client.vtime)
         .min()
         .map_or(phase.t_sys, |least| least.max(phase.t_sys));
     let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
     for client in clients.iter_mut() {
-        if !client.active() {
+        if !wants(client) {
             client.vtime = client.vtime.max(t_sys);
         }
         // On an idle GPU nobody waits: there is nobody to wait for.
@@ -64,11 +68,16 @@ pub(super) fn fair_queue(
     t_sys
 }
 
-/// The smallest weight among the clients that compete: active or held back.
+/// Whether a client used the GPU in the phase, or is known to have waited for it.
+fn wants(client: &ClientState) -> bool {
+    client.active() || !client.waited.is_zero()
+}
+
+/// The smallest weight among the clients that compete: active, waiting or held back.
 fn lightest(clients: &[ClientState]) -> Weight {
     clients
         .iter()
-        .filter(|client| client.active() || client.held)
+        .filter(|client| wants(client) || client.held)
         .map(|client| client.weight)
         .min()
         .unwrap_or_default()
@@ -130,6 +139,16 @@ mod tests {
         decide(&mut clients);
         assert_eq!(ahead_ms(&clients[0]), 18);
         assert_eq!(ahead_ms(&clients[1]), 36);
+    }
+
+    #[test]
+    fn client_that_waits_is_not_idle() {
+        let mut clients = [client(12, 50), client(0, 10)];
+        clients[1].waited = Ns::from_ms(12);
+        let t_sys = decide(&mut clients);
+        assert_eq!(t_sys, clients[1].vtime);
+        assert_eq!(ahead_ms(&clients[1]), 10);
+        assert!(clients[0].held);
     }
 
     #[test]

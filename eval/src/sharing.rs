@@ -7,9 +7,10 @@
 //! accounts, decides, forms groups and keeps limits is the code of the kernel module.
 //! With [`Machine::watch`] it also notes who held the GPU when.
 
+use loga::account::drain::Drain;
 use loga::account::sparse::{Pace, Sparse};
 use loga::account::{settle, Accountant, Accounting, PhaseTotals, Slot};
-use loga::engine::{Action, Config, Engine, Wake};
+use loga::engine::{Action, Config, Engine, Sight, Wake};
 use loga::error::Error;
 use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::ClientState;
@@ -82,7 +83,10 @@ pub struct Machine {
     accountant: Accountant,
     sparse: Sparse,
     pace: Pace,
-    /// When to look next, with sparse accounting.
+    /// Looks after holds, with burst accounting.
+    drain: Drain,
+    drains: bool,
+    /// When to look next, with sparse accounting or after a hold.
     next_look: Option<Ns>,
     accounting: Accounting,
     slots: Vec<Slot>,
@@ -120,6 +124,8 @@ impl Machine {
             accountant: Accountant::new(),
             sparse: Sparse::new(1),
             pace: Pace::new(),
+            drain: Drain::new(1),
+            drains: false,
             next_look: None,
             accounting: Accounting::Burst,
             slots: vec![Slot::default(); MAX_CHANNELS],
@@ -262,8 +268,10 @@ impl Machine {
         self.dispatch();
         let occupant = self.occupant();
         if self.next_look.is_some_and(|look| look <= self.now) {
-            let next = self.sparse.look(&mut self.slots, self.now, occupant);
-            self.next_look = Some(next);
+            self.next_look = match self.accounting {
+                Accounting::Burst => self.drain.look(self.now, occupant),
+                Accounting::Sparse => Some(self.sparse.look(&mut self.slots, self.now, occupant)),
+            };
         }
         if self.accounting == Accounting::Burst && self.engine.polling() {
             self.accountant.observe(&mut self.slots, self.now, occupant);
@@ -290,6 +298,14 @@ impl Machine {
 
     fn begin(&mut self, occupant: Occupant) {
         if self.accounting == Accounting::Burst {
+            if self.drains {
+                // CAST: at most MAX_PROCESSES.
+                let client =
+                    |(chid, time): &(Chid, Ns)| (ClientId::new(chid.index() as u64 + 1), *time);
+                self.shares
+                    .note_drained(self.drain.found().iter().map(client));
+            }
+            self.next_look = None;
             self.accountant.begin(&mut self.slots, self.now, occupant);
             return;
         }
@@ -407,9 +423,12 @@ impl Machine {
             }
         }
         for (member, waited) in self.shares.members_mut().iter_mut().zip(&mut self.waited) {
-            member.add_waited(std::mem::take(waited));
+            let waited = std::mem::take(waited);
+            if self.engine.config().wants() == Sight::Waits {
+                member.add_waited(waited);
+            }
         }
-        self.shares.gather(&self.settings);
+        totals.apart = self.shares.gather(&self.settings);
         self.engine.decide(&totals, self.shares.states_mut());
         assert_eq!(
             self.engine.last_fallback(),
@@ -432,5 +451,13 @@ impl Machine {
         };
         self.shares
             .book(&mut self.settings, &mut self.totals, &period);
+        let is_held = |member: &Member| member.hold().is_some();
+        self.drains = self.accounting == Accounting::Burst
+            && !self.engine.config().policy.staged()
+            && self.shares.members().iter().any(is_held);
+        if self.drains {
+            let length = next.saturating_sub(self.now);
+            self.next_look = self.drain.begin(self.now, length);
+        }
     }
 }

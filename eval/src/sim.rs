@@ -10,7 +10,7 @@
 
 use crate::mixes::{Load, Mix};
 use loga::account::{settle, Accountant, PhaseTotals, Slot};
-use loga::engine::{Action, Config, Engine, Wake};
+use loga::engine::{Action, Config, Engine, Sight, Wake};
 use loga::fair::estimate;
 use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::{ClientState, Seen, SCRATCH};
@@ -279,6 +279,7 @@ impl Sim {
         let mut states = self.states();
         for (state, client) in states.iter_mut().zip(&self.clients) {
             state.waited = match self.sample {
+                _ if self.engine.config().wants() != Sight::Waits => Ns::ZERO,
                 Some((_, samples)) if samples > 0 => {
                     Ns::new(totals.length.get() * client.waiting_samples / samples)
                 }

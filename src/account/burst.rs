@@ -25,14 +25,7 @@ impl Accountant {
         Self {
             current: Occupant::Idle,
             since: Ns::ZERO,
-            totals: PhaseTotals {
-                length: Ns::ZERO,
-                idle: Ns::ZERO,
-                unknown: Ns::ZERO,
-                held: Ns::ZERO,
-                switches: 0,
-                blind: Ns::ZERO,
-            },
+            totals: PhaseTotals::ZERO,
             used: UsedSlots::new(),
         }
     }

@@ -7,11 +7,13 @@
 //! phase, whoever ran gets all of it. Time in which the engine held nobody's work
 //! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
 //!
-//! [`sparse`] does the same from a few looks at random instants. [`waits`] estimates who
-//! waits meanwhile, and [`Commands`] counts what a channel was given and has done.
+//! [`sparse`] does the same from a few looks at random instants. [`drain`] looks for what
+//! runs on after a hold, [`waits`] estimates who waits, and [`Commands`] counts what a channel
+//! was given and has done.
 
 mod burst;
 mod commands;
+pub mod drain;
 mod ledger;
 pub mod sparse;
 pub mod waits;
@@ -107,6 +109,22 @@ pub struct PhaseTotals {
     pub switches: u64,
     /// Time between begin and end in which nobody could look: not part of `length`.
     pub blind: Ns,
+    /// Time of this phase and the non-polling phase before it that those who were held back had:
+    /// it is charged to them as it is, and the rest of the times measured do not stand for it.
+    pub apart: Ns,
+}
+
+impl PhaseTotals {
+    /// Those of a phase in which nothing has been seen yet.
+    const ZERO: Self = Self {
+        length: Ns::ZERO,
+        idle: Ns::ZERO,
+        unknown: Ns::ZERO,
+        held: Ns::ZERO,
+        switches: 0,
+        blind: Ns::ZERO,
+        apart: Ns::ZERO,
+    };
 }
 
 /// Which slots were used in a phase.

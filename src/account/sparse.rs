@@ -73,14 +73,7 @@ impl Sparse {
             end: Ns::ZERO,
             next: Ns::ZERO,
             current: Occupant::Idle,
-            totals: PhaseTotals {
-                length: Ns::ZERO,
-                idle: Ns::ZERO,
-                unknown: Ns::ZERO,
-                held: Ns::ZERO,
-                switches: 0,
-                blind: Ns::ZERO,
-            },
+            totals: PhaseTotals::ZERO,
             used: UsedSlots::new(),
             looks: 0,
         }

@@ -120,6 +120,16 @@ impl Config {
         })
     }
 
+    /// What the caller is to find out: what the policy needs, and in the short phases of
+    /// [`Scale::Active`] who waits as well, since who is not seen in one need not be idle.
+    pub fn wants(&self) -> Sight {
+        let needs = self.policy.needs();
+        match self.scale {
+            Scale::Active => needs.max(Sight::Waits.min(self.sight)),
+            Scale::Channels => needs,
+        }
+    }
+
     /// Lengths of the two phases of a cycle with this many channels allocated and
     /// clients active.
     pub(super) fn lengths(

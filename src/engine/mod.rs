@@ -336,7 +336,7 @@ impl Engine {
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
-            nonpoll: self.nonpoll,
+            nonpoll: self.nonpoll.saturating_sub(totals.apart),
             lead: span.max(self.planned.period()),
             idle: totals.idle,
             t_sys: self.t_sys,

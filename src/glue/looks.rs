@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Looks at random instants: `accounting=sparse`.
+//! [glue] Looks at random instants: those of `accounting=sparse`, and with `accounting=burst`
+//! those that show what runs on after a hold.
 //!
-//! The poller starts a timer on its processor; the callback reads the status word, charges
-//! a stratum and sets the timer to the next instant. It sleeps, allocates, locks and prints
-//! nothing: what it works with is lent to it while the timer is started. The main thread
-//! ends a phase by cancelling the timer, which waits for the callback, and then has
-//! everything back.
+//! A timer is started on the processor of the caller, the poller for the former, the main thread
+//! for the latter; the callback reads the status word, charges a stratum and sets the timer to
+//! the next instant. It sleeps, allocates, locks and prints nothing: what it works with is lent
+//! to it while the timer is started. The main thread ends the looks by cancelling the timer,
+//! which waits for the callback, and then has everything back.
 
 use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::Ringer;
 use super::trace;
+use crate::account::drain::Drain;
 use crate::account::sparse::Sparse;
 use crate::account::Slot;
 use crate::regs::Sampler;
@@ -34,6 +36,9 @@ const LEAST_STEP: Ns = Ns::from_us(1);
 /// What the callback works with.
 pub(super) struct Looks {
     pub(super) sparse: Sparse,
+    pub(super) drain: Drain,
+    /// Which of the two looks.
+    drains: bool,
     /// Those of the phase, while the timer is started.
     slots: KVVec<Slot>,
     /// As `slots`.
@@ -57,6 +62,8 @@ impl Looks {
     pub(super) fn new(seed: u64) -> Result<KBox<Self>> {
         let looks = Self {
             sparse: Sparse::new(seed),
+            drain: Drain::new(seed),
+            drains: false,
             slots: KVVec::new(),
             sampler: None,
             main: None,
@@ -120,7 +127,8 @@ impl HrTimerCallback for Gpu {
 }
 
 impl Looks {
-    /// Looks once, and says how long after now the next time is. Nothing if the device has gone.
+    /// Looks once, and says how long after now the next time is. Nothing if there is none, or the
+    /// device has gone.
     fn look(&mut self, gpu: &Gpu) -> Option<Ns> {
         let now = ffi::now();
         let sampler = self.sampler.as_mut()?;
@@ -131,15 +139,17 @@ impl Looks {
             }
             return None;
         };
-        let next = self.sparse.look(&mut self.slots, now, occupant);
+        let next = if self.drains {
+            self.drain.look(now, occupant)
+        } else {
+            Some(self.sparse.look(&mut self.slots, now, occupant))
+        };
         let spent = ffi::now().saturating_sub(now);
         self.sums.looks = self.sums.looks.saturating_add(1);
         self.sums.spent = self.sums.spent.saturating_add(spent);
         // From now on, but not before the end of this callback.
-        Some(
-            next.saturating_sub(now)
-                .max(spent.saturating_add(LEAST_STEP)),
-        )
+        let least = spent.saturating_add(LEAST_STEP);
+        next.map(|next| next.saturating_sub(now).max(least))
     }
 }
 
@@ -149,45 +159,65 @@ fn nanos(time: i64) -> Ns {
 }
 
 impl Phase {
-    /// Starts the timer, on the processor of the caller.
+    /// Begins to look for a polling phase of sparse accounting.
     pub(super) fn begin_looks(&mut self, gpu: &Arc<Gpu>) {
+        let now = ffi::now();
+        let Some(looks) = self.looks.as_mut() else {
+            return;
+        };
+        looks.drains = false;
+        let next = looks.sparse.begin(&mut self.slots, now, self.interval);
+        trace::phase_begin(gpu.number(), now, looks.sparse.current());
+        self.lend(gpu, next.saturating_sub(now));
+    }
+
+    /// Begins to look what runs on in a non-polling phase of `length`.
+    pub(super) fn begin_drain(&mut self, gpu: &Arc<Gpu>, length: Ns) {
+        let now = ffi::now();
+        let Some(looks) = self.looks.as_mut() else {
+            return;
+        };
+        looks.drains = true;
+        if let Some(next) = looks.drain.begin(now, length) {
+            self.lend(gpu, next.saturating_sub(now));
+        }
+    }
+
+    /// Lends the looks to the timer and starts it, on the processor of the caller.
+    fn lend(&mut self, gpu: &Arc<Gpu>, step: Ns) {
         let Some(mut looks) = self.looks.take() else {
             return;
         };
         core::mem::swap(&mut self.slots, &mut looks.slots);
         core::mem::swap(&mut self.sampler, &mut looks.sampler);
         looks.main = gpu.main_ringer();
-        let now = ffi::now();
-        let Looks { sparse, slots, .. } = &mut *looks;
-        let next = sparse.begin(slots, now, self.interval);
-        trace::phase_begin(gpu.number(), now, looks.sparse.current());
         // SAFETY: The timer is not started, since `looks` was here, and the phase is locked.
         unsafe { *gpu.lent.0.get() = Some(looks) };
-        let step = next.saturating_sub(now).max(LEAST_STEP).get();
-        let step = Delta::from_nanos(i64::try_from(step).unwrap_or(i64::MAX));
-        self.looking = Some(Looking(gpu.clone().start(step)));
+        let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
+        self.looking = Some(Looking(gpu.clone().start(Delta::from_nanos(step))));
     }
 
-    /// Stops the timer, if it was started, and takes what was lent to it. May sleep.
-    pub(super) fn end_looks(&mut self, gpu: &Gpu) {
-        let Some(Looking(timer)) = self.looking.take() else {
-            return;
-        };
+    /// Stops the timer, if it was started, and takes what was lent to it. May sleep. Returns who
+    /// was found to run on, if that was what it looked for.
+    pub(super) fn end_looks(&mut self, gpu: &Gpu) -> Option<&Drain> {
+        let Looking(timer) = self.looking.take()?;
         // Cancels it, and waits for the callback.
         drop(timer);
         // SAFETY: The timer is not started any more, and the phase is locked.
         let lent = unsafe { &mut *gpu.lent.0.get() };
-        let Some(mut looks) = lent.take() else {
-            return;
-        };
+        let mut looks = lent.take()?;
         core::mem::swap(&mut self.slots, &mut looks.slots);
         core::mem::swap(&mut self.sampler, &mut looks.sampler);
         looks.main = None;
-        self.totals = looks.sparse.end();
         let looks_before = core::mem::replace(&mut self.looked, looks.sums).looks;
         let made = self.looked.looks.saturating_sub(looks_before);
         self.polls = self.polls.saturating_add(made);
+        let looks = self.looks.insert(looks);
+        if looks.drains {
+            return Some(&looks.drain);
+        }
+        self.totals = looks.sparse.end();
         self.finished = true;
-        self.looks = Some(looks);
+        None
     }
 }

@@ -51,7 +51,7 @@ impl Work for Scheduler {
 
 /// Asks the engine once, and does what it says. False if it has to wait until other GPUs have
 /// been polled; then the thread is rung.
-fn step(gpu: &Gpu, wake: Wake) -> bool {
+fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     if gpu.lost.load(Acquire) != 0 {
         books.note_loss(ffi::now());
@@ -77,6 +77,7 @@ fn step(gpu: &Gpu, wake: Wake) -> bool {
             let mut phase = gpu.phase.lock();
             phase.conclude(gpu);
             books.decide(&mut phase, gpu);
+            books.watch_drain(&mut phase, gpu);
             gpu.end_turn();
         }
         Action::Look => books.look(gpu),
@@ -106,6 +107,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
+    books.note_drain(&mut phase, gpu);
     books.watch_waits(&mut phase);
     phase.want(books.engine.accounting(), books.interval);
     gpu.stop_polling.store(0, Relaxed);
@@ -143,7 +145,7 @@ impl Books {
         self.sums.idle = self.sums.idle.saturating_add(totals.idle);
         self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
         self.sums.switches = self.sums.switches.saturating_add(totals.switches);
-        self.shares.gather(&self.settings);
+        totals.apart = self.shares.gather(&self.settings);
         let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, self.shares.states_mut());
         self.tell_fallback(fallbacks);

@@ -7,7 +7,10 @@
 //! idle GPU.
 //!
 //! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
-//! books the answers after it. Nobody is asked for under a policy that does not want to know.
+//! books the answers after it. Nobody is asked for if nobody wants to know.
+//!
+//! Who runs on: after a decision that holds somebody back, looks at random instants of the
+//! non-polling phase show what is still on the engine.
 
 use super::bar::Window;
 use super::books::Books;
@@ -18,6 +21,7 @@ use super::poller::Phase;
 use super::scheduler::{COMPUTE, PERIODS_PER_HOLD};
 use super::trace::{self, Reason};
 use crate::account::waits::Watched;
+use crate::account::Accounting;
 use crate::ids::Chid;
 use crate::policies::{Seen, Sight};
 use crate::regs::{self, ChannelState, EngineStatus, Mmio, Occupant, Ring};
@@ -25,16 +29,17 @@ use crate::share::Member;
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Release};
+use kernel::sync::Arc;
 
 /// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
 const LEAST_PATIENCE: Ns = Ns::from_ms(10);
 
 impl Books {
-    /// Says whom the poller shall ask for in the coming phase: who is not held back, if the
-    /// policy wants to know who waits. Nobody without memory for it. May sleep.
+    /// Says whom the poller shall ask for in the coming phase: who is not held back, if
+    /// somebody wants to know who waits. Nobody without memory for it. May sleep.
     pub(super) fn watch_waits(&self, phase: &mut Phase) {
         phase.waits.stop();
-        if self.engine.config().policy.needs() != Sight::Waits
+        if self.engine.config().wants() != Sight::Waits
             || self.make_watch_room(phase).is_err()
         {
             return;
@@ -81,6 +86,35 @@ impl Books {
 }
 
 impl Books {
+    /// Begins to look what those who are held back still run, after a decision. With sparse
+    /// accounting, and where nobody knows how long a hold lasts, they are charged like all others.
+    pub(super) fn watch_drain(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
+        let staged = self.engine.config().policy.staged();
+        let wanted = self.engine.accounting() == Accounting::Burst && !staged;
+        // By the policy, by a limit or by its class.
+        let mut held = self.shares.members().iter().map(Member::hold);
+        if !wanted || !held.any(|hold| hold.is_some()) {
+            return;
+        }
+        let until = self.engine.next_deadline();
+        let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
+        phase.begin_drain(gpu, length);
+    }
+
+    /// Ends the looks, and notes what was found, before the next polling phase.
+    pub(super) fn note_drain(&mut self, phase: &mut Phase, gpu: &Gpu) {
+        let Some(drain) = phase.end_looks(gpu) else {
+            return;
+        };
+        let channels = &self.channels;
+        let client = |(chid, time): &(Chid, Ns)| {
+            let at = channels.binary_search_by_key(chid, |channel| channel.chid);
+            Some((channels.get(at.ok()?)?.client, *time))
+        };
+        let found = drain.found().iter().filter_map(client);
+        self.shares.note_drained(found);
+    }
+
     /// Looks at the channels, asks the policy, and drives the gates.
     pub(super) fn look(&mut self, gpu: &Gpu) {
         if self.engine.config().policy.staged() {

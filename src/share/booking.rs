@@ -11,9 +11,27 @@ use super::shares::{virtual_time, weight_of, Shares};
 use super::totals::{Kind, Row, Totals};
 use crate::account::sparse::variance_us2;
 use crate::fair;
+use crate::ids::ClientId;
 use crate::policies::ClientState;
 use crate::units::{Ns, VTime};
 use core::ops::DerefMut;
+
+/// What those who were held back used of a period, which is charged to them as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    /// Of the polling phase.
+    polled: Ns,
+    /// Of both phases.
+    all: Ns,
+}
+
+impl Apart {
+    /// Nothing.
+    pub(super) const NONE: Self = Self {
+        polled: Ns::ZERO,
+        all: Ns::ZERO,
+    };
+}
 
 /// The period that a decision ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,15 +65,33 @@ where
         }
     }
 
+    /// Notes what was found to run on since the last decision, after which [`Drain`] looked.
+    ///
+    /// [`Drain`]: crate::account::drain::Drain
+    pub fn note_drained(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
+        for member in self.members.all_mut() {
+            member.drained = member.hold.map(|_| Ns::ZERO);
+        }
+        for (id, time) in found {
+            let at = self.find(id);
+            let member = at.and_then(|at| self.members.all_mut().get_mut(at));
+            if let Some(drained) = member.and_then(|member| member.drained.as_mut()) {
+                *drained = drained.saturating_add(time);
+            }
+        }
+    }
+
     /// Sums up what the processes used for the groups. Before the decision; takes
-    /// changed settings over first.
-    pub fn gather<S>(&mut self, settings: &Settings<S>)
+    /// changed settings over first. Returns what those who were held back used:
+    /// [`crate::account::PhaseTotals::apart`].
+    pub fn gather<S>(&mut self, settings: &Settings<S>) -> Ns
     where
         S: DerefMut<Target = [Entry]>,
     {
         if self.generation != settings.generation() {
             self.take_over(settings);
         }
+        self.apart = Apart::NONE;
         for (state, group) in self
             .states
             .all_mut()
@@ -77,20 +113,20 @@ where
             let Some(state) = self.states.all_mut().get_mut(member.group) else {
                 continue;
             };
-            // Who was seen running is charged for that: nothing went on unseen.
-            if !member.used.busy.is_zero() {
-                member.unseen = Ns::ZERO;
-            }
-            // Who sits out, or is not seen, takes part in no comparison, but pays.
-            let mut paid = member.unseen;
-            if member.sits_out() {
-                let used = fair::estimate(member.used.busy, self.last_poll, self.last_span);
-                paid = paid.saturating_add(used);
+            // Who was held back pays what it ran as it is. Who sits out takes part in no
+            // comparison, but pays.
+            let paid = if let Some(ran) = member.ran_on() {
+                self.apart.polled = self.apart.polled.saturating_add(member.used.busy);
+                self.apart.all = self.apart.all.saturating_add(ran);
+                ran
+            } else if member.sits_out() {
+                fair::estimate(member.used.busy, self.last_poll, self.last_span)
             } else {
                 state.busy = state.busy.saturating_add(member.used.busy);
                 state.runs = state.runs.saturating_add(member.used.runs);
                 state.waited = state.waited.saturating_add(member.used.waited);
-            }
+                Ns::ZERO
+            };
             state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {
                 // A limit does not end with its hold: who sits one out wants its time.
@@ -99,6 +135,7 @@ where
                 group.wanting = group.wanting.saturating_add(counts.into());
             }
         }
+        self.apart.all
     }
 
     /// Books the period and says who is held back, see [`Member::hold`]. After the
@@ -113,20 +150,12 @@ where
         R: DerefMut<Target = [Row]>,
     {
         self.entitle(period.span);
-        let active = |member: &&Member| !member.used.busy.is_zero();
-        let together = self.members().iter().filter(active).count() > 1;
         for member in self.members.all_mut() {
-            // A run that began in the phase was seen to begin, after a gap. Sparse accounting
-            // does not see runs begin, and leaves no time unseen.
-            if period.sparse.is_none() && (together || member.used.runs > 0) {
-                let (busy, runs) = &mut member.beside_others;
-                *busy = busy.saturating_add(member.used.busy);
-                *runs = runs.saturating_add(member.used.runs.into());
-            }
             member.note_held(period.now);
-            let got = received(member, period, self.groups.all().get(member.group));
+            let group = self.groups.all().get(member.group);
+            let got = received(member, period, &self.apart, group);
             member.pending = Account::default();
-            member.unseen = Ns::ZERO;
+            member.drained = None;
             member.account.add(&got);
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {
                 group.account.add(&got);
@@ -238,16 +267,21 @@ where
                 (Class::Idle, None) if normal_wants && period.enforce => Some(Hold::Class),
                 (_, hold) => hold,
             };
-            if member.hold.is_none() && hold.is_some() {
-                member.unseen = member.unseen_after(period.poll, period.span);
-            }
             member.set_hold(hold, period.now);
         }
     }
 }
 
 /// What a process got in a period.
-fn received(member: &Member, period: &Period, group: Option<&Group>) -> Account {
+fn received(member: &Member, period: &Period, apart: &Apart, group: Option<&Group>) -> Account {
+    let estimated = || {
+        let poll = period.poll.saturating_sub(apart.polled);
+        fair::estimate(
+            member.used.busy,
+            poll,
+            period.span.saturating_sub(apart.all),
+        )
+    };
     let counts = member.wants && member.hold != Some(Hold::Class);
     let waited = fair::estimate(member.used.waited, period.poll, period.span);
     let held = if member.hold.is_some() && member.wants {
@@ -257,8 +291,7 @@ fn received(member: &Member, period: &Period, group: Option<&Group>) -> Account 
     };
     Account {
         measured: member.used.busy,
-        received: fair::estimate(member.used.busy, period.poll, period.span)
-            .saturating_add(member.unseen),
+        received: member.ran_on().unwrap_or_else(estimated),
         entitled: match group {
             Some(group) if counts => group.part,
             _ => Ns::ZERO,

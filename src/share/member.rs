@@ -5,7 +5,6 @@
 use super::setting::{GroupBy, Who};
 use super::settings::Resolved;
 use crate::account::{Charge, Slot};
-use crate::fair::mul_div;
 use crate::ids::ClientId;
 use crate::units::Ns;
 
@@ -86,11 +85,9 @@ pub struct Member {
     pub(super) held_since: Option<Ns>,
     /// Holds that are not booked yet.
     pub(super) pending: Account,
-    /// GPU time that it may still have used unseen when it was held back, see
-    /// [`Member::unseen_after`].
-    pub(super) unseen: Ns,
-    /// What it used, and its runs, in polling phases in which others were seen too.
-    pub(super) beside_others: (Ns, u64),
+    /// GPU time that it still used in the non-polling phase, if it was held back before that
+    /// and somebody looked, see [`crate::account::drain`].
+    pub(super) drained: Option<Ns>,
     /// Wanted the GPU when it was let run last.
     pub(super) wants: bool,
     /// Its part of what its group is ahead, while groups are formed anew.
@@ -161,25 +158,10 @@ impl Member {
         self.account.received.saturating_sub(self.before)
     }
 
-    /// GPU time that it can be expected to use unseen when it is held back now.
-    ///
-    /// A command under way runs on, half its mean length on average; one that waits is
-    /// yet to run. Both happen at the beginning of the non-polling phase, where nobody
-    /// looks. The commands of a client alone follow one another unseen, so their length
-    /// is that of those beside others, or of a polling phase before there were any. Without this, who is held back often would get more than its share: the
-    /// shorter the periods, the more. A command so long that the next polling phase
-    /// sees it is charged there.
-    pub(super) fn unseen_after(&self, poll: Ns, span: Ns) -> Ns {
-        let (busy, runs) = self.beside_others;
-        let length = busy.get().checked_div(runs).unwrap_or(poll.get());
-        let halves = self
-            .used
-            .waited
-            .saturating_mul(2)
-            .saturating_add(self.used.busy)
-            .min(poll.saturating_mul(2));
-        let rest = mul_div(length / 2, halves.get(), poll.get().max(1));
-        Ns::new(rest).min(span.saturating_sub(poll))
+    /// What it used since it was held back, if that is known: all of it.
+    pub(super) fn ran_on(&self) -> Option<Ns> {
+        let drained = self.drained.filter(|_| self.hold.is_some())?;
+        Some(drained.saturating_add(self.used.busy))
     }
 
     /// Changes whether it is held back.

@@ -293,4 +293,61 @@ mod tests {
         // A fifth of 1000, less what it may have run on each time.
         assert!((180..=201).contains(&ran));
     }
+
+    // Two processes of equal weight; the first is held back, was found to run on for 2 ms and is
+    // still there for 400 us of the polling phase. The other had the rest.
+    #[test]
+    fn who_runs_on_after_a_hold_pays_what_it_ran_as_it_is() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        for id in 1..=2 {
+            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        shares.states_mut()[0].held = true;
+        shares.hold(&settings, &period(6));
+        let found = [(1, 1500), (2, 4000), (1, 500)];
+        let found = found.map(|(id, us)| (ClientId::new(id), Ns::from_us(us)));
+        shares.note_drained(found.into_iter());
+        shares.begin();
+        use_us(&mut shares, 0, 400);
+        use_us(&mut shares, 1, 600);
+        assert_eq!(shares.gather(&settings), Ns::from_us(2400));
+        assert_eq!(shares.states()[0].busy, Ns::ZERO);
+        assert_eq!(
+            shares.states()[0].vtime,
+            T_SYS.saturating_add(VTime::new(2_400_000))
+        );
+        assert_eq!(shares.states()[1].busy, Ns::from_us(600));
+        assert_eq!(shares.states()[1].vtime, T_SYS);
+        shares.book(&mut settings, &mut totals, &period(12));
+        let received = |at: usize| shares.members()[at].account().received;
+        assert_eq!(received(0), Ns::from_us(2400));
+        assert_eq!(received(1), Ns::from_us(3600));
+    }
+
+    #[test]
+    fn who_is_let_run_is_not_charged_for_what_was_found_of_it() {
+        let mut store = store();
+        let settings = Settings::new(&mut store.entries[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        let joined = shares.join(ClientId::new(1), who(1, 0), &settings, T_SYS);
+        assert!(joined.is_ok());
+        shares.note_drained([(ClientId::new(1), Ns::from_ms(2))].into_iter());
+        shares.begin();
+        assert_eq!(shares.gather(&settings), Ns::ZERO);
+        assert_eq!(shares.states()[0].vtime, T_SYS);
+    }
 }

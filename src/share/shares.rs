@@ -2,6 +2,7 @@
 
 //! [pure] The processes and groups of one GPU.
 
+use super::booking::Apart;
 use super::bounded::Bounded;
 use super::member::{Group, Hold, Member};
 use super::setting::{GroupBy, Subject, Who};
@@ -32,6 +33,8 @@ pub struct Shares<M, G, C> {
     /// Lengths of the last polling phase and of the last period.
     pub(super) last_poll: Ns,
     pub(super) last_span: Ns,
+    /// What is charged apart in the period that is being booked.
+    pub(super) apart: Apart,
 }
 
 impl<M, G, C> Shares<M, G, C>
@@ -52,6 +55,7 @@ where
             generation: 0,
             last_poll: Ns::ZERO,
             last_span: Ns::ZERO,
+            apart: Apart::NONE,
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Use {
     pub(super) weight: Weight,
     /// GPU time in the polling phase, in ns.
     pub(super) busy: u64,
+    /// GPU time while it was held back, charged as it is, in ns.
+    pub(super) apart: u64,
 }
 
 /// Checks the bound.
@@ -74,6 +76,8 @@ impl Bound {
     ) -> Option<String> {
         // CAST: all of these are times that a double holds exactly.
         let all: u64 = uses.iter().map(|one| one.busy).sum();
+        let apart: u64 = uses.iter().map(|one| one.apart).sum();
+        let rest = span.saturating_sub(apart) as f64;
         self.period = self.period.max(span.max(lead) as f64);
         let wants = |one: &&Use| self.always[one.entity];
         let lightest = uses.iter().map(|one| one.weight).min()?;
@@ -88,10 +92,10 @@ impl Bound {
             let share = if all == 0 {
                 0.0
             } else {
-                one.busy as f64 / all as f64 * span as f64
+                one.busy as f64 / all as f64 * rest
             };
             let clock = self.clocks[one.entity].get_or_insert(floor);
-            *clock += share / weight(one.weight);
+            *clock += (share + one.apart as f64) / weight(one.weight);
             least = least.min(*clock);
             most = most.max(*clock);
         }
@@ -124,6 +128,7 @@ mod tests {
             entity,
             weight: Weight::DEFAULT,
             busy: busy_ms * 1_000_000,
+            apart: 0,
         };
         periods.iter().find_map(|(a, b)| {
             bound.period(
@@ -150,6 +155,7 @@ mod tests {
             entity,
             weight: Weight::DEFAULT,
             busy,
+            apart: 0,
         };
         for _ in 0..3 {
             let uses = [all(0, 12_000_000), all(1, 0)];

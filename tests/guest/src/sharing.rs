@@ -40,7 +40,7 @@ pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 
 /// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
 /// lengths would look at the same part of a round of the GPU again and again.
-pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1 scale=channels";
+pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1";
 
 /// The argument that sets something for a process.
 pub(crate) fn for_process(pid: u32) -> uapi::SetShare {

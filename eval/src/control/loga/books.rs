@@ -43,6 +43,7 @@ impl Loga {
         fallbacks: u64,
     ) {
         let used: u64 = states.iter().map(|state| state.busy.get()).sum();
+        let used = used + self.drains.polled;
         let parts = used + totals.idle.get() + totals.unknown.get();
         if parts != totals.length.get() || used != totals.held.get() {
             self.violate(format!(
@@ -81,16 +82,34 @@ impl Loga {
         }
     }
 
-    /// Books a period: for clients, and against the bound of the policy.
-    pub(super) fn book(&mut self, machine: &Machine, totals: &PhaseTotals, states: &[ClientState]) {
+    /// Books a period: for clients, and against the bound of the policy. `apart` is what those who
+    /// were held back ran, by entity.
+    pub(super) fn book(
+        &mut self,
+        machine: &Machine,
+        totals: &PhaseTotals,
+        states: &[ClientState],
+        apart: &[Ns],
+    ) {
         let stats = *self.engine.stats();
         let (poll, span) = (
             stats.last_poll,
             stats.last_poll.saturating_add(stats.last_nonpoll),
         );
+        // What the time of everybody else stands for.
+        let rest = (
+            totals.length.saturating_sub(Ns::new(self.drains.polled)),
+            span.saturating_sub(totals.apart),
+        );
         for client in 0..self.measured.len() {
             let slot = self.slots[usize::from(machine.channels[client].compute)];
-            self.measured[client] += fair::estimate(slot.held, totals.length, span).get();
+            let ran = apart[self.entities.of(client)];
+            self.measured[client] += if ran.is_zero() {
+                fair::estimate(slot.held, rest.0, rest.1).get()
+            } else {
+                // Clients of one entity share what it ran.
+                ran.get() / self.entities.get(self.entities.of(client)).members.len() as u64
+            };
         }
         let wanted = |kept: &Kept, state: &ClientState| {
             state.active() || self.gates[kept.entity].since.is_some()
@@ -123,6 +142,7 @@ impl Loga {
                 entity: kept.entity,
                 weight: state.weight,
                 busy: state.busy.get(),
+                apart: apart[kept.entity].get(),
             })
             .collect();
         let config = self.engine.config();

@@ -120,6 +120,8 @@ impl Control for Loga {
             self.start_polling(machine);
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
+        } else if is_due(self.drains.next()) {
+            self.look_drain(machine);
         } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
             self.move_gate(machine);
         } else if is_due(self.decides) {

@@ -12,6 +12,7 @@
 //! `look_us` each.
 
 mod books;
+mod drains;
 mod events;
 mod looks;
 mod replay;
@@ -24,6 +25,7 @@ use super::entities::Entities;
 use super::Ledger;
 use crate::scenario::{Client, Costs, Policy};
 use crate::world::{Machine, Order, Row};
+use drains::Drains;
 use loga::account::{Accountant, Accounting, Slot};
 use loga::engine::{Action, Config, Engine, Scale, Sight, Wake};
 use loga::error::Error;
@@ -101,6 +103,7 @@ pub struct Loga {
     here: Vec<bool>,
     measured: Vec<u64>,
     waiting: Waiting,
+    drains: Drains,
     /// Owner of each slot, by client.
     owner: Vec<Option<usize>>,
     bound: Bound,
@@ -181,6 +184,7 @@ impl Loga {
             here: vec![false; clients.len()],
             measured: vec![0; clients.len()],
             waiting: Waiting::new(policy, costs.read.0.get(), seed),
+            drains: Drains::new(seed),
             owner: vec![None; MAX_CHANNELS],
             bound: Bound::new(policy, settings.enforce, always, depth),
             ledger: Ledger::default(),
@@ -202,7 +206,7 @@ impl Loga {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
         };
-        [start, gate, main, self.waiting.next()]
+        [start, gate, main, self.waiting.next(), self.drains.next()]
             .into_iter()
             .flatten()
             .min()
@@ -274,6 +278,7 @@ impl Loga {
         self.poller = Poller::Polls(now);
         self.last = self.occupant(machine);
         self.unseen = None;
+        self.end_drain();
         self.accountant
             .begin(&mut self.slots, Ns::new(now), self.last);
         self.watch(now);
@@ -309,6 +314,7 @@ impl Loga {
             }
             // It never began.
             _ => {
+                self.end_drain();
                 self.accountant
                     .begin(&mut self.slots, Ns::new(now), Occupant::Idle);
                 self.accountant.end(&mut self.slots, Ns::new(now))
@@ -318,14 +324,16 @@ impl Loga {
         self.waiting.end();
         self.decides = None;
         self.kept.retain(|kept| !kept.gone);
-        let (totals, mut states) = self.settle(totals);
+        let (mut totals, mut states) = self.settle(totals);
+        let apart = self.charge_apart(&mut totals, &mut states);
         let before = self.engine.start_vtime();
         let fallbacks = self.engine.stats().fallbacks;
         self.engine.decide(&totals, &mut states);
         self.ledger.decisions += 1;
         self.check(&totals, &states, before, fallbacks);
-        self.book(machine, &totals, &states);
+        self.book(machine, &totals, &states, &apart);
         self.drive_gates(machine, &states);
+        self.begin_drain(now);
         self.plan();
     }
 

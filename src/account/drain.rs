@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What those who are held back still run: looks at the engine after a decision.
+//!
+//! Commands submitted before a hold run to completion and are to be charged. Most of them
+//! run at the beginning of the non-polling phase, where nobody polls: who is held back often
+//! would get more than its share, the more the shorter the periods. So that phase is cut into
+//! strata, each twice as long as the one before, and in each the status word is read once,
+//! at an instant drawn uniformly. Who is found there is charged the stratum.
+//!
+//! *Unbiased*: whatever runs for a part `q` of a stratum of length `S` is charged `S` with
+//! probability `q`. That holds for a phase that is cut short as well.
+//! *Error*: `S sqrt(q (1 - q))` for each stratum in which somebody begins or ends (standard
+//! deviation): at most half of the time since the hold. Errors of different holds are
+//! independent, and virtual time adds them up, so that they even out.
+//! *Cost*: eight looks in ten milliseconds, one more for each doubling.
+
+use crate::ids::Chid;
+use crate::random::XorShift;
+use crate::regs::Occupant;
+use crate::units::Ns;
+
+/// The first stratum: shorter than the commands that matter.
+const FIRST: Ns = Ns::from_us(64);
+/// Looks at most: with so many doublings, strata last for minutes.
+const LOOKS_MAX: usize = 24;
+
+/// Looks at one engine while somebody is held back and nobody polls. One per GPU.
+pub struct Drain {
+    random: XorShift,
+    /// Length and end of the stratum that is to be looked at.
+    stratum: Ns,
+    end: Ns,
+    /// Up to when time has been charged.
+    charged: Ns,
+    /// End of the phase.
+    until: Ns,
+    found: [(Chid, Ns); LOOKS_MAX],
+    len: usize,
+}
+
+impl Drain {
+    /// One that has seen nothing. The same seed draws the same instants.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            random: XorShift::new(seed),
+            stratum: Ns::ZERO,
+            end: Ns::ZERO,
+            charged: Ns::ZERO,
+            until: Ns::ZERO,
+            found: [(Chid::from_bits(0), Ns::ZERO); LOOKS_MAX],
+            len: 0,
+        }
+    }
+
+    /// Begins with a phase of `length` and forgets the last one. Returns when to look; nothing if
+    /// the phase has no length.
+    pub fn begin(&mut self, now: Ns, length: Ns) -> Option<Ns> {
+        self.len = 0;
+        self.stratum = Ns::ZERO;
+        self.end = now;
+        self.charged = now;
+        self.until = now.saturating_add(length);
+        self.draw()
+    }
+
+    /// Notes who is there `now`, at the instant that was drawn or later, and returns when to look
+    /// next. Strata that were missed are charged to whoever is found.
+    pub fn look(&mut self, now: Ns, occupant: Occupant) -> Option<Ns> {
+        while self.end < now && self.end < self.until {
+            self.lengthen();
+        }
+        let time = self.end.saturating_sub(self.charged);
+        self.charged = self.end;
+        if let (Occupant::Channel(chid), Some(place)) = (occupant, self.found.get_mut(self.len)) {
+            *place = (chid, time);
+            self.len = self.len.saturating_add(1);
+        }
+        self.draw()
+    }
+
+    /// Who was found, and the time that each is to be charged.
+    pub fn found(&self) -> &[(Chid, Ns)] {
+        self.found.get(..self.len).unwrap_or_default()
+    }
+
+    /// Draws an instant in the next stratum.
+    fn draw(&mut self) -> Option<Ns> {
+        if self.charged >= self.until {
+            return None;
+        }
+        self.lengthen();
+        let length = self.end.saturating_sub(self.charged);
+        let part = length.saturating_mul(self.random.bits16().into()).get() >> 16;
+        Some(self.charged.saturating_add(Ns::new(part)))
+    }
+
+    /// Moves the end on by the next stratum.
+    fn lengthen(&mut self) {
+        self.stratum = self.stratum.saturating_mul(2).max(FIRST);
+        self.end = self.end.saturating_add(self.stratum).min(self.until);
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_drain))]
+mod tests {
+    use super::*;
+
+    const START: Ns = Ns::from_ms(1000);
+    const PHASE: Ns = Ns::from_ms(10);
+    const HELD: Chid = Chid::from_bits(3);
+
+    /// Looks at a phase in which the one who is held back runs for `rest`, then nobody.
+    /// Returns the looks made and what it is charged.
+    fn phase_with(drain: &mut Drain, rest: Ns) -> (u32, Ns) {
+        let (mut looks, mut next) = (0, drain.begin(START, PHASE));
+        while let Some(now) = next {
+            looks += 1;
+            next = drain.look(
+                now,
+                if now < START.saturating_add(rest) {
+                    Occupant::Channel(HELD)
+                } else {
+                    Occupant::Idle
+                },
+            );
+        }
+        let times = drain.found().iter().map(|(_, time)| *time);
+        (looks, times.fold(Ns::ZERO, Ns::saturating_add))
+    }
+
+    #[test]
+    fn who_runs_through_is_charged_the_phase() {
+        let (looks, charged) = phase_with(&mut Drain::new(1), PHASE);
+        assert_eq!(charged, PHASE);
+        assert_eq!(looks, 8);
+    }
+
+    #[test]
+    fn who_does_not_run_is_charged_nothing() {
+        assert_eq!(phase_with(&mut Drain::new(1), Ns::ZERO).1, Ns::ZERO);
+    }
+
+    #[test]
+    fn phase_of_no_length_is_not_looked_at() {
+        assert_eq!(Drain::new(1).begin(START, Ns::ZERO), None);
+    }
+
+    // Over many holds the charge is what really ran, for rests shorter than the first stratum
+    // and for those that end in a long one.
+    #[test]
+    fn charges_even_out_to_what_ran() {
+        let mut drain = Drain::new(7);
+        for rest_us in [20u64, 100, 350, 3000, 7000] {
+            let rest = Ns::from_us(rest_us);
+            let mut sum = Ns::ZERO;
+            for _ in 0..4000 {
+                sum = sum.saturating_add(phase_with(&mut drain, rest).1);
+            }
+            let mean = sum.get() / 4000;
+            assert!(mean.abs_diff(rest.get()) < rest.get() / 20);
+        }
+    }
+
+    #[test]
+    fn strata_missed_are_charged_to_whoever_is_found() {
+        let mut drain = Drain::new(1);
+        let first = drain.begin(START, PHASE);
+        assert!(first.is_some());
+        // Late by several strata: up to the end of the one of 960 to 1984 us.
+        let late = START.saturating_add(Ns::from_us(1000));
+        assert!(drain.look(late, Occupant::Channel(HELD)) > Some(late));
+        assert_eq!(drain.found(), [(HELD, Ns::from_us(1984))]);
+    }
+
+    #[test]
+    fn look_after_the_end_of_the_phase_is_the_last() {
+        let mut drain = Drain::new(1);
+        drain.begin(START, PHASE);
+        let late = START.saturating_add(Ns::from_ms(11));
+        assert_eq!(drain.look(late, Occupant::Channel(HELD)), None);
+        assert_eq!(drain.found(), [(HELD, PHASE)]);
+    }
+}
