@@ -8,6 +8,9 @@
 //! the next instant. It sleeps, allocates, locks and prints nothing: what it works with is lent
 //! to it while the timer is started. The main thread ends the looks by cancelling the timer,
 //! which waits for the callback, and then has everything back.
+//!
+//! If the policy wants to know who waits, one in [`LOOKS_PER_SAMPLE`] looks of sparse accounting
+//! asks the next client too.
 
 use super::ffi;
 use super::gpu::Gpu;
@@ -15,9 +18,11 @@ use super::poller::Phase;
 use super::thread::Ringer;
 use super::trace;
 use crate::account::drain::Drain;
+use crate::account::waits::{Waits, Watched};
 use crate::account::sparse::Sparse;
 use crate::account::Slot;
-use crate::regs::Sampler;
+use crate::ids::Chid;
+use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use core::cell::UnsafeCell;
 use kernel::impl_has_hr_timer;
@@ -33,6 +38,10 @@ use kernel::time::{Delta, Instant, Monotonic};
 /// Least time to the next look: a timer must be set to a time that has not come.
 const LEAST_STEP: Ns = Ns::from_us(1);
 
+/// Looks of sparse accounting to one question whether somebody waits. A question takes up to fifteen
+/// reads, and its answers need not be as exact as the times used.
+const LOOKS_PER_SAMPLE: u64 = 4;
+
 /// What the callback works with.
 pub(super) struct Looks {
     pub(super) sparse: Sparse,
@@ -43,6 +52,8 @@ pub(super) struct Looks {
     slots: KVVec<Slot>,
     /// As `slots`.
     sampler: Option<Sampler>,
+    /// As `slots`.
+    waits: Waits<KVVec<Watched>, KVVec<Chid>>,
     /// Whom to tell that the device has gone.
     main: Option<Ringer>,
     pub(super) sums: Sums,
@@ -56,6 +67,8 @@ pub(super) struct Sums {
     pub(super) spent: Ns,
     /// Time by which the callback came late.
     pub(super) late: Ns,
+    /// Reads of the channel table, to see who waits.
+    pub(super) state_reads: u64,
 }
 
 impl Looks {
@@ -66,6 +79,7 @@ impl Looks {
             drains: false,
             slots: KVVec::new(),
             sampler: None,
+            waits: Waits::new(KVVec::new(), KVVec::new(), seed),
             main: None,
             sums: Sums::default(),
         };
@@ -133,12 +147,12 @@ impl Looks {
         let now = ffi::now();
         let sampler = self.sampler.as_mut()?;
         let Ok(occupant) = sampler.sample(&gpu.bar0) else {
-            gpu.lost.store(1, Release);
-            if let Some(main) = &self.main {
-                main.ring();
-            }
-            return None;
+            return self.lose(gpu);
         };
+        let asks = !self.drains && self.sums.looks % LOOKS_PER_SAMPLE == 0;
+        if asks && self.waits.watches() && !self.ask(gpu, occupant) {
+            return self.lose(gpu);
+        }
         let next = if self.drains {
             self.drain.look(now, occupant)
         } else {
@@ -150,6 +164,31 @@ impl Looks {
         // From now on, but not before the end of this callback.
         let least = spent.saturating_add(LEAST_STEP);
         next.map(|next| next.saturating_sub(now).max(least))
+    }
+}
+
+impl Looks {
+    /// Asks whether the next client waits, while `occupant` is on the engine. False if the device
+    /// has gone.
+    fn ask(&mut self, gpu: &Gpu, occupant: Occupant) -> bool {
+        self.waits.begin();
+        while let Some(chid) = self.waits.ask(occupant) {
+            let Ok(state) = ChannelState::read(&gpu.bar0, chid) else {
+                return false;
+            };
+            self.waits.note(state.compute_work());
+            self.sums.state_reads = self.sums.state_reads.saturating_add(1);
+        }
+        true
+    }
+
+    /// The device has gone.
+    fn lose(&self, gpu: &Gpu) -> Option<Ns> {
+        gpu.lost.store(1, Release);
+        if let Some(main) = &self.main {
+            main.ring();
+        }
+        None
     }
 }
 
@@ -190,6 +229,7 @@ impl Phase {
         };
         core::mem::swap(&mut self.slots, &mut looks.slots);
         core::mem::swap(&mut self.sampler, &mut looks.sampler);
+        core::mem::swap(&mut self.waits, &mut looks.waits);
         looks.main = gpu.main_ringer();
         // SAFETY: The timer is not started, since `looks` was here, and the phase is locked.
         unsafe { *gpu.lent.0.get() = Some(looks) };
@@ -208,10 +248,14 @@ impl Phase {
         let mut looks = lent.take()?;
         core::mem::swap(&mut self.slots, &mut looks.slots);
         core::mem::swap(&mut self.sampler, &mut looks.sampler);
+        core::mem::swap(&mut self.waits, &mut looks.waits);
         looks.main = None;
-        let looks_before = core::mem::replace(&mut self.looked, looks.sums).looks;
-        let made = self.looked.looks.saturating_sub(looks_before);
+        let before = core::mem::replace(&mut self.looked, looks.sums);
+        let made = looks.sums.looks.saturating_sub(before.looks);
         self.polls = self.polls.saturating_add(made);
+        let reads = looks.sums.state_reads;
+        let reads = reads.saturating_sub(before.state_reads);
+        self.state_reads = self.state_reads.saturating_add(reads);
         let looks = self.looks.insert(looks);
         if looks.drains {
             return Some(&looks.drain);

@@ -7,35 +7,39 @@ use crate::load::Load;
 use crate::stage;
 use crate::window::Window;
 
-/// Phases of random lengths: two clients that run in step make the same round again and again,
-/// and phases of equal lengths would look at the same part of it.
-const PARAMETERS: &str = "policy=event enforce=1 randomize=1 scale=channels";
+/// Phases of the paper, of random lengths: two clients that run in step make the same round again
+/// and again, and phases of equal lengths would look at the same part of it.
+const PAPER: &str = "policy=event enforce=1 randomize=1 scale=channels";
+/// Phases that grow with active clients.
+const OURS: &str = "policy=event enforce=1 randomize=1 scale=active";
 /// Kernels of 200 us back to back, the next one in the queue when one ends: alone it keeps the
 /// GPU busy too.
 const BUSY: Load = Load::new(200, 0).deep(2);
 
-/// Shares at weights of 1:1, 1:3 and 1:9 over 10 s with the paper's phase lengths, and what a
-/// client gets alone under a limit.
+/// Shares at weights of 1:1, 1:3 and 1:9 over 10 s with the paper's phase lengths and over 2 s
+/// with ours, and what a client gets alone under a limit.
 pub(crate) fn shares(findings: &mut Findings) -> Result<(), String> {
-    for (share, times) in [
-        ("--weight 100", 1.0),
-        ("--weight 300", 3.0),
-        ("--weight 900", 9.0),
-    ] {
-        stage::load(PARAMETERS)?;
-        let window = Window::of(&[BUSY, BUSY.with(share)], 10.0)?;
-        // Of what both got: switching between them is part of it, idle time is nobody's.
-        let both = window.held_share(0) + window.held_share(1);
-        let part = 100.0 * window.held_share(0) / both;
-        let label = format!("weights of 1:{times}");
-        let error = part - 100.0 / (1.0 + times);
-        findings.check(&format!("{label}: error"), error, "points", -1.0..=1.0);
-        findings.tell(&format!("{label}: both together"), both, "%");
-        findings.observations.push(window.observation(&label));
+    for (phases, parameters, seconds) in [("the paper's", PAPER, 10.0), ("our", OURS, 2.0)] {
+        for (share, times) in [
+            ("--weight 100", 1.0),
+            ("--weight 300", 3.0),
+            ("--weight 900", 9.0),
+        ] {
+            stage::load(parameters)?;
+            let window = Window::of(&[BUSY, BUSY.with(share)], seconds)?;
+            // Of what both got: switching between them is part of it, idle time is nobody's.
+            let both = window.held_share(0) + window.held_share(1);
+            let part = 100.0 * window.held_share(0) / both;
+            let label = format!("weights of 1:{times}, {phases} phases, {seconds} s");
+            let error = part - 100.0 / (1.0 + times);
+            findings.check(&format!("{label}: error"), error, "points", -1.0..=1.0);
+            findings.tell(&format!("{label}: both together"), both, "%");
+            findings.observations.push(window.observation(&label));
+        }
     }
     for (share, limit) in [("--limit 20", 20.0), ("--limit 50", 50.0)] {
         for load in [BUSY, Load::new(1000, 0).deep(2)] {
-            stage::load(PARAMETERS)?;
+            stage::load(OURS)?;
             let window = Window::of(&[load.with(share)], 5.0)?;
             let label = format!("limit of {limit} %, kernels of {} us", load.kernel_us);
             let got = window.held_share(0);

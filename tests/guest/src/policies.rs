@@ -20,6 +20,7 @@ use std::time::Instant;
 
 crate::ktap::tests![
     maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog,
+    maxmin_with_sparse_accounting_does_so_too,
     policy_maxmin_is_the_default,
     mix_runs_under_each_policy_and_nobody_stays_held_back,
     timeslice_gives_equal_shares_to_clients_that_always_want_more,
@@ -54,7 +55,15 @@ fn hog_and_lights(stage: &Stage) -> Result<Vec<Load>, String> {
 }
 
 fn maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog() -> Verdict {
-    let parameters = format!("policy=maxmin enforce=1 randomize=1 {EXACT}");
+    check_maxmin("accounting=burst")
+}
+
+fn maxmin_with_sparse_accounting_does_so_too() -> Verdict {
+    check_maxmin("accounting=sparse")
+}
+
+fn check_maxmin(accounting: &str) -> Verdict {
+    let parameters = format!("policy=maxmin enforce=1 randomize=1 {accounting} {EXACT}");
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
     Truth::reset()?;
