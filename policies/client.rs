@@ -25,7 +25,8 @@ pub enum Sight {
 pub struct Phase {
     /// Length of the polling phase in which the times were measured.
     pub poll: Ns,
-    /// Length of the non-polling phase before it, for which it stands too.
+    /// Length of the non-polling phase before it, for which it stands too; less the time of those
+    /// who were held back, who have paid it.
     pub nonpoll: Ns,
     /// How far a client may be ahead of the system: the length of this period, or
     /// of an undisturbed one when this one was cut short. Otherwise every channel

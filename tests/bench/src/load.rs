@@ -39,6 +39,8 @@ pub(crate) struct Load {
     pub(crate) share: Option<&'static str>,
     /// Kernels after which it ends, whatever time it takes.
     pub(crate) count: Option<u64>,
+    /// Which GPU it uses.
+    pub(crate) gpu: u32,
 }
 
 impl Load {
@@ -52,6 +54,7 @@ impl Load {
             count: None,
             depth: 1,
             share: None,
+            gpu: 0,
         }
     }
 
@@ -66,6 +69,11 @@ impl Load {
             share: Some(share),
             ..self
         }
+    }
+
+    /// The same on another GPU.
+    pub(crate) const fn on(self, gpu: u32) -> Self {
+        Self { gpu, ..self }
     }
 
     /// Starts a process that does this for `seconds`, or until it has run so many kernels.
@@ -83,6 +91,7 @@ impl Load {
             .arg("--json")
             .args(["--kernel-us", &self.kernel_us.to_string()])
             .args(["--depth", &self.depth.to_string()])
+            .args(["--gpu", &self.gpu.to_string()])
             .args(["--seed", &seed.to_string()])
             .args(["--wait", if self.spin { "spin" } else { "block" }])
             .stdout(Stdio::piped());

@@ -28,6 +28,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("enforce", enforce),
     ("shares", shares::shares),
     ("duty", duty),
+    ("gpus", gpus),
     ("costs", costs),
     ("kernel-length", kernel_length),
     ("load", load),
@@ -100,6 +101,23 @@ fn duty(findings: &mut Findings) -> Result<(), String> {
             findings.check(&name, error, "points", -2.0..=2.0);
         }
         findings.observations.push(window.observation(mix));
+    }
+    Ok(())
+}
+
+/// A GPU by itself, and the first of six that one thread polls in turn, each with the same work.
+fn gpus(findings: &mut Findings) -> Result<(), String> {
+    const PAIR: [Load; 2] = [HOG, Load::new(500, 1500)];
+    for (count, poller) in [(1, "per-gpu"), (6, "shared")] {
+        let parameters = format!("policy=none randomize=1 poller={poller}");
+        stage::load_on(&format!("gpus={count}"), &parameters)?;
+        let places = (0..count).flat_map(|gpu| PAIR.map(|load| load.on(gpu)));
+        let window = Window::of(&places.collect::<Vec<_>>(), 10.0)?;
+        for client in 0..PAIR.len() {
+            let error = window.loga_share(client) - window.held_share(client);
+            let name = format!("first of {count}, poller={poller}: error of client {client}");
+            findings.check(&name, error, "points", -2.0..=2.0);
+        }
     }
     Ok(())
 }
