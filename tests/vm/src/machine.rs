@@ -162,7 +162,9 @@ impl Machine {
             // Both the seed and the clock are needed: either one missing makes
             // two boots differ.
             Time::Exact => {
-                command.args(["-accel", "tcg,thread=single"]);
+                // A full buffer of translated code makes the emulator turn to the next
+                // processor; left alone, its size follows from the host's memory.
+                command.args(["-accel", "tcg,thread=single,tb-size=512"]);
                 command.args(["-icount", "shift=0,sleep=off"]);
                 command.args(["-seed", &self.seed.to_string()]);
                 command.args(["-rtc", "base=2020-01-01T00:00:00,clock=vm"]);
