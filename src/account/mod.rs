@@ -16,6 +16,8 @@ mod commands;
 pub mod drain;
 mod ledger;
 pub mod sparse;
+#[cfg(any(test, loga_kunit))]
+mod sparse_tests;
 pub mod waits;
 #[cfg(any(test, loga_kunit))]
 mod waits_tests;
