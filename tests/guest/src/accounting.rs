@@ -11,9 +11,11 @@ use crate::stage::client_of;
 use crate::stage::near;
 use crate::stage::Stage;
 use crate::stage::EXACT;
+use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::strings::Strings;
 use crate::truth::Truth;
+use loga_cli::stat::Stat;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;
@@ -39,7 +41,7 @@ crate::ktap::tests![
 const WAIT: &str = "--wait block --channels 2";
 
 /// Runs loads for a while and compares LoGA's shares with the model's.
-fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict {
+fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<Stat, String> {
     for load in loads {
         stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
             client.measured_ns > 0
@@ -80,7 +82,7 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Verdict 
     let unknown = stat.unknown.unwrap_or(0.0);
     ensure!(unknown < 0.01, "{:.2} % unknown", unknown * 100.0);
     ensure!(sum <= 1.01, "the shares sum up to {sum}");
-    Ok(())
+    Ok(stat)
 }
 
 /// A thread that wants a processor all the time; ends when dropped.
@@ -144,7 +146,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
 }
 
 fn attribution_of_one_to_three_matches_the_model() -> Verdict {
-    let stage = Stage::set("", EXACT)?;
+    let stage = Stage::set(FINE, EXACT)?;
     let loads = [
         Load::start(&format!("--kernel-us 250 {WAIT}"))?,
         Load::start(&format!("--kernel-us 750 {WAIT}"))?,
@@ -166,26 +168,25 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
 }
 
 fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
-    let stage = Stage::set("", &format!("{EXACT} poll_always=1"))?;
+    let stage = Stage::set(FINE, &format!("{EXACT} poll_always=1"))?;
     let loads = [
         Load::start(&format!("--kernel-us 50 --sleep-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --sleep-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?,
     ];
-    compare(&stage, &loads, 1, 2.0)?;
+    compare(&stage, &loads, 1, 1.0)?;
     drop(loads);
     stage.strike()
 }
 
 fn poller_that_is_pushed_aside_charges_nobody_meanwhile() -> Verdict {
-    let stage = Stage::set("", &format!("{EXACT} poll_always=1"))?;
+    let stage = Stage::set(FINE, &format!("{EXACT} poll_always=1"))?;
     let loads = [
         Load::start(&format!("--kernel-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --sleep-us 500 {WAIT}"))?,
     ];
     let busy = Busy::on(1)?;
-    compare(&stage, &loads, 1, 3.0)?;
-    let stat = stage.stat_during(Duration::from_secs(1))?;
+    let stat = compare(&stage, &loads, 1, 3.0)?;
     drop(busy);
     let polled = stat.polled_ns as f64 / stat.span_ns.max(1) as f64;
     println!("# polled {:.1} % of the time", polled * 100.0);
@@ -199,7 +200,7 @@ fn poller_that_is_pushed_aside_charges_nobody_meanwhile() -> Verdict {
 }
 
 fn attribution_by_channel_table_matches_the_model() -> Verdict {
-    let stage = Stage::set("", &format!("{EXACT} poll_always=1 source=channel-table"))?;
+    let stage = Stage::set(FINE, &format!("{EXACT} poll_always=1 source=channel-table"))?;
     let loads = [
         Load::start(&format!("--kernel-us 400 {WAIT}"))?,
         Load::start(&format!("--kernel-us 200 --sleep-us 600 {WAIT}"))?,

@@ -7,6 +7,7 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::Stage;
 use crate::stage::EXACT;
+use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
@@ -61,7 +62,7 @@ fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ra
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
-    let stage = Stage::set("", &format!("{EXACT} poll_ms=100 ratio=1"))?;
+    let stage = Stage::set(FINE, &format!("{EXACT} poll_ms=100 ratio=1"))?;
     let loads = [
         Load::start("--kernel-us 250 --channels 1 --wait block")?,
         Load::start("--kernel-us 100 --sleep-us 300 --channels 1 --wait block")?,
@@ -326,7 +327,7 @@ fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
 
 fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
     // Phases of equal lengths would look at the same part of a round of the loads every time.
-    let stage = Stage::set("", &format!("randomize=1 {EXACT}"))?;
+    let stage = Stage::set(FINE, &format!("randomize=1 {EXACT}"))?;
     let loads = [
         Load::start("--kernel-us 300 --wait block --channels 1")?,
         Load::start("--kernel-us 100 --wait block --channels 1")?,
@@ -371,7 +372,7 @@ fn work_periods_of_long_phases_are_cut() -> Verdict {
     })?;
     let trace = Trace::of(&["power/gpu_work_period"], "mono_raw")?;
     let decisions = stage.stat()?.decisions;
-    std::thread::sleep(Duration::from_millis(5500));
+    std::thread::sleep(Duration::from_millis(3000));
     let events = trace.read()?;
     let decisions = stage.stat()?.decisions - decisions;
     check_rules(&events)?;

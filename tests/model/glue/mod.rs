@@ -97,6 +97,20 @@ pub fn machine(gpu: usize) -> Option<&'static Machine> {
     stand()?.cards.get(gpu).map(|card| &*card.machine)
 }
 
+extern "C" {
+    fn loga_model_take_turns(on: bool) -> kernel::ffi::c_int;
+}
+
+/// Lets the emulator's processors take turns as the parameter `turn_us` says, or as they like.
+///
+/// # Errors
+///
+/// `EINVAL` or `ENODEV`: they cannot.
+fn take_turns(on: bool) -> Result {
+    // SAFETY: `turns.c` defines it; process context, as `init` and `drop` are.
+    kernel::error::to_result(unsafe { loga_model_take_turns(on) })
+}
+
 /// The module. Fields are dropped by [`LogaModel::drop`] in the order in which users go away.
 pub struct LogaModel {
     nodes: Option<file::Nodes>,
@@ -124,6 +138,7 @@ impl kernel::Module for LogaModel {
             this.nodes = Some(file::Nodes::new(module, params.branch)?);
         }
         machine::warn_if_coarse();
+        take_turns(true)?;
         pr_info!(
             "{} Kepler model(s) from {:04x}:00:00.0 on, driver branch {:?}\n",
             params.gpus,
@@ -136,6 +151,8 @@ impl kernel::Module for LogaModel {
 
 impl Drop for LogaModel {
     fn drop(&mut self) {
+        // What was possible at the beginning is now.
+        let _ = take_turns(false);
         self.nodes = None;
         self.files = None;
         self.cards = None;
