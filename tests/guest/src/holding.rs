@@ -11,6 +11,7 @@ use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
 use crate::strings::SOON;
+use loga_cli::stat::Stat;
 use std::time::Duration;
 
 crate::ktap::tests![
@@ -40,36 +41,33 @@ fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
 
 fn hog_is_held_back_and_resumes() -> Verdict {
     let stage = Stage::set(LAZY, "policy=event enforce=1")?;
-    let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
-    let other = Load::start("--kernel-us 100 --wait block --channels 2")?;
+    // Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile.
+    let hog = Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?;
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?;
     stage.wait_until_held(hog.pid())?;
-    let stat = stage.stat_during(Duration::from_millis(1500))?;
-    let shares: Vec<f64> = [&hog, &other]
-        .iter()
-        .filter_map(|load| client_of(&stat, load.pid()).and_then(|client| client.share))
-        .collect();
-    let [hog_share, other_share] = shares[..] else {
-        return Err(format!("shares of {} clients", shares.len()));
+    let share = |stat: &Stat, load: &Load| {
+        let client = client_of(stat, load.pid());
+        100.0 * client.and_then(|client| client.share).unwrap_or(0.0)
     };
-    println!(
-        "# hog {:.1} %, other {:.1} %",
-        hog_share * 100.0,
-        other_share * 100.0
-    );
-    // Without enforcement 91 and 9; with a client that submits without delay 50 and 50. This one
-    // is woken by an interrupt after each kernel of 100 us and leaves the GPU idle meanwhile.
+    let stat = stage.stat_during(Duration::from_millis(1500))?;
+    let (mine, its) = (share(&stat, &hog), share(&stat, &other));
+    println!("# hog {mine:.1} %, other {its:.1} %");
+    // Without enforcement 91 and 9. One is held back when it is a period of 24 ms ahead, and is
+    // then less than another one ahead: at both ends of the window the shares are off by 24 ms of
+    // 1500 at most, 1.6 points, and as much again for the part of a period that is measured.
     ensure!(
-        (0.40..=0.60).contains(&hog_share) && (0.25..=0.60).contains(&other_share),
-        "hog {:.1} %, other {:.1} %, not about half each",
-        hog_share * 100.0,
-        other_share * 100.0
+        (46.5..=53.5).contains(&mine) && (46.5..=53.5).contains(&its),
+        "hog {mine:.1} %, other {its:.1} %, not half each"
     );
+    let gone = other.pid();
     other.stop()?;
-    let stat = stage.stat_during(Duration::from_millis(300))?;
-    let alone = client_of(&stat, hog.pid())
-        .and_then(|client| client.share)
-        .unwrap_or(0.0);
-    ensure!(alone > 0.9, "alone, the hog got {:.1} %", alone * 100.0);
+    stage.wait_until_gone(gone)?;
+    // The decision that lets it run is up to a period away.
+    stage.wait_for_client(hog.pid(), Duration::from_secs(1), "released", |client| {
+        client.state != "held"
+    })?;
+    let alone = share(&stage.stat_during(Duration::from_millis(300))?, &hog);
+    ensure!(alone > 95.0, "alone, the hog got {alone:.1} %");
     let report = hog.stop()?;
     ensure!(
         report.summary.blocked_count > 0,

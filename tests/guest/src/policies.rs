@@ -67,7 +67,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
     Truth::reset()?;
-    let stat = stage.stat_during(Duration::from_secs(4))?;
+    let stat = stage.stat_during(Duration::from_secs(2))?;
     let truth = Truth::read()?;
     let shares = loads
         .iter()
@@ -79,8 +79,12 @@ fn check_maxmin(accounting: &str) -> Verdict {
     // used for little more than half of the time.
     ensure!(busy >= 90.0, "utilisation {busy:.1} %");
     ensure!(shares[0] >= 60.0, "the hog got {:.1} %", shares[0]);
+    // Each kernel has the engine for 110 us with the switches, and what one cannot do without takes
+    // 1100 us: itself, the pause and its timer's slack, LATENCY_US. The longest wait on the average
+    // of one that is not held back is for a whole kernel of the hog and a tenth of two others:
+    // 110 us in 1325. Held back for one period of some 50 ms a second it would have 7.9 %.
     for share in &shares[1..] {
-        ensure!(*share >= 8.5, "a light client got {share:.1} %");
+        ensure!(*share >= 8.2, "a light client got {share:.1} %");
     }
     stage.check_no_fallback()?;
     for load in loads.into_iter().skip(1) {
@@ -148,7 +152,7 @@ fn mix_runs_under_each_policy_and_nobody_stays_held_back() -> Verdict {
     wait_for(&stage, &loads)?;
     for name in sysfs::read("available_policies")?.split(' ') {
         sysfs::write("policy", name)?;
-        let shares = shares(&loads, Duration::from_millis(1500))?;
+        let shares = shares(&loads, Duration::from_millis(700))?;
         println!("# {name}: {shares:.1?}");
         for (load, share) in loads.iter().zip(&shares) {
             // Least under `timeslice-eng`, which takes the token from who sleeps.
@@ -170,7 +174,7 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
             Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
         ];
         wait_for(&stage, &loads)?;
-        let shares = shares(&loads, Duration::from_secs(3))?;
+        let shares = shares(&loads, Duration::from_millis(1500))?;
         println!("# {policy}: {shares:.1?}");
         ensure!(
             shares.iter().all(|share| (40.0..=55.0).contains(share)),

@@ -50,16 +50,22 @@ fn wait_until_measured(stage: &Stage, loads: &[Load]) -> Verdict {
     Ok(())
 }
 
-/// Compares LoGA's shares with the model's over a while: each must be within the bound that
-/// LoGA states and what the model hides, and within so many points.
-///
-/// The model shows a command as running until the interrupt of its timer has served its end, but
-/// logs the planned end. Whatever the way of accounting, the GPU looks less idle for that.
+/// The bound that LoGA states holds in 95 of 100 windows, twice of it in 9999 of 10000: what a test
+/// may ask for that has to pass on any machine. That the bound itself is right is tested with
+/// thousands of windows in `src/account/sparse.rs`.
+const SURE: f64 = 2.0;
+
+/// By how many points a share may look too large whatever the way of accounting: the model shows a
+/// command as running until the interrupt of its timer has served its end, but logs the planned
+/// end. That is 3 us later; no test here runs more than 5000 commands a second.
+const SHOWN_LATE: f64 = 1.5;
+
+/// Compares LoGA's shares with the model's over a while: each must be within twice the bound that
+/// LoGA states, which must be within so many points, and [`SHOWN_LATE`].
 fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
     let mut worst: Verdict = Ok(());
     let idle = 100.0 * stat.idle.ok_or("no phases")?;
     let real_idle = 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
-    let hidden = (real_idle - idle).max(0.0);
     println!("# idle: LoGA {idle:.2} %, model {real_idle:.2} %");
     for load in loads {
         let client = client_of(stat, load.pid()).ok_or("a client is missing")?;
@@ -68,8 +74,8 @@ fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
         let real = truth.held_share(load.pid()) * 100.0;
         let line = format!("LoGA {share:.2} % +- {stated:.2}, model {real:.2} %");
         println!("# pid {}: {line}", load.pid());
-        ensure!(stated < 5.0, "a bound that says nothing: {line}");
-        if (share - real).abs() > (stated + hidden).min(points) {
+        ensure!(stated < points, "a bound that says little: {line}");
+        if (share - real).abs() > SURE * stated + SHOWN_LATE {
             worst = Err(line);
         }
     }
@@ -96,7 +102,7 @@ fn compare_during(
 }
 
 fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
-    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let mut loads = vec![Load::start(&format!("--kernel-us 1000 {WAIT}"))?];
     for _ in 0..3 {
         loads.push(Load::start(&format!(
@@ -104,7 +110,7 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
         ))?);
     }
     wait_until_measured(&stage, &loads)?;
-    let stat = compare_during(&stage, &loads, 2, 2.0)?;
+    let stat = compare_during(&stage, &loads, 2, 1.2)?;
     let sum: f64 = stat.clients.iter().filter_map(|client| client.share).sum();
     let idle = stat.idle.unwrap_or(0.0) + stat.unknown.unwrap_or(0.0);
     ensure!(
@@ -120,19 +126,19 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
 }
 
 fn sparse_shares_of_clients_in_step_with_the_looks_are_right() -> Verdict {
-    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let loads = [
         Load::start(&format!("--kernel-us 60 --cycle-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 180 --cycle-us 600 {WAIT}"))?,
     ];
     wait_until_measured(&stage, &loads)?;
-    compare_during(&stage, &loads, 3, 2.0)?;
+    compare_during(&stage, &loads, 2, 1.5)?;
     drop(loads);
     stage.strike()
 }
 
 fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
-    let stage = Stage::set("", &format!("{SPARSE} {EXACT}"))?;
+    let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let one = [Load::start(&format!(
         "--kernel-us 600 --sleep-us 400 {WAIT}"
     ))?];
@@ -151,18 +157,21 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
         "{looks} looks/s with one client"
     );
     ensure!(
-        // The bound is one of 95 %: one run in twenty is beyond it by chance, none beyond twice.
-        (share - real).abs() <= 2.0 * stated && stated < 0.1,
-        "the share is wrong"
+        (share - real).abs() <= SURE * stated && stated < 0.06,
+        "LoGA {share:.3} +- {stated:.3}, model {real:.3}"
     );
     // Another one wants the GPU.
     let other = Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?;
-    std::thread::sleep(Duration::from_millis(1000));
-    let looks = stage.stat_during(Duration::from_secs(1))?.polls;
+    // The decision after its first phase says how often to look, then a phase is begun so.
+    std::thread::sleep(Duration::from_millis(300));
+    let half = Duration::from_millis(500);
+    let looks = 2 * stage.stat_during(half)?.polls;
     ensure!(looks > 2500, "{looks} looks/s with two clients");
+    let gone = other.pid();
     other.stop()?;
-    std::thread::sleep(Duration::from_millis(1500));
-    let looks = stage.stat_during(Duration::from_secs(1))?.polls;
+    stage.wait_until_gone(gone)?;
+    std::thread::sleep(Duration::from_millis(200));
+    let looks = 2 * stage.stat_during(half)?.polls;
     ensure!(looks < 120, "{looks} looks/s with one client again");
     drop(one);
     stage.strike()
@@ -184,19 +193,24 @@ fn sparse_without_channels_does_not_look() -> Verdict {
 }
 
 fn sparse_accounting_holds_back_fairly() -> Verdict {
-    let stage = Stage::set("", &format!("{SPARSE} {EXACT} policy=event enforce=1"))?;
+    let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT} policy=event enforce=1"))?;
+    // Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile, and
+    // does not get half even where it is never held back.
     let loads = [
-        Load::start(&format!("--kernel-us 1000 {WAIT}"))?,
-        Load::start(&format!("--kernel-us 100 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 1000 --depth 2 {WAIT}"))?,
+        Load::start(&format!("--kernel-us 100 --depth 4 {WAIT}"))?,
     ];
-    wait_until_measured(&stage, &loads)?;
-    std::thread::sleep(Duration::from_millis(500));
-    let stat = compare_during(&stage, &loads, 3, 3.0)?;
-    for client in &stat.clients {
-        let share = client.share.unwrap_or(0.0);
+    stage.wait_until_held(loads[0].pid())?;
+    let stat = compare_during(&stage, &loads, 3, 1.2)?;
+    // One is held back when it is a period of 50 ms ahead, and is less than another one ahead when
+    // that ends: 50 ms of 3 s are 1.7 points. The bound of what is measured is added.
+    for load in &loads {
+        let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
+        let share = 100.0 * client.share.unwrap_or(0.0);
+        let bound = 1.7 + 100.0 * SURE * client.share_error.unwrap_or(0.0);
         ensure!(
-            (0.43..0.57).contains(&share),
-            "a share of {share:.2}, not 1/2"
+            (share - 50.0).abs() <= bound,
+            "a share of {share:.1} %, not 50 +- {bound:.1}"
         );
     }
     ensure!(stat.revokes > 0, "nobody was held back");
@@ -216,13 +230,13 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
     let device = Device::open().map_err(|error| error.to_string())?;
     let take = || device.snapshot(0).map_err(|error| error.to_string());
     let before = take()?;
-    for turn in 0..8 {
+    for turn in 0..6 {
         let way = ["sparse", "burst"][turn % 2];
         sysfs::write("accounting", way)?;
         let is = sysfs::read("accounting")?;
         ensure!(is == way, "{is}, not {way}");
         let earlier = take()?;
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(Duration::from_millis(300));
         let stat = Stat::new(&take()?, Some(&earlier));
         ensure!(
             stat.decisions > 2,
@@ -280,16 +294,13 @@ fn sparse_module_is_detached_and_unloaded() -> Verdict {
 }
 
 fn sparse_device_lost_lets_everybody_run() -> Verdict {
-    let stage = Stage::set(
-        LAZY,
-        &format!("{SPARSE} poll_ms=100 enforce=1 policy=event"),
-    )?;
+    let stage = Stage::set(LAZY, &format!("{SPARSE} poll_ms=50 enforce=1 policy=event"))?;
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
     stage.wait_until_held(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
-    // A phase is 1200 ms long: the callback has to say so itself.
+    // A phase is 600 ms long: the callback has to say so itself.
     let released = stage.wait_for_client(
         hog.pid(),
         Duration::from_millis(100),
@@ -327,20 +338,23 @@ fn sparse_gpus_are_looked_at_apart() -> Verdict {
                 start(1, "--kernel-us 100 --sleep-us 400")?,
             ],
         ];
-        std::thread::sleep(Duration::from_millis(500));
+        for load in &loads[0] {
+            wait_until_measured(&stage, std::slice::from_ref(load))?;
+        }
+        std::thread::sleep(Duration::from_millis(100));
         let device = Device::open().map_err(|error| error.to_string())?;
         let take = |gpu| device.snapshot(gpu).map_err(|error| error.to_string());
         let before = [take(0)?, take(1)?];
         Truth::reset_of(0)?;
         Truth::reset_of(1)?;
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(1));
         let after = [take(0)?, take(1)?];
         let truth = [Truth::read_of(0)?, Truth::read_of(1)?];
         for gpu in 0..2 {
             let stat = Stat::new(&after[gpu], Some(&before[gpu]));
             let clients = stat.clients.len();
             ensure!(clients == 2, "{clients} clients on GPU {gpu}");
-            compare(&stat, &truth[gpu], &loads[gpu], 3.0)?;
+            compare(&stat, &truth[gpu], &loads[gpu], 2.0)?;
         }
         drop((device, loads));
         stage.strike()?;
