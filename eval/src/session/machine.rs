@@ -65,7 +65,11 @@ impl Machine {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.script);
+        // Whatever ends this program ends the script too, and the virtual machine with it.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(&self.script);
         if self.quick {
             command.arg("--quick");
         }

@@ -196,8 +196,9 @@ fn digest(parts: &[&[u8]]) -> String {
 
 /// What simulates: this program, with everything in it.
 fn own_digest() -> Result<String, String> {
-    let read = std::env::current_exe().and_then(fs::read);
-    let bytes = read.map_err(|error| format!("this program cannot read itself: {error}"))?;
+    // Not by its path: another build may have taken its place there.
+    let bytes = fs::read("/proc/self/exe")
+        .map_err(|error| format!("this program cannot read itself: {error}"))?;
     Ok(digest(&[&bytes]))
 }
 
