@@ -21,7 +21,7 @@ use std::time::Duration;
 
 crate::ktap::tests![
     sparse_shares_of_the_demo_are_within_their_bounds,
-    sparse_shares_of_clients_in_step_with_the_looks_are_right,
+    sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right,
     sparse_looks_are_rare_with_one_active_client,
     sparse_without_channels_does_not_look,
     sparse_accounting_holds_back_fairly,
@@ -125,7 +125,9 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
     stage.strike()
 }
 
-fn sparse_shares_of_clients_in_step_with_the_looks_are_right() -> Verdict {
+/// A process wakes some 11 us after its pause, so that the cycles are of 311 and 611 us: looks at equal
+/// distances pass here too. Those of clients exactly in step are tested beside the estimator.
+fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let loads = [
         Load::start(&format!("--kernel-us 60 --cycle-us 300 {WAIT}"))?,

@@ -98,7 +98,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     for (chid, real) in &real {
         let seen = held.get(chid).copied().unwrap_or(0);
         let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
-        ensure!(error < 2.0, "channel {chid}: {seen} ns, model {real} ns");
+        ensure!(error < 1.0, "channel {chid}: {seen} ns, model {real} ns");
     }
     let channels = held.keys().filter(|chid| **chid >= 0).count();
     ensure!(
