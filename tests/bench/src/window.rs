@@ -27,6 +27,7 @@ const SEED: u64 = 1;
 struct Moment {
     loga: Option<Snapshot>,
     truth: Truth,
+    threads_ms: f64,
 }
 
 impl Moment {
@@ -37,6 +38,7 @@ impl Moment {
         Ok(Self {
             loga,
             truth: Truth::now()?,
+            threads_ms: crate::accounting::threads_ms()?,
         })
     }
 }
@@ -74,6 +76,8 @@ pub(crate) struct Window {
     /// What LoGA says, if it was loaded.
     pub(crate) stat: Stat,
     window_ns: u64,
+    /// Run time of LoGA's threads.
+    pub(crate) threads_ms: f64,
     loads: Vec<Load>,
     reports: Vec<Instance>,
     usage: Vec<Usage>,
@@ -124,15 +128,17 @@ impl Window {
         Self {
             stat,
             window_ns: after.truth.now_ns.saturating_sub(before.truth.now_ns),
+            threads_ms: after.threads_ms - before.threads_ms,
             loads: loads.to_vec(),
             reports,
             usage,
         }
     }
 
-    /// How long the loads of several windows run, in ms.
-    pub(crate) fn several_ms(seconds: f64, count: u32) -> f64 {
-        1e3 * (WARM_UP_S + seconds * f64::from(count) + TAIL_S)
+    /// Its length.
+    pub(crate) fn length_ms(&self) -> f64 {
+        // CAST: nanoseconds of minutes are exact in a double.
+        self.window_ns as f64 / 1e6
     }
 
     /// Number of loads.
