@@ -72,7 +72,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
         cost,
         "%",
     );
-    stage::load(SPARSE)?;
+    stage::load_on(stage::FINE, SPARSE)?;
     let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
     errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
     Ok(())
@@ -84,7 +84,8 @@ pub(crate) fn burst(findings: &mut Findings) -> Result<(), String> {
     for ratio in [5, 20, 100] {
         // Phases that grow with active clients: with those of the paper, a period of 1:100 is
         // longer than a window.
-        stage::load(&format!("policy=none randomize=1 ratio={ratio}"))?;
+        let parameters = format!("policy=none randomize=1 ratio={ratio}");
+        stage::load_on(stage::FINE, &parameters)?;
         let windows = Window::several(&loads, WINDOW_S, WINDOWS / 2)?;
         let sum = |pick: fn(&Window) -> f64| windows.iter().map(pick).sum::<f64>();
         let name = format!("demo, burst 1:{ratio}");

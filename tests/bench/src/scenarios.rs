@@ -89,7 +89,7 @@ fn load(findings: &mut Findings) -> Result<(), String> {
 
 /// Default duty: the share of each client, for the demo and for ten small clients.
 fn duty(findings: &mut Findings) -> Result<(), String> {
-    stage::load("policy=none")?;
+    stage::load_on(stage::FINE, "policy=none")?;
     for (mix, loads) in [
         ("demo", vec![HOG, LIGHT, LIGHT, LIGHT]),
         ("ten of 10/1000", vec![Load::new(10, 1000); 10]),
@@ -110,7 +110,7 @@ fn gpus(findings: &mut Findings) -> Result<(), String> {
     const PAIR: [Load; 2] = [HOG, Load::new(500, 1500)];
     for (count, poller) in [(1, "per-gpu"), (6, "shared")] {
         let parameters = format!("policy=none randomize=1 poller={poller}");
-        stage::load_on(&format!("gpus={count}"), &parameters)?;
+        stage::load_on(&format!("{} gpus={count}", stage::FINE), &parameters)?;
         let places = (0..count).flat_map(|gpu| PAIR.map(|load| load.on(gpu)));
         let window = Window::of(&places.collect::<Vec<_>>(), 10.0)?;
         for client in 0..PAIR.len() {

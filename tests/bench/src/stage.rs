@@ -8,6 +8,10 @@ use std::process::Command;
 /// Modules inside the machine.
 const MODULES: &str = "/lib/loga";
 
+/// Parameter of the model where shares are compared: a poller that stands still while the emulator
+/// runs the other processor is at most 20 us late.
+pub(crate) const FINE: &str = "turn_us=20";
+
 /// Loads the model, and LoGA with these parameters.
 pub(crate) fn load(parameters: &str) -> Result<(), String> {
     load_on("", parameters)
