@@ -39,9 +39,7 @@ impl Books {
     /// somebody wants to know who waits. Nobody without memory for it. May sleep.
     pub(super) fn watch_waits(&self, phase: &mut Phase) {
         phase.waits.stop();
-        if self.engine.config().wants() != Sight::Waits
-            || self.make_watch_room(phase).is_err()
-        {
+        if self.engine.config().wants() != Sight::Waits || self.make_watch_room(phase).is_err() {
             return;
         }
         let runs = |member: &&Member| member.hold().is_none();
