@@ -22,21 +22,40 @@ pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     divide_wide(high, low, c)
 }
 
-/// `(high * 2^64 + low) / divisor` for `high < divisor`: schoolbook division by bits.
+/// The lower half of a number.
+const DIGIT: u64 = u32::MAX as u64;
+
+/// `(high * 2^64 + low) / divisor` for `high < divisor`: two digits of 32 bits each.
+/// Source: Knuth, The Art of Computer Programming, volume 2, 4.3.1, algorithm D.
 fn divide_wide(high: u64, low: u64, divisor: u64) -> u64 {
-    let mut rest = high;
-    let mut quotient = 0;
-    for bit in (0..u64::BITS).rev() {
-        let carry = rest >> 63;
-        rest = (rest << 1) | ((low >> bit) & 1);
-        quotient <<= 1;
-        if carry == 1 || rest >= divisor {
-            // The carry stands for 2^64, which the wrapped difference includes.
-            rest = rest.wrapping_sub(divisor);
-            quotient |= 1;
+    // So that the first digit of the divisor, which the guesses are made with, is large.
+    let shift = divisor.leading_zeros();
+    let divisor = divisor << shift;
+    let carried = low.checked_shr(64 - shift).unwrap_or(0);
+    let (high, low) = ((high << shift) | carried, low << shift);
+    let (first, rest) = next_digit(high, low >> 32, divisor);
+    let (second, _) = next_digit(rest, low & DIGIT, divisor);
+    (first << 32) | second
+}
+
+/// `(rest * 2^32 + digit) / divisor`, one digit, and what is left. `rest < divisor`, whose
+/// highest bit is set.
+fn next_digit(rest: u64, digit: u64, divisor: u64) -> (u64, u64) {
+    let (first, second) = (divisor >> 32, divisor & DIGIT);
+    let mut quotient = rest / first.max(1);
+    let mut left = rest.wrapping_sub(quotient.wrapping_mul(first));
+    // The guess is too large by two at most.
+    for _ in 0..2 {
+        let fits = quotient <= DIGIT && quotient.wrapping_mul(second) <= ((left << 32) | digit);
+        if left > DIGIT || fits {
+            break;
         }
+        quotient = quotient.wrapping_sub(1);
+        left = left.wrapping_add(first);
     }
-    quotient
+    // Less than the divisor, so that what is lost above does not matter.
+    let whole = (rest << 32) | digit;
+    (quotient, whole.wrapping_sub(quotient.wrapping_mul(divisor)))
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -55,6 +74,16 @@ mod tests {
         assert_eq!(mul_div(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
         assert_eq!(mul_div(1 << 40, 1 << 40, 1 << 41), 1 << 39);
         assert_eq!(mul_div(u64::MAX, 10, 11), 16_769_767_339_735_956_013);
+        // The guess of a digit is too large by one, and by two.
+        let divisor = (1 << 63) | DIGIT;
+        assert_eq!(
+            mul_div(1 << 63, u64::MAX - 1, divisor),
+            18_446_744_065_119_617_027
+        );
+        assert_eq!(
+            mul_div(1 << 63, u64::MAX - DIGIT, divisor),
+            18_446_744_060_824_649_735
+        );
     }
 
     #[test]
