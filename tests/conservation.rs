@@ -76,7 +76,7 @@ proptest! {
             prop_assert_eq!(held, totals.held.get());
 
             let mut clients = clients();
-            settle(&mut totals, &slots, accountant.used(), &owner, &mut clients);
+            settle(&mut totals, &slots, accountant.used(), &mut owner, clients.as_mut_slice());
             let busy: u64 = clients.iter().map(|client| client.busy.get()).sum();
             prop_assert_eq!(busy, totals.held.get());
             prop_assert_eq!(

@@ -279,6 +279,7 @@ impl Machine {
         match self.engine.wake(self.now, wake) {
             Action::None => {}
             Action::Look => {
+                self.shares.wake_all();
                 self.engine.look(self.now, self.shares.states_mut());
                 self.shares.release(self.now);
             }
@@ -410,25 +411,28 @@ impl Machine {
     /// Decides after a polling phase, as the main thread of the kernel module does.
     fn decide(&mut self, mut totals: PhaseTotals) {
         self.shares.begin();
-        let owner = |slot: usize| Some(slot);
-        let members = self.shares.members_mut();
+        let mut owner = |slot: usize| Some(slot);
+        let shares = &mut self.shares;
         match self.accounting {
             Accounting::Burst => {
                 let used = self.accountant.used();
-                settle(&mut totals, &self.slots, used, &owner, members);
+                settle(&mut totals, &self.slots, used, &mut owner, shares);
             }
             Accounting::Sparse => {
                 let used = self.sparse.used();
-                settle(&mut totals, &self.slots, used, &owner, members);
+                settle(&mut totals, &self.slots, used, &mut owner, shares);
             }
         }
-        for (member, waited) in self.shares.members_mut().iter_mut().zip(&mut self.waited) {
+        for (at, waited) in self.waited.iter_mut().enumerate() {
             let waited = std::mem::take(waited);
             if self.engine.config().wants() == Sight::Waits {
-                member.add_waited(waited);
+                self.shares.add_waited(at, waited);
             }
         }
         totals.apart = self.shares.gather(&self.settings);
+        if self.engine.concerns_all() {
+            self.shares.wake_all();
+        }
         self.engine.decide(&totals, self.shares.states_mut());
         assert_eq!(
             self.engine.last_fallback(),

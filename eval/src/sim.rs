@@ -287,9 +287,15 @@ impl Sim {
                 None => client.waited,
             };
         }
-        let owner = |slot| Some(slot / usize::from(CHANNELS_PER_CLIENT));
+        let mut owner = |slot| Some(slot / usize::from(CHANNELS_PER_CLIENT));
         let used = self.accountant.used();
-        settle(&mut totals, &self.slots, used, &owner, &mut states);
+        settle(
+            &mut totals,
+            &self.slots,
+            used,
+            &mut owner,
+            states.as_mut_slice(),
+        );
         self.engine.decide(&totals, &mut states);
         let stats = self.engine.stats();
         let span = stats.last_poll.saturating_add(stats.last_nonpoll);

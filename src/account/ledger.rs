@@ -7,12 +7,12 @@ use crate::policies::ClientState;
 
 /// Says which element of the client table owns a slot; nothing for no owner.
 pub trait Owner {
-    /// The owner of the slot at `index`.
-    fn owner(&self, index: usize) -> Option<usize>;
+    /// The owner of the slot at `index`. Asked once for each slot that was used.
+    fn owner(&mut self, index: usize) -> Option<usize>;
 }
 
-impl<F: Fn(usize) -> Option<usize>> Owner for F {
-    fn owner(&self, index: usize) -> Option<usize> {
+impl<F: FnMut(usize) -> Option<usize>> Owner for F {
+    fn owner(&mut self, index: usize) -> Option<usize> {
         self(index)
     }
 }
@@ -30,28 +30,40 @@ impl Charge for ClientState {
     }
 }
 
+/// Those to whom time is charged, by position.
+pub trait Accounts {
+    /// Adds what a channel of the one at `at` did in the phase; false if there is none.
+    fn charge_at(&mut self, at: usize, slot: &Slot) -> bool;
+}
+
+impl<C: Charge> Accounts for [C] {
+    fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
+        let there = self.get_mut(at);
+        let charged = there.map(|client| client.charge(slot));
+        charged.is_some()
+    }
+}
+
 /// Adds the used slots to their owners and what nobody owns to `unknown`.
 ///
 /// `used` are the indices from [`super::Accountant::used`]. Time is conserved:
 /// afterwards `length == idle + unknown + sum of what the clients got`, and that sum
 /// is `held`.
-pub fn settle<C: Charge>(
+pub fn settle<A: Accounts + ?Sized>(
     totals: &mut PhaseTotals,
     slots: &[Slot],
     used: impl Iterator<Item = usize>,
-    owners: &impl Owner,
-    clients: &mut [C],
+    owners: &mut impl Owner,
+    clients: &mut A,
 ) {
     for index in used {
         let Some(slot) = slots.get(index) else {
             continue;
         };
-        match owners.owner(index).and_then(|at| clients.get_mut(at)) {
-            Some(client) => client.charge(slot),
-            None => {
-                totals.held = totals.held.saturating_sub(slot.held);
-                totals.unknown = totals.unknown.saturating_add(slot.held);
-            }
+        let owner = owners.owner(index);
+        if !owner.is_some_and(|at| clients.charge_at(at, slot)) {
+            totals.held = totals.held.saturating_sub(slot.held);
+            totals.unknown = totals.unknown.saturating_add(slot.held);
         }
     }
 }
@@ -75,8 +87,8 @@ mod tests {
             ..PhaseTotals::default()
         };
         let mut clients = [ClientState::default(); 2];
-        let owners = |index| [Some(0), Some(1), Some(0), None][index];
-        settle(&mut totals, &slots, 0..4, &owners, &mut clients);
+        let mut owners = |index| [Some(0), Some(1), Some(0), None][index];
+        settle(&mut totals, &slots, 0..4, &mut owners, &mut clients[..]);
         assert_eq!(clients[0].busy, Ns::new(40));
         assert_eq!(clients[0].runs, 2);
         assert_eq!(clients[1].busy, Ns::new(20));
@@ -96,7 +108,7 @@ mod tests {
             ..PhaseTotals::default()
         };
         let mut nobody: [ClientState; 0] = [];
-        settle(&mut totals, &slots, 0..1, &|_| Some(5), &mut nobody);
+        settle(&mut totals, &slots, 0..1, &mut |_| Some(5), &mut nobody[..]);
         assert_eq!(totals.unknown, Ns::new(10));
         assert_eq!(totals.held, Ns::ZERO);
     }

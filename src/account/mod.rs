@@ -24,7 +24,7 @@ mod waits_tests;
 
 pub use burst::Accountant;
 pub use commands::Commands;
-pub use ledger::{settle, Charge, Owner};
+pub use ledger::{settle, Accounts, Charge, Owner};
 
 use crate::error::Error;
 use crate::ids::MAX_CHANNELS;

@@ -158,7 +158,14 @@ where
             len = len.saturating_add(1);
         }
         let watched = self.clients.get_mut(..len).unwrap_or_default();
-        let find = |watched: &[Watched], id| watched.binary_search_by_key(&id, Watched::id).ok();
+        // Mostly the channels of a client follow one another.
+        let mut last = 0;
+        let mut find = |watched: &[Watched], id| {
+            if watched.get(last).map(Watched::id) != Some(id) {
+                last = watched.binary_search_by_key(&id, Watched::id).ok()?;
+            }
+            Some(last)
+        };
         for (id, _) in channels.clone() {
             if let Some(client) = find(watched, id).and_then(|at| watched.get_mut(at)) {
                 client.count = client.count.saturating_add(1);

@@ -190,6 +190,12 @@ impl Engine {
         self.holds != 0
     }
 
+    /// Whether what is decided next is about everybody, those as well who have not wanted the
+    /// GPU for long: under a policy that works in stages, and after a change of policy.
+    pub fn concerns_all(&self) -> bool {
+        self.stages.changed() || (self.config.enforce && self.config.policy.staged())
+    }
+
     /// Whether the poller should be running.
     pub const fn polling(&self) -> bool {
         matches!(self.state, State::Polling { .. })

@@ -63,10 +63,15 @@ pub(super) struct Books {
     /// The slots of the channels, once looks need them.
     pub(super) slots: Option<Window>,
     pub(super) sums: Sums,
+    /// What the main thread spent on decisions, and on the beginnings of polling phases.
+    pub(super) decide_took: Latencies,
+    pub(super) start_took: Latencies,
     pub(super) revoke_took: Latencies,
     pub(super) restore_took: Latencies,
     pub(super) periods: WorkPeriods,
     next_id: u64,
+    /// Clients before this one are yet to be looked after, see [`Books::sweep`].
+    swept: usize,
     pub(super) mappings: u32,
     pub(super) open_files: u32,
     pub(super) unmanaged: u64,
@@ -115,8 +120,8 @@ impl Owner {
 pub(super) struct ChannelRecord {
     pub(super) chid: Chid,
     pub(super) client: ClientId,
-    /// Position of the client in the tables, as of the last decision before which it was seen.
-    pub(super) owner: Option<usize>,
+    /// Position of the client in the tables.
+    pub(super) owner: usize,
     pub(super) mappings: u32,
     pub(super) handles: Option<Handles>,
     pub(super) measured: Ns,
@@ -158,10 +163,13 @@ impl Books {
             interval: MIN_INTERVAL,
             slots: None,
             sums: Sums::default(),
-            revoke_took: Latencies::new(),
-            restore_took: Latencies::new(),
+            decide_took: Latencies::new()?,
+            start_took: Latencies::new()?,
+            revoke_took: Latencies::new()?,
+            restore_took: Latencies::new()?,
             periods: WorkPeriods::new(),
             next_id: 1,
+            swept: 0,
             mappings: 0,
             open_files: 0,
             unmanaged: 0,
@@ -240,6 +248,7 @@ impl Books {
         handles: Option<Handles>,
     ) -> Result {
         self.channels.reserve(pages.slots.into(), GFP_KERNEL)?;
+        let owner = self.shares.find(client).ok_or(ESRCH)?;
         let range = pages.first_chid..pages.first_chid.saturating_add(pages.slots);
         for chid in range.filter_map(Chid::new) {
             // A hardware id that is mapped again by another process has a new owner.
@@ -250,7 +259,7 @@ impl Books {
                     let channel = ChannelRecord {
                         chid,
                         client,
-                        owner: None,
+                        owner,
                         mappings: 1,
                         handles,
                         measured: Ns::ZERO,
@@ -300,10 +309,20 @@ impl Books {
     /// another cgroup or user. A process that lives keeps its virtual time: it cannot shake off
     /// what it used, or a hold, by mapping again.
     pub(super) fn forget_gone_clients(&mut self) {
+        self.swept = self.owners.len();
+        self.sweep(usize::MAX);
+    }
+
+    /// As [`Books::forget_gone_clients`], of so many clients at most, the ones after those of the
+    /// last time.
+    pub(super) fn sweep(&mut self, count: usize) {
         let before = self.owners.len();
-        let mut at = before;
-        while let Some(last) = at.checked_sub(1) {
-            at = last;
+        if self.swept == 0 {
+            self.swept = before;
+        }
+        let (mut at, mut left) = (self.swept.min(before), count);
+        while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
+            (at, left) = (last, less);
             let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
             else {
                 break;
@@ -321,6 +340,7 @@ impl Books {
                 self.forget(at);
             }
         }
+        self.swept = at;
         if self.owners.len() != before {
             self.settings.retain_processes(process::is_alive);
         }
@@ -335,6 +355,11 @@ impl Books {
             return;
         };
         self.shares.leave(at, self.engine.start_vtime());
+        for channel in self.channels.iter_mut() {
+            if channel.owner > at {
+                channel.owner = channel.owner.saturating_sub(1);
+            }
+        }
         owner.gate.restore();
         let account = member.account_at(ffi::now());
         events::exited(self.gpu, &owner.about(&member), account.received);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What driving the gates costs, and what LoGA keeps per client and channel:
+//! [glue] What decisions and gates cost, and what LoGA keeps per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
 use super::books::{ChannelRecord, Owner};
@@ -19,16 +19,20 @@ const KEPT: usize = 256;
 
 /// The last durations of one operation.
 pub(super) struct Latencies {
-    samples: [u32; KEPT],
+    samples: KVec<u32>,
     seen: usize,
 }
 
 impl Latencies {
-    pub(super) const fn new() -> Self {
-        Self {
-            samples: [0; KEPT],
-            seen: 0,
-        }
+    /// None yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        let mut samples = KVec::new();
+        samples.extend_with(KEPT, 0, GFP_KERNEL)?;
+        Ok(Self { samples, seen: 0 })
     }
 
     pub(super) fn add(&mut self, took: Ns) {
@@ -39,7 +43,13 @@ impl Latencies {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for sample in self.samples.iter().take(self.seen) {
+        // The oldest first.
+        let (newer, older) = self
+            .samples
+            .split_at_checked(self.seen % KEPT)
+            .unwrap_or_default();
+        let kept = Iterator::chain(older.iter(), newer);
+        for sample in kept.skip(KEPT.saturating_sub(self.seen)) {
             write!(f, " {sample}")?;
         }
         writeln!(f)
@@ -76,10 +86,15 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     };
     for gpu in tracker.gpus() {
         let books = gpu.books.lock();
-        write!(f, "gpu{} revoke_ns", gpu.index)?;
-        books.revoke_took.write(f)?;
-        write!(f, "gpu{} restore_ns", gpu.index)?;
-        books.restore_took.write(f)?;
+        for (what, took) in [
+            ("revoke_ns", &books.revoke_took),
+            ("restore_ns", &books.restore_took),
+            ("decide_ns", &books.decide_took),
+            ("start_ns", &books.start_took),
+        ] {
+            write!(f, "gpu{} {what}", gpu.index)?;
+            took.write(f)?;
+        }
         let looked = gpu.phase.lock().looked;
         let (spent, late) = (looked.spent.get(), looked.late.get());
         writeln!(

@@ -26,6 +26,8 @@ pub(super) const COMPUTE: u8 = 0;
 /// How often it is looked whether clients without channels are gone: nobody tells when a
 /// process ends that has closed everything before.
 const SWEEP: Ns = Ns::from_ms(500);
+/// Clients of which a decision looks whether they are gone, or have moved.
+const CHECKED: usize = 16;
 /// While somebody is held back, the main thread looks this often whether the GPU is idle.
 const WATCH: Ns = Ns::from_ms(500);
 
@@ -70,13 +72,21 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
             gpu.end_turn();
             books.forget_gone_clients();
         }
-        Action::StartPolling => start_polling(gpu, &mut books),
+        Action::StartPolling => {
+            let begin = ffi::now();
+            start_polling(gpu, &mut books);
+            let took = ffi::now().saturating_sub(begin);
+            books.start_took.add(took);
+        }
         Action::StopPolling => {
             gpu.stop_polling.store(1, Relaxed);
             // Waits until the poller has ended its phase.
             let mut phase = gpu.phase.lock();
             phase.conclude(gpu);
+            let begin = ffi::now();
             books.decide(&mut phase, gpu);
+            let took = ffi::now().saturating_sub(begin);
+            books.decide_took.add(took);
             books.watch_drain(&mut phase, gpu);
             gpu.end_turn();
         }
@@ -138,7 +148,6 @@ impl Books {
         self.sums.polls = phase.polls;
         self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
-        self.book_channels(phase);
         self.settle(phase, &mut totals);
         self.book_waits(phase);
         trace::phase_end(self.gpu, &totals);
@@ -147,6 +156,9 @@ impl Books {
         self.sums.switches = self.sums.switches.saturating_add(totals.switches);
         totals.apart = self.shares.gather(&self.settings);
         let fallbacks = self.engine.stats().fallbacks;
+        if self.engine.concerns_all() {
+            self.shares.wake_all();
+        }
         self.engine.decide(&totals, self.shares.states_mut());
         self.tell_fallback(fallbacks);
         let stats = self.engine.stats();
@@ -174,7 +186,7 @@ impl Books {
         let patience = period.span.max(period.next);
         self.drive_gates(now, patience.saturating_mul(PERIODS_PER_HOLD));
         // Now that the phase is booked.
-        self.forget_gone_clients();
+        self.sweep(CHECKED);
     }
 
     /// Tells who listens what was made of the phase.
@@ -187,7 +199,7 @@ impl Books {
             let (busy, is_held) = (member.used().busy, member.hold().is_some());
             active = active.saturating_add((!busy.is_zero()).into());
             held = held.saturating_add(is_held.into());
-            let group = self.shares.states().get(member.group());
+            let group = self.shares.state_of(member.group());
             trace::client_decide(
                 self.gpu,
                 member.id().get(),
@@ -211,54 +223,44 @@ impl Books {
         let mut channels = self.channels.iter();
         let first = channels.next().map(|channel| channel.client);
         let alone = channels.all(|channel| Some(channel.client) == first);
-        let members = self.shares.members();
-        let limited = members
-            .iter()
-            .any(|member| member.resolved().limit.is_some() || member.hold().is_some());
-        let used = members.iter().map(|member| member.used().busy);
+        // Who is asleep is neither, and used nothing.
+        let shares = &self.shares;
+        let members = || shares.awake().filter_map(|at| shares.members().get(at));
+        let limited =
+            members().any(|member| member.resolved().limit.is_some() || member.hold().is_some());
+        let used = members().map(|member| member.used().busy);
         self.interval = self.pace.interval(length, alone, limited, used);
     }
 
-    /// Adds the phase to the channels that were seen, and notes whose they are. The others take
-    /// no time here.
-    fn book_channels(&mut self, phase: &Phase) {
+    /// Adds the phase to the channels that were seen, and to their clients. The others take no
+    /// time here.
+    fn settle(&mut self, phase: &Phase, totals: &mut PhaseTotals) {
         let counts_runs = phase.strata().is_none();
-        for index in phase.used().iter() {
+        let channels = &mut self.channels;
+        let mut owner = |index: usize| {
             let find = |channel: &ChannelRecord| channel.chid.index();
-            let Ok(at) = self.channels.binary_search_by_key(&index, find) else {
-                continue;
-            };
-            let (Some(slot), Some(channel)) = (phase.slots.get(index), self.channels.get_mut(at))
-            else {
-                continue;
-            };
+            let at = channels.binary_search_by_key(&index, find).ok()?;
+            let (slot, channel) = (phase.slots.get(index)?, channels.get_mut(at)?);
             channel.measured = channel.measured.saturating_add(slot.held);
             if counts_runs {
                 channel.runs = channel.runs.saturating_add(slot.runs.into());
             }
-            channel.owner = self.shares.find(channel.client);
-        }
-    }
-
-    /// Distributes the slots among the clients.
-    fn settle(&mut self, phase: &Phase, totals: &mut PhaseTotals) {
-        let channels = &self.channels;
-        let owner = |index| {
-            let at = channels
-                .binary_search_by_key(&index, |channel| channel.chid.index())
-                .ok()?;
-            channels.get(at)?.owner
+            Some(channel.owner)
         };
         let used = phase.used().iter();
-        let members = self.shares.members_mut();
-        account::settle(totals, &phase.slots, used, &owner, members);
+        account::settle(totals, &phase.slots, used, &mut owner, &mut self.shares);
     }
 
     /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
-    /// at most.
+    /// at most. Who sleeps has not been held back for long: its gate is open.
     pub(super) fn drive_gates(&mut self, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
-        for (member, owner) in self.shares.members().iter().zip(self.owners.iter_mut()) {
+        for at in self.shares.awake() {
+            let (Some(member), Some(owner)) =
+                (self.shares.members().get(at), self.owners.get_mut(at))
+            else {
+                continue;
+            };
             match (owner.shut_since, member.hold()) {
                 (None, Some(hold)) => {
                     owner.shut_since = Some(now);

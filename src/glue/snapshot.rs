@@ -83,7 +83,7 @@ impl Books {
     pub(super) fn describe_client(&self, at: usize, channels: u32) -> Option<uapi::Client> {
         let member = self.shares.members().get(at)?;
         let owner = self.owners.get(at)?;
-        let group = self.shares.states().get(member.group())?;
+        let group = self.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
         Some(uapi::Client {
             id: member.id().get(),
@@ -136,7 +136,7 @@ impl Books {
     /// A group as `/dev/loga` shows it to the calling process.
     pub(super) fn describe_group(&self, at: usize) -> Option<uapi::Group> {
         let group = self.shares.groups().get(at)?;
-        let state = self.shares.states().get(at)?;
+        let state = self.shares.state_of(at)?;
         let (kind, key) = match group.subject() {
             Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
             Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),

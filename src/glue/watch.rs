@@ -71,14 +71,20 @@ impl Books {
     pub(super) fn book_waits(&mut self, phase: &Phase) {
         let length = phase.totals.length;
         for watched in phase.waits.found() {
+            if watched.waiting() == 0 {
+                continue;
+            }
             let Some(at) = self.shares.find(watched.id()) else {
                 continue;
             };
-            if let Some(member) = self.shares.members_mut().get_mut(at) {
-                // Measured by other means than the time used, it need not fit beside it.
-                let most = length.saturating_sub(member.used().busy);
-                member.add_waited(watched.waited(length).min(most));
-            }
+            let used = self
+                .shares
+                .members()
+                .get(at)
+                .map(|member| member.used().busy);
+            // Measured by other means than the time used, it need not fit beside it.
+            let most = length.saturating_sub(used.unwrap_or_default());
+            self.shares.add_waited(at, watched.waited(length).min(most));
         }
     }
 }
@@ -89,9 +95,14 @@ impl Books {
     pub(super) fn watch_drain(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
         let staged = self.engine.config().policy.staged();
         let wanted = self.engine.accounting() == Accounting::Burst && !staged;
-        // By the policy, by a limit or by its class.
-        let mut held = self.shares.members().iter().map(Member::hold);
-        if !wanted || !held.any(|hold| hold.is_some()) {
+        // By the policy, by a limit or by its class. Who sleeps is not.
+        let members = self.shares.members();
+        let is_held = |at: usize| {
+            members
+                .get(at)
+                .is_some_and(|member| member.hold().is_some())
+        };
+        if !wanted || !self.shares.awake().any(is_held) {
             return;
         }
         let until = self.engine.next_deadline();
@@ -120,6 +131,7 @@ impl Books {
         }
         let now = ffi::now();
         let before = *self.engine.stats();
+        self.shares.wake_all();
         self.engine.look(now, self.shares.states_mut());
         self.tell_fallback(before.fallbacks);
         let overdue = self.engine.stats().overdue;
@@ -142,11 +154,10 @@ impl Books {
     /// Looks at all channels, and at who sleeps in a gate.
     fn see_channels(&mut self, gpu: &Gpu) {
         self.map_slots(gpu);
+        self.shares.wake_all();
         self.shares.begin_look();
         for channel in self.channels.iter_mut() {
-            let Some(at) = self.shares.find(channel.client) else {
-                continue;
-            };
+            let at = channel.owner;
             let Ok(state) = ChannelState::read(&gpu.bar0, channel.chid) else {
                 gpu.lost.store(1, Release);
                 return;

@@ -4,16 +4,17 @@
 //! groups, and decisions about groups become holds of processes.
 
 use super::budget::Spent;
+use super::groups::{virtual_time, weight_of};
 use super::member::{Account, Group, Hold, Member, Used};
 use super::setting::{Class, Limit};
 use super::settings::{Entry, Settings};
-use super::shares::{virtual_time, weight_of, Shares};
+use super::shares::Shares;
 use super::totals::{Kind, Row, Totals};
 use crate::account::sparse::variance_us2;
 use crate::fair;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
-use crate::units::{Ns, VTime};
+use crate::units::{Ns, VTime, Weight};
 use core::ops::DerefMut;
 
 /// What those who were held back used of a period, which is charged to them as it is.
@@ -60,8 +61,15 @@ where
 {
     /// Forgets what was used in the last phase. Before time is charged to the members.
     pub fn begin(&mut self) {
-        for member in self.members.all_mut() {
-            member.used = Used::default();
+        self.each_awake(|member| member.used = Used::default());
+    }
+
+    /// Changes everybody who is awake.
+    fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
+        let mut at = self.first;
+        while let Some(member) = self.members.all_mut().get_mut(at) {
+            change(member);
+            at = member.next_awake();
         }
     }
 
@@ -69,9 +77,8 @@ where
     ///
     /// [`Drain`]: crate::account::drain::Drain
     pub fn note_drained(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
-        for member in self.members.all_mut() {
-            member.drained = member.hold.map(|_| Ns::ZERO);
-        }
+        // Who is held back is awake.
+        self.each_awake(|member| member.drained = member.hold.map(|_| Ns::ZERO));
         for (id, time) in found {
             let at = self.find(id);
             let member = at.and_then(|at| self.members.all_mut().get_mut(at));
@@ -92,25 +99,29 @@ where
             self.take_over(settings);
         }
         self.apart = Apart::NONE;
-        for (state, group) in self
-            .states
-            .all_mut()
-            .iter_mut()
-            .zip(self.groups.all_mut().iter_mut())
-        {
-            state.busy = Ns::ZERO;
-            state.runs = 0;
-            state.waited = Ns::ZERO;
-            group.wants = false;
-            group.wanting = 0;
+        self.wanting = 0;
+        for state in self.states_mut() {
+            (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
         }
-        for member in self.members.all_mut() {
+        let mut at = self.first;
+        while let Some(member) = self.members.all_mut().get_mut(at) {
+            at = member.next_awake();
+            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
+                (group.wants, group.wanting) = (false, 0);
+            }
+        }
+        let mut at = self.first;
+        while let Some(member) = self.members.all_mut().get_mut(at) {
+            at = member.next_awake();
             if !member.sits_out() {
                 member.wants = !member.used.busy.is_zero()
                     || !member.used.waited.is_zero()
                     || member.hold == Some(Hold::Policy);
             }
-            let Some(state) = self.states.all_mut().get_mut(member.group) else {
+            let Some(group) = self.groups.all_mut().get_mut(member.group) else {
+                continue;
+            };
+            let Some(state) = self.states.all_mut().get_mut(group.seat) else {
                 continue;
             };
             // Who was held back pays what it ran as it is. Who sits out takes part in no
@@ -127,12 +138,16 @@ where
                 state.waited = state.waited.saturating_add(member.used.waited);
                 Ns::ZERO
             };
-            state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
-            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
-                // A limit does not end with its hold: who sits one out wants its time.
-                let counts = member.wants && member.hold != Some(Hold::Class);
-                group.wants |= counts;
-                group.wanting = group.wanting.saturating_add(counts.into());
+            if !paid.is_zero() {
+                state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
+            }
+            // A limit does not end with its hold: who sits one out wants its time.
+            if member.counts() {
+                if !group.wants {
+                    self.wanting = self.wanting.saturating_add(state.weight.get().into());
+                }
+                group.wants = true;
+                group.wanting = group.wanting.saturating_add(1);
             }
         }
         self.apart.all
@@ -149,11 +164,19 @@ where
         S: DerefMut<Target = [Entry]>,
         R: DerefMut<Target = [Row]>,
     {
-        self.entitle(period.span);
-        for member in self.members.all_mut() {
+        let mut at = self.first;
+        while let Some(member) = self.members.all_mut().get_mut(at) {
+            at = member.next_awake();
             member.note_held(period.now);
             let group = self.groups.all().get(member.group);
-            let got = received(member, period, &self.apart, group);
+            let state = group.and_then(|group| self.states.all().get(group.seat));
+            let entitled = match (group, state) {
+                (Some(group), Some(state)) if member.counts() => {
+                    part(group, state.weight, self.wanting, period.span)
+                }
+                _ => Ns::ZERO,
+            };
+            let got = received(member, period, &self.apart, entitled);
             member.pending = Account::default();
             member.drained = None;
             member.account.add(&got);
@@ -179,17 +202,18 @@ where
         self.hold(settings, period);
         self.last_poll = period.poll;
         self.last_span = period.span;
+        self.t_sys = period.t_sys;
+        self.doze();
         self.drop_paid_groups(period.t_sys);
     }
 
     /// Lets everybody run, whatever was decided: until the next decision.
     pub fn release(&mut self, now: Ns) {
-        for state in self.states.all_mut() {
+        for state in self.states_mut() {
             state.held = false;
         }
-        for member in self.members.all_mut() {
-            member.set_hold(None, now);
-        }
+        // Who is held back is awake.
+        self.each_awake(|member| member.set_hold(None, now));
     }
 
     /// Takes over settings that have changed.
@@ -208,35 +232,15 @@ where
                 group.cap = group.cap.saturating_add(cap);
             }
         }
-        for (group, state) in self
-            .groups
-            .all_mut()
-            .iter_mut()
-            .zip(self.states.all_mut().iter_mut())
-        {
-            state.weight = weight_of(group.subject(), &group.who, settings);
+        for group in self.groups.all_mut() {
+            if let Some(state) = self.states.all_mut().get_mut(group.seat) {
+                state.weight = weight_of(group.subject(), &group.who, settings);
+            }
             let own = settings.get(group.subject()).and_then(|own| own.limit);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
         }
-    }
-
-    /// Divides a period by weights among the groups that wanted the GPU.
-    fn entitle(&mut self, span: Ns) {
-        let states = self.states.all().iter();
-        let weights = states
-            .zip(self.groups.all())
-            .filter(|(_, group)| group.wants)
-            .fold(0u64, |sum, (state, _)| {
-                sum.saturating_add(state.weight.get().into())
-            });
-        for (group, state) in self.groups.all_mut().iter_mut().zip(self.states.all()) {
-            let limit = Limit::new(group.cap).unwrap_or(Limit::NONE).of(span);
-            let whole = fair::entitlement(span, state.weight, weights).min(limit);
-            group.part = match (group.wants, whole.get().checked_div(group.wanting.into())) {
-                (true, Some(part)) => Ns::new(part),
-                _ => Ns::ZERO,
-            };
-        }
+        // Who is under a limit now may not sleep.
+        self.wake_all();
     }
 
     /// Says who is held back from now on.
@@ -244,25 +248,36 @@ where
     where
         S: DerefMut<Target = [Entry]>,
     {
-        let states = self.states.all();
+        self.wake_held();
+        let (groups, states) = (self.groups.all(), self.states.all());
+        let is_held = |member: &Member| {
+            let group = groups.get(member.group);
+            let state = group.and_then(|group| states.get(group.seat));
+            state.is_some_and(|state| state.held)
+        };
         let by_rule = |member: &Member| {
             if !period.enforce {
                 None
             } else if settings.exhausted(&member.resolved) {
                 Some(Hold::Limit)
-            } else if states.get(member.group).is_some_and(|state| state.held) {
+            } else if is_held(member) {
                 Some(Hold::Policy)
             } else {
                 None
             }
         };
         // Who is kept back by its own limit leaves the GPU to the idle class.
-        let normal_wants = self.members.all().iter().any(|member| {
+        let wants = |member: &Member| {
             member.wants
                 && member.resolved.class == Class::Normal
                 && by_rule(member) != Some(Hold::Limit)
-        });
-        for member in self.members.all_mut() {
+        };
+        let normal_wants = self
+            .awake()
+            .any(|at| self.members.all().get(at).is_some_and(wants));
+        let mut at = self.first;
+        while let Some(member) = self.members.all_mut().get_mut(at) {
+            at = member.next_awake();
             let hold = match (member.resolved.class, by_rule(member)) {
                 (Class::Idle, None) if normal_wants && period.enforce => Some(Hold::Class),
                 (_, hold) => hold,
@@ -272,8 +287,17 @@ where
     }
 }
 
+/// The part of each process of a group that wanted the GPU, when a period is divided by weights
+/// among all groups that did, of the weight `all` together.
+fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
+    let limit = Limit::new(group.cap).unwrap_or(Limit::NONE).of(span);
+    let whole = fair::entitlement(span, weight, all).min(limit);
+    let part = whole.get().checked_div(group.wanting.into());
+    Ns::new(part.unwrap_or(0))
+}
+
 /// What a process got in a period.
-fn received(member: &Member, period: &Period, apart: &Apart, group: Option<&Group>) -> Account {
+fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Account {
     let estimated = || {
         let poll = period.poll.saturating_sub(apart.polled);
         fair::estimate(
@@ -282,7 +306,6 @@ fn received(member: &Member, period: &Period, apart: &Apart, group: Option<&Grou
             period.span.saturating_sub(apart.all),
         )
     };
-    let counts = member.wants && member.hold != Some(Hold::Class);
     let waited = fair::estimate(member.used.waited, period.poll, period.span);
     let held = if member.hold.is_some() && member.wants {
         period.span
@@ -292,10 +315,7 @@ fn received(member: &Member, period: &Period, apart: &Apart, group: Option<&Grou
     Account {
         measured: member.used.busy,
         received: member.ran_on().unwrap_or_else(estimated),
-        entitled: match group {
-            Some(group) if counts => group.part,
-            _ => Ns::ZERO,
-        },
+        entitled,
         waited: waited.max(held),
         // Times that it was newly found are not runs.
         runs: match period.sparse {

@@ -33,7 +33,7 @@ where
         let Some(member) = self.members().get(at).copied() else {
             return;
         };
-        let Some(state) = self.states.all_mut().get_mut(member.group) else {
+        let Some(state) = self.state_mut(member.group) else {
             return;
         };
         state.seen.pending |= seen.pending;
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn sleep_under_a_limit_is_no_wish() {
         by_user(|shares, _| {
-            shares.members_mut()[2].hold = Some(Hold::Limit);
+            shares.members.all_mut()[2].hold = Some(Hold::Limit);
             shares.begin_look();
             shares.see(2, &ASLEEP, 1);
             assert!(!shares.states()[1].seen.blocked);
-            shares.members_mut()[2].hold = Some(Hold::Policy);
+            shares.members.all_mut()[2].hold = Some(Hold::Policy);
             shares.see(2, &ASLEEP, 1);
             assert!(shares.states()[1].seen.blocked);
         });

@@ -2,6 +2,7 @@
 
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
+use super::awake::Rest;
 use super::setting::{GroupBy, Who};
 use super::settings::Resolved;
 use crate::account::{Charge, Slot};
@@ -94,6 +95,7 @@ pub struct Member {
     pub(super) lead: Ns,
     /// Rows of its user and its cgroup in the table of totals, as of last time.
     pub(super) rows: [u16; 2],
+    pub(super) rest: Rest,
 }
 
 impl Member {
@@ -143,11 +145,6 @@ impl Member {
         account
     }
 
-    /// Adds time in which its commands waited and none of them ran.
-    pub fn add_waited(&mut self, waited: Ns) {
-        self.used.waited = self.used.waited.saturating_add(waited);
-    }
-
     /// Whether it keeps out of the competition: nobody waits for it.
     pub(super) const fn sits_out(&self) -> bool {
         matches!(self.hold, Some(Hold::Limit | Hold::Class))
@@ -156,6 +153,11 @@ impl Member {
     /// GPU time received since it came to its group.
     pub(super) const fn used_in_group(&self) -> Ns {
         self.account.received.saturating_sub(self.before)
+    }
+
+    /// Whether it is one of those between which a period is divided.
+    pub(super) fn counts(&self) -> bool {
+        self.wants && self.hold != Some(Hold::Class)
     }
 
     /// What it used since it was held back, if that is known: all of it.
@@ -192,13 +194,18 @@ impl Charge for Member {
 }
 
 /// Who competes for a GPU: a process, all processes of a user, or of a cgroup.
-/// Element by element with the states that the policy sees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
+    /// As that of its state.
+    pub(super) id: ClientId,
     pub(super) kind: GroupBy,
     /// Any of its processes: says which user or cgroup it is.
     pub(super) who: Who,
     pub(super) members: u32,
+    /// Its processes that take part in decisions.
+    pub(super) awake: u32,
+    /// Position of its state.
+    pub(super) seat: usize,
     pub(super) account: Account,
     /// Highest percentage of a GPU that its processes may use.
     pub(super) cap: u32,
@@ -206,11 +213,14 @@ pub struct Group {
     pub(super) wants: bool,
     /// Its processes that wanted the GPU in the last phase.
     pub(super) wanting: u32,
-    /// Of its entitlement in the last period, the part of each process that wanted.
-    pub(super) part: Ns,
 }
 
 impl Group {
+    /// Its identity.
+    pub const fn id(&self) -> ClientId {
+        self.id
+    }
+
     /// Whose group it is.
     pub const fn subject(&self) -> super::Subject {
         self.kind.subject(&self.who)

@@ -21,13 +21,17 @@
 //! | `budget` | how a hard limit is kept |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
+//! | `groups` | how groups come and go |
+//! | `awake` | who takes part in decisions |
 //! | `booking` | what happens around a decision |
 //! | `looking` | the same around a look, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
+mod awake;
 mod booking;
 mod bounded;
 mod budget;
+mod groups;
 mod looking;
 mod member;
 mod setting;
@@ -37,6 +41,7 @@ mod share_tests;
 mod shares;
 mod totals;
 
+pub use awake::QUIET;
 pub use booking::Period;
 pub use bounded::Bounded;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_HOLD};

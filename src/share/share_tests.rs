@@ -3,7 +3,7 @@
 //! Tests of joining, leaving, forming groups anew, and of what is booked.
 
 use super::*;
-use crate::account::{Charge, Slot};
+use crate::account::{Accounts, Slot};
 use crate::ids::ClientId;
 use crate::policies::ClientState;
 use crate::units::{Ns, VTime};
@@ -55,12 +55,11 @@ fn period(now_ms: u64) -> Period {
 
 /// The process at `at` used so many microseconds of the polling phase.
 fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
-    if let Some(member) = shares.members_mut().get_mut(at) {
-        member.charge(&Slot {
-            held: Ns::from_us(us),
-            runs: 1,
-        });
-    }
+    let slot = Slot {
+        held: Ns::from_us(us),
+        runs: 1,
+    };
+    assert!(shares.charge_at(at, &slot));
 }
 
 /// GPU time by which the groups are ahead together, in nanoseconds.
@@ -282,10 +281,11 @@ mod tests {
             shares.begin();
             if shares.members()[0].hold().is_none() {
                 ran += u32::from(at > 200);
-                shares.members_mut()[0].charge(&Slot {
+                let slot = Slot {
                     held: Ns::from_ms(1),
                     runs: 0,
-                });
+                };
+                assert!(shares.charge_at(0, &slot));
             }
             shares.gather(&settings);
             shares.book(&mut settings, &mut totals, &period(at * 6));

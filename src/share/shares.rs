@@ -2,32 +2,44 @@
 
 //! [pure] The processes and groups of one GPU.
 
+use super::awake::{Rest, NOBODY};
 use super::booking::Apart;
 use super::bounded::Bounded;
 use super::member::{Group, Hold, Member};
-use super::setting::{GroupBy, Subject, Who};
+use super::setting::{GroupBy, Who};
 use super::settings::{Entry, Settings};
+use crate::account::{Accounts, Charge, Slot};
 use crate::error::Error;
-use crate::fair::mul_div;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
-use crate::units::{Ns, VTime, Weight};
+use crate::units::{Ns, VTime};
 use core::ops::DerefMut;
 
 /// The processes and groups of one GPU, in storage that the caller owns.
 ///
 /// # Invariants
 ///
-/// Members are in ascending order of id, groups in ascending order of their states'
-/// id. Groups and states correspond element by element. Every member belongs to the
-/// group of its [`GroupBy::subject`]. A group without members is ahead of the system.
+/// Members and groups are in ascending order of id. Every group has a state, see
+/// [`Group::seat`]; those of groups of which a process is awake come first. Every member
+/// belongs to the group of its [`GroupBy::subject`]. A group without members is ahead of the
+/// system.
 pub struct Shares<M, G, C> {
     pub(super) members: Bounded<M>,
     pub(super) groups: Bounded<G>,
     pub(super) states: Bounded<C>,
     pub(super) group_by: GroupBy,
+    /// Position of a process that is awake: the first of the list.
+    pub(super) first: usize,
+    /// States of groups that take part in decisions.
+    pub(super) seated: usize,
+    /// Groups without members.
+    pub(super) empty: usize,
+    /// System virtual time after the last decision.
+    pub(super) t_sys: VTime,
+    /// Weights together of the groups that wanted the GPU in the last phase.
+    pub(super) wanting: u64,
     /// Identity of the next group.
-    next: u64,
+    pub(super) next: u64,
     /// Generation of the settings that members and groups know; 0 when either changed.
     pub(super) generation: u64,
     /// Lengths of the last polling phase and of the last period.
@@ -51,6 +63,11 @@ where
             groups: Bounded::new(groups),
             states: Bounded::new(states),
             group_by,
+            first: NOBODY,
+            seated: 0,
+            empty: 0,
+            t_sys: VTime::ZERO,
+            wanting: 0,
             next: 1,
             generation: 0,
             last_poll: Ns::ZERO,
@@ -61,8 +78,7 @@ where
 
     /// Whether a further process can join.
     pub fn has_room(&self) -> bool {
-        !self.members.is_full()
-            && (!self.groups.is_full() || self.groups.all().iter().any(|group| group.members == 0))
+        !self.members.is_full() && (!self.groups.is_full() || self.empty > 0)
     }
 
     /// Moves to larger storage.
@@ -77,9 +93,16 @@ where
         self.members.all()
     }
 
-    /// The processes, to charge time to them.
-    pub fn members_mut(&mut self) -> &mut [Member] {
-        self.members.all_mut()
+    /// Adds time of the last phase in which commands of the process at `at` waited and none of
+    /// them ran.
+    pub fn add_waited(&mut self, at: usize, waited: Ns) {
+        if waited.is_zero() {
+            return;
+        }
+        self.wake(at);
+        if let Some(member) = self.members.all_mut().get_mut(at) {
+            member.used.waited = member.used.waited.saturating_add(waited);
+        }
     }
 
     /// Position of a process.
@@ -92,14 +115,21 @@ where
         self.groups.all()
     }
 
-    /// What the policy sees of each group.
+    /// What the policy sees of each group, those that sleep last; as they fell asleep.
     pub fn states(&self) -> &[ClientState] {
         self.states.all()
     }
 
-    /// What the policy sees of each group, for the engine to decide on.
+    /// What the policy sees of each group that takes part, for the engine to decide on.
     pub fn states_mut(&mut self) -> &mut [ClientState] {
-        self.states.all_mut()
+        let seated = self.seated;
+        self.states.all_mut().get_mut(..seated).unwrap_or_default()
+    }
+
+    /// The state of a group.
+    pub(super) fn state_mut(&mut self, group: usize) -> Option<&mut ClientState> {
+        let seat = self.groups.all().get(group)?.seat;
+        self.states.all_mut().get_mut(seat)
     }
 
     /// Between what the GPU is divided.
@@ -131,9 +161,10 @@ where
             return Err(full);
         }
         let group = self.group_for(&who, settings, t_sys).ok_or(full)?;
-        let hold = self.states().get(group).is_some_and(|state| state.held);
+        let hold = self.state_of(group).is_some_and(|state| state.held);
         self.generation = 0;
-        self.members
+        let at = self
+            .members
             .push(Member {
                 id,
                 who,
@@ -142,18 +173,21 @@ where
                 hold: hold.then_some(Hold::Policy),
                 ..Member::default()
             })
-            .ok_or(full)
+            .ok_or(full)?;
+        self.wake(at);
+        Ok(at)
     }
 
     /// Removes the process at `at`; the later ones move up. What its group owes stays
     /// with the group.
     pub fn leave(&mut self, at: usize, t_sys: VTime) {
+        self.wake(at);
         let Some(member) = self.members.remove(at) else {
             return;
         };
-        if let Some(group) = self.groups.all_mut().get_mut(member.group) {
-            group.members = group.members.saturating_sub(1);
-        }
+        self.link_awake();
+        self.unseat(member.group);
+        self.count_out(member.group);
         self.generation = 0;
         self.drop_paid_groups(t_sys);
     }
@@ -175,6 +209,7 @@ where
         S: DerefMut<Target = [Entry]>,
     {
         self.generation = 0;
+        self.wake(at);
         self.split(t_sys);
         let Some(member) = self.members().get(at).copied() else {
             return Ok(());
@@ -202,11 +237,11 @@ where
         if stays {
             return Ok(());
         }
+        self.seat(group);
         self.owe_less(old, member.lead);
         self.owe(group, member.lead);
-        if let Some(group) = self.groups.all_mut().get_mut(old) {
-            group.members = group.members.saturating_sub(1);
-        }
+        self.unseat(old);
+        self.count_out(old);
         self.drop_paid_groups(t_sys);
         Ok(())
     }
@@ -224,6 +259,7 @@ where
         self.split(t_sys);
         self.groups.clear();
         self.states.clear();
+        (self.first, self.seated, self.empty) = (NOBODY, 0, 0);
         self.group_by = group_by;
         for at in 0..self.members().len() {
             let Some(member) = self.members().get(at).copied() else {
@@ -237,149 +273,28 @@ where
             if let Some(group) = self.groups.all_mut().get_mut(group) {
                 group.account.add(&member.account);
             }
-            if let Some(state) = self.states.all_mut().get_mut(group) {
+            if let Some(state) = self.state_mut(group) {
                 state.held |= member.hold == Some(Hold::Policy);
             }
             if let Some(member) = self.members.all_mut().get_mut(at) {
                 member.group = group;
                 member.before = member.account.received;
+                member.rest = Rest::default();
             }
-        }
-    }
-
-    /// Position of the group that a process belongs to, made if there is none; counts
-    /// the process in.
-    fn group_for<S>(&mut self, who: &Who, settings: &Settings<S>, t_sys: VTime) -> Option<usize>
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
-        let subject = self.group_by.subject(who);
-        let at = match self.groups().iter().position(|g| g.subject() == subject) {
-            Some(at) => at,
-            None => {
-                if self.groups.is_full() {
-                    self.drop_poorest_empty_group();
-                }
-                let group = Group {
-                    kind: self.group_by,
-                    who: *who,
-                    ..Group::default()
-                };
-                let weight = weight_of(subject, who, settings);
-                let state = ClientState::new(ClientId::new(self.next), weight, t_sys);
-                self.next = self.next.saturating_add(1);
-                self.states.push(state)?;
-                self.groups.push(group)?
-            }
-        };
-        let group = self.groups.all_mut().get_mut(at)?;
-        group.members = group.members.saturating_add(1);
-        Some(at)
-    }
-
-    /// Divides what each group is ahead among its members, by what they used in it;
-    /// equally, if that was nothing. Nothing is lost in rounding.
-    fn split(&mut self, t_sys: VTime) {
-        for at in 0..self.groups().len() {
-            let lead = self.lead(at, t_sys);
-            let (mut used, mut count) = (0u64, 0u64);
-            for member in self.members().iter().filter(|member| member.group == at) {
-                used = used.saturating_add(member.used_in_group().get());
-                count = count.saturating_add(1);
-            }
-            let whole = if used == 0 { count } else { used };
-            let (mut so_far, mut given) = (0u64, 0u64);
-            let members = self.members.all_mut().iter_mut();
-            for member in members.filter(|member| member.group == at) {
-                let part = if used == 0 {
-                    1
-                } else {
-                    member.used_in_group().get()
-                };
-                so_far = so_far.saturating_add(part);
-                let until = mul_div(lead.get(), so_far, whole);
-                member.lead = Ns::new(until.saturating_sub(given));
-                given = until;
-            }
-        }
-    }
-
-    /// GPU time by which a group is ahead of the system.
-    fn lead(&self, at: usize, t_sys: VTime) -> Ns {
-        let normal = Weight::DEFAULT.get().into();
-        self.states().get(at).map_or(Ns::ZERO, |state| {
-            let ahead = state.vtime.saturating_sub(t_sys).get();
-            Ns::new(mul_div(ahead, state.weight.get().into(), normal))
-        })
-    }
-
-    /// Sets a group further ahead.
-    fn owe(&mut self, at: usize, lead: Ns) {
-        if let Some(state) = self.states.all_mut().get_mut(at) {
-            state.vtime = state.vtime.saturating_add(virtual_time(lead, state.weight));
-        }
-    }
-
-    /// Sets a group less far ahead: a part of it has gone to another one.
-    fn owe_less(&mut self, at: usize, lead: Ns) {
-        if let Some(state) = self.states.all_mut().get_mut(at) {
-            state.vtime = state.vtime.saturating_sub(virtual_time(lead, state.weight));
-        }
-    }
-
-    /// Forgets groups without members that owe nothing.
-    pub(super) fn drop_paid_groups(&mut self, t_sys: VTime) {
-        let mut at = self.groups().len();
-        while let Some(last) = at.checked_sub(1) {
-            at = last;
-            let is_empty = self.groups().get(at).is_some_and(|g| g.members == 0);
-            let owes = self.states().get(at).is_some_and(|s| s.vtime > t_sys);
-            if is_empty && !owes {
-                self.drop_group(at);
-            }
-        }
-    }
-
-    /// Forgets the group without members that owes the least.
-    fn drop_poorest_empty_group(&mut self) {
-        let empty = |(_, (group, _)): &(usize, (&Group, &ClientState))| group.members == 0;
-        let groups = self.groups().iter().zip(self.states()).enumerate();
-        let poorest = groups
-            .filter(empty)
-            .min_by_key(|(_, (_, state))| state.vtime)
-            .map(|(at, _)| at);
-        if let Some(at) = poorest {
-            self.drop_group(at);
-        }
-    }
-
-    fn drop_group(&mut self, at: usize) {
-        self.groups.remove(at);
-        self.states.remove(at);
-        for member in self.members.all_mut() {
-            if member.group > at {
-                member.group = member.group.saturating_sub(1);
-            }
+            self.wake(at);
         }
     }
 }
 
-/// Virtual time of so much GPU time.
-pub(super) fn virtual_time(time: Ns, weight: Weight) -> VTime {
-    let normal = Weight::DEFAULT.get().into();
-    VTime::new(mul_div(time.get(), normal, weight.get().into()))
-}
-
-/// The weight of a group.
-pub(super) fn weight_of<S>(subject: Subject, who: &Who, settings: &Settings<S>) -> Weight
+impl<M, G, C> Accounts for Shares<M, G, C>
 where
-    S: DerefMut<Target = [Entry]>,
+    M: DerefMut<Target = [Member]>,
+    G: DerefMut<Target = [Group]>,
+    C: DerefMut<Target = [ClientState]>,
 {
-    if subject.is_process() {
-        return settings.resolve(who).weight;
+    fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
+        self.wake(at);
+        let member = self.members.all_mut().get_mut(at);
+        member.map(|member| member.charge(slot)).is_some()
     }
-    let setting = settings.get(subject);
-    setting
-        .and_then(|setting| setting.weight)
-        .unwrap_or_default()
 }

@@ -96,6 +96,12 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
     /// Adds to a total. `hint` is what the last call for the same key returned, or any
     /// number; with a good one this takes the same time however many rows there are.
     pub fn charge(&mut self, kind: Kind, key: u64, hint: u16, account: &Account, now: Ns) -> u16 {
+        let row = self.rows.all_mut().get_mut(usize::from(hint));
+        if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(key)) {
+            row.account.add(account);
+            row.last = row.last.max(now);
+            return hint;
+        }
         let row = Row {
             kind,
             key: Some(key),
@@ -104,7 +110,7 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
             since: now,
             last: now,
         };
-        self.merge_at(&row, hint.into())
+        self.merge(&row)
     }
 
     /// Counts a process that begins to use the GPU.
@@ -119,9 +125,33 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
         });
     }
 
-    /// Adds a row: also one that was taken and could not be delivered.
-    pub fn merge(&mut self, row: &Row) {
-        self.merge_at(row, usize::MAX);
+    /// Adds a row: also one that was taken and could not be delivered. Returns a hint for
+    /// [`Totals::charge`].
+    pub fn merge(&mut self, row: &Row) -> u16 {
+        let Some(key) = row.key else {
+            self.others_mut(row.kind).add(row);
+            return u16::MAX;
+        };
+        let is_it = |other: &Row| other.kind == row.kind && other.key == Some(key);
+        let at = match self.rows.all().iter().position(is_it) {
+            Some(at) => {
+                if let Some(old) = self.rows.all_mut().get_mut(at) {
+                    old.add(row);
+                }
+                at
+            }
+            None => {
+                self.make_room();
+                match self.rows.push(*row) {
+                    Some(at) => at,
+                    None => {
+                        self.others_mut(row.kind).add(row);
+                        return u16::MAX;
+                    }
+                }
+            }
+        };
+        u16::try_from(at).unwrap_or(u16::MAX)
     }
 
     /// Copies totals of one kind to `out`, the one of all others first, and returns
@@ -155,38 +185,6 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
             count = count.saturating_add(1);
         }
         count
-    }
-
-    fn merge_at(&mut self, row: &Row, hint: usize) -> u16 {
-        let Some(key) = row.key else {
-            self.others_mut(row.kind).add(row);
-            return u16::MAX;
-        };
-        let is_it = |other: &Row| other.kind == row.kind && other.key == Some(key);
-        let place = if self.rows.all().get(hint).is_some_and(is_it) {
-            Some(hint)
-        } else {
-            self.rows.all().iter().position(is_it)
-        };
-        let at = match place {
-            Some(at) => {
-                if let Some(old) = self.rows.all_mut().get_mut(at) {
-                    old.add(row);
-                }
-                at
-            }
-            None => {
-                self.make_room();
-                match self.rows.push(*row) {
-                    Some(at) => at,
-                    None => {
-                        self.others_mut(row.kind).add(row);
-                        return u16::MAX;
-                    }
-                }
-            }
-        };
-        u16::try_from(at).unwrap_or(u16::MAX)
     }
 
     /// Gives the row that was charged least recently to the others, if there is no

@@ -35,10 +35,7 @@ pub(super) fn section(figure: &str, places: &[Place], drawn: &[Drawn]) -> Markup
         div class="pictures" {
             @for one in &drawn {
                 figure {
-                    figcaption {
-                        (place_name(one.one.origin, &one.one.setting))
-                        @if first.is_some_and(|first| first.title != one.one.title) { ": " (one.one.title) }
-                    }
+                    figcaption { (place_name(one.one.origin, &one.one.setting)) }
                     (PreEscaped(&one.svg))
                 }
             }

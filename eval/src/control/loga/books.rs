@@ -22,12 +22,18 @@ impl Loga {
             state.busy = Ns::ZERO;
             state.runs = 0;
         }
-        let owner = |slot: usize| {
+        let mut owner = |slot: usize| {
             let entity = self.entities.of(self.owner[slot]?);
             self.kept.iter().position(|kept| kept.entity == entity)
         };
         let used = self.accountant.used();
-        settle(&mut totals, &self.slots, used, &owner, &mut states);
+        settle(
+            &mut totals,
+            &self.slots,
+            used,
+            &mut owner,
+            states.as_mut_slice(),
+        );
         for state in &mut states {
             state.waited = self.waiting.waited(state.id, totals.length);
         }

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Who takes part in decisions: a process that does nothing for a while sleeps.
+//!
+//! A decision goes over the processes that are awake, and over their groups, so that it costs
+//! what those cost, however many others there are. A process falls asleep when in [`QUIET`]
+//! decisions in a row it has neither used the GPU nor waited for it nor been held back. Who is
+//! under a limit or of the idle class never does: its budget, its gate, change without it. It
+//! wakes up as soon as anything is charged to it.
+//!
+//! A group sleeps with the last of its processes, which stays awake while the group is ahead of
+//! the system: a policy may hold it back for that. When it does, all of them are awake. A policy lifts who is idle to the system
+//! virtual time; a group that wakes up is lifted then, once for all decisions that it missed.
+//! What the policy remembers of it stays as it was.
+
+use super::member::{Group, Member};
+use super::setting::Class;
+use super::shares::Shares;
+use crate::policies::ClientState;
+use crate::units::Ns;
+use core::ops::DerefMut;
+
+/// Decisions after which a process that does nothing sleeps. What a policy remembers of it has
+/// faded by then.
+pub const QUIET: u8 = 32;
+
+/// A place that no table has: the end of the list.
+pub(super) const NOBODY: usize = usize::MAX;
+
+/// Whether a process is awake.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    awake: bool,
+    /// Decisions in a row in which it did nothing.
+    quiet: u8,
+    /// Position of the next one that is awake.
+    next: usize,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self {
+            awake: false,
+            quiet: 0,
+            next: NOBODY,
+        }
+    }
+}
+
+impl Member {
+    /// Position of the process that is awake after this one, or [`NOBODY`].
+    pub(super) const fn next_awake(&self) -> usize {
+        self.rest.next
+    }
+
+    /// Notes at the end of a decision whether it did anything, and says whether it may sleep.
+    fn tires(&mut self) -> bool {
+        let does_nothing = self.used.busy.is_zero()
+            && self.used.waited.is_zero()
+            && self.hold.is_none()
+            && self.resolved.limit.is_none()
+            && self.resolved.class == Class::Normal;
+        self.rest.quiet = if does_nothing {
+            self.rest.quiet.saturating_add(1)
+        } else {
+            0
+        };
+        self.rest.quiet >= QUIET
+    }
+}
+
+impl<M, G, C> Shares<M, G, C>
+where
+    M: DerefMut<Target = [Member]>,
+    G: DerefMut<Target = [Group]>,
+    C: DerefMut<Target = [ClientState]>,
+{
+    /// Positions of the processes that are awake, in no order.
+    pub fn awake(&self) -> impl Iterator<Item = usize> + '_ {
+        let place = |at: usize| self.members().get(at).map(|_| at);
+        core::iter::successors(place(self.first), move |at| {
+            place(self.members().get(*at)?.next_awake())
+        })
+    }
+
+    /// The state of a group as the policy would see it.
+    pub fn state_of(&self, group: usize) -> Option<ClientState> {
+        let group = self.groups().get(group)?;
+        let mut state = *self.states().get(group.seat)?;
+        if group.awake == 0 {
+            state.vtime = state.vtime.max(self.t_sys);
+        }
+        Some(state)
+    }
+
+    /// Has everybody take part in the next decision: it may be about them too.
+    pub fn wake_all(&mut self) {
+        for at in 0..self.members().len() {
+            self.wake(at);
+        }
+    }
+
+    /// Has the process at `at` take part in the next decisions.
+    pub(super) fn wake(&mut self, at: usize) {
+        let first = self.first;
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        member.rest.quiet = 0;
+        if member.rest.awake {
+            return;
+        }
+        member.rest.awake = true;
+        member.rest.next = first;
+        let group = member.group;
+        self.first = at;
+        self.seat(group);
+    }
+
+    /// Wakes the processes of groups that are held back: each is held back then.
+    pub(super) fn wake_held(&mut self) {
+        let sleeps = |group: &Group| group.awake > 0 && group.awake < group.members;
+        let is_held = |group: &Group| self.states().get(group.seat).is_some_and(|s| s.held);
+        let group = |at: usize| self.groups().get(self.members().get(at)?.group);
+        let has_sleepers = |at| group(at).is_some_and(|group| sleeps(group) && is_held(group));
+        if !self.awake().any(has_sleepers) {
+            return;
+        }
+        for at in 0..self.members().len() {
+            let group = self.members().get(at).map(|member| member.group);
+            let group = group.and_then(|at| self.groups().get(at));
+            let state = group.and_then(|group| self.states().get(group.seat));
+            if state.is_some_and(|state| state.held) {
+                self.wake(at);
+            }
+        }
+    }
+
+    /// Lets those sleep that have done nothing for long enough. At the end of a decision.
+    pub(super) fn doze(&mut self) {
+        let (mut before, mut next) = (NOBODY, self.first);
+        while let Some(member) = self.members.all_mut().get_mut(next) {
+            let at = core::mem::replace(&mut next, member.rest.next);
+            let group = self.groups.all().get(member.group);
+            let state = group.and_then(|group| self.states.all().get(group.seat));
+            let owes = state.is_some_and(|state| state.vtime > self.t_sys);
+            let is_last = group.is_some_and(|group| group.awake == 1);
+            if !member.tires() || (is_last && owes) {
+                before = at;
+                continue;
+            }
+            member.used = Default::default();
+            member.wants = false;
+            member.rest = Rest::default();
+            let group = member.group;
+            match self.members.all_mut().get_mut(before) {
+                Some(before) => before.rest.next = next,
+                None => self.first = next,
+            }
+            self.unseat(group);
+        }
+    }
+
+    /// Makes the list anew, after positions have changed.
+    pub(super) fn link_awake(&mut self) {
+        self.first = NOBODY;
+        for (at, member) in self.members.all_mut().iter_mut().enumerate().rev() {
+            if member.rest.awake {
+                member.rest.next = self.first;
+                self.first = at;
+            }
+        }
+    }
+
+    /// One more process of a group is awake. The states of groups that take part are the first
+    /// ones in the table.
+    pub(super) fn seat(&mut self, at: usize) {
+        let Some(group) = self.groups.all_mut().get_mut(at) else {
+            return;
+        };
+        group.awake = group.awake.saturating_add(1);
+        if group.awake > 1 {
+            return;
+        }
+        let seat = group.seat;
+        self.swap_seats(seat, self.seated);
+        if let Some(state) = self.states.all_mut().get_mut(self.seated) {
+            state.vtime = state.vtime.max(self.t_sys);
+        }
+        self.seated = self.seated.saturating_add(1);
+    }
+
+    /// One less process of a group is awake.
+    pub(super) fn unseat(&mut self, at: usize) {
+        let Some(group) = self.groups.all_mut().get_mut(at) else {
+            return;
+        };
+        group.awake = group.awake.saturating_sub(1);
+        if group.awake > 0 {
+            return;
+        }
+        let seat = group.seat;
+        self.seated = self.seated.saturating_sub(1);
+        self.swap_seats(seat, self.seated);
+        if let Some(state) = self.states.all_mut().get_mut(self.seated) {
+            (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
+            state.held = false;
+        }
+    }
+
+    fn swap_seats(&mut self, one: usize, other: usize) {
+        if one == other {
+            return;
+        }
+        self.states.all_mut().swap(one, other);
+        for seat in [one, other] {
+            let id = self.states().get(seat).map(|state| state.id);
+            let place = id.and_then(|id| self.groups().binary_search_by_key(&id, Group::id).ok());
+            let group = place.and_then(|at| self.groups.all_mut().get_mut(at));
+            if let Some(group) = group {
+                group.seat = seat;
+            }
+        }
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_awake))]
+mod tests {
+    use super::super::{Change, Entry, GroupBy, Hold, Period, Row, Settings, Subject, Totals, Who};
+    use super::*;
+    use crate::account::{Accounts, Slot};
+    use crate::ids::ClientId;
+    use crate::units::VTime;
+
+    type OnSlices<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
+    type SomeSettings<'a> = Settings<&'a mut [Entry]>;
+
+    /// Three processes, 1 and 2 of user 5, 3 of user 6.
+    fn with_three(group_by: GroupBy, check: fn(&mut OnSlices<'_>, &mut SomeSettings<'_>)) {
+        let mut members = [Member::default(); 4];
+        let (mut groups, mut states) = ([Group::default(); 8], [ClientState::default(); 8]);
+        let mut entries = [Entry::default(); 2];
+        let mut settings = Settings::new(&mut entries[..]);
+        let (members, groups, states) = (&mut members[..], &mut groups[..], &mut states[..]);
+        let mut shares = Shares::new(members, groups, states, group_by);
+        for (id, user) in [(1, 5), (2, 5), (3, 6)] {
+            let who = Who {
+                process: id,
+                user,
+                ..Who::default()
+            };
+            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            assert!(joined.is_ok());
+        }
+        check(&mut shares, &mut settings);
+    }
+
+    /// So many decisions at a system time, in each of which the process at `at` uses the GPU.
+    fn decide(
+        shares: &mut OnSlices<'_>,
+        settings: &mut SomeSettings<'_>,
+        count: u8,
+        at: usize,
+        t_sys: u64,
+    ) {
+        let mut rows = [Row::default(); 4];
+        let mut totals = Totals::new(&mut rows[..]);
+        for _ in 0..count {
+            shares.begin();
+            let slot = Slot {
+                held: Ns::from_us(100),
+                runs: 1,
+            };
+            shares.charge_at(at, &slot);
+            shares.gather(settings);
+            let period = Period {
+                poll: Ns::from_ms(1),
+                span: Ns::from_ms(6),
+                next: Ns::from_ms(6),
+                t_sys: VTime::new(t_sys),
+                enforce: true,
+                ..Period::default()
+            };
+            shares.book(settings, &mut totals, &period);
+        }
+    }
+
+    /// Ids of those whose states the policy sees, and whether every group finds its state.
+    fn seen(shares: &mut OnSlices<'_>) -> (usize, bool) {
+        let count = shares.states_mut().len();
+        let right = (0..shares.groups().len()).all(|at| {
+            let id = shares.groups().get(at).map(Group::id);
+            id.is_some() && id == shares.state_of(at).map(|state| state.id)
+        });
+        (count, right)
+    }
+
+    #[test]
+    fn who_does_nothing_falls_asleep_after_a_while() {
+        with_three(GroupBy::Process, |shares, settings| {
+            decide(shares, settings, QUIET - 1, 1, 7);
+            assert_eq!(seen(shares), (3, true));
+            decide(shares, settings, 1, 1, 7);
+            assert_eq!(seen(shares), (1, true));
+            assert!(shares.awake().eq([1]));
+        });
+    }
+
+    #[test]
+    fn sleeper_that_uses_the_gpu_is_awake_and_at_system_time() {
+        with_three(GroupBy::Process, |shares, settings| {
+            decide(shares, settings, QUIET, 0, 7);
+            decide(shares, settings, 1, 0, 9);
+            assert_eq!(shares.states()[2].vtime, VTime::ZERO);
+            decide(shares, settings, 1, 2, 9);
+            assert_eq!(seen(shares), (2, true));
+            let state = shares.state_of(2).unwrap_or_default();
+            assert_eq!(state.vtime, VTime::new(9));
+            assert_eq!(state.busy, Ns::from_us(100));
+            assert_eq!(shares.members()[2].account().measured, Ns::from_us(100));
+        });
+    }
+
+    #[test]
+    fn sleeper_that_waits_is_awake() {
+        with_three(GroupBy::Process, |shares, settings| {
+            decide(shares, settings, QUIET, 0, 7);
+            shares.add_waited(1, Ns::ZERO);
+            assert_eq!(seen(shares), (1, true));
+            shares.add_waited(1, Ns::new(1));
+            assert_eq!(seen(shares), (2, true));
+        });
+    }
+
+    #[test]
+    fn who_is_held_back_or_limited_does_not_sleep() {
+        with_three(GroupBy::Process, |shares, settings| {
+            let half = Change {
+                limit: Some(50),
+                ..Change::default()
+            };
+            assert_eq!(settings.set(Subject::Process(3), None, &half), Ok(()));
+            shares.states_mut()[1].held = true;
+            decide(shares, settings, QUIET + 5, 0, 7);
+            assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
+            assert_eq!(seen(shares), (3, true));
+            shares.release(Ns::ZERO);
+            assert_eq!(settings.clear(Subject::Process(3)), Ok(()));
+            decide(shares, settings, QUIET, 0, 7);
+            assert_eq!(seen(shares), (1, true));
+        });
+    }
+
+    #[test]
+    fn group_sleeps_with_the_last_of_its_processes() {
+        with_three(GroupBy::User, |shares, settings| {
+            decide(shares, settings, QUIET, 1, 7);
+            assert_eq!(seen(shares), (1, true));
+            assert!(shares.awake().eq([1]));
+            decide(shares, settings, QUIET, 2, 7);
+            assert_eq!(seen(shares), (1, true));
+            let state = shares.state_of(1).unwrap_or_default();
+            assert_eq!(state.busy, Ns::from_us(100));
+        });
+    }
+
+    #[test]
+    fn sleeper_of_a_group_that_is_held_back_is_held_back() {
+        with_three(GroupBy::User, |shares, settings| {
+            decide(shares, settings, QUIET, 1, 7);
+            shares.states_mut()[0].held = true;
+            decide(shares, settings, 1, 1, 7);
+            assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
+            assert_eq!(shares.members()[2].hold(), None);
+            assert_eq!(shares.awake().count(), 2);
+        });
+    }
+
+    #[test]
+    fn sleeper_can_leave_move_and_be_counted_in_other_groups() {
+        with_three(GroupBy::User, |shares, settings| {
+            decide(shares, settings, QUIET, 2, 7);
+            let who = Who {
+                process: 2,
+                user: 6,
+                ..Who::default()
+            };
+            assert_eq!(shares.rejoin(1, who, settings, VTime::new(7)), Ok(()));
+            assert_eq!(seen(shares), (1, true));
+            shares.leave(0, VTime::new(7));
+            assert_eq!(seen(shares), (1, true));
+            assert_eq!(shares.groups().len(), 1);
+            shares.set_group_by(GroupBy::Process, settings, VTime::new(7));
+            assert_eq!(seen(shares), (2, true));
+            assert_eq!(shares.awake().count(), 2);
+            decide(shares, settings, QUIET, 1, 7);
+            assert!(shares.awake().eq([1]));
+        });
+    }
+}
