@@ -44,6 +44,21 @@ pub(crate) fn revoke_ns() -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
+/// Median and largest of so many last samples of something, in ns.
+pub(crate) fn recent(what: &str, count: usize) -> Result<[f64; 2], String> {
+    let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
+    let mut lines = text.lines().map(|line| line.split_whitespace().skip(1));
+    let samples = lines.find_map(|mut words| (words.next() == Some(what)).then_some(words));
+    let samples = samples.ok_or_else(|| format!("{COSTS}: no {what}"))?;
+    let samples: Vec<f64> = samples.filter_map(|sample| sample.parse().ok()).collect();
+    let mut samples = samples[samples.len().saturating_sub(count)..].to_vec();
+    samples.sort_by(f64::total_cmp);
+    match (samples.get(samples.len() / 2), samples.last()) {
+        (Some(median), Some(most)) => Ok([*median, *most]),
+        _ => Err(format!("{COSTS}: {what} without samples")),
+    }
+}
+
 fn latency(findings: &mut Findings, what: &str, mut samples: Vec<f64>) -> Result<(), String> {
     if samples.is_empty() {
         return Err(format!("{what}: nobody was held back"));

@@ -13,6 +13,7 @@
 //! | `scenarios` | what is run, and which target each figure is held against |
 //! | `accounting` | the scenarios of what accounting costs, and how wrong it is |
 //! | `shares` | the one about weights and limits |
+//! | `scale` | those of what a decision costs with many clients |
 //! | `window` | what happened between two points in time, as LoGA and the model say |
 //! | `truth` | the model's summary of its log |
 //! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
@@ -27,6 +28,7 @@ mod figure;
 mod load;
 mod paper;
 mod report;
+mod scale;
 mod scenarios;
 mod shares;
 mod stage;

@@ -8,6 +8,7 @@ use crate::costs;
 use crate::figure::Findings;
 use crate::load::Control;
 use crate::load::Load;
+use crate::scale;
 use crate::shares;
 use crate::stage;
 use crate::window;
@@ -24,6 +25,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("sparse-demo", accounting::demo),
     ("sparse-small", accounting::small),
     ("burst", accounting::burst),
+    ("clients", scale::clients),
     ("policies", policies),
     ("enforce", enforce),
     ("shares", shares::shares),
@@ -33,6 +35,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("kernel-length", kernel_length),
     ("load", load),
     ("overhead", overhead),
+    ("decision", scale::decision),
 ];
 
 /// Kernel lengths of the paper's figures 9 and 10.

@@ -46,6 +46,15 @@ pub(crate) fn clear() {
     }
 }
 
+/// Loads another module for a while, and returns what a file says then.
+pub(crate) fn ask(module: &str, file: &str) -> Result<String, String> {
+    insert(module, "")?;
+    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    // If it does not go, the next one cannot be loaded, and says so.
+    let _ = Command::new("rmmod").arg(module).status();
+    text
+}
+
 fn insert(module: &str, parameters: &str) -> Result<(), String> {
     let status = Command::new("insmod")
         .arg(format!("{MODULES}/{module}.ko"))

@@ -12,7 +12,7 @@ use kernel::sync::poll::PollCondVar;
 use kernel::sync::Arc;
 
 /// GPU address spaces, one per client of the resource manager.
-pub const SPACES: usize = 256;
+pub const SPACES: usize = 1024;
 /// Mappings of one address space.
 pub const MAPS: usize = 128;
 /// Files that may wait for one client's completions.

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a decision costs with many clients, of which few or all are active.
+
+use crate::costs;
+use crate::figure::Findings;
+use crate::stage;
+use loga_cli::device::Device;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Instructions that a decision may take with a thousand clients.
+const MOST: f64 = 200_000.0;
+
+/// The module that measures the pure parts, and its file.
+const MEASURES: (&str, &str) = ("loga_decision", "/sys/kernel/debug/loga_decision/cost");
+
+/// The pure parts in the kernel, on clients that are made up: of every policy.
+///
+/// One instruction takes one virtual nanosecond, so times are numbers of instructions.
+pub(crate) fn decision(findings: &mut Findings) -> Result<(), String> {
+    let (module, file) = MEASURES;
+    let text = stage::ask(module, file)?;
+    for line in text.lines() {
+        let cost = Cost::parse(line).ok_or_else(|| format!("{file}: unreadable: {line}"))?;
+        let name = format!(
+            "{}, {} of {} clients active, {} channels, by {}",
+            cost.policy, cost.active, cost.clients, cost.channels, cost.group_by
+        );
+        let engine = format!("{name}: policy and checks");
+        findings.check(&engine, cost.engine, "instructions", 0.0..=MOST);
+        findings.tell(&format!("{name}: booking"), cost.booking, "instructions");
+    }
+    Ok(())
+}
+
+/// A line of what the module says.
+#[derive(Debug, PartialEq)]
+struct Cost<'a> {
+    policy: &'a str,
+    group_by: &'a str,
+    clients: u32,
+    active: u32,
+    channels: u32,
+    engine: f64,
+    booking: f64,
+}
+
+impl<'a> Cost<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            [policy, group_by, clients, active, channels, "policy_ns", engine, "around_ns", booking] => {
+                Some(Self {
+                    policy,
+                    group_by,
+                    clients: clients.parse().ok()?,
+                    active: active.parse().ok()?,
+                    channels: channels.parse().ok()?,
+                    engine: engine.parse().ok()?,
+                    booking: booking.parse().ok()?,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Channels of each client: the slots of a page, which no two processes share. A GPU has 512
+/// such pages, so that it cannot have a thousand clients.
+const CHANNELS: u32 = 8;
+/// The model looks for work rarely: it looks at every channel.
+const MODEL: &str = "doorbell_us=1000 snoop_us=1000";
+const LOGA: &str = "policy=maxmin enforce=1 scale=active randomize=1";
+/// Processes that one program starts.
+const TOGETHER: u32 = 100;
+/// TIMEOUT: until all clients are there, and then until decisions are as usual again.
+const LONGEST: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_secs(8);
+/// Decisions that count.
+const LAST: usize = 16;
+
+/// Real processes: what the main thread spends on a decision and on the beginning of a polling
+/// phase. What other processors do meanwhile is in it, as they share the clock.
+pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
+    for (clients, active) in [(10, 10), (100, 10), (500, 10)] {
+        stage::load_on(MODEL, LOGA)?;
+        let mut crowd = Crowd::default();
+        // Who is not active uses the GPU once.
+        crowd.start(clients - active, "--kernel-us 10 --sleep-us 60000000")?;
+        crowd.start(active, "--kernel-us 50 --sleep-us 50000")?;
+        wait_for(clients)?;
+        sleep(SETTLED);
+        let name = format!(
+            "{active} of {clients} clients active, {} channels",
+            clients * CHANNELS
+        );
+        for (label, what) in [("decision", "decide_ns"), ("begin of a phase", "start_ns")] {
+            let [median, most] = costs::recent(what, LAST)?;
+            let name = format!("{name}: {label}");
+            if what == "decide_ns" {
+                findings.check(&format!("{name}, median"), median, "ns", 0.0..=MOST);
+            } else {
+                findings.tell(&format!("{name}, median"), median, "ns");
+            }
+            findings.tell(&format!("{name}, largest"), most, "ns");
+        }
+        drop(crowd);
+        // Each of its processes ends by itself then.
+        wait_for(0)?;
+    }
+    Ok(())
+}
+
+/// Programs, each with many clients; they end with it.
+#[derive(Default)]
+struct Crowd(Vec<Child>);
+
+impl Crowd {
+    fn start(&mut self, mut clients: u32, work: &str) -> Result<(), String> {
+        while clients > 0 {
+            let part = clients.min(TOGETHER);
+            let child = Command::new("throttle")
+                .args(["--instances", &part.to_string()])
+                .args(["--channels", &CHANNELS.to_string()])
+                .args(["--seconds", "600", "--wait", "block"])
+                .args(work.split(' '))
+                .stdout(Stdio::null())
+                .spawn()
+                .map_err(|error| format!("throttle: {error}"))?;
+            self.0.push(child);
+            clients -= part;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // Its processes end with it. One that has ended already is no error here.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until there are so many clients.
+fn wait_for(clients: u32) -> Result<(), String> {
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let since = Instant::now();
+    let mut there = 0;
+    while since.elapsed() < LONGEST {
+        let snapshot = device.snapshot(0).map_err(|error| error.to_string())?;
+        there = snapshot.clients.len();
+        // CAST: a thousand.
+        if there == clients as usize {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(200));
+    }
+    Err(format!("{there} clients after {LONGEST:?}, not {clients}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_of_the_module_is_read() {
+        let cost =
+            Cost::parse("event user 1000 10 4000 policy_ns 5 around_ns 7").expect("complete");
+        assert_eq!((cost.policy, cost.group_by), ("event", "user"));
+        assert_eq!((cost.clients, cost.active, cost.channels), (1000, 10, 4000));
+        assert_eq!((cost.engine, cost.booking), (5.0, 7.0));
+        assert_eq!(Cost::parse("event user 1000"), None);
+    }
+}

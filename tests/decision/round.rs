@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Periods of clients that are made up: what the main thread does in each, without the threads,
+//! the gates and the registers.
+
+use crate::account::{self, Accountant, Slot, MAX_SLOTS};
+use crate::engine::{Action, ClientState, Config, Engine, Wake};
+use crate::ids::{Chid, ClientId};
+use crate::policies::PolicyKind;
+use crate::policies::Seen;
+use crate::regs::Occupant;
+use crate::share::{
+    Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Totals, Who, MAX_SETTINGS,
+    MAX_TOTALS,
+};
+use crate::units::Ns;
+use kernel::bindings;
+use kernel::prelude::*;
+
+/// Periods before the first that counts, and those that count.
+const WARM_UP: usize = 40;
+const COUNTED: usize = 9;
+/// In so many steps, every phase ends.
+const MAX_WAKES: usize = 1_000;
+/// Clients of one user.
+const PER_USER: u32 = 10;
+
+/// Who there is.
+pub(crate) struct Crowd {
+    pub(crate) policy: PolicyKind,
+    pub(crate) group_by: GroupBy,
+    pub(crate) clients: u32,
+    /// Clients that want the GPU, evenly spread among all.
+    pub(crate) active: u32,
+    /// Channels of each client.
+    pub(crate) channels: u32,
+}
+
+/// Time that a decision took.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cost {
+    /// The engine: the policy, and what it checks.
+    pub(crate) policy: Ns,
+    /// The booking around it.
+    pub(crate) around: Ns,
+}
+
+/// A channel, and the position of its client.
+struct Channel {
+    number: usize,
+    owner: usize,
+}
+
+/// What the main thread has.
+pub(crate) struct Round {
+    engine: Engine,
+    shares: Shares<KVVec<Member>, KVVec<Group>, KVVec<ClientState>>,
+    settings: Settings<KVVec<Entry>>,
+    totals: Totals<KVVec<Row>>,
+    accountant: Accountant,
+    slots: KVVec<Slot>,
+    channels: KVVec<Channel>,
+    /// A client in so many is active.
+    every: u32,
+    per_client: u32,
+    now: Ns,
+}
+
+fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
+    let mut store = KVVec::new();
+    store.extend_with(count, T::default(), GFP_KERNEL)?;
+    Ok(store)
+}
+
+fn clock() -> Ns {
+    // SAFETY: Readable from every context, without conditions.
+    Ns::new(unsafe { bindings::ktime_get_mono_fast_ns() })
+}
+
+impl Round {
+    pub(crate) fn new(crowd: &Crowd) -> Result<Self> {
+        let config = Config {
+            policy: crowd.policy,
+            enforce: true,
+            ..Config::default()
+        };
+        // CAST: (all) a few thousand.
+        let count = crowd.clients as usize;
+        let mut round = Self {
+            engine: Engine::new(config, 1).map_err(|_| EINVAL)?,
+            shares: Shares::new(
+                storage(count)?,
+                storage(count * 2)?,
+                storage(count * 2)?,
+                crowd.group_by,
+            ),
+            settings: Settings::new(storage(MAX_SETTINGS)?),
+            totals: Totals::new(storage(MAX_TOTALS)?),
+            accountant: Accountant::new(),
+            slots: storage(MAX_SLOTS)?,
+            channels: KVVec::new(),
+            every: crowd.clients.checked_div(crowd.active).unwrap_or(1),
+            per_client: crowd.channels,
+            now: Ns::from_ms(1),
+        };
+        for number in 0..crowd.clients {
+            round.join(number)?;
+        }
+        let allocated = crowd.clients.saturating_mul(crowd.channels);
+        round.engine.channels_changed(round.now, allocated);
+        Ok(round)
+    }
+
+    fn join(&mut self, number: u32) -> Result {
+        let client = ClientId::new(u64::from(number) + 1);
+        let who = Who {
+            process: client.get(),
+            cgroup: (number / PER_USER).into(),
+            user: number / PER_USER,
+        };
+        let t_sys = self.engine.start_vtime();
+        let joined = self.shares.join(client, who, &self.settings, t_sys);
+        let owner = joined.map_err(|_| ENOMEM)?;
+        for channel in 0..self.per_client {
+            // CAST: some thousands.
+            let number = (number * self.per_client + channel) as usize;
+            let channel = Channel { number, owner };
+            self.channels.push(channel, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    /// The medians over some periods.
+    pub(crate) fn median(&mut self) -> Cost {
+        let mut costs = [Cost::default(); COUNTED];
+        for _ in 0..WARM_UP {
+            self.period();
+        }
+        for cost in costs.iter_mut() {
+            *cost = self.period();
+        }
+        Cost {
+            policy: middle(costs.map(|cost| cost.policy)),
+            around: middle(costs.map(|cost| cost.around)),
+        }
+    }
+
+    /// A period, up to and with its decision.
+    fn period(&mut self) -> Cost {
+        self.pass_until(Action::StartPolling);
+        self.poll();
+        self.pass_until(Action::StopPolling);
+        let mut cost = self.decide();
+        if self.engine.config().policy.staged() {
+            let look = self.look();
+            cost.policy = cost.policy.saturating_add(look.policy);
+            cost.around = cost.around.saturating_add(look.around);
+        }
+        cost
+    }
+
+    /// Lets time pass until the engine wants this. Looks that it wants before are left out.
+    fn pass_until(&mut self, wanted: Action) {
+        for _ in 0..MAX_WAKES {
+            match self.engine.wake(self.now, Wake::ChannelsChanged) {
+                action if action == wanted => return,
+                Action::Look => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
+                _ => {
+                    let next = self.engine.next_deadline().unwrap_or(self.now);
+                    self.now = self.now.max(next);
+                }
+            }
+        }
+    }
+
+    /// The clients that are active and not held back use the GPU, in turns of 50 to 150 us.
+    ///
+    /// What a GPU shows is the first channel of a client, under the number of the client: there
+    /// are fewer hardware ids than channels here.
+    fn poll(&mut self) {
+        let begin = self.now;
+        self.accountant
+            .begin(&mut self.slots, begin, Occupant::Idle);
+        let mut now = begin;
+        for (at, member) in self.shares.members().iter().enumerate() {
+            // CAST: a few thousand.
+            let number = at as u32;
+            if !self.is_active(number) || member.hold().is_some() {
+                continue;
+            }
+            let chid = Chid::from_bits(number);
+            self.accountant
+                .observe(&mut self.slots, now, Occupant::Channel(chid));
+            now = now.saturating_add(Ns::from_us(50 + u64::from(number * 7 % 101)));
+        }
+        self.accountant
+            .observe(&mut self.slots, now, Occupant::Idle);
+        self.now = now.saturating_add(Ns::from_us(100));
+    }
+
+    fn is_active(&self, number: u32) -> bool {
+        number.checked_rem(self.every) == Some(0)
+    }
+
+    /// As the main thread does.
+    fn decide(&mut self) -> Cost {
+        let mut totals = self.accountant.end(&mut self.slots, self.now);
+        let begin = clock();
+        self.shares.begin();
+        // CAST: a dozen.
+        let (channels, per_client) = (&self.channels, self.per_client as usize);
+        let mut owner = |index: usize| {
+            let number = index.saturating_mul(per_client);
+            let find = |channel: &Channel| channel.number;
+            let at = channels.binary_search_by_key(&number, find).ok()?;
+            channels.get(at).map(|channel| channel.owner)
+        };
+        let used = self.accountant.used();
+        let (slots, shares) = (&self.slots, &mut self.shares);
+        account::settle(&mut totals, slots, used, &mut owner, shares);
+        totals.apart = self.shares.gather(&self.settings);
+        if self.engine.concerns_all() {
+            self.shares.wake_all();
+        }
+        let asked = clock();
+        self.engine.decide(&totals, self.shares.states_mut());
+        let answered = clock();
+        let stats = self.engine.stats();
+        let period = Period {
+            now: self.now,
+            poll: totals.length,
+            span: stats.last_poll.saturating_add(stats.last_nonpoll),
+            next: self.engine.planned(),
+            t_sys: self.engine.start_vtime(),
+            enforce: true,
+            sparse: None,
+        };
+        self.shares
+            .book(&mut self.settings, &mut self.totals, &period);
+        let end = clock();
+        Cost {
+            policy: answered.saturating_sub(asked),
+            around: asked
+                .saturating_sub(begin)
+                .saturating_add(end.saturating_sub(answered)),
+        }
+    }
+
+    /// A look, for policies that work in stages; without the registers that it reads.
+    fn look(&mut self) -> Cost {
+        let begin = clock();
+        self.shares.wake_all();
+        self.shares.begin_look();
+        for channel in self.channels.iter() {
+            let at = channel.owner;
+            // CAST: a few thousand.
+            let seen = Seen {
+                pending: self.is_active(at as u32),
+                submitted: 1,
+                completed: 1,
+                ..Seen::default()
+            };
+            self.shares.see(at, &seen, 1);
+        }
+        let asked = clock();
+        self.engine.look(self.now, self.shares.states_mut());
+        let answered = clock();
+        self.shares.carry_out(&self.settings, self.now, true);
+        let end = clock();
+        Cost {
+            policy: answered.saturating_sub(asked),
+            around: asked
+                .saturating_sub(begin)
+                .saturating_add(end.saturating_sub(answered)),
+        }
+    }
+}
+
+/// The value in the middle.
+fn middle(mut times: [Ns; COUNTED]) -> Ns {
+    for end in 1..COUNTED {
+        for at in (0..end).rev() {
+            if let Some([before, after]) = times.get_mut(at..=at.saturating_add(1)) {
+                if *after < *before {
+                    core::mem::swap(before, after);
+                }
+            }
+        }
+    }
+    times.get(COUNTED / 2).copied().unwrap_or_default()
+}
