@@ -14,7 +14,8 @@
 //! which of the paper's are the same here, [`draw`] and [`page`] show them.
 //!
 //! [`sharing`] is about weights, limits, classes and groups; [`accuracy`] about what accounting
-//! costs and how wrong it is; [`convergence`] about how soon who comes has its share.
+//! costs and how wrong it is; [`convergence`] about how soon who comes has its share. [`output`]
+//! prints.
 
 pub mod accuracy;
 pub mod compare;
@@ -24,6 +25,7 @@ pub mod draw;
 pub mod findings;
 pub mod mixes;
 pub mod oracle;
+pub mod output;
 pub mod page;
 pub mod paper;
 pub mod reference;

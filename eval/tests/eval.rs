@@ -22,6 +22,12 @@ fn run(folder: &Path, more: &[&str]) -> Output {
     eval(&args).output().unwrap()
 }
 
+/// What has to be so for the rest of a test to say anything.
+#[track_caller]
+fn good(output: Output) {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
@@ -42,8 +48,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 #[test]
 fn second_run_keeps_what_is_there_and_makes_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let first = run(folder.path(), &["--figures", "9,10"]);
-    assert!(first.status.success(), "{}", text(&first.stderr));
+    good(run(folder.path(), &["--figures", "9,10"]));
     let before = files(folder.path());
     fs::remove_file(folder.path().join("simulator-quick-9.json")).unwrap();
     let second = run(folder.path(), &["--figures", "9,10"]);
@@ -61,7 +66,7 @@ fn second_run_keeps_what_is_there_and_makes_what_is_missing() {
 #[test]
 fn result_that_is_broken_or_of_other_inputs_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["--figures", "10"]);
+    good(run(folder.path(), &["--figures", "10"]));
     let path = folder.path().join("simulator-quick-10.json");
     let whole = fs::read_to_string(&path).unwrap();
     let at = whole.find("\"inputs\": \"").unwrap() + 11;
@@ -77,7 +82,7 @@ fn result_that_is_broken_or_of_other_inputs_is_made_again() {
 #[test]
 fn interrupted_run_leaves_earlier_results_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["--figures", "9,10"]);
+    good(run(folder.path(), &["--figures", "9,10"]));
     let before = files(folder.path());
     // Long enough to be in the middle of the paper's ten repetitions.
     let out = folder.path().display().to_string();
@@ -96,7 +101,7 @@ fn interrupted_run_leaves_earlier_results_as_they_were() {
 #[test]
 fn result_that_cannot_be_written_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["--figures", "9,10"]);
+    good(run(folder.path(), &["--figures", "9,10"]));
     let before = files(folder.path());
     // The place of the file while it is written is a full device.
     let part = folder.path().join("simulator-quick-10.json.part");
@@ -129,7 +134,7 @@ fn script(folder: &Path, body: &str) -> String {
 fn results_of_the_machine_are_kept_and_compared_with_the_simulator() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");
-    assert!(run(&results, &["--figures", "10"]).status.success());
+    good(run(&results, &["--figures", "10"]));
     let ours = fs::read_to_string(results.join("simulator-quick-10.json")).unwrap();
     let theirs = ours
         .replace("\"simulator\"", "\"virtual-machine\"")
@@ -146,6 +151,36 @@ fn results_of_the_machine_are_kept_and_compared_with_the_simulator() {
     assert!(results.join("simulator-machine-10.json").exists());
     let second = text(&run(&results, &more).stdout);
     assert!(second.contains("ten, virtual machine: kept"), "{second}");
+}
+
+#[test]
+fn killed_run_ends_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = folder.path().join("pid");
+    let body = format!("echo $$ > {}; sleep 60", told.display());
+    let machine = script(folder.path(), &body);
+    let out = folder.path().join("results").display().to_string();
+    let mut child = eval(&["run", "--quick", "--out", &out, "--machine", &machine])
+        .args(["--figures", "10"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = || Some(fs::read_to_string(&told).ok()?.trim().to_owned());
+    let pid = within(|| pid().filter(|pid| !pid.is_empty())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Gone, or a zombie that nobody has collected.
+    let state = || fs::read_to_string(format!("/proc/{pid}/stat"));
+    let ended = || state().map_or(true, |stat| stat.contains(") Z "));
+    assert!(within(|| ended().then_some(())).is_some(), "{pid} lives on");
+}
+
+/// What comes true within a time that is far longer than it takes.
+fn within<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+    (0..400).find_map(|_| {
+        sleep(Duration::from_millis(50));
+        look()
+    })
 }
 
 #[test]
@@ -169,21 +204,22 @@ fn machine_that_fails_is_an_error_and_the_report_is_of_the_rest() {
 #[test]
 fn report_of_files_is_drawn_and_bad_ones_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["--figures", "9"]);
+    good(run(folder.path(), &["--figures", "9"]));
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (good, html) = (path("simulator-quick-9.json"), path("page.html"));
+    let (whole, html) = (path("simulator-quick-9.json"), path("page.html"));
     let pictures = folder.path().display().to_string();
-    let args = ["report", &good, "--html", &html, "--pictures", &pictures];
-    assert!(eval(&args).status().unwrap().success());
+    let args = ["report", &whole, "--html", &html, "--pictures", &pictures];
+    good(eval(&args).output().unwrap());
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
     let bad = path("bad.json");
     fs::write(&bad, "{}").unwrap();
-    let refused = eval(&["report", &good, &bad, "--html", &html])
+    let refused = eval(&["report", &whole, &bad, "--html", &html])
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("bad.json: missing field"));
     let unknown = run(folder.path(), &["--figures", "12"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("want some of 7a, 7b"));
+    let said = text(&unknown.stderr);
+    assert!(said.contains("no figure \"12\", want some of"), "{said}");
 }

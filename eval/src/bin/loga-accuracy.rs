@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use loga_eval::accuracy::{loads, measure, ways, Accuracy, LOOK_US, READ_US};
-use std::io::{self, Write};
+use loga_eval::output::{print, table_or_json};
 use std::process::ExitCode;
 
 /// CPU time against error of burst and sparse accounting, over windows of two seconds.
@@ -66,18 +66,9 @@ fn main() -> ExitCode {
             }
         }
     }
-    let text = if args.json {
-        serde_json::to_string_pretty(&all).map(|text| text + "\n")
-    } else {
-        Ok(table(&all, &args))
-    };
-    let written = text
-        .map_err(io::Error::from)
-        .and_then(|text| io::stdout().write_all(text.as_bytes()));
-    match written {
+    let text = table_or_json(&all, args.json, |all| table(all, &args));
+    match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loga-accuracy: {error}");
             ExitCode::FAILURE

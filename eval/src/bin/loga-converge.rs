@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use loga_eval::convergence::all;
-use std::io::{self, Write};
+use loga_eval::output::{print, table_or_json};
 use std::process::ExitCode;
 
 /// Periods until a client that comes, or comes back, has its share of an ideal GPU.
@@ -25,21 +25,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&table).map(|text| text + "\n")
-    } else {
+    let text = table_or_json(&table, args.json, |table| {
         let titles = "policy   scale     clients          period ms  periods       ms    final";
         let rows = table.iter().map(ToString::to_string);
         let lines: Vec<String> = std::iter::once(titles.to_owned()).chain(rows).collect();
-        Ok(lines.join("\n") + "\n")
-    };
-    let written = text
-        .map_err(io::Error::from)
-        .and_then(|text| io::stdout().write_all(text.as_bytes()));
-    match written {
+        lines.join("\n") + "\n"
+    });
+    match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loga-converge: {error}");
             ExitCode::FAILURE

@@ -4,8 +4,8 @@
 
 use clap::Parser;
 use loga::engine::Scale;
+use loga_eval::output::{print, table_or_json};
 use loga_eval::reference::{table, Settings};
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// What LoGA's rules give each client on an ideal GPU.
@@ -59,18 +59,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&table).map(|text| text + "\n")
-    } else {
-        Ok(table.to_string())
-    };
-    let written = text
-        .map_err(io::Error::from)
-        .and_then(|text| io::stdout().write_all(text.as_bytes()));
-    match written {
+    let text = table_or_json(&table, args.json, ToString::to_string);
+    match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loga-ref: {error}");
             ExitCode::FAILURE

@@ -5,6 +5,7 @@
 use clap::{Args, Parser, Subcommand};
 use loga_eval::compare;
 use loga_eval::control::Kind;
+use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
 use loga_eval::replay;
 use loga_eval::report;
@@ -13,7 +14,7 @@ use loga_eval::scenario::{self, Scenario};
 use loga_eval::whole;
 use loga_eval::world::Trace;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, LineWriter, Write};
+use std::io::{self, BufRead, BufReader, LineWriter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -161,12 +162,7 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
     }
     let name = args.input.file.display().to_string();
     let report = report::report(&name, &scenario, &outcomes);
-    if args.json {
-        let json = serde_json::to_string_pretty(&report);
-        print(&(json.map_err(|error| work(error.to_string()))? + "\n"))
-    } else {
-        print(&report::text(&report))
-    }
+    print(table_or_json(&report, args.json, report::text))
 }
 
 fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
@@ -186,12 +182,7 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     let compared = compare::compare(&name, &scenario, &kinds);
     let compared = compared.map_err(|error| work(error.to_string()))?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&compared);
-        print(&(json.map_err(|error| work(error.to_string()))? + "\n"))?;
-    } else {
-        print(&compare::text(&compared))?;
-    }
+    print(table_or_json(&compared, args.json, compare::text))?;
     let beside = || {
         PathBuf::from(
             args.file
@@ -218,8 +209,7 @@ fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
         return Err(Failure::Input(reason));
     };
     let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
-    let json = serde_json::to_string_pretty(&figure);
-    print(&(json.map_err(|error| Failure::Work(error.to_string()))? + "\n"))
+    print(table_or_json(&figure, true, |_| String::new()))
 }
 
 fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {
@@ -241,12 +231,8 @@ fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-/// Prints, and takes it well if nobody reads on.
-fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Work(format!("standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+/// Prints what was put into words.
+fn print(text: io::Result<String>) -> Result<(), Failure> {
+    let printed = text.and_then(|text| output::print(&text));
+    printed.map_err(|error| Failure::Work(error.to_string()))
 }

@@ -230,7 +230,7 @@ fn title(axis: &Axis) -> String {
 
 /// A number on an axis with steps of this size, without digits that say nothing.
 fn number(value: f64, step: f64) -> String {
-    let digits = [1.0, 0.1]
+    let digits = [1.0, 0.1, 0.01]
         .iter()
         .filter(|size| step < **size - 1e-12)
         .count();

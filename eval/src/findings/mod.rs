@@ -12,6 +12,7 @@ mod quality;
 mod scheduling;
 
 pub use agreement::{agreement, Agreement, Pair, LIMIT};
+pub use scheduling::moves_away;
 
 use crate::results::{At, Experiment, Point, Series, GEOMETRIC_MEAN};
 

@@ -151,9 +151,15 @@ impl One<'_> {
 
     /// Whether a turnaround is on the other side of no scheduling than the optimum.
     fn wrong(&self, turnaround: f64) -> bool {
-        let change = turnaround - self.none;
-        change.abs() >= CHANGE * self.none && change * (self.fair - self.none) < 0.0
+        moves_away(turnaround, self.none, self.fair)
     }
+}
+
+/// Whether a policy moves a turnaround to the other side of that without scheduling than the
+/// optimum, by enough to count.
+pub fn moves_away(turnaround: f64, none: f64, fair: f64) -> bool {
+    let change = turnaround - none;
+    change.abs() >= CHANGE * none && change * (fair - none) < 0.0
 }
 
 /// The applications that were run with all of these.

@@ -35,7 +35,10 @@ pub(super) fn section(figure: &str, places: &[Place], drawn: &[Drawn]) -> Markup
         div class="pictures" {
             @for one in &drawn {
                 figure {
-                    figcaption { (place_name(one.one.origin, &one.one.setting)) }
+                    figcaption {
+                        (place_name(one.one.origin, &one.one.setting))
+                        @if first.is_some_and(|first| first.title != one.one.title) { ": " (one.one.title) }
+                    }
                     (PreEscaped(&one.svg))
                 }
             }

@@ -6,7 +6,7 @@ use super::{Plan, Progress};
 use crate::report::{report, Gpu};
 use crate::results::Setting;
 use crate::run::{run, Error};
-use crate::scenario::{parse, Profile};
+use crate::scenario::{parse, Phase, Profile};
 use loga::units::Ns;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -107,6 +107,8 @@ pub(super) struct Got {
     pub(super) own: f64,
     /// The same of the throttles, on average.
     pub(super) throttle: f64,
+    /// Share of the time in which the GPU executed something, in percent.
+    pub(super) used: f64,
 }
 
 /// An application of the paper's figures.
@@ -119,8 +121,15 @@ pub(super) struct App {
 impl App {
     /// The application of this name.
     pub(super) fn find(name: &str, plan: &Plan) -> Self {
+        Self::changed(name, plan, &|_| {})
+    }
+
+    /// The same with other phases.
+    pub(super) fn changed(name: &str, plan: &Plan, change: &dyn Fn(&mut Vec<Phase>)) -> Self {
         // PANIC: names are those of the profiles that come with the program; a test reads them all.
-        let profile = Profile::find(name, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
+        let found = Profile::find(name, Path::new(""));
+        let mut profile = found.unwrap_or_else(|error| panic!("{error}"));
+        change(&mut profile.phases);
         let alone = if plan.quick { ALONE_QUICK_US } else { ALONE_US };
         // CAST: rounded up, and some thousand at most.
         let iterations = (alone / profile.alone_us()).ceil().max(1.0) as u64;
@@ -167,6 +176,7 @@ impl App {
         // PANIC: the text is the one below, and a test reads all of them.
         let mut scenario =
             parse("paper", &text, &plan.changes).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        scenario.clients[0].phases.clone_from(&self.profile.phases);
         let mut all = Vec::new();
         for seed in 1..=plan.repetitions {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -195,6 +205,7 @@ impl App {
             turnaround: total / self.iterations as f64,
             own: app.measured_ms.unwrap_or_default(),
             throttle,
+            used: gpu.utilisation_pct,
         })
     }
 

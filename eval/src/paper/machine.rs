@@ -6,8 +6,8 @@
 use super::{empty, runs, Plan, Progress};
 use crate::report::Gpu;
 use crate::results::reduced::{
-    optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FOUR, LATE, LAUNCH,
-    OVERHEAD_MS, QUALITY_MS, TEN_LONG, TEN_SHORT,
+    optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
+    LATE, LAUNCH, OVERHEAD_MS, QUALITY_MS, REDUCED, WEIGHED, WEIGHTS,
 };
 use crate::results::{Axis, Experiment, Point, Series};
 use crate::run::Error;
@@ -34,8 +34,8 @@ pub fn figure(
         plan,
         progress,
         throttles: match &*real.figure {
-            "7a" => TEN_SHORT,
-            "7b" => TEN_LONG,
+            "7a" => FIVE_SHORT,
+            "7b" => FIVE_LONG,
             "11" => FOUR,
             other => return super::figure(other, plan, progress),
         },
@@ -73,6 +73,7 @@ impl Like<'_> {
             ..empty(&self.real.figure, self.plan)
         };
         if one.figure.starts_with('7') {
+            one.assumed.extend([REDUCED, WEIGHED].map(str::to_owned));
             one.add_geometric_means();
         }
         one
@@ -94,22 +95,26 @@ impl Like<'_> {
     /// Figures 7a and 7b.
     fn overhead(&mut self) -> Result<Vec<Series>, Error> {
         let ways = [
-            ("event", "name = \"event\"\nenforce = false"),
-            ("sampling", "name = \"sampling\"\nenforce = false"),
+            Way::new("event", "name = \"event\"\nenforce = false"),
+            Way {
+                weights: Some(WEIGHTS),
+                ..Way::new("sampling", "name = \"sampling\"")
+            },
         ];
-        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.0)).collect();
+        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.name)).collect();
         let applications = self.applications();
         let runs = applications.len() * (1 + ways.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
         let mut all: Vec<_> = ways
             .iter()
-            .map(|way| Series::new(way.0, Vec::new()))
+            .map(|way| Series::new(way.name, Vec::new()))
             .collect();
         for application in &applications {
             let throttles = self.throttles;
-            let without = mean(&self.turnarounds(application, OVERHEAD_MS, throttles, HARDWARE)?);
+            let without =
+                mean(&self.turnarounds(application, OVERHEAD_MS, throttles, &HARDWARE)?);
             for (series, way) in all.iter_mut().zip(&ways) {
-                let with = self.turnarounds(application, OVERHEAD_MS, throttles, way.1)?;
+                let with = self.turnarounds(application, OVERHEAD_MS, throttles, way)?;
                 let ratios: Vec<_> = with.iter().map(|one| one / without).collect();
                 series.points.extend(Point::of(application.name, &ratios));
             }
@@ -120,25 +125,25 @@ impl Like<'_> {
     /// Figure 11.
     fn quality(&mut self) -> Result<Vec<Series>, Error> {
         let ways = [
-            ("none", HARDWARE),
-            ("sampling", "name = \"sampling\""),
-            ("event", "name = \"event\""),
-            ("event-cl", "name = \"event-cl\""),
-            ("maxmin", "name = \"maxmin\""),
+            HARDWARE,
+            Way::new("sampling", "name = \"sampling\""),
+            Way::new("event", "name = \"event\""),
+            Way::new("event-cl", "name = \"event-cl\""),
+            Way::new("maxmin", "name = \"maxmin\""),
         ];
-        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.0)).collect();
+        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.name)).collect();
         let applications = self.applications();
         let runs = applications.len() * (1 + 2 * ways.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
-        let names = ways.iter().map(|way| way.0).chain(["fair"]);
+        let names = ways.iter().map(|way| way.name).chain(["fair"]);
         let mut all: Vec<_> = names.map(|name| Series::new(name, Vec::new())).collect();
         for application in &applications {
             let mut unscheduled = 1.0;
-            for (series, (name, policy)) in all.iter_mut().zip(&ways) {
-                let alone = mean(&self.turnarounds(application, QUALITY_MS / 4, ALONE, policy)?);
-                let together = self.turnarounds(application, QUALITY_MS, FOUR, policy)?;
+            for (series, way) in all.iter_mut().zip(&ways) {
+                let alone = mean(&self.turnarounds(application, QUALITY_MS / 4, ALONE, way)?);
+                let together = self.turnarounds(application, QUALITY_MS, FOUR, way)?;
                 let ratios: Vec<_> = together.iter().map(|one| one / alone).collect();
-                if *name == "none" {
+                if way.name == HARDWARE.name {
                     unscheduled = mean(&ratios);
                 }
                 series.points.extend(Point::of(application.name, &ratios));
@@ -157,12 +162,12 @@ impl Like<'_> {
         application: &Application,
         ms: u64,
         throttles: Throttles,
-        policy: &str,
+        way: &Way,
     ) -> Result<Vec<f64>, Error> {
         let kernels = application.kernels(ms);
         let app = format!("arrive_ms = {BEFORE_MS}\nrepeat = {kernels}");
         let head = format!("length_ms = {LENGTH_MS}\nuntil = \"app\"");
-        let text = self.scenario(&head, policy, &app, application, throttles);
+        let text = self.scenario(&head, way, &app, application, throttles);
         let gpus = runs(&text, self.plan, self.progress)?;
         let total = gpus.iter().filter_map(|gpu| gpu.clients[0].total_ms);
         // CAST: some thousand.
@@ -172,8 +177,8 @@ impl Like<'_> {
     /// By how much the turnaround would have to change for the optimum, with each seed.
     fn optima(&mut self, application: &Application) -> Result<Vec<f64>, Error> {
         let head = format!("length_ms = {WATCHED_MS}");
-        let policy = "name = \"none\"\npoll_always = true";
-        let text = self.scenario(&head, policy, "", application, FOUR);
+        let way = Way::new("none", "name = \"none\"\npoll_always = true");
+        let text = self.scenario(&head, &way, "", application, FOUR);
         let gpus = runs(&text, self.plan, self.progress)?;
         let optimum = |gpu: &Gpu| {
             let measured = |at: usize| gpu.clients[at].measured_ms.unwrap_or_default();
@@ -187,16 +192,23 @@ impl Like<'_> {
     fn scenario(
         &self,
         head: &str,
-        policy: &str,
+        way: &Way,
         app: &str,
         application: &Application,
         throttles: Throttles,
     ) -> String {
+        let policy = way.policy;
+        let weight = |at: usize| {
+            let weights = way.weights;
+            weights.map_or(String::new(), |each| format!("weight = {}\n", each[at]))
+        };
         let mut text = format!("{head}\n[policy]\n{policy}\n[[client]]\nname = \"app\"\n{app}\n");
+        text += &weight(1);
         text += &self.phase(application.kernel_us, application.pause_us);
         for number in 0..throttles.count {
             let arrive = f64::from(number) * STAGGER_MS;
             text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
+            text += &weight(usize::from(number > 0));
             text += &self.phase(throttles.kernel_us, throttles.sleep_us);
         }
         text
@@ -225,8 +237,26 @@ impl Like<'_> {
     }
 }
 
+/// Who decides, as a series and as in a scenario.
+struct Way {
+    name: &'static str,
+    policy: &'static str,
+    /// Of one throttle and of everybody else, where they are not all the same.
+    weights: Option<[u32; 2]>,
+}
+
+impl Way {
+    const fn new(name: &'static str, policy: &'static str) -> Self {
+        Self {
+            name,
+            policy,
+            weights: None,
+        }
+    }
+}
+
 /// Nobody accounts and nobody schedules.
-const HARDWARE: &str = "name = \"hardware\"";
+const HARDWARE: Way = Way::new("none", "name = \"hardware\"");
 
 fn mean(values: &[f64]) -> f64 {
     // CAST: a number of repetitions.

@@ -2,12 +2,12 @@
 
 //! Experiments in the virtual machine, by the script that starts it.
 
-use super::{Bar, Session};
+use super::{say, Bar, Session};
 use crate::results::{Experiment, Origin};
+use indicatif::MultiProgress;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 /// A script that runs experiments in the virtual machine. `--list` names them, one a line;
 /// `--inputs NAME` prints a digest of all that one is made from; `NAME FOLDER` leaves its results
@@ -36,19 +36,23 @@ impl Machine {
     /// # Errors
     ///
     /// The script fails, or what it leaves is no result.
-    pub(super) fn run(&self, name: &str, session: &Session) -> Result<Vec<Experiment>, String> {
+    pub(super) fn run(
+        &self,
+        name: &str,
+        session: &Session,
+        bars: &MultiProgress,
+    ) -> Result<Vec<Experiment>, String> {
         let inputs = self.ask(&["--inputs", name])?.trim().to_owned();
         let kept = session.kept(&inputs);
         if !kept.is_empty() {
-            println!("{name}, virtual machine: kept");
+            say(bars, &format!("{name}, virtual machine: kept"));
             return Ok(kept);
         }
         let staged = session.folder.join(format!("{name}.part"));
         let failed = |error| format!("{}: {error}", staged.display());
         let _ = fs::remove_dir_all(&staged);
         fs::create_dir_all(&staged).map_err(failed)?;
-        let bar = Bar::new(&format!("{name}, virtual machine"));
-        bar.bar.enable_steady_tick(Duration::from_secs(1));
+        let bar = Bar::waiting(&format!("{name}, virtual machine"), bars);
         let outcome = self.command(&[name]).arg(&staged).output();
         bar.bar.finish_and_clear();
         done(outcome.map_err(|error| format!("{}: {error}", self.script.display()))?)?;
@@ -60,12 +64,16 @@ impl Machine {
         }
         let _ = fs::remove_dir_all(&staged);
         let seconds = bar.begin.elapsed().as_secs_f64();
-        println!("{name}, virtual machine: {seconds:.0} s");
+        say(bars, &format!("{name}, virtual machine: {seconds:.0} s"));
         Ok(results)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.script);
+        // Whatever ends this program ends the script too, and the virtual machine with it.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(&self.script);
         if self.quick {
             command.arg("--quick");
         }

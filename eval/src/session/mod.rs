@@ -13,11 +13,13 @@ use crate::paper::{self, Plan, Progress, FIGURES};
 use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Setting};
 use crate::whole;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Name of the report in the folder of the results.
 pub const REPORT: &str = "report.html";
@@ -52,30 +54,54 @@ impl Session {
         let failed = |error| format!("{}: {error}", self.folder.display());
         fs::create_dir_all(&self.folder).map_err(failed)?;
         let own = own_digest()?;
+        let bars = MultiProgress::new();
+        // The virtual machine takes one processor, the simulator another. The script ends with the
+        // thread that starts it: this one.
+        let (simulated, real) = thread::scope(|scope| {
+            let simulator = scope.spawn(|| self.simulate_all(&own, &bars));
+            let real = self.run_machine(&own, &bars);
+            let simulated = simulator.join();
+            (simulated.unwrap_or_else(|panic| resume_unwind(panic)), real)
+        });
         let mut results = Vec::new();
-        for number in self.numbers() {
-            let one = self.simulate(number, &self.plan, &own, None);
+        for one in simulated.into_iter().chain(real) {
             keep(&mut results, wrong, one);
         }
-        if let Some(machine) = &self.machine {
-            for name in machine.names()? {
-                let real = machine.run(&name, self);
-                let real = real.map_err(|error| format!("virtual machine, {name}: {error}"));
-                let real = match real {
-                    Ok(real) => real,
-                    Err(error) => {
-                        wrong.push(error);
-                        continue;
-                    }
-                };
-                for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                    let simulated = self.simulate(&one.figure, &as_machine(one), &own, Some(one));
-                    keep(&mut results, wrong, simulated);
-                }
-                results.extend(real);
-            }
-        }
         report(&results, &self.folder.join(REPORT), &self.folder)
+    }
+
+    /// Everything in the simulator that needs no result of the virtual machine.
+    fn simulate_all(&self, own: &str, bars: &MultiProgress) -> Vec<Result<Experiment, String>> {
+        let numbers = self.numbers();
+        numbers
+            .map(|number| self.simulate(number, &self.plan, own, None, bars))
+            .collect()
+    }
+
+    /// Everything in the virtual machine, and the same in the simulator.
+    fn run_machine(&self, own: &str, bars: &MultiProgress) -> Vec<Result<Experiment, String>> {
+        let mut all = Vec::new();
+        let Some(machine) = &self.machine else {
+            return all;
+        };
+        let names = match machine.names() {
+            Ok(names) => names,
+            Err(error) => return vec![Err(error)],
+        };
+        for name in names {
+            let real = match machine.run(&name, self, bars) {
+                Ok(real) => real,
+                Err(error) => {
+                    all.push(Err(format!("virtual machine, {name}: {error}")));
+                    continue;
+                }
+            };
+            for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
+                all.push(self.simulate(&one.figure, &as_machine(one), own, Some(one), bars));
+            }
+            all.extend(real.into_iter().map(Ok));
+        }
+        all
     }
 
     /// Numbers of the figures to run in the simulator.
@@ -95,6 +121,7 @@ impl Session {
         plan: &Plan,
         own: &str,
         real: Option<&Experiment>,
+        bars: &MultiProgress,
     ) -> Result<Experiment, String> {
         let made = real.map_or("", |real| &real.inputs);
         let plan_text = format!("{plan:?}");
@@ -102,10 +129,10 @@ impl Session {
         let inputs = digest(&parts.map(str::as_bytes));
         let name = format!("Figure {number}, simulator, {}", plan.setting);
         if let Some(kept) = self.kept(&inputs).pop() {
-            println!("{name}: kept");
+            say(bars, &format!("{name}: kept"));
             return Ok(kept);
         }
-        let mut bar = Bar::new(&name);
+        let mut bar = Bar::new(&name, bars);
         let outcome = match real {
             Some(real) => paper::machine::figure(real, plan, &mut bar),
             None => paper::figure(number, plan, &mut bar),
@@ -116,7 +143,7 @@ impl Session {
         one.inputs = inputs;
         one.write(&self.folder).map_err(|error| error.to_string())?;
         let (runs, seconds) = (bar.bar.position(), bar.begin.elapsed().as_secs_f64());
-        println!("{name}: {runs} runs, {seconds:.1} s");
+        say(bars, &format!("{name}: {runs} runs, {seconds:.1} s"));
         Ok(one)
     }
 
@@ -196,9 +223,15 @@ fn digest(parts: &[&[u8]]) -> String {
 
 /// What simulates: this program, with everything in it.
 fn own_digest() -> Result<String, String> {
-    let read = std::env::current_exe().and_then(fs::read);
-    let bytes = read.map_err(|error| format!("this program cannot read itself: {error}"))?;
+    // Not by its path: another build may have taken its place there.
+    let bytes = fs::read("/proc/self/exe")
+        .map_err(|error| format!("this program cannot read itself: {error}"))?;
     Ok(digest(&[&bytes]))
+}
+
+/// Prints a line above the bars.
+fn say(bars: &MultiProgress, line: &str) {
+    bars.suspend(|| println!("{line}"));
 }
 
 /// A progress bar of an experiment; nothing is drawn where nobody watches.
@@ -208,12 +241,27 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(name: &str) -> Self {
-        let bar = ProgressBar::new(0).with_message(name.to_owned());
-        // PANIC: the template is this one, and every test of a run reads it.
-        let style =
-            ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed} ({eta} left)");
-        bar.set_style(style.expect("a template").progress_chars("=> "));
+    /// One that shows how many runs are done.
+    fn new(name: &str, bars: &MultiProgress) -> Self {
+        Self::with(
+            "{msg} [{bar:30}] {pos}/{len} {elapsed} ({eta} left)",
+            name,
+            bars,
+        )
+    }
+
+    /// One that shows that something goes on of which no more is known.
+    fn waiting(name: &str, bars: &MultiProgress) -> Self {
+        let bar = Self::with("{msg} {spinner} {elapsed}", name, bars);
+        bar.bar.enable_steady_tick(Duration::from_secs(1));
+        bar
+    }
+
+    fn with(template: &str, name: &str, bars: &MultiProgress) -> Self {
+        let bar = bars.add(ProgressBar::new(0).with_message(name.to_owned()));
+        // PANIC: the templates are those above, and tests make both bars.
+        let style = ProgressStyle::with_template(template).expect("a template");
+        bar.set_style(style.progress_chars("=> "));
         Self {
             bar,
             begin: Instant::now(),

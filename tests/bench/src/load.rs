@@ -148,6 +148,9 @@ pub(crate) const POLLER_CPU: usize = 1;
 const POLL: Duration = Duration::from_millis(12);
 const PAUSE: Duration = Duration::from_millis(60);
 
+/// Rounds of a loop between two pauses: about as long as the poller goes without one.
+const BETWEEN_PAUSES: u32 = 4_000;
+
 /// A thread that does nothing but count, on the processor that the model's timers do not run on.
 pub(crate) struct Count {
     stop: Arc<AtomicBool>,
@@ -222,6 +225,9 @@ impl Control {
             while !seen.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 while begin.elapsed() < POLL {
+                    for _ in 0..BETWEEN_PAUSES {
+                        std::hint::black_box(());
+                    }
                     std::hint::spin_loop();
                 }
                 sleep(PAUSE);

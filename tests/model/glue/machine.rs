@@ -166,7 +166,8 @@ impl Machine {
         let mut next = gpu.advance(now(), board);
         for _ in 0..CATCH_UPS {
             match next {
-                Some(due) if due <= now() => next = gpu.advance(now(), board),
+                // The next look of an idle GPU is no event that was missed.
+                Some(due) if due <= now() && !gpu.idle() => next = gpu.advance(now(), board),
                 _ => break,
             }
         }

@@ -145,7 +145,9 @@ impl Machine {
     }
 
     fn command(&self, work: &Path) -> Command {
-        let mut command = Command::new(&self.qemu);
+        // Whatever ends this program ends the machine too.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.qemu);
         command.args([
             "-M",
             "pc,acpi=off",

@@ -12,6 +12,7 @@ use loga_results::reduced::BEFORE_MS;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;
+use std::iter::repeat;
 use std::thread::available_parallelism;
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,23 +45,42 @@ fn others(throttles: Throttles) -> impl Iterator<Item = Load> {
     (0..throttles.count).map(move |_| one)
 }
 
+/// How a load is weighed: as every process, or such that nobody reaches the limit of `sampling`.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Weighing {
+    Alike,
+    OutOfReach,
+}
+
+/// What `loga run` sets for the lightest load, and for all others.
+const LIGHT: &str = "--weight 1";
+const HEAVY: &str = "--weight 10000";
+
 /// Runs an application that takes `ms` alone beside throttles; returns the time of an iteration,
 /// which is a kernel and a pause, in us.
 pub(super) fn turnaround(
     application: &Application,
     ms: u64,
     throttles: Throttles,
+    weighing: Weighing,
 ) -> Result<f64, String> {
+    let weigh = |load: Load, share: &'static str| match weighing {
+        Weighing::Alike => load,
+        Weighing::OutOfReach => load.with(share),
+    };
     let running: Vec<Running> = others(throttles)
+        .zip([LIGHT].into_iter().chain(repeat(HEAVY)))
         .zip(1..)
-        .map(|(load, seed)| load.start(LONGEST_S, seed))
+        .map(|((load, share), seed)| weigh(load, share).start(LONGEST_S, seed))
         .collect::<Result<_, _>>()?;
     sleep(Duration::from_millis(BEFORE_MS));
     let load = Load {
         count: Some(application.kernels(ms)),
         ..load(application)
     };
-    let own = load.start(LONGEST_S, 0).and_then(Running::finish);
+    let own = weigh(load, HEAVY)
+        .start(LONGEST_S, 0)
+        .and_then(Running::finish);
     // All are stopped, even if one says that it failed.
     let stopped: Vec<_> = running.into_iter().map(Running::stop).collect();
     let stopped: Vec<_> = stopped.into_iter().collect::<Result<_, _>>()?;
@@ -75,17 +95,49 @@ pub(super) fn turnaround(
     Ok(took / own.summary.kernels as f64 / 1000.0)
 }
 
-/// GPU time of an application and that of one of the throttles beside it on average, in ns, as LoGA
-/// measures it.
-pub(super) fn gpu_time(
-    application: &Application,
-    throttles: Throttles,
-) -> Result<(f64, f64), String> {
+/// What LoGA and the model's log say of an application and the throttles beside it.
+pub(super) struct Seen {
+    /// GPU time of the application and that of one of the throttles on average, in ns, as LoGA
+    /// measures it.
+    pub(super) measured: (f64, f64),
+    /// The same in the model's log, with the parts of context switches that LoGA counts too.
+    pub(super) logged: (f64, f64),
+    /// Times that LoGA saw the application on the GPU.
+    pub(super) runs: u64,
+    /// Kernels of the application.
+    pub(super) kernels: u64,
+}
+
+/// Runs an application beside throttles while LoGA watches.
+pub(super) fn watch(application: &Application, throttles: Throttles) -> Result<Seen, String> {
     let loads: Vec<Load> = [load(application)]
         .into_iter()
         .chain(others(throttles))
         .collect();
     let window = Window::of(&loads, WATCHED_S)?;
-    let sum: f64 = (1..loads.len()).map(|one| window.loga_time_ns(one)).sum();
-    Ok((window.loga_time_ns(0), sum / f64::from(throttles.count)))
+    let clients = window.observation(application.name).clients;
+    let both = |of: &dyn Fn(usize) -> f64| {
+        let sum: f64 = (1..loads.len()).map(of).sum();
+        (of(0), sum / f64::from(throttles.count))
+    };
+    // CAST: nanoseconds of seconds.
+    let logged = |one: usize| (clients[one].model_busy_ns + clients[one].model_switch_ns) as f64;
+    Ok(Seen {
+        measured: both(&|one| window.loga_time_ns(one)),
+        logged: both(&logged),
+        runs: clients[0].loga_runs,
+        kernels: clients[0].model_commands,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAVY, LIGHT};
+    use loga_results::reduced::WEIGHTS;
+
+    #[test]
+    fn weights_are_those_that_the_simulator_uses() {
+        let given = [LIGHT, HEAVY].map(|share| share.trim_start_matches("--weight ").parse());
+        assert_eq!(given, WEIGHTS.map(Ok));
+    }
 }

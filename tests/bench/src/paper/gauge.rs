@@ -9,7 +9,10 @@ use crate::window::Window;
 use loga_results::reduced::LATE;
 use loga_results::reduced::LAUNCH;
 use loga_results::Setting;
+use std::fs;
 
+/// Where the kernel says what its processors did.
+const STAT: &str = "/proc/stat";
 /// How long each load is watched, in seconds.
 const WATCHED_S: f64 = 0.4;
 
@@ -20,6 +23,42 @@ pub(super) fn cost(name: &str, ns: f64, how: &str) -> Setting {
         value: format!("{:.3} us", ns / 1000.0),
         origin: format!("measured in the virtual machine: {how}"),
     }
+}
+
+/// The processor that all clients share.
+pub(super) struct Processor {
+    ticks: [u64; 2],
+}
+
+impl Processor {
+    /// As it is now.
+    pub(super) fn now() -> Result<Self, String> {
+        let text = fs::read_to_string(STAT).map_err(|error| format!("{STAT}: {error}"))?;
+        let ticks = ticks(&text).ok_or_else(|| format!("{STAT}: unreadable: {text}"))?;
+        Ok(Self { ticks })
+    }
+
+    /// For which part of the time since then it had nothing to do.
+    pub(super) fn idle(&self) -> Result<Setting, String> {
+        let now = Self::now()?.ticks;
+        let [all, idle] = [0, 1].map(|at| now[at].saturating_sub(self.ticks[at]));
+        Ok(Setting {
+            name: "processor.idle".to_owned(),
+            // CAST: a few thousand.
+            value: format!("{:.0} %", 100.0 * idle as f64 / all.max(1) as f64),
+            origin: "measured in the virtual machine: ticks of the processor that the application \
+                     and the throttles share, without LoGA"
+                .to_owned(),
+        })
+    }
+}
+
+/// All ticks of the first processor, and those in which it was idle. Source: `proc_stat(5)`.
+fn ticks(stat: &str) -> Option<[u64; 2]> {
+    let line = stat.lines().find(|line| line.starts_with("cpu0 "))?;
+    let each = line.split_whitespace().skip(1).map(str::parse);
+    let each: Vec<u64> = each.collect::<Result<_, _>>().ok()?;
+    Some([each.iter().sum(), *each.get(3)?])
 }
 
 /// What a look of the poller costs, from a window in which LoGA polled.
@@ -56,4 +95,16 @@ pub(super) fn throttles() -> Result<Vec<Setting>, String> {
             "how much longer that takes with a pause of 800 us, less the pause",
         ),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks;
+
+    #[test]
+    fn ticks_are_those_of_the_first_processor() {
+        let text = "cpu  9 9 9 9 9\ncpu0 1 2 3 40 5 0 0 0 0 0\ncpu1 9 9 9 9 9\n";
+        assert_eq!(ticks(text), Some([51, 40]));
+        assert_eq!(ticks("cpu0 1 2\n"), None);
+    }
 }

@@ -32,14 +32,14 @@ use std::path::Path;
 /// Runs an experiment, with less of it if that is wanted.
 type Run = fn(quick: bool) -> Result<Experiment, String>;
 
-/// All experiments, by name; those that take longest begin first.
+/// All experiments, by name, in the order in which they are run.
 pub(crate) const ALL: &[(&str, Run)] = &[
-    ("paper-11", quality::quality),
+    ("paper-5.6", accuracy::cpu),
     ("paper-7a", overhead::short),
+    ("paper-11", quality::quality),
     ("paper-7b", overhead::long),
     ("paper-9", accuracy::kernel_length),
     ("paper-10", accuracy::load),
-    ("paper-5.6", accuracy::cpu),
 ];
 
 /// Runs an experiment and leaves its result.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Weights, limits, classes and groups on the ideal GPU.
+
+mod groups;
+mod limits;
+mod sparse;
+mod weights;
+
+use loga::engine::Config;
+use loga::policies::PolicyKind;
+use loga::share::{Change, Class};
+use loga::units::Ns;
+use loga_eval::sharing::{Machine, Process};
+
+fn enforcing(policy: PolicyKind) -> Config {
+    Config {
+        enforce: true,
+        policy,
+        ..Config::default()
+    }
+}
+
+fn weight(weight: u32) -> Change {
+    Change {
+        weight: Some(weight),
+        ..Change::default()
+    }
+}
+
+fn limit(percent: u32) -> Change {
+    Change {
+        limit: Some(percent),
+        ..Change::default()
+    }
+}
+
+const IDLE: Change = Change {
+    weight: None,
+    limit: None,
+    class: Some(Class::Idle),
+};
+
+/// Percentages of the time from `from` to `to` milliseconds that each process had.
+fn percent(machine: &mut Machine, from_ms: u64, to_ms: u64) -> Vec<f64> {
+    machine.run_until(Ns::from_ms(from_ms));
+    let before = machine.ran();
+    machine.run_until(Ns::from_ms(to_ms));
+    let length = Ns::from_ms(to_ms - from_ms).get() as f64;
+    let pairs = machine.ran().into_iter().zip(before);
+    pairs
+        .map(|(after, before)| 100.0 * after.saturating_sub(before).get() as f64 / length)
+        .collect()
+}
+
+/// Processes that always want the GPU, with commands of these lengths.
+fn hogs(kernels_us: &[u64], channels: u16) -> Vec<Process> {
+    let hog = |kernel: &u64| Process {
+        channels,
+        ..Process::new(*kernel, 0)
+    };
+    kernels_us.iter().map(hog).collect()
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shares by weight.
+
+use super::{enforcing, hogs, percent, weight};
+use loga::engine::Config;
+use loga::policies::PolicyKind;
+use loga::share::GroupBy;
+use loga_eval::sharing::Machine;
+
+/// How far two saturating clients are from what their weights give, in points, over
+/// `length_ms` after `from_ms`.
+fn off_by(weights: [u32; 2], kernels_us: [u64; 2], config: Config, channels: u16) -> f64 {
+    // Until the lead of a period that the rule grants at the beginning is used up.
+    let (from_ms, length_ms) = if channels == 12 {
+        (2_000, 10_000)
+    } else {
+        (500, 2_000)
+    };
+    let mut machine = Machine::new(&hogs(&kernels_us, channels), config, GroupBy::Process).unwrap();
+    for (at, value) in weights.into_iter().enumerate() {
+        machine.set_process(at, &weight(value)).unwrap();
+    }
+    let shares = percent(&mut machine, from_ms, from_ms + length_ms);
+    let wanted = 100.0 * f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
+    println!("weights {weights:?}, {kernels_us:?} us, {channels} channels: {shares:.2?}, wanted {wanted:.2}");
+    (shares[0] - wanted).abs()
+}
+
+const WEIGHTS: [[u32; 2]; 4] = [[100, 100], [100, 300], [100, 900], [10_000, 100]];
+const KERNELS_US: [[u64; 2]; 3] = [[1000, 1000], [200, 1000], [1000, 200]];
+
+#[test]
+fn shares_follow_weights_with_the_phases_of_the_paper() {
+    for weights in WEIGHTS {
+        for kernels_us in KERNELS_US {
+            let off = off_by(weights, kernels_us, enforcing(PolicyKind::Event), 12);
+            assert!(off <= 1.0, "{weights:?}, {kernels_us:?}: {off}");
+        }
+    }
+}
+
+#[test]
+fn shares_follow_weights_with_short_phases_that_vary() {
+    let config = Config {
+        randomize: true,
+        ..enforcing(PolicyKind::Event)
+    };
+    for weights in WEIGHTS {
+        for kernels_us in KERNELS_US {
+            let off = off_by(weights, kernels_us, config, 1);
+            assert!(off <= 1.0, "{weights:?}, {kernels_us:?}: {off}");
+        }
+    }
+}
