@@ -11,6 +11,7 @@ use crate::sharing::shares;
 use crate::sharing::wait_for;
 use crate::sharing::weight;
 use crate::sharing::BUSY;
+use crate::sharing::PROMPT;
 use crate::sharing::STEADY;
 use crate::sharing::STRICT;
 use crate::stage::Stage;
@@ -121,7 +122,7 @@ fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
 }
 
 fn group_by_cgroup_divides_between_cgroups() -> Verdict {
-    let stage = Stage::set("", &format!("{STRICT} {EXACT}"))?;
+    let stage = Stage::set(PROMPT, &format!("{STRICT} {EXACT}"))?;
     sysfs::write("group_by", "cgroup")?;
     let (many, few) = (Cgroup::make("many")?, Cgroup::make("few")?);
     set(few.chosen()?, weight(300))?;
