@@ -39,7 +39,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Length of each of the two parts, in seconds of the machine's clock
-    #[arg(long, default_value_t = 10, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, default_value_t = 7, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Parameters of the GPU model
     #[arg(long, default_value = "", value_name = "PARAMETERS")]
