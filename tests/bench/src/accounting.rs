@@ -72,7 +72,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
         cost,
         "%",
     );
-    stage::load_on(stage::FINE, SPARSE)?;
+    stage::load(SPARSE)?;
     let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
     errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
     Ok(())
