@@ -45,7 +45,8 @@ pub(super) struct Phase {
     pub(super) sampler: Option<Sampler>,
     /// Iterations since attaching; looks count too.
     pub(super) polls: u64,
-    /// For sparse accounting. Lent to the timer while that is started.
+    /// For sparse accounting and for what runs on after a hold. Lent to the timer while that is
+    /// started.
     pub(super) looks: Option<KBox<Looks>>,
     /// The timer, while it is started.
     pub(super) looking: Option<Looking>,

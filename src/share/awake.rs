@@ -9,9 +9,9 @@
 //! wakes up as soon as anything is charged to it.
 //!
 //! A group sleeps with the last of its processes, which stays awake while the group is ahead of
-//! the system: a policy may hold it back for that. When it does, all of them are awake. A policy lifts who is idle to the system
-//! virtual time; a group that wakes up is lifted then, once for all decisions that it missed.
-//! What the policy remembers of it stays as it was.
+//! the system: a policy may hold it back for that. When it does, all of them are awake. A policy
+//! lifts who is idle to the system virtual time; a group that wakes up is lifted then, once for
+//! all decisions that it missed. What the policy remembers of it stays as it was.
 
 use super::member::{Group, Member};
 use super::setting::Class;
