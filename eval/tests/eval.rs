@@ -160,12 +160,12 @@ fn killed_run_ends_the_machine() {
     let body = format!("echo $$ > {}; sleep 60", told.display());
     let machine = script(folder.path(), &body);
     let out = folder.path().join("results").display().to_string();
+    let pid = || Some(fs::read_to_string(&told).ok()?.trim().to_owned());
     let mut child = eval(&["run", "--quick", "--out", &out, "--machine", &machine])
         .args(["--figures", "10"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let pid = || Some(fs::read_to_string(&told).ok()?.trim().to_owned());
     let pid = within(|| pid().filter(|pid| !pid.is_empty())).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
