@@ -234,6 +234,7 @@ impl Machine {
             self.now = self.now.max(next);
             self.step(Wake::Timer);
         }
+        self.wait(end);
         self.now = end;
     }
 

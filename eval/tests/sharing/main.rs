@@ -9,7 +9,7 @@ mod weights;
 
 use loga::engine::Config;
 use loga::policies::PolicyKind;
-use loga::share::{Change, Class};
+use loga::share::{Change, Class, GroupBy};
 use loga::units::Ns;
 use loga_eval::sharing::{Machine, Process};
 
@@ -60,4 +60,19 @@ fn hogs(kernels_us: &[u64], channels: u16) -> Vec<Process> {
         ..Process::new(*kernel, 0)
     };
     kernels_us.iter().map(hog).collect()
+}
+
+// Regression: waits up to the end of a step were forgotten, and `maxmin` took who waits for modest.
+#[test]
+fn run_in_steps_gives_what_a_run_in_one_gives() {
+    let machine = || {
+        let config = enforcing(PolicyKind::MaxMin);
+        Machine::new(&hogs(&[1000, 100], 12), config, GroupBy::Process).unwrap()
+    };
+    let (mut whole, mut stepped) = (machine(), machine());
+    whole.run_until(Ns::from_ms(5000));
+    for ms in 1..=5000 {
+        stepped.run_until(Ns::from_ms(ms));
+    }
+    assert_eq!(whole.ran(), stepped.ran());
 }
