@@ -9,7 +9,7 @@
 //! after which its GPU time since it came stays at nine tenths of an equal division or more.
 
 use crate::sharing::{Machine, Process};
-use loga::engine::{Config, Scale, Sight};
+use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;
 use loga::share::GroupBy;
@@ -58,7 +58,7 @@ pub fn one(
     returns: bool,
 ) -> Result<Convergence, Error> {
     let units = match scale {
-        Scale::Active => clients as u64,
+        Scale::Active => (clients as u64).max(MIN_ACTIVE.into()),
         Scale::Channels => 12 * clients as u64,
     };
     let period = Ns::from_ms(6 * units);

@@ -16,10 +16,16 @@ pub const MAX_NONPOLL: Ns = Ns::from_ms(60_000);
 /// would be decisions on noise.
 pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 
+/// Active clients that phases are made for at least. A GPU gives each client a timeslice of a
+/// millisecond: a phase that sees one or two of them knows shares to a tenth or two, and over two
+/// seconds that adds up to a point.
+pub const MIN_ACTIVE: u32 = 6;
+
 /// What the phases grow with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// With the clients that used the GPU, or wanted to, in the last polling phase.
+    /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
+    /// [`MIN_ACTIVE`] if there were fewer.
     #[default]
     Active,
     /// With the allocated channels, as in the paper.
@@ -139,7 +145,7 @@ impl Config {
         factor: Option<Factor>,
     ) -> PhaseLengths {
         let units = match self.scale {
-            Scale::Active => active.max(1),
+            Scale::Active => active.max(MIN_ACTIVE),
             Scale::Channels => allocated,
         };
         let poll = Ns::from_ms(self.poll_ms.into())
@@ -312,10 +318,11 @@ mod tests {
             ..Config::default()
         };
         let lengths = |active| by_clients.lengths(12, active, None);
-        assert_eq!(lengths(3).poll, Ns::from_ms(3));
-        assert_eq!(lengths(3).nonpoll, Ns::from_ms(15));
-        // An idle GPU is still watched.
-        assert_eq!(lengths(0), lengths(1));
+        assert_eq!(lengths(9).poll, Ns::from_ms(9));
+        assert_eq!(lengths(9).nonpoll, Ns::from_ms(45));
+        // Few are not known well enough from less, and an idle GPU is still watched.
+        assert_eq!(lengths(2).poll, Ns::from_ms(6));
+        assert_eq!(lengths(0), lengths(6));
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod watchdog;
 
 pub use crate::policies::{ClientState, Look, Memory, Next, Phase, PolicyKind, Seen, Sight};
 pub use check::Violation;
-pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_SPARSE};
+pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_ACTIVE, MIN_SPARSE};
 pub use stages::MAX_BARRIER;
 pub use stats::Stats;
 pub use watchdog::{Fallback, MAX_IDLE_HOLD, MAX_LATE};
@@ -230,9 +230,9 @@ impl Engine {
     /// are now. Call [`Engine::wake`] with [`Wake::ChannelsChanged`] afterwards.
     ///
     /// A decision is due: a non-polling phase ends now, a polling phase as soon as it
-    /// has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because applications create a dozen
-    /// channels in a row, and a phase of no length would see nobody active and lift
-    /// everybody.
+    /// has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because
+    /// applications create a dozen channels in a row, and a phase of no length would see nobody
+    /// active and lift everybody.
     pub fn channels_changed(&mut self, now: Ns, allocated: u32) {
         self.allocated = allocated;
         match &mut self.state {
