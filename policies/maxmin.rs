@@ -2,10 +2,11 @@
 
 //! Policy `maxmin`: weighted max-min fairness on estimated demands, work-conserving.
 //!
-//! Rule, with `want = busy / (phase - waited)` smoothed over some periods and `level`
-//! so that the entitlements `min(want, weight * level)` fill the GPU:
+//! Rule, with `want = busy / (phase - waited)` and `calm = 1 - waited / phase`, both
+//! smoothed over some periods in which the client wanted the GPU, and `level` so that the
+//! entitlements `min(want, weight * level)` fill the GPU:
 //! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
-//! `weight * level` at least `span * min(1, 9/8 * (1 - waited / phase))`;
+//! `weight * level` at least `span * min(1, 9/8 * calm)`;
 //! `t_sys = min vt` over the clients that wanted the GPU and were not held back;
 //! `held = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
 //! those that wanted it or were held back, unless holding back has idled the GPU for
@@ -13,9 +14,10 @@
 //!
 //! A client that wants little moves on with time as long as it hardly waits: it does
 //! not stop others, however little it uses. A client that always wants more pays for
-//! each share beyond its entitlement. `waited` enters a client's time only linearly
-//! and only if it wants little, so a sampled estimate does no harm but noise; a client
-//! that is held back has no `waited` that means anything, and keeps its last demand.
+//! each share beyond its entitlement. `waited` enters a client's time only if it wants
+//! little, and smoothed: of a sampled estimate the `min` would lose what is above and keep
+//! what is below, and the client would fall behind without waiting. A client that is held
+//! back has no `waited` that means anything, and keeps its last demand.
 //!
 //! Good for: mixes of clients that saturate the GPU and clients that do not.
 //! Bad for: latency of light clients beside very long commands: giving them more would
@@ -51,9 +53,12 @@ const TOLERANCE: u64 = 8;
 /// Longest steps beyond which a debt is forgiven.
 const OLD: u64 = 3;
 
-/// Where in the scratch of a client its demand is, after the time used and the time not
-/// spent waiting, both fading, that it comes from.
-const WANT: usize = 2;
+/// Where in the scratch of a client is what: the time used, the time not spent waiting and the
+/// time in which both were measured, all fading, and the demand that comes from the first two.
+const USED: usize = 0;
+const FREE: usize = 1;
+const MEASURED: usize = 2;
+const WANT: usize = 3;
 /// In the memory: what holding back has cost beyond what it may.
 const SPENT: usize = 0;
 
@@ -68,11 +73,8 @@ impl Policy for MaxMin {
         for client in clients.iter_mut() {
             learn(phase, client);
         }
-        let level = fair::level(
-            clients
-                .iter()
-                .map(|client| (client.scratch[WANT], client.weight.get().into())),
-        );
+        let claim = |client: &ClientState| (client.scratch[WANT], client.weight.get().into());
+        let level = fair::level(clients.iter().filter(competes).map(claim));
         for client in clients.iter_mut() {
             let by = advance(phase, client, level);
             client.vtime = client.vtime.saturating_add(by);
@@ -103,17 +105,25 @@ fn free_time(phase: &Phase, client: &ClientState) -> Ns {
 }
 
 /// Estimates what a client would use if it never waited. One that was held back shows
-/// nothing: it keeps its estimate.
+/// nothing: it keeps its estimate. One that wanted nothing keeps it too, with less weight, so
+/// that it is known anew as soon as it comes back.
 fn learn(phase: &Phase, client: &mut ClientState) {
-    let free = free_time(phase, client).get();
-    let [used, unhindered, want, ..] = &mut client.scratch;
+    let (free, lasted) = if wanted(client) {
+        (free_time(phase, client), phase.poll)
+    } else {
+        (Ns::ZERO, Ns::ZERO)
+    };
     if !client.held {
-        let fade = |sum: u64| sum - sum / FORGET;
-        *used = fade(*used).saturating_add(client.busy.get());
-        *unhindered = fade(*unhindered).saturating_add(free);
+        let mut fade = |at: usize, time: Ns| {
+            let sum = &mut client.scratch[at];
+            *sum = (*sum - *sum / FORGET).saturating_add(time.get());
+        };
+        fade(USED, client.busy);
+        fade(FREE, free);
+        fade(MEASURED, lasted);
     }
     // Who has only waited so far may want everything.
-    *want = fair::share(*used, *unhindered);
+    client.scratch[WANT] = fair::share(client.scratch[USED], client.scratch[FREE]);
 }
 
 /// How far a client's virtual time advances.
@@ -125,8 +135,9 @@ fn advance(phase: &Phase, client: &ClientState, level: u64) -> VTime {
     if client.held || !wanted(client) || client.scratch[WANT] >= entitled {
         return VTime::new(by);
     }
-    let free = fair::estimate(free_time(phase, client), phase.poll, span).get();
-    let calm = free.saturating_add(free / TOLERANCE).min(span.get());
+    let (free, measured) = (client.scratch[FREE], client.scratch[MEASURED]);
+    let calm = mul_div(free, span.get(), measured.max(1));
+    let calm = calm.saturating_add(calm / TOLERANCE).min(span.get());
     VTime::new(by.max(calm))
 }
 
@@ -230,7 +241,7 @@ mod tests {
         let mut clients = [client(4, 500, 0), client(8, 4, 0)];
         decide(&mut clients);
         assert_eq!(want_percent(&clients[0]), 100);
-        assert_eq!(clients[0].scratch[1], Ns::from_ms(4).get());
+        assert_eq!(clients[0].scratch[FREE], Ns::from_ms(4).get());
     }
 
     #[test]
@@ -259,6 +270,31 @@ mod tests {
         let mut clients = [client(11, 1, 0), client(1, 0, 0)];
         decide(&mut clients);
         assert_eq!(clients[1].vtime, VTime::new(1_072_000_000));
+    }
+
+    #[test]
+    fn demand_of_who_comes_back_is_known_at_once() {
+        let mut clients = [client(12, 0, 0), client(0, 0, 0)];
+        for _ in 0..30 {
+            decide(&mut clients);
+        }
+        clients[0].busy = Ns::from_ms(11);
+        clients[1].busy = Ns::from_ms(1);
+        clients[1].waited = Ns::from_ms(11);
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[1]), 100);
+    }
+
+    // A sampled estimate of a ninth of the time: nothing, nothing, a third.
+    #[test]
+    fn client_whose_waits_are_known_badly_moves_on_with_time() {
+        let mut clients = [client(8, 1, 0), client(1, 0, 0)];
+        for period in 0..60u64 {
+            clients[1].waited = Ns::from_ms(4 * (period % 3 / 2));
+            decide(&mut clients);
+        }
+        let by = clients[1].vtime.get() - 1_000_000_000;
+        assert!(by > Ns::from_ms(60 * 72 * 97 / 100).get());
     }
 
     #[test]
