@@ -5,10 +5,10 @@
 //! A budget grows by `limit * wall time` and shrinks by the GPU time used. At every
 //! decision its owner may run until the next one if what it will use fits:
 //! `credit + limit * period >= expected use`. So by the end of any period that went
-//! as expected, no more has been used than has accrued. What is unused is kept up to
-//! [`BURST`] of wall time, or what a single period needs if that is more. Debts,
-//! from commands longer than expected, are paid by waiting, for at most
-//! [`MAX_LIMIT_HOLD`].
+//! as expected, no more has been used than has accrued. What its owner could have used
+//! and did not is kept up to [`BURST`] of wall time, or what a single period needs if
+//! that is more; what accrues while it waits for it is kept. Debts, from commands longer
+//! than expected, are paid by waiting, for at most [`MAX_LIMIT_HOLD`].
 //!
 //! Bound: over any length of time, use exceeds the limit by at most the larger of
 //! `limit * BURST` and one period, plus what one period used beyond expectation.
@@ -85,9 +85,13 @@ impl Budget {
         let rate = self.rate.unwrap_or(FULL_RATE).min(FULL_RATE);
         let expected = Ns::new(mul_div(next.get(), rate, FULL_RATE));
         let accruing = limit.of(next);
-        let most = limit.of(BURST).max(expected.saturating_sub(accruing));
+        // Lengths vary: what a long period needs is more than what a short one does.
+        if !self.held {
+            let most = limit.of(BURST).max(expected.saturating_sub(accruing));
+            self.credit = self.credit.min(signed(most));
+        }
         let least = signed(limit.of(MAX_LIMIT_HOLD)).saturating_neg();
-        self.credit = self.credit.min(signed(most)).max(least);
+        self.credit = self.credit.max(least);
         self.held = self.credit.saturating_add(signed(accruing)) < signed(expected);
     }
 }
@@ -129,6 +133,26 @@ mod tests {
             assert!(used_by_a_hog(percent).abs_diff(percent.into()) <= 1);
         }
         assert_eq!(used_by_a_hog(100), 100);
+    }
+
+    #[test]
+    fn hog_alone_gets_its_limit_in_periods_of_varying_length() {
+        for percent in [5u32, 20, 50] {
+            let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, 0);
+            let mut span = Ns::from_ms(36);
+            for period in 0..1000u64 {
+                let next = Ns::from_ms(18 + period * 23 % 37);
+                let spent = Spent {
+                    used: if budget.held() { Ns::ZERO } else { span },
+                    allowed: !budget.held(),
+                };
+                used += spent.used.get();
+                now = now.saturating_add(span);
+                budget.settle(limit(percent), now, span, next, &spent);
+                span = next;
+            }
+            assert!((used * 100 / now.get()).abs_diff(percent.into()) <= 1);
+        }
     }
 
     #[test]
