@@ -84,11 +84,11 @@ pub const WEIGHED: &str = "sampling: it decides, with one throttle of weight 1 a
 /// None.
 pub const ALONE: Throttles = Throttles { count: 0, ..FOUR };
 
-/// For how long an application of Figure 7 runs alone, in ms: four times as long as a polling phase
+/// For how long an application of Figure 7 runs alone, in ms: three times as long as a polling phase
 /// of six clients and the one that follows.
-pub const OVERHEAD_MS: u64 = 4 * 6 * 12 * 6;
-/// For how long one of Figure 11 does: its turnaround depends on many decisions.
-pub const QUALITY_MS: u64 = 3_000;
+pub const OVERHEAD_MS: u64 = 3 * 6 * 12 * 6;
+/// For how long one of Figure 11 does: five times as long as these of five clients.
+pub const QUALITY_MS: u64 = 5 * 5 * 12 * 6;
 /// Throttles run for so long before it comes, in ms.
 pub const BEFORE_MS: u64 = 500;
 
@@ -98,6 +98,10 @@ pub const SETTING: &str = "machine";
 pub const LAUNCH: &str = "throttle.launch_us";
 /// Name of the time by which a pause is too long, in the settings.
 pub const LATE: &str = "throttle.late_us";
+/// Name of the time by which a kernel runs longer than it was asked to, in the settings.
+pub const KERNEL_LATE: &str = "kernel.late_us";
+/// Names of that time and of a switch of contexts while LoGA polls, in the settings.
+pub const POLLED: [&str; 2] = ["polled.kernel.late_us", "polled.switch_us"];
 
 impl Application {
     /// Kernels that it runs in so many ms when it is alone.

@@ -7,7 +7,7 @@ use super::{empty, runs, Plan, Progress};
 use crate::report::Gpu;
 use crate::results::reduced::{
     optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
-    LATE, LAUNCH, OVERHEAD_MS, QUALITY_MS, REDUCED, WEIGHED, WEIGHTS,
+    KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, WEIGHED, WEIGHTS,
 };
 use crate::results::{Axis, Experiment, Point, Series};
 use crate::run::Error;
@@ -15,7 +15,7 @@ use crate::run::Error;
 /// Longest simulated time; nothing comes near it.
 const LENGTH_MS: u32 = 600_000;
 /// GPU times for the optimum are taken over so long.
-const WATCHED_MS: u64 = 2_500;
+const WATCHED_MS: u64 = 1_500;
 /// From the start of a throttle to that of the next, in ms: a process has to be started.
 const STAGGER_MS: f64 = 2.3;
 
@@ -177,9 +177,17 @@ impl Like<'_> {
     /// By how much the turnaround would have to change for the optimum, with each seed.
     fn optima(&mut self, application: &Application) -> Result<Vec<f64>, Error> {
         let head = format!("length_ms = {WATCHED_MS}");
-        let way = Way::new("none", "name = \"none\"\npoll_always = true");
+        let way = Way {
+            kernel_late: POLLED[0],
+            ..Way::new("none", "name = \"none\"\npoll_always = true")
+        };
+        let mut plan = self.plan.clone();
+        let switch = self.measured(POLLED[1]);
+        if switch > 0.0 {
+            plan.changes.push(format!("costs.switch_us={switch}"));
+        }
         let text = self.scenario(&head, &way, "", application, FOUR);
-        let gpus = runs(&text, self.plan, self.progress)?;
+        let gpus = runs(&text, &plan, self.progress)?;
         let optimum = |gpu: &Gpu| {
             let measured = |at: usize| gpu.clients[at].measured_ms.unwrap_or_default();
             let throttles = f64::from(FOUR.count);
@@ -204,23 +212,24 @@ impl Like<'_> {
         };
         let mut text = format!("{head}\n[policy]\n{policy}\n[[client]]\nname = \"app\"\n{app}\n");
         text += &weight(1);
-        text += &self.phase(application.kernel_us, application.pause_us);
+        let late = self.measured(way.kernel_late);
+        text += &self.phase(application.kernel_us, application.pause_us, late);
         for number in 0..throttles.count {
             let arrive = f64::from(number) * STAGGER_MS;
             text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
             text += &weight(usize::from(number > 0));
-            text += &self.phase(throttles.kernel_us, throttles.sleep_us);
+            text += &self.phase(throttles.kernel_us, throttles.sleep_us, late);
         }
         text
     }
 
-    /// A pause and a kernel, as a throttle does them there.
-    fn phase(&self, kernel_us: u64, pause_us: u64) -> String {
+    /// A pause and a kernel that runs on for `late`, in us, as a throttle does them there.
+    fn phase(&self, kernel_us: u64, pause_us: u64, late: f64) -> String {
         let measured = self.measured(LAUNCH) + self.measured(LATE);
         // CAST: a few thousand.
-        let from = pause_us as f64 + measured / 2.0;
+        let (from, kernel) = (pause_us as f64 + measured / 2.0, kernel_us as f64 + late);
         format!(
-            "[[client.phase]]\ncpu_us = {{ uniform = [{from}, {}] }}\nkernel_us = {kernel_us}\n",
+            "[[client.phase]]\ncpu_us = {{ uniform = [{from}, {}] }}\nkernel_us = {kernel}\n",
             from + measured
         )
     }
@@ -243,6 +252,8 @@ struct Way {
     policy: &'static str,
     /// Of one throttle and of everybody else, where they are not all the same.
     weights: Option<[u32; 2]>,
+    /// Setting that says by how much a kernel runs on.
+    kernel_late: &'static str,
 }
 
 impl Way {
@@ -251,6 +262,7 @@ impl Way {
             name,
             policy,
             weights: None,
+            kernel_late: KERNEL_LATE,
         }
     }
 }

@@ -116,12 +116,20 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Asks it to end now.
-    pub(crate) fn stop(self) -> Result<Instance, String> {
+    /// Asks these to end now. All are asked before one is waited for: who is held back ends when
+    /// it is released, and that may take until the others have ended.
+    pub(crate) fn stop_all(all: Vec<Self>) -> Result<Vec<Instance>, String> {
+        let asked: Vec<_> = all.iter().map(Self::ask).collect();
+        let ended: Vec<_> = all.into_iter().map(Self::finish).collect();
+        asked.into_iter().collect::<Result<(), _>>()?;
+        ended.into_iter().collect()
+    }
+
+    /// Asks it to end.
+    fn ask(&self) -> Result<(), String> {
         // CAST: process ids are below 2^22.
         let pid = Pid::from_raw(self.child.id() as i32);
-        kill(pid, Signal::SIGTERM).map_err(|error| format!("throttle {pid}: {error}"))?;
-        self.finish()
+        kill(pid, Signal::SIGTERM).map_err(|error| format!("throttle {pid}: {error}"))
     }
 
     /// Waits for its end and returns its report.

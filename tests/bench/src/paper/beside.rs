@@ -21,7 +21,7 @@ use std::time::Duration;
 /// this many seconds.
 const LONGEST_S: f64 = 900.0;
 /// Parts of a second in which GPU time is measured for the fair optimum.
-const WATCHED_S: f64 = 2.0;
+const WATCHED_S: f64 = 1.0;
 
 /// Has all processes that are started from now on keep off the poller's processor, as on a machine
 /// with one set aside for it.
@@ -81,18 +81,20 @@ pub(super) fn turnaround(
     let own = weigh(load, HEAVY)
         .start(LONGEST_S, 0)
         .and_then(Running::finish);
-    // All are stopped, even if one says that it failed.
-    let stopped: Vec<_> = running.into_iter().map(Running::stop).collect();
-    let stopped: Vec<_> = stopped.into_iter().collect::<Result<_, _>>()?;
+    let stopped = Running::stop_all(running)?;
     let own = own?;
     let waits = [&own].into_iter().chain(&stopped);
     let waits: Vec<_> = waits
         .map(|one| one.summary.turnaround_mean_us.round())
         .collect();
-    println!("from submission to the end, us: {waits:?}");
     // CAST: nanoseconds of minutes are exact in a double.
     let took = own.end_ns.saturating_sub(own.start_ns) as f64;
-    Ok(took / own.summary.kernels as f64 / 1000.0)
+    let each = took / own.summary.kernels as f64 / 1000.0;
+    println!(
+        "{}: {each:.1} us an iteration; from submission to the end, us: {waits:?}",
+        application.name
+    );
+    Ok(each)
 }
 
 /// What LoGA and the model's log say of an application and the throttles beside it.

@@ -6,8 +6,10 @@
 use crate::load::Load;
 use crate::stage;
 use crate::window::Window;
+use loga_results::reduced::KERNEL_LATE;
 use loga_results::reduced::LATE;
 use loga_results::reduced::LAUNCH;
+use loga_results::reduced::POLLED;
 use loga_results::Setting;
 use std::fs;
 
@@ -15,6 +17,10 @@ use std::fs;
 const STAT: &str = "/proc/stat";
 /// How long each load is watched, in seconds.
 const WATCHED_S: f64 = 0.4;
+/// Kernels of these loads, in us.
+const KERNEL_US: u64 = 200;
+/// Two throttles without pauses: every command of theirs follows a switch of contexts.
+const TWO: [Load; 2] = [Load::new(KERNEL_US, 0), Load::new(KERNEL_US, 0)];
 
 /// A cost that was measured, in ns.
 pub(super) fn cost(name: &str, ns: f64, how: &str) -> Setting {
@@ -70,19 +76,43 @@ pub(super) fn look(window: &Window) -> Setting {
     )
 }
 
-/// Costs of throttles and of the model, without LoGA.
-pub(super) fn throttles() -> Result<Vec<Setting>, String> {
-    stage::load_model_only()?;
-    let busy = Window::of(&[Load::new(200, 0)], WATCHED_S)?;
+/// How much longer the kernels of a window ran than they were asked to, in ns.
+fn kernel_late(window: &Window) -> f64 {
+    // CAST: a few hundred.
+    (window.true_run_ns(0) - KERNEL_US as f64 * 1000.0).max(0.0)
+}
+
+/// What the model's switches and kernels cost while LoGA polls: its timers are late then. On the
+/// model with these parameters.
+pub(super) fn polled(model: &str) -> Result<Vec<Setting>, String> {
+    stage::load_on(model, "policy=none poll_always=1")?;
+    let two = Window::of(&TWO, WATCHED_S)?;
+    let how = "two throttles without pauses, from the model's log, while LoGA polls all the time";
+    let [late, switch] = POLLED;
+    Ok(vec![
+        cost(late, kernel_late(&two), how),
+        cost(switch, two.switch_ns(), how),
+    ])
+}
+
+/// Costs of throttles and of the model with these parameters, without LoGA.
+pub(super) fn throttles(model: &str) -> Result<Vec<Setting>, String> {
+    stage::load_model_only_on(model)?;
+    let busy = Window::of(&[Load::new(KERNEL_US, 0)], WATCHED_S)?;
     let launch = busy.period_ns(0) - busy.true_run_ns(0);
-    let sleeper = Window::of(&[Load::new(200, 800)], WATCHED_S)?;
+    let sleeper = Window::of(&[Load::new(KERNEL_US, 800)], WATCHED_S)?;
     let late = sleeper.period_ns(0) - sleeper.true_run_ns(0) - 800_000.0 - launch;
-    let two = Window::of(&[Load::new(200, 0), Load::new(200, 0)], WATCHED_S)?;
+    let two = Window::of(&TWO, WATCHED_S)?;
     Ok(vec![
         cost(
             "costs.switch_us",
             two.switch_ns(),
             "switching over commands of two throttles without pauses, from the model's log",
+        ),
+        cost(
+            KERNEL_LATE,
+            kernel_late(&two),
+            "how much longer their commands of 200 us ran than that, from the model's log",
         ),
         cost(
             LAUNCH,

@@ -13,6 +13,7 @@ use super::gauge;
 use super::series;
 use crate::costs;
 use crate::stage;
+use crate::stage::FINE;
 use loga_results::reduced::optimum;
 use loga_results::reduced::Application;
 use loga_results::reduced::ALONE;
@@ -22,6 +23,7 @@ use loga_results::reduced::QUALITY_MS;
 use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
+use loga_results::Setting;
 
 /// Who decides; `none`: LoGA is not loaded.
 const NONE: &str = "none";
@@ -45,7 +47,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
              profile"
                 .to_owned(),
         ],
-        settings: gauge::throttles()?,
+        settings: settings()?,
         ..empty("11", "Scheduling beside four throttles", axes)
     };
     apart()?;
@@ -54,9 +56,9 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
     let mut all = Vec::new();
     for policy in [NONE].into_iter().chain(POLICIES) {
         let loaded = if policy == NONE {
-            stage::load_model_only()
+            stage::load_model_only_on(FINE)
         } else {
-            stage::load(&format!("policy={policy} enforce=1"))
+            stage::load_on(FINE, &format!("policy={policy} enforce=1"))
         };
         if let Err(error) = loaded {
             one.differs.push(Difference {
@@ -90,7 +92,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
             add(&mut one.series, policy, application.name, &[*ratio])?;
         }
     }
-    stage::load("policy=none poll_always=1")?;
+    stage::load_on(FINE, "policy=none poll_always=1")?;
     for (application, unscheduled) in applications.iter().zip(&all[0].1) {
         let seen = watch(application, FOUR)?;
         let fair = |(own, throttle)| unscheduled * optimum(own, throttle, FOUR.count.into());
@@ -100,6 +102,23 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
             .extend(overlooked(application, &seen, ours, fair(seen.logged)));
     }
     Ok(one)
+}
+
+/// What things cost on the model as it is set here, and how it is set.
+fn settings() -> Result<Vec<Setting>, String> {
+    let (name, value) = FINE.split_once('=').unwrap_or((FINE, ""));
+    let turns = Setting {
+        name: format!("model.{name}"),
+        value: format!("{value} us"),
+        origin:
+            "parameter of the model: the emulator's processors take turns at least this often, \
+                 so that a poller that stands still meanwhile sees kernels of 5 us too"
+                .to_owned(),
+    };
+    let mut settings = vec![turns];
+    settings.extend(gauge::throttles(FINE)?);
+    settings.extend(gauge::polled(FINE)?);
+    Ok(settings)
 }
 
 /// Why the optimum differs from that by the model's log, if it does.
