@@ -24,6 +24,11 @@ const SERIES: &[(&str, &str, RGBColor)] = &[
     ("fair", "fair optimum", RGBColor(0, 158, 115)),
     ("intended", "intended", RGBColor(150, 150, 150)),
     ("truth", "record of the GPU", RGBColor(213, 94, 0)),
+    (
+        "busy thread",
+        "control: a busy thread",
+        RGBColor(120, 60, 160),
+    ),
 ];
 
 /// Colours of series that are not known, in turn.

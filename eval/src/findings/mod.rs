@@ -68,8 +68,12 @@ struct Results<'a> {
 
 /// All findings, in the order of the figures.
 pub fn all() -> impl Iterator<Item = &'static Finding> {
-    let parts = [overhead::FINDINGS, quality::FINDINGS, scheduling::FINDINGS];
-    parts.into_iter().flatten()
+    let parts = || [overhead::FINDINGS, quality::FINDINGS, scheduling::FINDINGS];
+    let of = move |figure| {
+        let all = parts().into_iter().flatten();
+        all.filter(move |finding: &&Finding| finding.figure == figure)
+    };
+    FIGURES.iter().flat_map(move |figure| of(*figure))
 }
 
 /// Judges the findings by the results of one place with one setting; nothing about figures that

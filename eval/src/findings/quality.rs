@@ -112,8 +112,12 @@ fn extremes(off: &[f64]) -> [f64; 2] {
 }
 
 fn span(off: &[f64]) -> String {
-    let [least, most] = extremes(off);
-    format!("{least:+.2} to {most:+.2} %")
+    let [least, most] = extremes(off).map(|one| format!("{one:+.2}"));
+    if least == most {
+        format!("{least} %")
+    } else {
+        format!("{least} to {most} %")
+    }
 }
 
 fn cpu(results: &Results, want: f64, within: f64) -> Result<Evidence, String> {

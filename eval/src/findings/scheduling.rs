@@ -35,12 +35,7 @@ pub(super) const FINDINGS: &[Finding] = &[
             let worse: Vec<_> = all.iter().filter(worse).map(|one| one.name).collect();
             Ok(Evidence {
                 holds: worse.is_empty(),
-                ours: format!(
-                    "{} of {}; not: {}",
-                    all.len() - worse.len(),
-                    all.len(),
-                    list(&worse)
-                ),
+                ours: all_but(all.len(), &worse),
             })
         },
     },
@@ -200,6 +195,16 @@ fn most(all: &[One], so: impl Fn(&One) -> bool) -> Result<Evidence, String> {
     let count = all.len() - not.len();
     Ok(Evidence {
         holds: 2 * count > all.len(),
-        ours: format!("{count} of {}; not: {}", all.len(), list(&not)),
+        ours: all_but(all.len(), &not),
     })
+}
+
+/// For how many of them something is so, and for which it is not.
+fn all_but(all: usize, not: &[&str]) -> String {
+    let count = all - not.len();
+    if not.is_empty() {
+        format!("{count} of {all}")
+    } else {
+        format!("{count} of {all}; not: {}", list(not))
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::{figure, number, MACHINE};
 use crate::draw::label;
-use crate::findings::{agreement, Agreement, Pair, LIMIT};
+use crate::findings::{agreement, Agreement, Pair, FIGURES, LIMIT};
 use crate::results::{Experiment, Origin};
 use maud::{html, Markup};
 
@@ -13,9 +13,10 @@ pub(super) fn section(results: &[Experiment]) -> Markup {
     let real = results
         .iter()
         .filter(|one| one.origin == Origin::VirtualMachine);
-    let both: Vec<_> = real
+    let mut both: Vec<_> = real
         .filter_map(|real| Some((partner(results, real)?, real)))
         .collect();
+    both.sort_by_key(|(_, real)| FIGURES.iter().position(|one| *one == real.figure));
     html! {
         h2 id="beside" { "The simulator beside the real module" }
         p {

@@ -56,7 +56,7 @@ fn verdict(place: &Place, one: &Judged) -> Markup {
     html! {
         p class="verdict" {
             (chip(one.verdict)) " " (one.finding.claim) ". "
-            @if one.verdict == Verdict::Untested { "Here: " } @else { "Measured in the " }
+            @if one.verdict == Verdict::Untested { "In the " } @else { "Measured in the " }
             span class="ours" { (place.name) ": " (one.ours) }
             @if !one.finding.paper.is_empty() { " (paper: " (one.finding.paper) ")" }
             "."
@@ -72,7 +72,7 @@ fn details(one: &Experiment) -> Markup {
                 h3 { "Notes on the " (place_name(one.origin, &one.setting)) }
             }
             @if !one.differs.is_empty() {
-                table {
+                table class="why" {
                     thead { tr { th { "Differs" } th { "Why" } } }
                     tbody { @for note in &one.differs { tr { td { (note.what) } td { (note.why) } } } }
                 }

@@ -72,7 +72,8 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
             }
         }
     };
-    Ok(page.into_string())
+    // A number stays with its sign.
+    Ok(page.into_string().replace(" %", "\u{a0}%"))
 }
 
 /// The places, simulator first, each with its verdicts.

@@ -3,14 +3,17 @@
 //! [tool] What the real module was measured with in the virtual machine, simulated: the same
 //! throttles in the place of applications, with the costs that were measured there.
 
+use super::apart::{apart, Reach};
 use super::{empty, runs, Plan, Progress};
-use crate::report::Gpu;
+use crate::report::{report, Gpu};
 use crate::results::reduced::{
     optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
     KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, WEIGHED, WEIGHTS,
 };
 use crate::results::{Axis, Experiment, Point, Series};
-use crate::run::Error;
+use crate::run::{run, Error};
+use crate::scenario::parse;
+use loga::units::Ns;
 
 /// Longest simulated time; nothing comes near it.
 const LENGTH_MS: u32 = 600_000;
@@ -18,6 +21,13 @@ const LENGTH_MS: u32 = 600_000;
 const WATCHED_MS: u64 = 1_500;
 /// From the start of a throttle to that of the next, in ms: a process has to be started.
 const STAGGER_MS: f64 = 2.3;
+/// A polling phase and the one that follows take so long for each client, in ms.
+const PERIOD_MS: u64 = 12 * 6;
+/// By how many times more than assumed pauses vary where causes are looked for, and what that is
+/// between the throttles.
+const SPREADS: [f64; 3] = [0.0, 1.0, 3.0];
+const STAGGERS_MS: [f64; 3] = [0.5, STAGGER_MS, 5.0];
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Runs what was run in the virtual machine, in the simulator; nothing if it cannot be.
 ///
@@ -39,13 +49,10 @@ pub fn figure(
             "11" => FOUR,
             other => return super::figure(other, plan, progress),
         },
+        spread: 1.0,
+        stagger_ms: STAGGER_MS,
     };
-    let series = if real.figure == "11" {
-        like.quality()
-    } else {
-        like.overhead()
-    };
-    Some(series.map(|series| like.experiment(series)))
+    Some(like.figure())
 }
 
 /// What is to be run like in the virtual machine.
@@ -54,9 +61,29 @@ struct Like<'a> {
     plan: &'a Plan,
     progress: &'a mut dyn Progress,
     throttles: Throttles,
+    /// How much pauses vary, over launch and lateness.
+    spread: f64,
+    /// From the start of a throttle to that of the next, in ms.
+    stagger_ms: f64,
 }
 
 impl Like<'_> {
+    fn figure(&mut self) -> Result<Experiment, Error> {
+        let series = if self.quality_is_asked() {
+            self.quality()?
+        } else {
+            self.overhead()?
+        };
+        let mut one = self.experiment(series);
+        let real = self.real;
+        one.differs = apart(&one, real, &mut |name, policy| self.reach(name, policy))?;
+        Ok(one)
+    }
+
+    fn quality_is_asked(&self) -> bool {
+        self.real.figure == "11"
+    }
+
     fn experiment(&self, series: Vec<Series>) -> Experiment {
         let axis = |axis: &Axis| Axis::new(&axis.title, "");
         let mut one = Experiment {
@@ -67,6 +94,8 @@ impl Like<'_> {
             paper: self.real.paper.clone(),
             assumed: vec![
                 "time on CPUs between kernels varies by as much as launch and lateness together"
+                    .to_owned(),
+                "the application comes at any point of a polling period, each time at another"
                     .to_owned(),
                 format!("a throttle starts {STAGGER_MS} ms after the one before"),
             ],
@@ -92,16 +121,61 @@ impl Like<'_> {
         APPLICATIONS.iter().filter(there).copied().collect()
     }
 
+    /// Who decides in the series that were run there.
+    fn ways(&self) -> Vec<Way> {
+        let all = if self.quality_is_asked() {
+            vec![
+                HARDWARE,
+                Way::new("sampling", "name = \"sampling\""),
+                Way::new("event", "name = \"event\""),
+                Way::new("event-cl", "name = \"event-cl\""),
+                Way::new("maxmin", "name = \"maxmin\""),
+            ]
+        } else {
+            vec![
+                Way::new("event", "name = \"event\"\nenforce = false"),
+                Way {
+                    weights: Some(WEIGHTS),
+                    ..Way::new("sampling", "name = \"sampling\"")
+                },
+            ]
+        };
+        all.into_iter().filter(|way| self.has(way.name)).collect()
+    }
+
+    /// From the smallest to the largest that a point is, whenever the application and the throttles
+    /// come and however pauses vary; nothing if it is no turnaround.
+    fn reach(&mut self, name: &str, policy: &str) -> Result<Option<Reach>, Error> {
+        let application = APPLICATIONS.iter().find(|one| one.name == name);
+        let way = self.ways().into_iter().find(|one| one.name == policy);
+        let (Some(application), Some(way)) = (application, way) else {
+            return Ok(None);
+        };
+        let runs = 2 * SPREADS.len() * STAGGERS_MS.len();
+        self.progress.expect(runs as u64 * self.plan.repetitions);
+        let each = |spread| STAGGERS_MS.map(|stagger_ms| (spread, stagger_ms));
+        let mut all = Vec::new();
+        for (spread, stagger_ms) in SPREADS.into_iter().flat_map(each) {
+            (self.spread, self.stagger_ms) = (spread, stagger_ms);
+            let throttles = self.throttles;
+            let (over, ms) = if self.quality_is_asked() {
+                let ms = QUALITY_MS / 4;
+                (self.turnarounds(application, ms, ALONE, &way)?, QUALITY_MS)
+            } else {
+                let ms = OVERHEAD_MS;
+                (self.turnarounds(application, ms, throttles, &HARDWARE)?, ms)
+            };
+            let over = mean(&over);
+            let with = self.turnarounds(application, ms, throttles, &way)?;
+            all.extend(with.iter().map(|one| one / over));
+        }
+        (self.spread, self.stagger_ms) = (1.0, STAGGER_MS);
+        Ok(Reach::of(&all))
+    }
+
     /// Figures 7a and 7b.
     fn overhead(&mut self) -> Result<Vec<Series>, Error> {
-        let ways = [
-            Way::new("event", "name = \"event\"\nenforce = false"),
-            Way {
-                weights: Some(WEIGHTS),
-                ..Way::new("sampling", "name = \"sampling\"")
-            },
-        ];
-        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.name)).collect();
+        let ways = self.ways();
         let applications = self.applications();
         let runs = applications.len() * (1 + ways.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
@@ -124,14 +198,7 @@ impl Like<'_> {
 
     /// Figure 11.
     fn quality(&mut self) -> Result<Vec<Series>, Error> {
-        let ways = [
-            HARDWARE,
-            Way::new("sampling", "name = \"sampling\""),
-            Way::new("event", "name = \"event\""),
-            Way::new("event-cl", "name = \"event-cl\""),
-            Way::new("maxmin", "name = \"maxmin\""),
-        ];
-        let ways: Vec<_> = ways.into_iter().filter(|way| self.has(way.name)).collect();
+        let ways = self.ways();
         let applications = self.applications();
         let runs = applications.len() * (1 + 2 * ways.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
@@ -165,13 +232,32 @@ impl Like<'_> {
         way: &Way,
     ) -> Result<Vec<f64>, Error> {
         let kernels = application.kernels(ms);
-        let app = format!("arrive_ms = {BEFORE_MS}\nrepeat = {kernels}");
+        let app = format!("repeat = {kernels}");
         let head = format!("length_ms = {LENGTH_MS}\nuntil = \"app\"");
         let text = self.scenario(&head, way, &app, application, throttles);
-        let gpus = runs(&text, self.plan, self.progress)?;
+        let gpus = self.arriving(&text, throttles)?;
         let total = gpus.iter().filter_map(|gpu| gpu.clients[0].total_ms);
         // CAST: some thousand.
         Ok(total.map(|total| total / kernels as f64).collect())
+    }
+
+    /// Runs a scenario with each seed, in which the application comes at another point of a polling
+    /// period each time: the module is not waited for before one comes, either.
+    fn arriving(&mut self, text: &str, throttles: Throttles) -> Result<Vec<Gpu>, Error> {
+        // PANIC: the texts are those below, and a test reads them.
+        let scenario = parse("paper", text, &self.plan.changes);
+        let mut scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+        let period = (u64::from(throttles.count) + 1) * PERIOD_MS * NS_PER_MS;
+        let mut outcomes = Vec::new();
+        for seed in 1..=self.plan.repetitions {
+            let later = (seed - 1) * period / self.plan.repetitions;
+            scenario.clients[0].arrive = Ns::new(BEFORE_MS * NS_PER_MS + later);
+            outcomes.push(run(&scenario, seed, &mut None)?);
+            self.progress.done();
+        }
+        let report = report("paper", &scenario, &outcomes);
+        let gpus = report.runs.into_iter().map(|mut run| run.gpus.remove(0));
+        Ok(gpus.collect())
     }
 
     /// By how much the turnaround would have to change for the optimum, with each seed.
@@ -215,7 +301,7 @@ impl Like<'_> {
         let late = self.measured(way.kernel_late);
         text += &self.phase(application.kernel_us, application.pause_us, late);
         for number in 0..throttles.count {
-            let arrive = f64::from(number) * STAGGER_MS;
+            let arrive = f64::from(number) * self.stagger_ms;
             text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
             text += &weight(usize::from(number > 0));
             text += &self.phase(throttles.kernel_us, throttles.sleep_us, late);
@@ -227,23 +313,21 @@ impl Like<'_> {
     fn phase(&self, kernel_us: u64, pause_us: u64, late: f64) -> String {
         let measured = self.measured(LAUNCH) + self.measured(LATE);
         // CAST: a few thousand.
-        let (from, kernel) = (pause_us as f64 + measured / 2.0, kernel_us as f64 + late);
-        format!(
-            "[[client.phase]]\ncpu_us = {{ uniform = [{from}, {}] }}\nkernel_us = {kernel}\n",
-            from + measured
-        )
+        let (mean, kernel) = (pause_us as f64 + measured, kernel_us as f64 + late);
+        let [from, to] = [-0.5, 0.5].map(|part| (mean + part * measured * self.spread).max(0.0));
+        format!("[[client.phase]]\ncpu_us = {{ uniform = [{from}, {to}] }}\nkernel_us = {kernel}\n")
     }
 
-    /// A time that was measured there, in us; zero if it was not.
     fn measured(&self, name: &str) -> f64 {
-        let found = self
-            .real
-            .settings
-            .iter()
-            .find(|setting| setting.name == name);
-        let value = found.and_then(|setting| setting.value.strip_suffix(" us")?.parse().ok());
-        value.unwrap_or_default()
+        measured(self.real, name)
     }
+}
+
+/// A time that was measured there, in us; zero if it was not.
+pub(super) fn measured(real: &Experiment, name: &str) -> f64 {
+    let found = real.settings.iter().find(|setting| setting.name == name);
+    let value = found.and_then(|setting| setting.value.strip_suffix(" us")?.parse().ok());
+    value.unwrap_or_default()
 }
 
 /// Who decides, as a series and as in a scenario.
@@ -276,68 +360,4 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::{Origin, Setting};
-    use crate::scenario::Profile;
-    use std::path::Path;
-
-    #[test]
-    fn reduced_applications_have_the_means_of_their_profiles() {
-        for one in APPLICATIONS {
-            let profile = Profile::find(one.name, Path::new("")).unwrap();
-            let (mut kernels, mut busy, mut pause) = (0.0, 0.0, 0.0);
-            for phase in &profile.phases {
-                // CAST: some thousand.
-                let times = phase.repeat as f64;
-                kernels += times * f64::from(u8::from(phase.kernel.is_some()));
-                busy += times * phase.kernel.map_or(0.0, |span| span.mean());
-                pause += times * (phase.cpu.mean() + phase.copy.map_or(0.0, |span| span.mean()));
-            }
-            let mean = |ns: f64| (ns / kernels / 1e3).round();
-            let ours = (one.kernel_us as f64, one.pause_us as f64);
-            assert_eq!((mean(busy), mean(pause)), ours, "{}", one.name);
-        }
-    }
-
-    /// What the virtual machine gave: one application with these series.
-    fn real(figure: &str, names: &[&str]) -> Experiment {
-        let point = || Point::of("srad_v1", &[1.0]).into_iter().collect();
-        let setting = |name: &str, value: &str| Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            origin: String::new(),
-        };
-        Experiment {
-            origin: Origin::VirtualMachine,
-            series: names
-                .iter()
-                .map(|name| Series::new(name, point()))
-                .collect(),
-            settings: vec![setting(LAUNCH, "20 us"), setting(LATE, "60.5 us")],
-            ..empty(figure, &Plan::quick())
-        }
-    }
-
-    #[test]
-    fn what_was_run_there_is_run_here_and_nothing_else() {
-        let real = real("7b", &["busy thread", "event"]);
-        let one = figure(&real, &Plan::quick(), &mut ()).unwrap().unwrap();
-        assert_eq!(one.check(), Ok(()));
-        let names: Vec<_> = one.series.iter().map(|series| &*series.name).collect();
-        assert_eq!(names, ["event"]);
-        assert_eq!(one.series[0].points.len(), 2);
-    }
-
-    #[test]
-    fn scheduling_brings_a_greedy_application_closer_to_the_optimum() {
-        let real = real("11", &["none", "event", "fair"]);
-        let one = figure(&real, &Plan::quick(), &mut ()).unwrap().unwrap();
-        let at = |name: &str| one.series(name, None).unwrap().points[0].mean;
-        let (none, event, fair) = (at("none"), at("event"), at("fair"));
-        assert!(
-            none < event && (event - fair).abs() < (none - fair).abs(),
-            "{one:?}"
-        );
-    }
-}
+mod tests;

@@ -81,6 +81,7 @@ impl Session {
     /// Everything in the virtual machine, and the same in the simulator.
     fn run_machine(&self, own: &str, bars: &MultiProgress) -> Vec<Result<Experiment, String>> {
         let mut all = Vec::new();
+        let mut look = None;
         let Some(machine) = &self.machine else {
             return all;
         };
@@ -97,7 +98,9 @@ impl Session {
                 }
             };
             for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                all.push(self.simulate(&one.figure, &as_machine(one), own, Some(one), bars));
+                look = find(one, READ).or(look);
+                let plan = as_machine(one, look.as_ref());
+                all.push(self.simulate(&one.figure, &plan, own, Some(one), bars));
             }
             all.extend(real.into_iter().map(Ok));
         }
@@ -195,14 +198,34 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
 }
 
 /// The simulator's plan for what was run in the virtual machine: with the costs that were measured
-/// there.
-fn as_machine(real: &Experiment) -> Plan {
+/// there, and with that of a look as measured in an earlier experiment, if not in this.
+fn as_machine(real: &Experiment, look: Option<&Setting>) -> Plan {
+    let mut settings = real.settings.clone();
+    if find(real, READ).is_none() {
+        settings.extend(look.cloned());
+    }
+    let read = settings.iter().find(|one| one.name == READ);
+    let read = read.and_then(|one| one.value.strip_suffix(" us")?.parse::<f64>().ok());
+    settings.extend(read.map(|us| Setting {
+        name: "costs.look_us".to_owned(),
+        value: format!("{:.3} us", us * READS),
+        origin: "three times a read: what a look at a channel is".to_owned(),
+    }));
     Plan {
         setting: MACHINE.to_owned(),
-        changes: real.settings.iter().filter_map(cost).collect(),
-        settings: real.settings.clone(),
+        changes: settings.iter().filter_map(cost).collect(),
+        settings,
         ..Plan::paper()
     }
+}
+
+/// What a look of the poller costs, in the settings, and as many reads are a look at a channel.
+const READ: &str = "costs.read_us";
+const READS: f64 = 3.0;
+
+/// A setting of this name.
+fn find(real: &Experiment, name: &str) -> Option<Setting> {
+    real.settings.iter().find(|one| one.name == name).cloned()
 }
 
 /// A measured cost as a change of scenarios: `costs.switch_us` of `8.1 us` is `costs.switch_us=8.1`.
