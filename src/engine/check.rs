@@ -95,18 +95,15 @@ fn touched(
 
 /// Whether somebody is held back who may not be.
 fn bad_hold(clients: &[ClientState]) -> Option<Violation> {
-    let (mut held, mut active) = (0usize, false);
-    for client in clients {
-        held = held.saturating_add(client.held.into());
-        active |= client.active();
+    if clients.iter().any(|client| client.held) {
+        if !clients.iter().any(ClientState::active) {
+            return Some(Violation::IdleHold);
+        }
+        if clients.iter().all(|client| client.held) {
+            return Some(Violation::NobodyRuns);
+        }
     }
-    if held == 0 {
-        return None;
-    }
-    if !active {
-        return Some(Violation::IdleHold);
-    }
-    (held == clients.len()).then_some(Violation::NobodyRuns)
+    None
 }
 
 /// Where [`add_inputs`] begins.
