@@ -32,9 +32,11 @@ const WINDOW_S: f64 = 2.0;
 const WINDOWS: u32 = 20;
 /// How long is counted, in seconds.
 const COUNT_S: f64 = 4.0;
-/// The model's timers run on CPU 0. In instruction-count mode processors take turns: an interrupt
-/// on another one would wait for it.
-const SPARSE: &str = "accounting=sparse policy=none poller_cpu=0";
+/// While something is counted: the model's timers run on CPU 0, and beside them looks disturb the
+/// count least.
+const COUNTED: &str = "accounting=sparse policy=none poller_cpu=0";
+/// While shares are compared: on CPU 0 looks would be late just when the engine changes hands.
+const COMPARED: &str = "accounting=sparse policy=none poller_cpu=1";
 
 /// While something is counted, the model looks for work rarely: what it executes for an idle GPU
 /// depends on what else runs, and would hide what LoGA does.
@@ -54,7 +56,7 @@ pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
 fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), String> {
     stage::load_model_only_on(QUIET_MODEL)?;
     let without = count_beside(loads)?;
-    stage::load_on(QUIET_MODEL, SPARSE)?;
+    stage::load_on(QUIET_MODEL, COUNTED)?;
     let before = Looks::now()?;
     let with = count_beside(loads)?;
     let looks = Looks::now()?.since(&before);
@@ -63,7 +65,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
     looks.tell(findings, mix);
     stage::load_model_only_on(QUIET_MODEL)?;
     let without = count_beside(&loads[..1])?;
-    stage::load_on(QUIET_MODEL, SPARSE)?;
+    stage::load_on(QUIET_MODEL, COUNTED)?;
     // Looks become rare after a second.
     let with = count_beside(&loads[..1])?;
     let cost = 100.0 * (1.0 - with / without);
@@ -72,7 +74,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
         cost,
         "%",
     );
-    stage::load(SPARSE)?;
+    stage::load_on(stage::FINE, COMPARED)?;
     let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
     errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
     Ok(())
