@@ -111,47 +111,36 @@ mod tests {
         Limit::new(percent).unwrap_or(Limit::NONE)
     }
 
-    /// Uses all of every period in which it may run, after `credit_ms` saved, and
-    /// returns the percentage of 1000 periods.
-    fn used_by_a_hog(percent: u32) -> u64 {
+    /// Uses all of every period in which it may run, periods of these lengths, and returns the
+    /// percentage of 1000 of them.
+    fn used_by_a_hog(percent: u32, length: fn(u64) -> Ns) -> u64 {
         let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, 0);
-        for _ in 0..1000 {
+        for period in 0..1000 {
+            let (span, next) = (length(period), length(period + 1));
             let spent = Spent {
-                used: if budget.held() { Ns::ZERO } else { PERIOD },
+                used: if budget.held() { Ns::ZERO } else { span },
                 allowed: !budget.held(),
             };
             used += spent.used.get();
-            now = now.saturating_add(PERIOD);
-            budget.settle(limit(percent), now, PERIOD, PERIOD, &spent);
+            now = now.saturating_add(span);
+            budget.settle(limit(percent), now, span, next, &spent);
         }
-        used / (PERIOD.get() * 10)
+        used * 100 / now.get()
     }
 
     #[test]
     fn hog_alone_gets_its_limit() {
         for percent in [1, 5, 20, 33, 50, 99] {
-            assert!(used_by_a_hog(percent).abs_diff(percent.into()) <= 1);
+            assert!(used_by_a_hog(percent, |_| PERIOD).abs_diff(percent.into()) <= 1);
         }
-        assert_eq!(used_by_a_hog(100), 100);
+        assert_eq!(used_by_a_hog(100, |_| PERIOD), 100);
     }
 
     #[test]
     fn hog_alone_gets_its_limit_in_periods_of_varying_length() {
-        for percent in [5u32, 20, 50] {
-            let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, 0);
-            let mut span = Ns::from_ms(36);
-            for period in 0..1000u64 {
-                let next = Ns::from_ms(18 + period * 23 % 37);
-                let spent = Spent {
-                    used: if budget.held() { Ns::ZERO } else { span },
-                    allowed: !budget.held(),
-                };
-                used += spent.used.get();
-                now = now.saturating_add(span);
-                budget.settle(limit(percent), now, span, next, &spent);
-                span = next;
-            }
-            assert!((used * 100 / now.get()).abs_diff(percent.into()) <= 1);
+        for percent in [5, 20, 50] {
+            let used = used_by_a_hog(percent, |period| Ns::from_ms(18 + period * 23 % 37));
+            assert!(used.abs_diff(percent.into()) <= 1);
         }
     }
 
