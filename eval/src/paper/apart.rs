@@ -74,13 +74,15 @@ fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
             measured(real, "costs.switch_us"),
         );
     }
-    if pair.series == "event-cl" && real.figure == "11" {
+    // What was isolated, and for which application.
+    let isolated = real.figure == "11" && pair.at == At::from("srad_v1");
+    if pair.series == "event-cl" && isolated {
         return "with the model's turn_us the poller looks so often that it sees half of the kernels of \
                 a throttle as two runs, more than of the application's, and their average as \
                 shorter. Isolated by leaving turn_us out: both agree then for srad_v1 (docs/eval.md)"
             .to_owned();
     }
-    if pair.series == "sampling" && real.figure == "11" {
+    if pair.series == "sampling" && isolated {
         return "the module tells from the positions in a ring how many commands were completed since \
                 the last look, a millisecond before, and the ring of throttle has two entries: of \
                 several commands it counts none or one, and takes short ones for long ones. Isolated \
