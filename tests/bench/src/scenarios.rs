@@ -194,8 +194,8 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
     const MODEST: [Load; 4] = [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE];
     // The GPU of the reference calculation changes clients after each command. One that gives
     // timeslices of a millisecond lets little clients wait for as long whenever the other has work
-    // queued: with nobody held back they get 6.9 %, and 9.1 % under `event`, which leaves the other
-    // 25 %. No holding gives them 9 % and it 60.
+    // queued: with nobody held back they get 6.9 %, and 9.2 % under `event`, which leaves the other
+    // 24 %. No holding gives them 9 % and it 60.
     let mixes = [
         ("200/0 and 3 of 100/900", "timeslice_us=0", MODEST, true),
         ("the same with timeslices", "", MODEST, false),

@@ -43,8 +43,7 @@ pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1";
 
 /// Parameters of the model for the same: as `FINE`, and a GPU that switches after each command. A
-/// phase of 2 ms sees one or two timeslices of a millisecond, and what it stands for is known to a
-/// tenth or two only: over 5 s, shares would vary by half a point (standard deviation).
+/// short phase sees a few timeslices of a millisecond, and shares of a window would vary with them.
 pub(crate) const PROMPT: &str = "turn_us=20 timeslice_us=0";
 
 /// The argument that sets something for a process.
