@@ -34,6 +34,11 @@ until grep -q 'hres_active *: *1' /proc/timer_list; do
 	sleep 0.05
 done
 
+# Another seed is another machine: the kernel's random numbers do not follow from the emulator's
+# alone, and nothing happens at the same distance from the tick.
+echo "$LOGA_SEED" > /dev/urandom
+usleep $((LOGA_SEED * 997 % 100000))
+
 status=0
 while read -r name parameters; do
 	# Parameters are words on purpose.

@@ -47,7 +47,7 @@ pub(crate) struct Machine {
     /// Clock of the guest
     #[arg(long, value_enum, default_value = "exact")]
     time: Time,
-    /// Seed of everything random in the emulator (exact time only)
+    /// Seed of the guest's random numbers, and of when everything in it begins
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// Virtual processors
@@ -198,8 +198,9 @@ impl Machine {
         // The reserved memory is where the registers of the model's six cards live.
         let mut line = format!(
             "console=ttyS0 {level} panic=-1 oops=panic tsc=reliable no_timer_check \
-             memmap=448M$0x20000000 log_buf_len=4M tsc_early_khz={}",
-            self.time.tsc_khz()
+             memmap=448M$0x20000000 log_buf_len=4M tsc_early_khz={} LOGA_SEED={}",
+            self.time.tsc_khz(),
+            self.seed
         );
         if !self.append.is_empty() {
             line.push(' ');
