@@ -6,7 +6,7 @@
 //! smoothed over some periods in which the client wanted the GPU, and `level` so that the
 //! entitlements `min(want, weight * level)` fill the GPU:
 //! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
-//! `weight * level` at least `span * min(1, 9/8 * calm)`;
+//! `weight * level` at least `span * min(1, 6/5 * calm)`;
 //! `t_sys = min vt` over the clients that wanted the GPU and were not held back;
 //! `held = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
 //! those that wanted it or were held back, unless holding back has idled the GPU for
@@ -42,14 +42,14 @@
 
 use super::{ClientState, Memory, Phase, Policy, Sight};
 use crate::fair::{self, mul_div, WHOLE};
-use crate::units::{Ns, VTime};
+use crate::units::{Ns, VTime, Weight};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
 /// Part of the time that may be lost to holding back.
 const LOSS: u64 = 10;
 /// A client that wants little may wait for this part of its time unnoticed.
-const TOLERANCE: u64 = 8;
+const TOLERANCE: u64 = 5;
 /// Longest steps beyond which a debt is forgiven.
 const OLD: u64 = 3;
 
@@ -74,19 +74,21 @@ impl Policy for MaxMin {
             learn(phase, client);
         }
         let claim = |client: &ClientState| (client.scratch[WANT], client.weight.get().into());
-        let level = fair::level(clients.iter().filter(competes).map(claim));
+        let level = fair::level(clients.iter().map(claim));
+        let mut rivals = Rivals::default();
         for client in clients.iter_mut() {
             let by = advance(phase, client, level);
             client.vtime = client.vtime.saturating_add(by);
+            rivals.add(client);
         }
-        let may_hold = account(phase, memory, clients);
-        let step = longest_step(phase, clients, level);
-        let t_sys = system_time(phase, clients, step);
+        let may_hold = account(phase, memory, rivals.missed);
+        let step = rivals.longest_step(phase, level);
+        let t_sys = rivals.system_time(phase, step);
         let limit = t_sys.saturating_add(VTime::new(step));
-        let anybody = clients.iter().any(ClientState::active);
+        let may_hold = may_hold && rivals.anybody;
         for client in clients.iter_mut() {
             client.vtime = client.vtime.max(t_sys);
-            client.held = anybody && may_hold && client.vtime > limit;
+            client.held = may_hold && client.vtime > limit;
         }
         t_sys
     }
@@ -106,9 +108,10 @@ fn free_time(phase: &Phase, client: &ClientState) -> Ns {
 
 /// Estimates what a client would use if it never waited. One that was held back shows
 /// nothing: it keeps its estimate. One that wanted nothing keeps it too, with less weight, so
-/// that it is known anew as soon as it comes back.
+/// that it is known anew as soon as it comes back; meanwhile its demand is nothing.
 fn learn(phase: &Phase, client: &mut ClientState) {
-    let (free, lasted) = if wanted(client) {
+    let wanted = wanted(client);
+    let (free, lasted) = if wanted {
         (free_time(phase, client), phase.poll)
     } else {
         (Ns::ZERO, Ns::ZERO)
@@ -122,8 +125,12 @@ fn learn(phase: &Phase, client: &mut ClientState) {
         fade(FREE, free);
         fade(MEASURED, lasted);
     }
-    // Who has only waited so far may want everything.
-    client.scratch[WANT] = fair::share(client.scratch[USED], client.scratch[FREE]);
+    client.scratch[WANT] = if wanted || client.held {
+        // Who has only waited so far may want everything.
+        fair::share(client.scratch[USED], client.scratch[FREE])
+    } else {
+        0
+    };
 }
 
 /// How far a client's virtual time advances.
@@ -135,21 +142,15 @@ fn advance(phase: &Phase, client: &ClientState, level: u64) -> VTime {
     if client.held || !wanted(client) || client.scratch[WANT] >= entitled {
         return VTime::new(by);
     }
-    let (free, measured) = (client.scratch[FREE], client.scratch[MEASURED]);
-    let calm = mul_div(free, span.get(), measured.max(1));
-    let calm = calm.saturating_add(calm / TOLERANCE).min(span.get());
+    let calm = fair::share(client.scratch[FREE], client.scratch[MEASURED]);
+    let calm = fair::part(span.get(), WHOLE.min(calm + calm / TOLERANCE));
     VTime::new(by.max(calm))
 }
 
-/// Books what holding back has cost, and says whether more of it is allowed.
-fn account(phase: &Phase, memory: &mut Memory, clients: &[ClientState]) -> bool {
-    let missed = clients
-        .iter()
-        .filter(|client| client.held)
-        .map(|client| client.scratch[WANT])
-        .fold(0, u64::saturating_add)
-        .min(WHOLE);
-    let missed = Ns::new(mul_div(phase.poll.get(), missed, WHOLE)).min(phase.idle);
+/// Books what holding back has cost, `missed` of the GPU, and says whether more of it is allowed.
+fn account(phase: &Phase, memory: &mut Memory, missed: u64) -> bool {
+    let missed = fair::part(phase.poll.get(), missed.min(WHOLE));
+    let missed = Ns::new(missed).min(phase.idle);
     let lost = fair::estimate(missed, phase.poll, phase.span()).get();
     let spent = &mut memory.0[SPENT];
     *spent = spent
@@ -158,34 +159,63 @@ fn account(phase: &Phase, memory: &mut Memory, clients: &[ClientState]) -> bool 
     *spent == 0
 }
 
-/// Whether a client wanted the GPU or was kept from it.
-fn competes(client: &&ClientState) -> bool {
-    wanted(client) || client.held
+/// Those that compete: that wanted the GPU or were kept from it.
+#[derive(Default)]
+struct Rivals {
+    /// Whether anybody used the GPU.
+    anybody: bool,
+    /// The least weight.
+    lightest: Option<Weight>,
+    /// The demand of those that were held back.
+    missed: u64,
+    /// The least virtual time of those that were not.
+    least: Option<VTime>,
+    /// The least virtual time of those that used the GPU.
+    least_active: Option<VTime>,
+    /// The greatest virtual time.
+    greatest: VTime,
 }
 
-/// How far the lightest of those that compete gets in a period that it has for itself.
-/// With a shorter lead, it would overtake who is held back for its sake.
-fn longest_step(phase: &Phase, clients: &[ClientState], level: u64) -> u64 {
-    let lightest = clients.iter().filter(competes).map(|c| c.weight).min();
-    let entitled = level.saturating_mul(lightest.unwrap_or_default().get().into());
-    mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
-}
+impl Rivals {
+    /// Adds a client, if it competes.
+    fn add(&mut self, client: &ClientState) {
+        let wanted = wanted(client);
+        if !wanted && !client.held {
+            return;
+        }
+        let vtime = client.vtime;
+        let least = |of: Option<VTime>| Some(of.map_or(vtime, |least| least.min(vtime)));
+        if client.held {
+            self.missed = self.missed.saturating_add(client.scratch[WANT]);
+        } else {
+            self.least = least(self.least);
+        }
+        if client.active() {
+            self.anybody = true;
+            self.least_active = least(self.least_active);
+        }
+        let weight = client.weight;
+        self.lightest = Some(self.lightest.map_or(weight, |least| least.min(weight)));
+        self.greatest = self.greatest.max(vtime);
+    }
 
-/// The least virtual time of those that compete, but not further behind the greatest
-/// than a debt may last.
-fn system_time(phase: &Phase, clients: &[ClientState], step: u64) -> VTime {
-    let running = |client: &&ClientState| wanted(client) && !client.held;
-    let vtime = |client: &ClientState| client.vtime;
-    let least = clients.iter().filter(running).map(vtime).min();
-    // Held back and alone: its commands of before still run, and nobody else's.
-    let alone = || clients.iter().filter(|c| c.active()).map(vtime).min();
-    let Some(least) = least.or_else(alone) else {
-        return phase.t_sys;
-    };
-    let old = VTime::new(step.saturating_mul(OLD));
-    let greatest = clients.iter().filter(competes).map(vtime).max();
-    let floor = greatest.unwrap_or(least).saturating_sub(old);
-    least.max(floor).max(phase.t_sys)
+    /// How far the lightest gets in a period that it has for itself. With a shorter lead, it
+    /// would overtake who is held back for its sake.
+    fn longest_step(&self, phase: &Phase, level: u64) -> u64 {
+        let entitled = level.saturating_mul(self.lightest.unwrap_or_default().get().into());
+        mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
+    }
+
+    /// The least virtual time, but not further behind the greatest than a debt may last.
+    fn system_time(&self, phase: &Phase, step: u64) -> VTime {
+        // Held back and alone: its commands of before still run, and nobody else's.
+        let Some(least) = self.least.or(self.least_active) else {
+            return phase.t_sys;
+        };
+        let old = VTime::new(step.saturating_mul(OLD));
+        let floor = self.greatest.saturating_sub(old);
+        least.max(floor).max(phase.t_sys)
+    }
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -193,7 +223,6 @@ fn system_time(phase: &Phase, clients: &[ClientState], step: u64) -> VTime {
 mod tests {
     use super::*;
     use crate::ids::ClientId;
-    use crate::units::Weight;
 
     /// 12 ms polled, 60 ms not, system time at one second.
     fn phase(busy_ms: u64) -> Phase {

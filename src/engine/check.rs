@@ -22,19 +22,20 @@ pub enum Violation {
     Deadline,
 }
 
-/// Runs `rule` and returns the new system virtual time. After a violation, virtual
-/// times are as before and nobody is held back.
+/// Runs `rule` and returns the new system virtual time, and how many clients are held back. After
+/// a violation, virtual times are as before and nobody is held back.
 pub(super) fn run(
     phase: &Phase,
     clients: &mut [ClientState],
     rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
-) -> Result<VTime, Violation> {
+) -> Result<(VTime, usize), Violation> {
     let before = remember(clients);
     let t_sys = rule(phase, clients);
-    let violation = touched(clients, before, t_sys, phase.t_sys).or_else(|| bad_hold(clients));
-    match violation {
-        None => Ok(t_sys),
-        Some(violation) => Err(undo(clients, violation)),
+    let checked = touched(clients, before, t_sys, phase.t_sys)
+        .and_then(|held| bad_hold(clients, held).map_or(Ok(held), Err));
+    match checked {
+        Ok(held) => Ok((t_sys, held)),
+        Err(violation) => Err(undo(clients, violation)),
     }
 }
 
@@ -49,7 +50,8 @@ pub(super) fn run_look(
     let next = rule(look, clients);
     let late = look.now.saturating_add(longest);
     let deadline = (next.at <= look.now || next.at > late).then_some(Violation::Deadline);
-    match touched(clients, before, next.t_sys, look.t_sys).or(deadline) {
+    let touched = touched(clients, before, next.t_sys, look.t_sys).err();
+    match touched.or(deadline) {
         None => Ok(next),
         Some(violation) => Err(undo(clients, violation)),
     }
@@ -72,38 +74,40 @@ fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
     violation
 }
 
-/// What was touched that may not be, if anything.
+/// How many clients are held back, or what was touched that may not be.
 fn touched(
     clients: &[ClientState],
     before: u64,
     t_sys: VTime,
     t_sys_before: VTime,
-) -> Option<Violation> {
-    let (mut sum, mut set_back) = (BASIS, false);
+) -> Result<usize, Violation> {
+    let (mut sum, mut set_back, mut held) = (BASIS, false, 0usize);
     for client in clients {
         sum = add_inputs(sum, client);
         set_back |= client.vtime < client.prior;
+        held = held.saturating_add(client.held.into());
     }
     if sum != before {
-        return Some(Violation::Inputs);
+        return Err(Violation::Inputs);
     }
     if set_back {
-        return Some(Violation::VirtualTime);
+        return Err(Violation::VirtualTime);
     }
-    (t_sys < t_sys_before).then_some(Violation::SystemTime)
+    if t_sys < t_sys_before {
+        return Err(Violation::SystemTime);
+    }
+    Ok(held)
 }
 
-/// Whether somebody is held back who may not be.
-fn bad_hold(clients: &[ClientState]) -> Option<Violation> {
-    if clients.iter().any(|client| client.held) {
-        if !clients.iter().any(ClientState::active) {
-            return Some(Violation::IdleHold);
-        }
-        if clients.iter().all(|client| client.held) {
-            return Some(Violation::NobodyRuns);
-        }
+/// Whether one of the `held` clients that are held back may not be.
+fn bad_hold(clients: &[ClientState], held: usize) -> Option<Violation> {
+    if held == 0 {
+        return None;
     }
-    None
+    if !clients.iter().any(ClientState::active) {
+        return Some(Violation::IdleHold);
+    }
+    (held == clients.len()).then_some(Violation::NobodyRuns)
 }
 
 /// Where [`add_inputs`] begins.

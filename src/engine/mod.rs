@@ -349,14 +349,19 @@ impl Engine {
         };
         self.note_active(clients);
         match check::run(&phase, clients, rule) {
-            Ok(t_sys) => self.t_sys = t_sys,
+            Ok((t_sys, held)) => {
+                self.t_sys = t_sys;
+                self.holds = held;
+            }
             Err(violation) => self.fall_back(Fallback::Contract(violation)),
         }
-        self.settle_holds(clients);
+        if !self.config.enforce {
+            self.settle_holds(clients);
+        }
         self.end_phase(totals);
     }
 
-    /// Counts who is held back after a decision or a look; nobody without `enforce`.
+    /// Counts who is held back; nobody without `enforce`.
     fn settle_holds(&mut self, clients: &mut [ClientState]) {
         if !self.config.enforce {
             clients.iter_mut().for_each(|client| client.held = false);

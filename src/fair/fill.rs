@@ -4,8 +4,8 @@
 
 use super::mul_div;
 
-/// A whole GPU, as a share.
-pub const WHOLE: u64 = 1 << 40;
+/// A whole GPU, as a share. Its product with up to four seconds fits a word.
+pub const WHOLE: u64 = 1 << 32;
 /// Passes over the clients at most. In each one the product of what is left to divide
 /// and of the weights that still want more falls at least fourfold.
 const MAX_PASSES: u32 = 12;

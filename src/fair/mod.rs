@@ -9,7 +9,7 @@ mod fill;
 mod ratio;
 
 pub use fill::{level, share, WHOLE};
-pub use ratio::mul_div;
+pub use ratio::{mul_div, part};
 
 use crate::units::{Ns, VTime, Weight};
 

@@ -5,6 +5,8 @@
 //! The kernel has no library function for the latter, and products of two times
 //! exceed 64 bits for phases of a few seconds.
 
+use super::WHOLE;
+
 /// `a * b / c` rounded down, or the largest number when it does not fit or `c` is 0.
 pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     if c == 0 {
@@ -20,6 +22,12 @@ pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
         return u64::MAX;
     }
     divide_wide(high, low, c)
+}
+
+/// What a share of `whole` is, rounded down.
+pub fn part(whole: u64, share: u64) -> u64 {
+    let wide = u128::from(whole) * u128::from(share) / u128::from(WHOLE);
+    u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 /// The lower half of a number.
@@ -84,6 +92,14 @@ mod tests {
             mul_div(1 << 63, u64::MAX - DIGIT, divisor),
             18_446_744_060_824_649_735
         );
+    }
+
+    #[test]
+    fn part_of_a_wide_product_is_exact() {
+        assert_eq!(part(u64::MAX, WHOLE), u64::MAX);
+        assert_eq!(part(u64::MAX, WHOLE * 2), u64::MAX);
+        assert_eq!(part(1 << 50, WHOLE / 4), 1 << 48);
+        assert_eq!(part(3, WHOLE / 2), 1);
     }
 
     #[test]

@@ -29,11 +29,13 @@ crate::ktap::tests![
     unload_behind_a_barrier_works_once_everybody_is_gone,
 ];
 
-/// Kernels of 200 us back to back: it would use the whole GPU.
-const HOG: &str = "--kernel-us 200 --wait block --channels 2";
+/// Kernels of 200 us back to back: it would use the whole GPU. Of exact lengths, this load and the
+/// light ones fall into step, which one depends on when they began, and a light client's share is
+/// anything from 8.1 to 9.0 %.
+const HOG: &str = "--kernel-us 200 --jitter 20 --wait block --channels 2";
 
 /// Wants a tenth of the GPU: kernels of 100 us, each followed by 900 us of something else.
-const LIGHT: &str = "--kernel-us 100 --sleep-us 900 --wait block --channels 2";
+const LIGHT: &str = "--kernel-us 100 --sleep-us 900 --jitter 20 --wait block --channels 2";
 /// Length of its kernels, in us.
 const LIGHT_US: f64 = 100.0;
 
@@ -67,7 +69,8 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
     Truth::reset()?;
-    let stat = stage.stat_during(Duration::from_secs(2))?;
+    // One hold of the hog, for a period of some 50 ms, leaves the GPU idle for two thirds of it.
+    let stat = stage.stat_during(Duration::from_secs(5))?;
     let truth = Truth::read()?;
     let shares = loads
         .iter()
@@ -75,8 +78,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let shares: Vec<f64> = shares.collect();
     let busy = 100.0 - 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
     println!("# shares {shares:.1?}, utilisation {busy:.1}");
-    // With nobody held back they are 67.2 and three times 8.9 of 93.9; with `event` the GPU is
-    // used for little more than half of the time.
+    // With `event` the GPU is used for little more than half of the time.
     ensure!(busy >= 90.0, "utilisation {busy:.1} %");
     ensure!(shares[0] >= 60.0, "the hog got {:.1} %", shares[0]);
     // Each kernel has the engine for 110 us with the switches, and what one cannot do without takes
@@ -87,18 +89,21 @@ fn check_maxmin(accounting: &str) -> Verdict {
         ensure!(*share >= 8.2, "a light client got {share:.1} %");
     }
     stage.check_no_fallback()?;
+    let lights = loads.len() as f64 - 1.0;
+    let (mut estimated, mut waited) = (0.0, 0.0);
     for load in loads.into_iter().skip(1) {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
-        let estimated = client.waited_ns as f64 / client.gpu_time_ns.max(1) as f64 * LIGHT_US;
+        estimated += client.waited_ns as f64 / client.gpu_time_ns.max(1) as f64 * LIGHT_US / lights;
         let turnaround = load.stop()?.summary.turnaround_mean_us;
-        let waited = turnaround - LIGHT_US - LATENCY_US;
-        println!("# waited {estimated:.0} us for each kernel, by its own clock {waited:.0}");
-        let ratio = estimated / waited;
-        ensure!(
-            (0.6..=1.2).contains(&ratio),
-            "estimated {estimated:.0} us, waited {waited:.0} us"
-        );
+        waited += (turnaround - LIGHT_US - LATENCY_US) / lights;
     }
+    println!("# waited {estimated:.0} us for each kernel, by their own clocks {waited:.0}");
+    // One client's estimate comes from some hundred looks that found it waiting: 0.1 of it is
+    // chance, less of the mean of three.
+    ensure!(
+        (0.6..=1.2).contains(&(estimated / waited)),
+        "estimated {estimated:.0} us, waited {waited:.0} us"
+    );
     stage.strike()
 }
 
