@@ -39,9 +39,11 @@ pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
     level
 }
 
-/// `part` of `whole` as a share; a whole GPU at most, and when `whole` is nothing.
+/// `part` of `whole` as a share; a whole GPU at most, and when `whole` is nothing. Of times of more
+/// than four seconds, what is below 65 us does not count.
 pub fn share(part: u64, whole: u64) -> u64 {
-    mul_div(part, WHOLE, whole).min(WHOLE)
+    let coarse = if whole >= WHOLE { 16 } else { 0 };
+    mul_div(part >> coarse, WHOLE, whole >> coarse).min(WHOLE)
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -65,6 +67,15 @@ mod tests {
     fn level_of_hogs_is_an_equal_part() {
         let equal = level_of(&[(100, 1), (100, 1), (100, 1), (100, 1)]);
         assert!(equal.abs_diff(25 * PERCENT) < 100);
+    }
+
+    #[test]
+    fn share_of_long_times_is_as_exact_as_a_word() {
+        assert_eq!(share(1, 4), WHOLE / 4);
+        assert_eq!(share(5, 4), WHOLE);
+        assert_eq!(share(0, 0), WHOLE);
+        let third = share(WHOLE * 5, WHOLE * 15);
+        assert!(third.abs_diff(WHOLE / 3) < WHOLE / 60_000);
     }
 
     #[test]
