@@ -20,6 +20,11 @@ use std::rc::Rc;
 /// Bytes of one pushbuffer slot.
 const SLOT_BYTES: u64 = 64;
 
+/// Least entries of a ring. LoGA counts completed commands by the position in the ring, at looks a
+/// millisecond apart: it must not come around between two of them.
+const LEAST_ENTRIES: u32 = 64;
+
+const _: () = assert!(LEAST_ENTRIES >= submit::GP_ENTRIES_MIN);
 const _: () = assert!(submit::COMMAND_WORDS as u64 * 4 <= SLOT_BYTES);
 
 /// Where the parts of one channel lie in its share of the memory, in bytes.
@@ -41,7 +46,7 @@ impl Layout {
         let entries = depth
             .saturating_add(1)
             .next_power_of_two()
-            .max(submit::GP_ENTRIES_MIN);
+            .max(LEAST_ENTRIES);
         let gpfifo = u64::from(entries) * submit::GP_ENTRY_SIZE;
         let pushbuffer = gpfifo.next_multiple_of(SLOT_BYTES);
         let semaphore = pushbuffer + u64::from(entries) * SLOT_BYTES;
@@ -273,8 +278,8 @@ mod tests {
         assert_eq!(first.index, 0);
         assert_eq!(submit::gp_entry_va(first.entry), base + layout.pushbuffer);
         assert_eq!(submit::gp_entry_words(first.entry), 11);
-        let fifth = encode(&layout, base, Engine::Compute, 5, 1, false);
-        assert_eq!(fifth.index, 0, "four entries: the fifth command wraps");
+        let next_turn = encode(&layout, base, Engine::Compute, layout.entries + 1, 1, false);
+        assert_eq!(next_turn.index, 0, "one command more than entries");
         let third = encode(&layout, base, Engine::Copy, 3, 1, false);
         assert_eq!(
             submit::gp_entry_va(third.entry),
