@@ -5,7 +5,9 @@
 //! *Cost of sparse accounting*: what a thread that does nothing but count loses. In
 //! instruction-count mode all processors share one clock, and whatever is executed anywhere is
 //! missing from the count: looks with the entry and exit of their interrupts, decisions, starts
-//! of the timer. The difference between a run with LoGA and one without is all of it.
+//! of the timer. The difference between a run with LoGA and one without is all of it, if the
+//! clients do the same work in both: each runs a number of kernels, and the count goes on to the
+//! same time after all have ended.
 //!
 //! *Cost of burst accounting*: the run time of LoGA's threads. Polling is waiting, so it takes
 //! less of a count where it has to share the clock; the threads' time is what a core is busy.
@@ -25,13 +27,16 @@ use crate::window::Window;
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
+use std::time::Instant;
 
 /// Length of a window, in seconds.
 const WINDOW_S: f64 = 2.0;
 /// Windows that errors are taken from.
 const WINDOWS: u32 = 20;
-/// How long is counted, in seconds.
-const COUNT_S: f64 = 4.0;
+/// Kernels that each client runs while something is counted.
+const COUNTED_KERNELS: u64 = 4_000;
+/// How long is counted: longer than the clients take for that.
+const COUNTED_FOR: Duration = Duration::from_secs(11);
 /// While something is counted: the model's timers run on CPU 0, and beside them looks disturb the
 /// count least.
 const COUNTED: &str = "accounting=sparse policy=none poller_cpu=0";
@@ -54,21 +59,11 @@ pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
 
 /// Cost and error of sparse accounting, with clients and with one alone.
 fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), String> {
-    stage::load_model_only_on(QUIET_MODEL)?;
-    let without = count_beside(loads)?;
-    stage::load_on(QUIET_MODEL, COUNTED)?;
-    let before = Looks::now()?;
-    let with = count_beside(loads)?;
-    let looks = Looks::now()?.since(&before);
-    let cost = 100.0 * (1.0 - with / without);
+    let (cost, looks) = cost_beside(loads)?;
     findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
     looks.tell(findings, mix);
-    stage::load_model_only_on(QUIET_MODEL)?;
-    let without = count_beside(&loads[..1])?;
-    stage::load_on(QUIET_MODEL, COUNTED)?;
     // Looks become rare after a second.
-    let with = count_beside(&loads[..1])?;
-    let cost = 100.0 * (1.0 - with / without);
+    let (cost, _) = cost_beside(&loads[..1])?;
     findings.tell(
         &format!("{mix}, the first alone: CPU time, sparse"),
         cost,
@@ -167,20 +162,50 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     );
 }
 
-/// What a thread counts beside loads, per second.
-fn count_beside(loads: &[Load]) -> Result<f64, String> {
-    let count = Count::start();
-    let running: Vec<_> = loads
-        .iter()
-        .zip(1..)
-        .map(|(load, seed)| load.start(COUNT_S + 2.2, seed))
-        .collect::<Result<_, _>>()?;
-    sleep(Duration::from_secs_f64(2.0));
-    let per_second = count.during(Duration::from_secs_f64(COUNT_S));
-    for one in running {
-        one.finish()?;
+/// What LoGA takes of a processor while these loads run, in percent, and its looks.
+fn cost_beside(loads: &[Load]) -> Result<(f64, Looks), String> {
+    stage::load_model_only_on(QUIET_MODEL)?;
+    let without = Beside::count(loads)?;
+    stage::load_on(QUIET_MODEL, COUNTED)?;
+    let before = Looks::now()?;
+    let with = Beside::count(loads)?;
+    let looks = Looks::now()?.since(&before, with.busy_s);
+    let lost_s = (without.counted - with.counted) / without.per_second;
+    Ok((100.0 * lost_s / with.busy_s, looks))
+}
+
+/// What a thread counts beside loads.
+struct Beside {
+    counted: f64,
+    /// What it counts while nothing else runs.
+    per_second: f64,
+    /// How long the loads ran.
+    busy_s: f64,
+}
+
+impl Beside {
+    fn count(loads: &[Load]) -> Result<Self, String> {
+        let count = Count::start();
+        let (begin, before) = (Instant::now(), count.now());
+        let running: Vec<_> = loads
+            .iter()
+            .zip(1..)
+            .map(|(load, seed)| load.counted(COUNTED_KERNELS).start(0.0, seed))
+            .collect::<Result<_, _>>()?;
+        for one in running {
+            one.finish()?;
+        }
+        let busy = begin.elapsed();
+        let rest = COUNTED_FOR.checked_sub(begin.elapsed());
+        sleep(rest.ok_or_else(|| format!("the loads ran for {busy:?}, not {COUNTED_FOR:?}"))?);
+        let counted = count.now() - before;
+        Ok(Self {
+            // CAST: (both) some hundred millions.
+            counted: counted as f64,
+            per_second: count.during(Duration::from_millis(500)),
+            busy_s: busy.as_secs_f64(),
+        })
     }
-    Ok(per_second)
 }
 
 /// What LoGA says of its looks.
@@ -189,6 +214,8 @@ struct Looks {
     looks: f64,
     spent_ns: f64,
     late_ns: f64,
+    /// Time in which they were made, where it is known.
+    during_s: f64,
 }
 
 impl Looks {
@@ -205,14 +232,16 @@ impl Looks {
             looks: number(looks)?,
             spent_ns: number(spent)?,
             late_ns: number(late)?,
+            during_s: 0.0,
         })
     }
 
-    fn since(&self, before: &Looks) -> Looks {
+    fn since(&self, before: &Looks, during_s: f64) -> Looks {
         Looks {
             looks: self.looks - before.looks,
             spent_ns: self.spent_ns - before.spent_ns,
             late_ns: self.late_ns - before.late_ns,
+            during_s,
         }
     }
 
@@ -224,7 +253,7 @@ impl Looks {
             "ns",
         );
         findings.tell(&each("lateness"), self.late_ns / self.looks, "ns");
-        let rate = self.looks / (COUNT_S + 2.2);
+        let rate = self.looks / self.during_s;
         findings.tell(&format!("{mix}: looks per second"), rate, "");
     }
 }

@@ -71,6 +71,14 @@ impl Load {
         }
     }
 
+    /// The same until it has run so many kernels.
+    pub(crate) const fn counted(self, kernels: u64) -> Self {
+        Self {
+            count: Some(kernels),
+            ..self
+        }
+    }
+
     /// The same on another GPU.
     pub(crate) const fn on(self, gpu: u32) -> Self {
         Self { gpu, ..self }
@@ -192,11 +200,16 @@ impl Count {
         }
     }
 
+    /// What it has counted.
+    pub(crate) fn now(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed)
+    }
+
     /// What it counts per second, over a time.
     pub(crate) fn during(&self, time: Duration) -> f64 {
-        let (since, before) = (Instant::now(), self.counted.load(Ordering::Relaxed));
+        let (since, before) = (Instant::now(), self.now());
         sleep(time);
-        let counted = self.counted.load(Ordering::Relaxed) - before;
+        let counted = self.now() - before;
         // CAST: a few million.
         counted as f64 / since.elapsed().as_secs_f64()
     }
