@@ -34,9 +34,9 @@ const WINDOW_S: f64 = 2.0;
 /// Windows that errors are taken from.
 const WINDOWS: u32 = 20;
 /// Kernels that each client runs while something is counted.
-const COUNTED_KERNELS: u64 = 4_000;
+const COUNTED_KERNELS: u64 = 2_000;
 /// How long is counted: longer than the clients take for that.
-const COUNTED_FOR: Duration = Duration::from_secs(11);
+const COUNTED_FOR: Duration = Duration::from_secs(6);
 /// While something is counted: the model's timers run on CPU 0, and beside them looks disturb the
 /// count least.
 const COUNTED: &str = "accounting=sparse policy=none poller_cpu=0";
