@@ -33,7 +33,8 @@ pub(super) struct Gpu {
     pub(super) settings: Settings,
     #[pin]
     pub(super) books: Mutex<Books>,
-    /// What the poller has while it polls.
+    /// What the poller has while it polls. Who has the books may lock it only after
+    /// `stop_polling`, which nobody else can set then.
     #[pin]
     pub(super) phase: Mutex<Phase>,
     /// Sets off the looks of sparse accounting; the phase has its handle.

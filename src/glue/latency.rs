@@ -85,6 +85,8 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     for gpu in tracker.gpus() {
+        // Not while the books are locked: the main thread needs them to end the phase.
+        let looked = gpu.phase.lock().looked;
         let books = gpu.books.lock();
         for (what, took) in [
             ("revoke_ns", &books.revoke_took),
@@ -95,7 +97,6 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "gpu{} {what}", gpu.index)?;
             took.write(f)?;
         }
-        let looked = gpu.phase.lock().looked;
         let (spent, late) = (looked.spent.get(), looked.late.get());
         writeln!(
             f,

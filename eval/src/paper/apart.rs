@@ -65,7 +65,11 @@ pub(super) fn apart(
 /// What makes a point differ, as far as it was isolated.
 fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
     let switch = measured(real, POLLED[1]);
-    if pair.series == "fair" && switch > 0.0 {
+    // What was isolated, and for which application.
+    let is = |series: &str, at: &str| {
+        real.figure == "11" && pair.series == series && pair.at == At::from(at)
+    };
+    if is("fair", "nn") && switch > 0.0 {
         return format!(
             "the timers of the model are late while LoGA polls on the emulator's other processor: a \
              switch of contexts takes {switch:.1} us instead of {:.1}, as measured with kernels of \
@@ -74,19 +78,10 @@ fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
             measured(real, "costs.switch_us"),
         );
     }
-    // What was isolated, and for which application.
-    let isolated = real.figure == "11" && pair.at == At::from("srad_v1");
-    if pair.series == "event-cl" && isolated {
+    if is("event-cl", "srad_v1") {
         return "with the model's turn_us the poller looks so often that it sees half of the kernels of \
                 a throttle as two runs, more than of the application's, and their average as \
                 shorter. Isolated by leaving turn_us out: both agree then for srad_v1 (docs/eval.md)"
-            .to_owned();
-    }
-    if pair.series == "sampling" && isolated {
-        return "the module tells from the positions in a ring how many commands were completed since \
-                the last look, a millisecond before, and the ring of throttle has two entries: of \
-                several commands it counts none or one, and takes short ones for long ones. Isolated \
-                with a ring of 64 entries, with which both agree for srad_v1 (docs/eval.md)"
             .to_owned();
     }
     let Some(reach) = reach else {
@@ -123,7 +118,9 @@ mod tests {
         let close = apart(&simulated, &real, &mut nothing).unwrap();
         assert_eq!(close, Vec::new());
         for one in [&mut simulated, &mut real] {
+            one.figure = "11".to_owned();
             one.series[1].name = "fair".to_owned();
+            one.series[1].points[0].at = "nn".into();
         }
         real.series[1].points[0].mean *= 2.0;
         let without = apart(&simulated, &real, &mut nothing).unwrap();

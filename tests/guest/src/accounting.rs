@@ -34,6 +34,7 @@ crate::ktap::tests![
     copies_are_not_charged_as_compute,
     exit_in_the_middle_of_a_kernel_ends_the_client,
     channel_destroyed_leaves_the_others,
+    costs_are_told_during_polling_phases,
     device_lost_lets_everybody_run,
 ];
 
@@ -208,6 +209,28 @@ fn attribution_by_channel_table_matches_the_model() -> Verdict {
     compare(&stage, &loads, 1, 2.0)?;
     ensure!(stage.stat()?.source == "channel-table", "other source");
     drop(loads);
+    stage.strike()
+}
+
+fn costs_are_told_during_polling_phases() -> Verdict {
+    let stage = Stage::set(LAZY, "poll_ms=50 ratio=1")?;
+    let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
+    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+        client.measured_ns > 0
+    })?;
+    let before = stage.stat()?;
+    for _ in 0..20 {
+        let path = "/sys/kernel/debug/loga/costs";
+        let costs = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        ensure!(costs.contains("gpu0 looks "), "{costs}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let after = stage.stat()?;
+    ensure!(
+        after.polled_ns > before.polled_ns && after.span_ns > after.polled_ns,
+        "no phase ended meanwhile"
+    );
+    load.stop()?;
     stage.strike()
 }
 
