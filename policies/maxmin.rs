@@ -4,10 +4,11 @@
 //!
 //! Rule, with `want = busy / (phase - waited)` and `calm = 1 - waited / phase`, both
 //! smoothed over some periods in which the client wanted the GPU, and `level` so that the
-//! entitlements `min(want, weight * level)` fill the GPU:
+//! entitlements `min(want, weight * level)` fill the GPU, to a thousandth:
 //! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
 //! `weight * level` at least `span * min(1, 6/5 * calm)`;
-//! `t_sys = min vt` over the clients that wanted the GPU and were not held back;
+//! `t_sys = min vt` over the clients that wanted the GPU and were not held back, over all that
+//! were if there are no others;
 //! `held = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
 //! those that wanted it or were held back, unless holding back has idled the GPU for
 //! more than a tenth of the time.
@@ -42,7 +43,7 @@
 
 use super::{ClientState, Memory, Phase, Policy, Sight};
 use crate::fair::{self, mul_div, WHOLE};
-use crate::units::{Ns, VTime, Weight};
+use crate::units::{Ns, VTime};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
@@ -52,6 +53,8 @@ const LOSS: u64 = 10;
 const TOLERANCE: u64 = 5;
 /// Longest steps beyond which a debt is forgiven.
 const OLD: u64 = 3;
+/// A virtual time that nobody reaches.
+const NEVER: VTime = VTime::new(u64::MAX);
 
 /// Where in the scratch of a client is what: the time used, the time not spent waiting and the
 /// time in which both were measured, all fading, and the demand that comes from the first two.
@@ -59,8 +62,9 @@ const USED: usize = 0;
 const FREE: usize = 1;
 const MEASURED: usize = 2;
 const WANT: usize = 3;
-/// In the memory: what holding back has cost beyond what it may.
+/// In the memory: what holding back has cost beyond what it may, and the last level.
 const SPENT: usize = 0;
+const LEVEL: usize = 1;
 
 /// Weighted max-min fairness on estimated demands.
 pub(super) struct MaxMin;
@@ -70,81 +74,124 @@ impl Policy for MaxMin {
     const NEEDS: Sight = Sight::Waits;
 
     fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
+        let mut all = (0u64, 0u64);
         for client in clients.iter_mut() {
-            learn(phase, client);
+            let want = learn(phase, client);
+            if want > 0 {
+                // Of 33 bits each: the sum does not outgrow a word.
+                all.0 = all.0.wrapping_add(want);
+                all.1 = all.1.wrapping_add(client.weight.get().into());
+            }
         }
         let claim = |client: &ClientState| (client.scratch[WANT], client.weight.get().into());
-        let level = fair::level(clients.iter().map(claim));
-        let mut rivals = Rivals::default();
+        let level = fair::level(clients.iter().map(claim), all, memory.0[LEVEL]);
+        memory.0[LEVEL] = level;
+        let prices = Prices::new(phase, level);
+        let mut rivals = Rivals::NONE;
         for client in clients.iter_mut() {
-            let by = advance(phase, client, level);
-            client.vtime = client.vtime.saturating_add(by);
-            rivals.add(client);
+            if client.scratch[WANT] > 0 {
+                let by = prices.advance(client);
+                client.vtime = client.vtime.saturating_add(by);
+                rivals.add(client);
+            }
         }
         let may_hold = account(phase, memory, rivals.missed);
         let step = rivals.longest_step(phase, level);
         let t_sys = rivals.system_time(phase, step);
-        let limit = t_sys.saturating_add(VTime::new(step));
-        let may_hold = may_hold && rivals.anybody;
+        let limit = if may_hold && rivals.used != 0 {
+            t_sys.saturating_add(VTime::new(step))
+        } else {
+            NEVER
+        };
         for client in clients.iter_mut() {
             client.vtime = client.vtime.max(t_sys);
-            client.held = may_hold && client.vtime > limit;
+            client.held = client.vtime > limit;
         }
         t_sys
     }
 }
 
-/// Whether a client used the GPU or waited for it.
-fn wanted(client: &ClientState) -> bool {
-    client.active() || !client.waited.is_zero()
-}
-
 /// Time of the phase in which a client did not wait. `waited` may be measured by other
 /// means than the time used: it is cut to what that leaves.
 fn free_time(phase: &Phase, client: &ClientState) -> Ns {
-    let most = phase.poll.saturating_sub(client.busy);
-    phase.poll.saturating_sub(client.waited.min(most))
+    phase.poll.saturating_sub(client.waited).max(client.busy)
 }
 
 /// Estimates what a client would use if it never waited. One that was held back shows
 /// nothing: it keeps its estimate. One that wanted nothing keeps it too, with less weight, so
 /// that it is known anew as soon as it comes back; meanwhile its demand is nothing.
-fn learn(phase: &Phase, client: &mut ClientState) {
-    let wanted = wanted(client);
-    let (free, lasted) = if wanted {
-        (free_time(phase, client), phase.poll)
-    } else {
-        (Ns::ZERO, Ns::ZERO)
-    };
+fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
+    let wanted = client.busy.get() | client.waited.get() != 0;
     if !client.held {
+        let (free, lasted) = if wanted {
+            (free_time(phase, client), phase.poll)
+        } else {
+            (Ns::ZERO, Ns::ZERO)
+        };
         let mut fade = |at: usize, time: Ns| {
             let sum = &mut client.scratch[at];
-            *sum = (*sum - *sum / FORGET).saturating_add(time.get());
+            // Of eight phases at most: it does not outgrow a word.
+            *sum = (*sum - *sum / FORGET).wrapping_add(time.get());
         };
         fade(USED, client.busy);
         fade(FREE, free);
         fade(MEASURED, lasted);
+        if !wanted {
+            client.scratch[WANT] = 0;
+            return 0;
+        }
     }
-    client.scratch[WANT] = if wanted || client.held {
-        // Who has only waited so far may want everything.
-        fair::share(client.scratch[USED], client.scratch[FREE])
-    } else {
-        0
-    };
+    // Who has only waited so far may want everything. Nobody who competes wants nothing.
+    let want = fair::share(client.scratch[USED], client.scratch[FREE]).max(1);
+    client.scratch[WANT] = want;
+    want
 }
 
-/// How far a client's virtual time advances.
-fn advance(phase: &Phase, client: &ClientState, level: u64) -> VTime {
-    let span = phase.span();
-    let entitled = level.saturating_mul(client.weight.get().into()).min(WHOLE);
-    let used = fair::estimate(client.busy, phase.poll, span);
-    let by = mul_div(used.get(), WHOLE, entitled);
-    if client.held || !wanted(client) || client.scratch[WANT] >= entitled {
-        return VTime::new(by);
+/// What GPU time costs in virtual time.
+struct Prices {
+    level: u64,
+    span: Ns,
+    /// Of a whole GPU, as a share: for how many polling phases one stands.
+    whole: u64,
+    /// The same of what a unit of weight is entitled to.
+    unit: u64,
+}
+
+impl Prices {
+    fn new(phase: &Phase, level: u64) -> Self {
+        let span = phase.span();
+        let whole = fair::estimate(Ns::new(WHOLE), phase.poll, span).get();
+        Self {
+            level,
+            span,
+            whole,
+            unit: mul_div(whole, WHOLE, level),
+        }
     }
-    let calm = fair::share(client.scratch[FREE], client.scratch[MEASURED]);
-    let calm = fair::part(span.get(), WHOLE.min(calm + calm / TOLERANCE));
-    VTime::new(by.max(calm))
+
+    /// How far the virtual time of a client that competes advances.
+    fn advance(&self, client: &ClientState) -> VTime {
+        let weight = u64::from(client.weight.get());
+        let entitled = self.level.saturating_mul(weight);
+        let (by, wants_more) = if entitled < WHOLE {
+            let by = client
+                .weight
+                .divide(fair::part(client.busy.get(), self.unit));
+            (by, client.scratch[WANT] >= entitled)
+        } else {
+            let by = fair::part(client.busy.get(), self.whole);
+            (by, client.scratch[WANT] >= WHOLE)
+        };
+        if wants_more || client.held {
+            return VTime::new(by);
+        }
+        let (free, measured) = (client.scratch[FREE], client.scratch[MEASURED]);
+        let calm = free.saturating_add(free / TOLERANCE);
+        if calm >= measured {
+            return VTime::new(by.max(self.span.get()));
+        }
+        VTime::new(by.max(fair::part(self.span.get(), fair::share(calm, measured))))
+    }
 }
 
 /// Books what holding back has cost, `missed` of the GPU, and says whether more of it is allowed.
@@ -160,57 +207,58 @@ fn account(phase: &Phase, memory: &mut Memory, missed: u64) -> bool {
 }
 
 /// Those that compete: that wanted the GPU or were kept from it.
-#[derive(Default)]
 struct Rivals {
-    /// Whether anybody used the GPU.
-    anybody: bool,
-    /// The least weight.
-    lightest: Option<Weight>,
+    /// All bits of the times used: none if nobody used the GPU.
+    used: u64,
+    /// The least weight, if any.
+    lightest: u32,
     /// The demand of those that were held back.
     missed: u64,
-    /// The least virtual time of those that were not.
-    least: Option<VTime>,
-    /// The least virtual time of those that used the GPU.
-    least_active: Option<VTime>,
+    /// The least virtual time, or [`NEVER`].
+    least: VTime,
+    /// The least virtual time of those that were not held back, or [`NEVER`].
+    least_free: VTime,
     /// The greatest virtual time.
     greatest: VTime,
 }
 
 impl Rivals {
-    /// Adds a client, if it competes.
+    const NONE: Self = Self {
+        used: 0,
+        lightest: u32::MAX,
+        missed: 0,
+        least: NEVER,
+        least_free: NEVER,
+        greatest: VTime::ZERO,
+    };
+
+    /// Adds a client that competes.
     fn add(&mut self, client: &ClientState) {
-        let wanted = wanted(client);
-        if !wanted && !client.held {
-            return;
-        }
         let vtime = client.vtime;
-        let least = |of: Option<VTime>| Some(of.map_or(vtime, |least| least.min(vtime)));
         if client.held {
             self.missed = self.missed.saturating_add(client.scratch[WANT]);
         } else {
-            self.least = least(self.least);
+            self.least_free = self.least_free.min(vtime);
         }
-        if client.active() {
-            self.anybody = true;
-            self.least_active = least(self.least_active);
-        }
-        let weight = client.weight;
-        self.lightest = Some(self.lightest.map_or(weight, |least| least.min(weight)));
+        self.least = self.least.min(vtime);
+        self.used |= client.busy.get();
+        self.lightest = self.lightest.min(client.weight.get());
         self.greatest = self.greatest.max(vtime);
     }
 
     /// How far the lightest gets in a period that it has for itself. With a shorter lead, it
     /// would overtake who is held back for its sake.
     fn longest_step(&self, phase: &Phase, level: u64) -> u64 {
-        let entitled = level.saturating_mul(self.lightest.unwrap_or_default().get().into());
+        let entitled = level.saturating_mul(self.lightest.into());
         mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
     }
 
     /// The least virtual time, but not further behind the greatest than a debt may last.
     fn system_time(&self, phase: &Phase, step: u64) -> VTime {
-        // Held back and alone: its commands of before still run, and nobody else's.
-        let Some(least) = self.least.or(self.least_active) else {
-            return phase.t_sys;
+        // When only such compete that were held back, one of them shall run.
+        let least = match (self.least_free, self.least) {
+            (NEVER, NEVER) => return phase.t_sys,
+            (NEVER, least) | (least, _) => least,
         };
         let old = VTime::new(step.saturating_mul(OLD));
         let floor = self.greatest.saturating_sub(old);
@@ -223,6 +271,7 @@ impl Rivals {
 mod tests {
     use super::*;
     use crate::ids::ClientId;
+    use crate::units::Weight;
 
     /// 12 ms polled, 60 ms not, system time at one second.
     fn phase(busy_ms: u64) -> Phase {
@@ -375,6 +424,16 @@ mod tests {
         // Three steps of two periods each behind.
         let floor = clients[0].vtime.get() - 3 * 144_000_000;
         assert!(t_sys.get().abs_diff(floor) < 10_000);
+    }
+
+    #[test]
+    fn least_of_clients_that_are_all_held_runs_first() {
+        // What the first has submitted before still runs.
+        let mut clients = [client(12, 0, 2_000), client(0, 0, 1_000)];
+        clients.iter_mut().for_each(|client| client.held = true);
+        decide(&mut clients);
+        assert!(clients[0].held);
+        assert!(!clients[1].held);
     }
 
     #[test]

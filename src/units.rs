@@ -6,6 +6,7 @@
 //! neither wraps into a small one nor stops the machine.
 
 use crate::error::{in_range, Error};
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// Nanoseconds per millisecond.
 const NS_PER_MS: u64 = 1_000_000;
@@ -101,7 +102,7 @@ impl VTime {
 ///
 /// In [`Weight::MIN`]`..=`[`Weight::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Weight(u32);
+pub struct Weight(NonZeroU32);
 
 impl Weight {
     /// Smallest weight.
@@ -109,7 +110,7 @@ impl Weight {
     /// Largest weight.
     pub const MAX: u32 = 10_000;
     /// The weight of a client that nobody gave another one.
-    pub const DEFAULT: Self = Self(100);
+    pub const DEFAULT: Self = Self(NonZeroU32::MIN.saturating_add(99));
 
     /// This weight.
     ///
@@ -118,12 +119,17 @@ impl Weight {
     /// [`Error::OutOfRange`] outside 1 to 10000.
     pub fn new(raw: u32) -> Result<Self, Error> {
         in_range("weight", raw.into(), Self::MIN.into(), Self::MAX.into())?;
-        Ok(Self(raw))
+        Ok(NonZeroU32::new(raw).map_or(Self::DEFAULT, Self))
     }
 
     /// The number.
     pub const fn get(self) -> u32 {
-        self.0
+        self.0.get()
+    }
+
+    /// What each unit of it gets of `whole`, rounded down.
+    pub fn divide(self, whole: u64) -> u64 {
+        whole / NonZeroU64::from(self.0)
     }
 }
 

@@ -29,9 +29,9 @@ pub(super) fn run(
     clients: &mut [ClientState],
     rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
 ) -> Result<(VTime, usize), Violation> {
-    let before = remember(clients);
+    let before = remember(clients, told);
     let t_sys = rule(phase, clients);
-    let checked = touched(clients, before, t_sys, phase.t_sys)
+    let checked = touched(clients, told, before, t_sys, phase.t_sys)
         .and_then(|held| bad_hold(clients, held).map_or(Ok(held), Err));
     match checked {
         Ok(held) => Ok((t_sys, held)),
@@ -46,22 +46,23 @@ pub(super) fn run_look(
     longest: Ns,
     rule: &mut dyn FnMut(&Look, &mut [ClientState]) -> Next,
 ) -> Result<Next, Violation> {
-    let before = remember(clients);
+    let told = |client: &ClientState| told(client) ^ shown(client);
+    let before = remember(clients, told);
     let next = rule(look, clients);
     let late = look.now.saturating_add(longest);
     let deadline = (next.at <= look.now || next.at > late).then_some(Violation::Deadline);
-    let touched = touched(clients, before, next.t_sys, look.t_sys).err();
+    let touched = touched(clients, told, before, next.t_sys, look.t_sys).err();
     match touched.or(deadline) {
         None => Ok(next),
         Some(violation) => Err(undo(clients, violation)),
     }
 }
 
-/// Keeps what a policy may not set back, and returns a number for what it may not touch.
-fn remember(clients: &mut [ClientState]) -> u64 {
+/// Keeps what a policy may not set back, and returns a number for what it is told.
+fn remember(clients: &mut [ClientState], told: impl Fn(&ClientState) -> u64) -> u64 {
     clients.iter_mut().fold(BASIS, |sum, client| {
         client.prior = client.vtime;
-        add_inputs(sum, client)
+        add(sum, told(client))
     })
 }
 
@@ -77,13 +78,14 @@ fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
 /// How many clients are held back, or what was touched that may not be.
 fn touched(
     clients: &[ClientState],
+    told: impl Fn(&ClientState) -> u64,
     before: u64,
     t_sys: VTime,
     t_sys_before: VTime,
 ) -> Result<usize, Violation> {
     let (mut sum, mut set_back, mut held) = (BASIS, false, 0usize);
     for client in clients {
-        sum = add_inputs(sum, client);
+        sum = add(sum, told(client));
         set_back |= client.vtime < client.prior;
         held = held.saturating_add(client.held.into());
     }
@@ -110,20 +112,93 @@ fn bad_hold(clients: &[ClientState], held: usize) -> Option<Violation> {
     (held == clients.len()).then_some(Violation::NobodyRuns)
 }
 
-/// Where [`add_inputs`] begins.
+/// Where [`add`] begins.
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Adds what a policy may only read of a client to a number that changes when it is touched
-/// (FNV-1a, by fields instead of bytes; this is against mistakes, not malice).
-fn add_inputs(sum: u64, client: &ClientState) -> u64 {
-    let add = |sum: u64, field: u64| (sum ^ field).wrapping_mul(0x0000_0100_0000_01b3);
-    // Not folded over a list of the fields, which would be written down for every client.
-    let counts = (u64::from(client.runs) << 32) | u64::from(client.weight.get());
-    let seen = client.seen.bits() ^ u64::from(client.channels).rotate_left(17);
-    let sum = add(sum, client.id.get());
-    let sum = add(sum, counts);
-    let sum = add(sum, client.busy.get());
-    let sum = add(sum, client.waited.get());
-    let sum = add(sum, seen);
-    add(sum, client.prior.get())
+/// Adds a word to a number that changes with any of them (FNV-1a, by words instead of bytes; this
+/// is against mistakes, not malice).
+const fn add(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// What a policy is told of a client and may not change: the fields in one word, most of them
+/// turned by another angle, so that a change of one of them is never missed.
+fn told(client: &ClientState) -> u64 {
+    client.id.get()
+        ^ (client.busy.get() ^ u64::from(client.weight.get())).rotate_left(13)
+        ^ (client.waited.get() ^ u64::from(client.runs)).rotate_left(29)
+        ^ client.prior.get().rotate_left(43)
+}
+
+/// What looks add to it.
+fn shown(client: &ClientState) -> u64 {
+    client.seen.bits().rotate_left(53) ^ u64::from(client.channels).rotate_left(59)
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_check))]
+mod tests {
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::units::Weight;
+
+    type Touch = fn(&mut ClientState);
+
+    /// Everything that a policy is told of a client.
+    const TOLD: [Touch; 6] = [
+        |client| client.id = ClientId::new(9),
+        |client| client.weight = Weight::new(101).unwrap_or_default(),
+        |client| client.busy = Ns::new(1),
+        |client| client.waited = Ns::new(1),
+        |client| client.runs += 1,
+        |client| client.prior = VTime::new(1),
+    ];
+
+    /// What looks add to it.
+    const SHOWN: [Touch; 5] = [
+        |client| client.channels += 1,
+        |client| client.seen.pending = true,
+        |client| client.seen.blocked = true,
+        |client| client.seen.submitted += 1,
+        |client| client.seen.completed += 1,
+    ];
+
+    fn two() -> [ClientState; 2] {
+        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(5));
+        [client(1), client(2)]
+    }
+
+    #[test]
+    fn decision_that_changes_any_one_input_is_found() {
+        for touch in TOLD {
+            for at in 0..2 {
+                let answer = run(&Phase::default(), &mut two(), &|_, clients| {
+                    touch(&mut clients[at]);
+                    VTime::ZERO
+                });
+                assert_eq!(answer, Err(Violation::Inputs));
+            }
+        }
+    }
+
+    #[test]
+    fn look_that_changes_any_one_input_is_found() {
+        let longest = Ns::from_ms(1);
+        for touch in TOLD.into_iter().chain(SHOWN) {
+            let answer = run_look(&Look::default(), &mut two(), longest, &mut |_, clients| {
+                touch(&mut clients[1]);
+                Next {
+                    at: longest,
+                    ..Next::default()
+                }
+            });
+            assert_eq!(answer, Err(Violation::Inputs));
+        }
+    }
+
+    #[test]
+    fn decision_that_changes_nothing_is_accepted() {
+        let answer = run(&Phase::default(), &mut two(), &|_, _| VTime::ZERO);
+        assert_eq!(answer, Ok((VTime::ZERO, 0)));
+    }
 }

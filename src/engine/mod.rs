@@ -372,9 +372,10 @@ impl Engine {
     /// Notes how many clients want the GPU: those that used it, waited for it or were
     /// held back. To be called before the decision.
     fn note_active(&mut self, clients: &[ClientState]) {
-        let wants =
-            |client: &&ClientState| client.active() || client.held || !client.waited.is_zero();
-        let count = clients.iter().filter(wants).count();
+        let count = clients.iter().fold(0usize, |count, client| {
+            let wants = client.busy.get() | client.waited.get() | u64::from(client.held);
+            count.wrapping_add((wants != 0).into())
+        });
         self.active = u32::try_from(count).unwrap_or(u32::MAX);
     }
 

@@ -2,48 +2,64 @@
 
 //! [pure] Weighted water-filling: who is entitled to what when demands differ.
 
-use super::mul_div;
-
 /// A whole GPU, as a share. Its product with up to four seconds fits a word.
 pub const WHOLE: u64 = 1 << 32;
-/// Passes over the clients at most. In each one the product of what is left to divide
-/// and of the weights that still want more falls at least fourfold.
+/// What may be left of the GPU.
+const CRUMB: u64 = WHOLE >> 10;
+/// Passes over the clients at most. In each one after the second the product of what is left to
+/// divide and of the weights that still want more falls at least fourfold.
 const MAX_PASSES: u32 = 12;
 
 /// The share that each unit of weight gets, so that the shares
-/// `min(demand, weight * level)` add up to a [`WHOLE`] GPU and not to more. When all
-/// demands together are no more than that, the level is a whole GPU.
+/// `min(demand, weight * level)` add up to a [`WHOLE`] GPU, to a thousandth, and not to more. When
+/// all demands together are no more than that, the level is a whole GPU.
 ///
-/// `claims` are demands, as shares, and weights, which are not zero. The exact level
-/// is approached from below (Newton's method on a concave function), with one pass
-/// over the clients for each step and without an order among them.
-pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
-    let mut level = 0;
+/// `claims` are demands, as shares, and weights, which are not zero and fit 32 bits. `all` are
+/// the sums of both, over those that demand anything. `guess` is any level, such as the last one:
+/// if it is near, one pass is enough.
+///
+/// Newton's method on a concave function: one pass over the clients for each step, without an
+/// order among them. A step from anywhere ends at the level or below it, where the others begin.
+pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone, all: (u64, u64), guess: u64) -> u64 {
+    let (demands, weights) = all;
+    if demands <= WHOLE {
+        return WHOLE;
+    }
+    let least = WHOLE.checked_div(weights).unwrap_or(WHOLE);
+    let mut level = guess.clamp(least, WHOLE);
     for _ in 0..MAX_PASSES {
         let (mut satisfied, mut weights) = (0u64, 0u64);
         for (demand, weight) in claims.clone() {
-            if demand <= weight.saturating_mul(level) {
-                satisfied = satisfied.saturating_add(demand);
+            // Shares of 33 bits: neither a product nor a sum outgrows a word.
+            if demand <= weight.wrapping_mul(level) {
+                satisfied = satisfied.wrapping_add(demand);
             } else {
-                weights = weights.saturating_add(weight);
+                weights = weights.wrapping_add(weight);
             }
         }
-        let Some(next) = WHOLE.saturating_sub(satisfied).checked_div(weights) else {
-            return WHOLE;
-        };
-        if next <= level {
+        let left = WHOLE.saturating_sub(satisfied);
+        let given = weights.saturating_mul(level);
+        // Nobody wants more than a guess that is much too high.
+        let next = left.checked_div(weights);
+        level = next.map_or(least, |next| next.max(least));
+        if next.is_some() && (given..given.saturating_add(CRUMB)).contains(&left) {
             break;
         }
-        level = next;
     }
     level
 }
 
 /// `part` of `whole` as a share; a whole GPU at most, and when `whole` is nothing. Of times of more
-/// than four seconds, what is below 65 us does not count.
+/// than four seconds, what 32 bits cannot tell does not count.
 pub fn share(part: u64, whole: u64) -> u64 {
-    let coarse = if whole >= WHOLE { 16 } else { 0 };
-    mul_div(part >> coarse, WHOLE, whole >> coarse).min(WHOLE)
+    if part >= whole {
+        return WHOLE;
+    }
+    if whole < WHOLE {
+        return (part << 32) / whole;
+    }
+    let coarse = 32u32.saturating_sub(whole.leading_zeros());
+    ((part >> coarse) << 32) / (whole >> coarse).max(1)
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -53,8 +69,26 @@ mod tests {
 
     const PERCENT: u64 = WHOLE / 100;
 
+    fn fill(claims: impl Iterator<Item = (u64, u64)> + Clone, guess: u64) -> u64 {
+        let all = claims
+            .clone()
+            .fold((0, 0), |sum, claim| (sum.0 + claim.0, sum.1 + claim.1));
+        level(claims, all, guess)
+    }
+
+    /// The level, which does not depend on the guess.
     fn level_of(claims: &[(u64, u64)]) -> u64 {
-        level(claims.iter().map(|claim| (claim.0 * PERCENT, claim.1)))
+        let fill = |guess| {
+            fill(
+                claims.iter().map(|claim| (claim.0 * PERCENT, claim.1)),
+                guess,
+            )
+        };
+        let level = fill(0);
+        for guess in [1, level / 2, level - 1, level, level + 1, level * 2, WHOLE] {
+            assert_eq!(fill(guess), level);
+        }
+        level
     }
 
     #[test]
@@ -94,7 +128,7 @@ mod tests {
     fn level_with_many_steps_neither_overfills_nor_leaves_a_thousandth() {
         // Demands that halve: one more is satisfied in each pass.
         let claims = || (0..40u32).map(|step| ((80 * PERCENT) >> step, 1u64 << (step / 2)));
-        let level = level(claims());
+        let level = fill(claims(), 0);
         let filled: u64 = claims()
             .map(|(demand, weight)| demand.min(weight * level))
             .sum();

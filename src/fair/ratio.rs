@@ -26,8 +26,12 @@ pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 
 /// What a share of `whole` is, rounded down.
 pub fn part(whole: u64, share: u64) -> u64 {
-    let wide = u128::from(whole) * u128::from(share) / u128::from(WHOLE);
-    u64::try_from(wide).unwrap_or(u64::MAX)
+    let wide = u128::from(whole) * u128::from(share);
+    if wide >= u128::from(WHOLE) << 64 {
+        return u64::MAX;
+    }
+    // CAST: it fits, as was just seen.
+    (wide / u128::from(WHOLE)) as u64
 }
 
 /// The lower half of a number.

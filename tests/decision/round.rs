@@ -7,7 +7,7 @@ use crate::account::{self, Accountant, Slot, MAX_SLOTS};
 use crate::engine::{Action, ClientState, Config, Engine, Wake};
 use crate::ids::{Chid, ClientId};
 use crate::policies::PolicyKind;
-use crate::policies::Seen;
+use crate::policies::{Seen, Sight};
 use crate::regs::Occupant;
 use crate::share::{
     Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Totals, Who, MAX_SETTINGS,
@@ -64,6 +64,8 @@ pub(crate) struct Round {
     every: u32,
     per_client: u32,
     now: Ns,
+    /// Periods so far: what clients use and how long they wait changes from one to the next.
+    periods: u32,
 }
 
 fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
@@ -102,6 +104,7 @@ impl Round {
             every: crowd.clients.checked_div(crowd.active).unwrap_or(1),
             per_client: crowd.channels,
             now: Ns::from_ms(1),
+            periods: 0,
         };
         for number in 0..crowd.clients {
             round.join(number)?;
@@ -147,6 +150,7 @@ impl Round {
 
     /// A period, up to and with its decision.
     fn period(&mut self) -> Cost {
+        self.periods = self.periods.wrapping_add(1);
         self.pass_until(Action::StartPolling);
         self.poll();
         self.pass_until(Action::StopPolling);
@@ -191,11 +195,18 @@ impl Round {
             let chid = Chid::from_bits(number);
             self.accountant
                 .observe(&mut self.slots, now, Occupant::Channel(chid));
-            now = now.saturating_add(Ns::from_us(50 + u64::from(number * 7 % 101)));
+            let turn = 50 + self.vary(number, 101);
+            now = now.saturating_add(Ns::from_us(turn));
         }
         self.accountant
             .observe(&mut self.slots, now, Occupant::Idle);
         self.now = now.saturating_add(Ns::from_us(100));
+    }
+
+    /// A number below this one, another one for each client and in each period.
+    fn vary(&self, number: u32, below: u32) -> u64 {
+        let mixed = number.wrapping_mul(131).wrapping_add(self.periods * 37);
+        mixed.checked_rem(below).unwrap_or(0).into()
     }
 
     fn is_active(&self, number: u32) -> bool {
@@ -218,6 +229,7 @@ impl Round {
         let used = self.accountant.used();
         let (slots, shares) = (&self.slots, &mut self.shares);
         account::settle(&mut totals, slots, used, &mut owner, shares);
+        self.book_waits(totals.length);
         totals.apart = self.shares.gather(&self.settings);
         if self.engine.concerns_all() {
             self.shares.wake_all();
@@ -243,6 +255,23 @@ impl Round {
             around: asked
                 .saturating_sub(begin)
                 .saturating_add(end.saturating_sub(answered)),
+        }
+    }
+
+    /// Who used the GPU waited too, for any part of the time, if the policy wants to know.
+    fn book_waits(&mut self, length: Ns) {
+        if self.engine.config().wants() != Sight::Waits {
+            return;
+        }
+        for at in 0..self.shares.members().len() {
+            let used = self.shares.members().get(at).map(|member| member.used());
+            let Some(used) = used.filter(|used| !used.busy.is_zero()) else {
+                continue;
+            };
+            let most = length.saturating_sub(used.busy).get() / 128;
+            // CAST: some thousands.
+            let waited = most.saturating_mul(self.vary(at as u32, 128));
+            self.shares.add_waited(at, Ns::new(waited));
         }
     }
 
