@@ -61,6 +61,7 @@ impl Books {
             fallbacks: stats
                 .fallbacks
                 .saturating_add(self.owners.iter().map(|owner| owner.gate.overruns()).sum()),
+            overdue_drains: stats.overdue,
             unmanaged_files: self.unmanaged,
             group_by: uapi::group_by_number(self.shares.group_by()),
             accounting: match config.accounting {

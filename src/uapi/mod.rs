@@ -32,7 +32,7 @@ pub use snapshot::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";

@@ -105,6 +105,8 @@ pub struct Gpu {
     pub restores: u64,
     /// Times the watchdog let everybody run.
     pub fallbacks: u64,
+    /// Times that a channel did not run empty within the bound of a policy that waits for it.
+    pub overdue_drains: u64,
     /// Files that were open before LoGA was attached and are passed through.
     pub unmanaged_files: u64,
     /// One of `GROUP_BY_*`.
@@ -280,8 +282,8 @@ pub struct Channel {
     pub runs: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 200);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 208);
 const _: () = assert!(core::mem::size_of::<Client>() == 160);
 const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 200);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 208);

@@ -211,6 +211,8 @@ fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict 
         std::thread::sleep(Duration::from_millis(1400));
         let warnings = log.with(&["did not run empty in time", "1 times so far"])?;
         ensure!(warnings.len() == 1, "{policy}: {warnings:?}");
+        let counted = stage.stat()?.overdue_drains;
+        ensure!(counted == 1, "{policy}: {counted} counted");
         let share = shares(std::slice::from_ref(&light), Duration::from_secs(2))?;
         println!("# {policy}: {share:.1?} % afterwards");
         ensure!(share[0] > 15.0, "{policy}: {share:.1?} % for the other one");

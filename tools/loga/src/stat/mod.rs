@@ -76,6 +76,8 @@ pub struct Stat {
     pub restores: u64,
     /// Times the watchdog let everybody run.
     pub fallbacks: u64,
+    /// Times that a channel did not run empty within the bound of a policy that waits for it.
+    pub overdue_drains: u64,
     /// System virtual time.
     pub t_sys_ns: u64,
     /// What fairness is between: `process`, `user` or `cgroup`.
@@ -181,6 +183,7 @@ impl Stat {
             revokes: since(|gpu| gpu.revokes),
             restores: since(|gpu| gpu.restores),
             fallbacks: since(|gpu| gpu.fallbacks),
+            overdue_drains: since(|gpu| gpu.overdue_drains),
             t_sys_ns: info.t_sys_ns,
             group_by: names::group_by(info.group_by),
             accounting: names::accounting(info.accounting),
