@@ -45,16 +45,23 @@ pub struct Throttles {
     pub kernel_us: u64,
     /// Pause after each.
     pub sleep_us: u64,
+    /// By how many percent both vary.
+    pub jitter: u32,
 }
 
 /// The throttles of Figure 7a, half as many with kernels and pauses ten times as long: those of the
 /// paper keep the one processor that they share in the virtual machine busy for most of the time,
 /// and are slowed down by that, not by the GPU. Source of the ten of 10 us and 1000 us: LoGA paper,
 /// section 5.3.
+///
+/// They vary, because the processor that they share hardly does: after the turns of `sampling`,
+/// throttles of exact lengths follow one another for all of a free run, each ready a few us before
+/// the one before it ends, and the application waits for four of them instead of one.
 pub const FIVE_SHORT: Throttles = Throttles {
     count: 5,
     kernel_us: 100,
     sleep_us: 10_000,
+    jitter: 20,
 };
 /// The throttles of Figure 7b in the same way.
 pub const FIVE_LONG: Throttles = Throttles {
@@ -66,12 +73,18 @@ pub const FOUR: Throttles = Throttles {
     count: 4,
     kernel_us: 200,
     sleep_us: 800,
+    jitter: 0,
 };
 /// What is reduced in Figure 7, for the reader of a result.
 pub const REDUCED: &str =
     "five throttles with kernels and pauses ten times as long as the paper's \
                            ten: those keep the one processor that clients share in the virtual \
                            machine busy, and wait for it instead of the GPU";
+/// Why the throttles of Figure 7 vary, for the reader of a result.
+pub const VARIED: &str =
+    "kernels and pauses of the throttles vary by up to 20 %: of exact lengths, after the turns of \
+     sampling they follow one another all the time, and a few us decide whether the application \
+     waits for one of them or for four";
 /// With these weights nobody is held back in a free run of `sampling`, or one throttle after many:
 /// the limit is that of the lightest, which one of the throttles is, and the others pay a ten
 /// thousandth of what it pays. The module looks at channels only while it enforces, so that this is

@@ -8,7 +8,7 @@ use super::{empty, runs, Plan, Progress};
 use crate::report::{report, Gpu};
 use crate::results::reduced::{
     optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
-    KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, WEIGHED, WEIGHTS,
+    KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, VARIED, WEIGHED, WEIGHTS,
 };
 use crate::results::{Axis, Experiment, Point, Series};
 use crate::run::{run, Error};
@@ -102,7 +102,8 @@ impl Like<'_> {
             ..empty(&self.real.figure, self.plan)
         };
         if one.figure.starts_with('7') {
-            one.assumed.extend([REDUCED, WEIGHED].map(str::to_owned));
+            one.assumed
+                .extend([REDUCED, VARIED, WEIGHED].map(str::to_owned));
             one.add_geometric_means();
         }
         one
@@ -299,23 +300,34 @@ impl Like<'_> {
         let mut text = format!("{head}\n[policy]\n{policy}\n[[client]]\nname = \"app\"\n{app}\n");
         text += &weight(1);
         let late = self.measured(way.kernel_late);
-        text += &self.phase(application.kernel_us, application.pause_us, late);
+        text += &self.phase(application.kernel_us, application.pause_us, late, 0);
         for number in 0..throttles.count {
             let arrive = f64::from(number) * self.stagger_ms;
             text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
             text += &weight(usize::from(number > 0));
-            text += &self.phase(throttles.kernel_us, throttles.sleep_us, late);
+            let (kernel_us, sleep_us) = (throttles.kernel_us, throttles.sleep_us);
+            text += &self.phase(kernel_us, sleep_us, late, throttles.jitter);
         }
         text
     }
 
-    /// A pause and a kernel that runs on for `late`, in us, as a throttle does them there.
-    fn phase(&self, kernel_us: u64, pause_us: u64, late: f64) -> String {
+    /// A pause and a kernel that runs on for `late`, in us, as a throttle does them there, varying
+    /// by so many percent.
+    fn phase(&self, kernel_us: u64, pause_us: u64, late: f64, jitter: u32) -> String {
         let measured = self.measured(LAUNCH) + self.measured(LATE);
         // CAST: a few thousand.
-        let (mean, kernel) = (pause_us as f64 + measured, kernel_us as f64 + late);
-        let [from, to] = [-0.5, 0.5].map(|part| (mean + part * measured * self.spread).max(0.0));
-        format!("[[client.phase]]\ncpu_us = {{ uniform = [{from}, {to}] }}\nkernel_us = {kernel}\n")
+        let (kernel, pause) = (kernel_us as f64, pause_us as f64);
+        let part = f64::from(jitter) / 100.0;
+        let uniform = |mean: f64, by: f64| {
+            let [from, to] = [mean - by, mean + by].map(|end| end.max(0.0));
+            format!("{{ uniform = [{from}, {to}] }}")
+        };
+        let pause = uniform(
+            pause + measured,
+            0.5 * measured * self.spread + part * pause,
+        );
+        let kernel = uniform(kernel + late, part * kernel);
+        format!("[[client.phase]]\ncpu_us = {pause}\nkernel_us = {kernel}\n")
     }
 
     fn measured(&self, name: &str) -> f64 {

@@ -33,6 +33,8 @@ pub(crate) struct Load {
     pub(crate) cycle_us: Option<u64>,
     /// Whether it spins for completions instead of sleeping.
     pub(crate) spin: bool,
+    /// By how many percent both vary.
+    pub(crate) jitter: u32,
     /// Kernels that are queued at a time.
     pub(crate) depth: u32,
     /// What `loga run` sets for it, as on its command line.
@@ -52,6 +54,7 @@ impl Load {
             cycle_us: None,
             spin: false,
             count: None,
+            jitter: 0,
             depth: 1,
             share: None,
             gpu: 0,
@@ -61,6 +64,11 @@ impl Load {
     /// The same with so many kernels queued at a time.
     pub(crate) const fn deep(self, depth: u32) -> Self {
         Self { depth, ..self }
+    }
+
+    /// The same, varying by so many percent.
+    pub(crate) const fn varying(self, jitter: u32) -> Self {
+        Self { jitter, ..self }
     }
 
     /// The same with something set for it.
@@ -98,6 +106,7 @@ impl Load {
         command
             .arg("--json")
             .args(["--kernel-us", &self.kernel_us.to_string()])
+            .args(["--jitter", &self.jitter.to_string()])
             .args(["--depth", &self.depth.to_string()])
             .args(["--gpu", &self.gpu.to_string()])
             .args(["--seed", &seed.to_string()])

@@ -41,7 +41,7 @@ fn load(application: &Application) -> Load {
 }
 
 fn others(throttles: Throttles) -> impl Iterator<Item = Load> {
-    let one = Load::new(throttles.kernel_us, throttles.sleep_us);
+    let one = Load::new(throttles.kernel_us, throttles.sleep_us).varying(throttles.jitter);
     (0..throttles.count).map(move |_| one)
 }
 

@@ -17,6 +17,7 @@ use loga_results::reduced::FIVE_LONG;
 use loga_results::reduced::FIVE_SHORT;
 use loga_results::reduced::OVERHEAD_MS;
 use loga_results::reduced::REDUCED;
+use loga_results::reduced::VARIED;
 use loga_results::reduced::WEIGHED;
 use loga_results::At;
 use loga_results::Axis;
@@ -108,6 +109,7 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
         "three applications, each a throttle with the mean kernel and the mean pause of its profile"
             .to_owned(),
         REDUCED.to_owned(),
+        VARIED.to_owned(),
         WEIGHED.to_owned(),
     ];
     one.differs.extend(explained(&one));
