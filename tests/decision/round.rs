@@ -263,13 +263,15 @@ impl Round {
         if self.engine.config().wants() != Sight::Waits {
             return;
         }
-        for at in 0..self.shares.members().len() {
+        // CAST: some thousands.
+        let every = self.every.max(1) as usize;
+        for at in (0..self.shares.members().len()).step_by(every) {
             let used = self.shares.members().get(at).map(|member| member.used());
             let Some(used) = used.filter(|used| !used.busy.is_zero()) else {
                 continue;
             };
             let most = length.saturating_sub(used.busy).get() / 128;
-            // CAST: some thousands.
+            // CAST: as above.
             let waited = most.saturating_mul(self.vary(at as u32, 128));
             self.shares.add_waited(at, Ns::new(waited));
         }

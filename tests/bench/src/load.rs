@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::thread::sleep;
 use std::thread::spawn;
 use std::thread::JoinHandle;
@@ -21,6 +22,19 @@ use std::time::Duration;
 use std::time::Instant;
 use throttle::report::Instance;
 use throttle::report::Report;
+
+/// Has all processes that are started from now on keep off the poller's processor, as on a machine
+/// with one set aside for it.
+pub(crate) fn apart() -> Result<(), String> {
+    let failed = |error: nix::Error| format!("sched_setaffinity: {error}");
+    // The virtual machine has two.
+    let count = available_parallelism().map_or(2, |count| count.get().max(2));
+    let mut cpus = CpuSet::new();
+    for cpu in (0..count).filter(|cpu| *cpu != POLLER_CPU) {
+        cpus.set(cpu).map_err(failed)?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(failed)
+}
 
 /// What one throttle process does.
 #[derive(Clone, Copy)]

@@ -6,6 +6,7 @@
 use crate::accounting;
 use crate::costs;
 use crate::figure::Findings;
+use crate::load::apart;
 use crate::load::Control;
 use crate::load::Load;
 use crate::scale;
@@ -49,11 +50,13 @@ const SMALL: Load = Load::new(100, 0);
 /// A client that keeps its channels open and asks for next to nothing.
 const QUIET: Load = Load::new(10, 1_000_000);
 
-/// Parameters with which LoGA sees everything: one observer, no pauses.
+/// Parameters with which LoGA sees everything: one observer, no pauses. A client on the observer's
+/// processor would push it aside, so that it is kept off.
 const ALWAYS: &str = "policy=none poll_always=1";
 
 /// Figure 9: one client at full load, polled all the time.
 fn kernel_length(findings: &mut Findings) -> Result<(), String> {
+    apart()?;
     stage::load(ALWAYS)?;
     for length_us in LENGTHS_US {
         let load = Load {
@@ -73,6 +76,7 @@ fn kernel_length(findings: &mut Findings) -> Result<(), String> {
 
 /// Figure 10: cycles of 1000 us with one kernel each, polled all the time.
 fn load(findings: &mut Findings) -> Result<(), String> {
+    apart()?;
     stage::load(ALWAYS)?;
     for length_us in LENGTHS_US {
         let load = Load {

@@ -4,16 +4,11 @@
 
 use crate::load::Load;
 use crate::load::Running;
-use crate::load::POLLER_CPU;
 use crate::window::Window;
 use loga_results::reduced::Application;
 use loga_results::reduced::Throttles;
 use loga_results::reduced::BEFORE_MS;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
 use std::iter::repeat;
-use std::thread::available_parallelism;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -22,19 +17,6 @@ use std::time::Duration;
 const LONGEST_S: f64 = 900.0;
 /// Parts of a second in which GPU time is measured for the fair optimum.
 const WATCHED_S: f64 = 1.0;
-
-/// Has all processes that are started from now on keep off the poller's processor, as on a machine
-/// with one set aside for it.
-pub(super) fn apart() -> Result<(), String> {
-    let failed = |error: nix::Error| format!("sched_setaffinity: {error}");
-    // The virtual machine has two.
-    let count = available_parallelism().map_or(2, |count| count.get().max(2));
-    let mut cpus = CpuSet::new();
-    for cpu in (0..count).filter(|cpu| *cpu != POLLER_CPU) {
-        cpus.set(cpu).map_err(failed)?;
-    }
-    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(failed)
-}
 
 fn load(application: &Application) -> Load {
     Load::new(application.kernel_us, application.pause_us)

@@ -3,12 +3,12 @@
 //! Figures 7a and 7b, reduced: what accounting costs an application beside throttles.
 
 use super::add;
-use super::beside::apart;
 use super::beside::turnaround;
 use super::beside::Weighing;
 use super::empty;
 use super::gauge;
 use super::series;
+use crate::load::apart;
 use crate::load::Control;
 use crate::stage;
 use loga_results::reduced::Throttles;

@@ -3,7 +3,6 @@
 //! Figure 11, reduced: an application beside four throttles, under each policy.
 
 use super::add;
-use super::beside::apart;
 use super::beside::turnaround;
 use super::beside::watch;
 use super::beside::Seen;
@@ -12,6 +11,7 @@ use super::empty;
 use super::gauge;
 use super::series;
 use crate::costs;
+use crate::load::apart;
 use crate::stage;
 use crate::stage::FINE;
 use loga_results::reduced::optimum;
