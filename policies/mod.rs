@@ -12,8 +12,8 @@
 //! - return the new system virtual time, not less than the one it was given.
 //!
 //! It changes nothing else, holds nobody back when no client used the GPU, and
-//! leaves at least one client running. The engine checks all of this and lets
-//! everybody run when it does not hold.
+//! leaves at least one client running. The engine checks all of this, what only looks
+//! show after looks only, and lets everybody run when it does not hold.
 //!
 //! A policy that works in stages ([`Policy::STAGED`]) decides after looks at the
 //! channels instead of after polling phases. It also says when to look again. It may
