@@ -13,13 +13,19 @@ export KDIR
 help:
 	@echo 'make demo             one hog and three light clients share a GPU, in a virtual machine'
 	@echo 'make test             every check; the last line is "N passed, N failed"'
+	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
+	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
+	@echo 'make fuzz SECONDS=60  what reads bytes from outside under a coverage-guided fuzzer, so long each'
+	@echo 'make cycles           load, attach, detach and unload LoGA CYCLES times (1000) beside clients'
+	@echo 'make soak             mixed load for SOAK seconds (3600); memory must come back'
 	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
+	@echo 'make shell            the same with a shell on this terminal: try "loga top"'
 	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
-	@echo 'make test-nvidia      check against the real driver 470 (fetches a non-free package)'
+	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
 	@echo
@@ -35,9 +41,36 @@ demo: kernel
 test: kernel
 	@tests/vm/check
 
+test-hostile: kernel
+	@tests/vm/build all
+	@tests/vm/hostile
+
+# Builds the kernels that it needs; `make test` does not.
+test-debug: kernel
+	@tests/vm/debug
+
+# SEED and TARGET may be given too.
+fuzz: kernel
+	@tests/fuzz/run $(or $(SECONDS),60) $(or $(SEED),-) $(TARGET)
+
+# Both in the time of the host: instruction counting would take days.
+cycles: kernel
+	@tests/vm/build all
+	@tests/vm/vm test --time fast --timeout 7200 --guest 'loga-guest cycles $(or $(CYCLES),1000) --seed $(or $(SEED),1)'
+
+soak: kernel
+	@tests/vm/build all
+	@tests/vm/vm test --time fast --timeout $$(($(or $(SOAK),3600) * 2 + 600)) \
+		--guest 'loga-guest soak $(or $(SOAK),3600) --seed $(or $(SEED),1)'
+
 vm: kernel
 	@tests/vm/build all
 	@tests/vm/vm boot --time $(TIME) --load loga_model --load loga --timeout 900 -- '$(subst ','\'',$(RUN))'
+
+# An idle machine that counts instructions would let time run ahead.
+shell: kernel
+	@tests/vm/build all
+	@tests/vm/vm shell --time fast --timeout 86400 --load loga_model --load loga
 
 # A tree of one's own needs none of the virtual machine.
 module: $(if $(KDIR),,kernel)
@@ -69,4 +102,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test vm module bench bench-host eval manuals test-nvidia clean
+.PHONY: help kernel demo test test-hostile test-debug fuzz cycles soak vm shell module bench bench-host eval manuals test-nvidia clean

@@ -30,6 +30,8 @@ mod contract;
 mod event;
 mod event_cl;
 mod maxmin;
+#[cfg(any(test, loga_kunit))]
+mod maxmin_tests;
 mod none;
 mod sampling;
 #[cfg(any(test, loga_kunit))]

@@ -5,7 +5,7 @@
 //! Rule: a token goes round among the clients that want the GPU, in the order of their
 //! ids; who has it runs alone for `30 ms * weight / 100` (1 to 500 ms). At the end
 //! everybody is held back until no channel has work; the time that takes is the
-//! holder's `overuse`. `slice = full slice - overuse`; with a full slice or more of
+//! `overuse` of whose work it was, mostly the holder's. `slice = full slice - overuse`; with a full slice or more of
 //! overuse the turn is skipped, and pays for one slice. The engaged form looks at the
 //! holder every millisecond, and takes the token from one that has had no work for
 //! three looks; the disengaged form leaves it alone.
@@ -46,8 +46,9 @@ const SINCE: usize = 1;
 const UNTIL: usize = 2;
 const WHOSE: usize = 3;
 const QUIET: usize = 4;
-/// In the scratch of a client: what it owes.
+/// In the scratch of a client: what it owes, and whether it had work when everybody was held back.
 const OVERUSE: usize = 0;
+const DRAINS: usize = 1;
 
 /// One client at a time, watched during its slice.
 pub(super) struct Engaged;
@@ -97,6 +98,9 @@ fn pass_token(
         }
         DRAIN => {
             let lasting = look.now.saturating_sub(Ns::new(memory.0[SINCE]));
+            for client in clients.iter_mut().filter(|client| client.seen.pending) {
+                client.scratch[DRAINS] = 1;
+            }
             next.overdue = pending && lasting >= MAX_DRAIN;
             if !pending || next.overdue {
                 charge(lasting, memory, clients);
@@ -134,10 +138,16 @@ fn begin_drain(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) {
     memory.0[SINCE] = look.now.get();
 }
 
-/// Charges the holder with the time until its work was done.
+/// Charges the time until all work was done to those whose work it was, to the holder if none
+/// was seen. A queue that outlasts the bound of a drain is charged in each one that it delays, not
+/// to whoever has the token by then.
 fn charge(lasting: Ns, memory: &Memory, clients: &mut [ClientState]) {
-    for client in clients.iter_mut().filter(|c| holds_token(memory, c)) {
-        client.scratch[OVERUSE] = client.scratch[OVERUSE].saturating_add(lasting.get());
+    let seen = clients.iter().any(|client| client.scratch[DRAINS] != 0);
+    for client in clients.iter_mut() {
+        let drains = core::mem::take(&mut client.scratch[DRAINS]) != 0;
+        if drains || (!seen && holds_token(memory, client)) {
+            client.scratch[OVERUSE] = client.scratch[OVERUSE].saturating_add(lasting.get());
+        }
     }
 }
 

@@ -106,6 +106,30 @@ mod tests {
         assert_eq!(bench.holder(), Some(1));
     }
 
+    // Regression: whoever had the token paid for a queue of another that went on through its turn.
+    #[test]
+    fn queue_that_outlasts_a_drain_is_charged_to_whose_it_is() {
+        let mut bench = Bench::new(false);
+        assert_eq!(bench.pass(), 1);
+        // From here on the first has work that no hold stops.
+        let (mut turns, mut queued) = ([0u32; CLIENTS], 5_000u32);
+        for _ in 0..40_000 {
+            for client in &mut bench.clients {
+                client.seen.pending = !client.held || (client.id.get() == 1 && queued > 0);
+                client.seen.blocked = client.held;
+            }
+            let before = bench.holder();
+            bench.look();
+            queued = queued.saturating_sub(1);
+            if let Some(holder) = bench.holder().filter(|_| before.is_none()) {
+                turns[holder as usize - 1] += 1;
+            }
+        }
+        // It ran for five seconds: the others each have that before it is its turn again.
+        assert!(turns[0] + 100 < turns[1]);
+        assert!(turns[1].abs_diff(turns[2]) <= 1);
+    }
+
     #[test]
     fn token_goes_round_in_the_order_of_ids() {
         for engaged in [false, true] {

@@ -20,6 +20,9 @@ pub(super) const TABLE: u32 = 0x80_0000;
 pub(super) const STRIDE: u32 = 8;
 /// From INST to STATE.
 pub(super) const STATE: u32 = 4;
+/// In INST: an instance block is bound, and its address in pages of 4 KiB.
+const BIND: u32 = 1 << 31;
+const INST_PTR: u32 = 0x0fff_ffff;
 /// ENABLE: the scheduler may consider the channel.
 const ENABLE: u32 = 1 << 0;
 /// RUNLIST 19:16.
@@ -68,6 +71,19 @@ impl ChannelState {
     #[inline]
     pub fn read(mmio: &impl Mmio, chid: Chid) -> Result<Self, DeviceGone> {
         read_alive(mmio, Self::offset(chid)).map(Self)
+    }
+
+    /// Whether a channel exists: an instance block is bound to its id. One read. That BIND and the
+    /// address can be read back, and are zero after unbinding, is *unverified* on hardware; nouveau
+    /// and gk20a write them so.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceGone`] for all ones.
+    #[inline]
+    pub fn is_bound(mmio: &impl Mmio, chid: Chid) -> Result<bool, DeviceGone> {
+        let inst = read_alive(mmio, Self::offset(chid) - STATE)?;
+        Ok(inst & (BIND | INST_PTR) != 0)
     }
 
     /// A state word that was read by other means.

@@ -42,6 +42,20 @@ pub struct Chip {
     pub userd_slot: Option<u32>,
 }
 
+impl Chip {
+    /// This chip, if LoGA can follow its submissions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnsupportedChip`] where they go through a doorbell.
+    pub fn followed(self) -> Result<Self, Error> {
+        let chipset = self.chipset;
+        self.userd_slot
+            .map(|_| self)
+            .ok_or(Error::UnsupportedChip { chipset })
+    }
+}
+
 /// Where the number of channels comes from.
 enum Channels {
     Fixed(u16),
@@ -133,6 +147,16 @@ mod tests {
         let chip = detect(&FakeMmio::new([(0, 0x1640_00a1), (0x2008, 4096)]));
         assert_eq!(chip.map(|chip| chip.channels), Ok(4096));
         assert_eq!(chip.map(|chip| chip.userd_slot), Ok(None));
+    }
+
+    #[test]
+    fn followed_with_a_doorbell_is_refused() {
+        let chip = detect(&FakeMmio::new([(0, 0x1640_00a1), (0x2008, 4096)]));
+        let chipset = Chipset::new(0x164);
+        let followed = chip.and_then(Chip::followed);
+        assert_eq!(followed, Err(Error::UnsupportedChip { chipset }));
+        let kepler = detect(&FakeMmio::new([(0, 0x0f10_00a1)]));
+        assert_eq!(kepler.and_then(Chip::followed), kepler);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl fmt::Display for Error {
             Error::DeviceGone => write!(f, "the device does not answer (all ones)"),
             Error::UnsupportedChip { chipset } => write!(
                 f,
-                "chip {:#x} is not supported, want Kepler to Turing",
+                "chip {:#x} is not supported, want Kepler to Pascal",
                 chipset.get()
             ),
             Error::UnknownChip { boot0 } => {

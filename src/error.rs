@@ -47,20 +47,38 @@ pub enum Error {
         /// How much it holds.
         max: usize,
     },
-    /// A limit above that of the cgroup or user which the process belongs to.
+    /// A limit above that of a cgroup or user around the process or cgroup.
     LimitAboveGroup {
         /// What was given, in percent.
         limit: u32,
-        /// The lowest limit of its cgroup and its user.
+        /// The lowest limit around it.
         group: u32,
     },
-    /// A limit of a cgroup or user below that of one of its processes.
+    /// A limit of a cgroup or user below that of a process or cgroup inside.
     LimitBelowMember {
         /// What was given, in percent.
         limit: u32,
-        /// The highest limit of its processes.
+        /// The highest limit inside.
         member: u32,
     },
+    /// A cgroup at a level of the hierarchy that is not looked at.
+    CgroupTooDeep {
+        /// Deepest level at which something can be set.
+        max: usize,
+    },
+    /// More than an administrator lets a process have, wanted by its user.
+    NotLower {
+        /// Name of the setting.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// Most that the user may set.
+        max: u64,
+    },
+    /// The normal class, wanted by the user of a process that an administrator made idle.
+    NotIdle,
+    /// A process of another user, a user or a cgroup, wanted by a user.
+    NotOwn,
     /// A wish to set nothing.
     NothingToSet,
     /// Nothing has been set for this process, user or cgroup.
@@ -103,18 +121,34 @@ impl fmt::Display for Error {
                 write!(f, "unknown group_by, want process, user or cgroup")
             }
             Error::UnknownAccounting => {
-                write!(f, "unknown accounting, want burst or sparse")
+                write!(f, "unknown accounting, want burst, sparse or auto")
             }
             Error::Full { name, max } => {
                 write!(f, "no room for another of {max} {name}: clear one first")
             }
             Error::LimitAboveGroup { limit, group } => write!(
                 f,
-                "limit={limit} is above that of its cgroup or user, want at most {group}"
+                "limit={limit} is above that of a cgroup or user around it, want at most {group}"
             ),
             Error::LimitBelowMember { limit, member } => write!(
                 f,
-                "limit={limit} is below that of a process in it, want at least {member}"
+                "limit={limit} is below that of a process or cgroup in it, want at least {member}"
+            ),
+            Error::CgroupTooDeep { max } => write!(
+                f,
+                "the cgroup is too deep, want one at most {max} levels below the root"
+            ),
+            Error::NotLower { name, value, max } => write!(
+                f,
+                "{name}={value} is more than what holds for it, which is for root (CAP_SYS_ADMIN): want at most {max}"
+            ),
+            Error::NotIdle => write!(
+                f,
+                "class=normal is more than what holds for it, which is for root (CAP_SYS_ADMIN): want class=idle"
+            ),
+            Error::NotOwn => write!(
+                f,
+                "this is for root (CAP_SYS_ADMIN): a user may lower its own processes only"
             ),
             Error::NothingToSet => write!(f, "nothing to set, want a weight, limit or class"),
             Error::NotSet => write!(f, "nothing is set for it"),

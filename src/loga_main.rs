@@ -30,24 +30,28 @@ module! {
     license: "GPL v2",
 }
 
-/// The loaded module: the control device, and whatever is attached.
+/// The loaded module: what is registered, and whatever is attached.
 #[pin_data(PinnedDrop)]
 struct Loga {
-    control: glue::ControlDevice,
+    notices: glue::Notices,
     #[pin]
     costs: glue::Costs,
+    control: glue::ControlDevice,
 }
 
 impl kernel::InPlaceModule for Loga {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             _: {
-                glue::prepare();
+                glue::prepare()?;
             },
-            control: glue::ControlDevice::register()?,
+            notices: glue::Notices::begin()?,
             costs <- glue::Costs::new(),
+            // Users open it at once: the last step that can fail. An open file holds the module,
+            // but a module whose initialisation fails is freed all the same.
+            control: glue::ControlDevice::register()?,
             _: {
-                glue::attach_on_load()?;
+                glue::attach_on_load();
             },
         })
     }

@@ -135,8 +135,9 @@ impl Machine {
             .saturating_sub(self.now);
         let half = self.now.saturating_add(Ns::new(half.get() / 2));
         if period.channels != 24 {
-            self.now = half;
             self.engine.channels_changed(half, period.channels);
+            // At once, or as soon as a decision may be forced again.
+            self.now = self.engine.next_deadline().unwrap().max(half);
         } else {
             self.now = self.engine.next_deadline().unwrap();
         }

@@ -66,7 +66,7 @@ fn configure(words: &[u32]) -> Configure {
         group_by: words[12],
         accounting: words[13],
         scale: words[14],
-        reserved: words[15] / 2,
+        cgroup_depth: words[15],
         refusal: refusal(&words[16..]),
         ..Configure::default()
     }
@@ -103,6 +103,7 @@ proptest! {
             Ok(knobs) => {
                 let in_range = |knob: Option<u32>| knob.is_none_or(|raw| (1..=1000).contains(&raw));
                 prop_assert!(in_range(knobs.poll_ms) && in_range(knobs.ratio));
+                prop_assert!(knobs.cgroup_depth.is_none_or(|raw| raw <= 15));
                 prop_assert_eq!(knobs.gpu.is_none(), words[2] == ALL_GPUS);
             }
             Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
@@ -157,7 +158,7 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
     assert_eq!(Call::of(0x4c07 | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
-    assert_eq!(VERSION, 3);
+    assert_eq!(VERSION, 4);
 }
 
 #[test]

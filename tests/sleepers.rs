@@ -116,7 +116,8 @@ impl Books {
             totals.idle = totals.idle.saturating_sub(held);
             totals.held = totals.held.saturating_add(held);
         }
-        totals.apart = self.shares.gather(&self.settings);
+        let span = self.engine.span(&totals);
+        totals.apart = self.shares.gather(&self.settings, totals.length, span);
         self.engine.decide(&totals, self.shares.states_mut());
         let stats = self.engine.stats();
         let period = Period {

@@ -172,6 +172,7 @@ impl Machine {
             process: at as u64 + 1,
             cgroup: self.processes[at].cgroup,
             user: self.processes[at].user,
+            ..Who::default()
         }
     }
 
@@ -304,8 +305,9 @@ impl Machine {
                 // CAST: at most MAX_PROCESSES.
                 let client =
                     |(chid, time): &(Chid, Ns)| (ClientId::new(chid.index() as u64 + 1), *time);
-                self.shares
-                    .note_drained(self.drain.found().iter().map(client));
+                let compares = self.engine.config().randomize;
+                let found = self.drain.found().iter().map(client);
+                self.shares.note_drained(found, compares);
             }
             self.next_look = None;
             self.accountant.begin(&mut self.slots, self.now, occupant);
@@ -430,7 +432,8 @@ impl Machine {
                 self.shares.add_waited(at, waited);
             }
         }
-        totals.apart = self.shares.gather(&self.settings);
+        let span = self.engine.span(&totals);
+        totals.apart = self.shares.gather(&self.settings, totals.length, span);
         if self.engine.concerns_all() {
             self.shares.wake_all();
         }

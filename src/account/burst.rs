@@ -57,16 +57,19 @@ impl Accountant {
         }
     }
 
-    /// Notes that nobody looked from `from` on until now, when `occupant` is there. Who ran
-    /// meanwhile is not known: that time is not charged, and not part of the phase.
+    /// Notes that the poller did not look from `from` on until now, when `occupant` is there.
+    ///
+    /// An occupant that is there at both ends is charged for the gap: otherwise a client that
+    /// keeps the poller's processor busy while its kernels run would have them for nothing. Of
+    /// different occupants each is charged the half at its end: when one followed the other is not
+    /// known, and the middle is right on average. An engine that was idle got its work at the
+    /// beginning: the client that shares the processor with the poller submitted it then.
     pub fn skip(&mut self, slots: &mut [Slot], from: Ns, now: Ns, occupant: Occupant) {
-        self.charge(slots, from);
-        self.totals.blind = self
-            .totals
-            .blind
-            .saturating_add(now.saturating_sub(self.since));
-        self.since = self.since.max(now);
-        self.observe(slots, now, occupant);
+        let half = match self.current {
+            Occupant::Idle => Ns::ZERO,
+            _ => Ns::new(now.saturating_sub(from).get() / 2),
+        };
+        self.observe(slots, from.saturating_add(half), occupant);
     }
 
     /// Who was there when the accountant was told last.
@@ -189,25 +192,34 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_looked_is_not_part_of_the_phase() {
+    fn gap_between_two_occupants_is_charged_by_halves() {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(100), A);
         accountant.skip(&mut slots, ns(120), ns(170), B);
         let totals = accountant.end(&mut slots, ns(200));
-        assert_eq!(slots[1].held, ns(20));
+        assert_eq!(slots[1].held, ns(45));
         assert_eq!(
             slots[2],
             Slot {
-                held: ns(30),
+                held: ns(55),
                 runs: 1
             }
         );
-        assert_eq!((totals.length, totals.blind), (ns(50), ns(50)));
+        assert_eq!(totals.length, ns(100));
         assert_eq!(totals.switches, 1);
     }
 
     #[test]
-    fn gap_in_the_run_of_a_channel_is_no_switch() {
+    fn gap_that_begins_idle_is_charged_to_who_came() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(100), Occupant::Idle);
+        accountant.skip(&mut slots, ns(120), ns(170), B);
+        let totals = accountant.end(&mut slots, ns(200));
+        assert_eq!((totals.idle, slots[2].held), (ns(20), ns(80)));
+    }
+
+    #[test]
+    fn gap_in_the_run_of_a_channel_is_charged_to_it_and_is_no_switch() {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(0), A);
         accountant.skip(&mut slots, ns(10), ns(30), A);
@@ -215,11 +227,21 @@ mod tests {
         assert_eq!(
             slots[1],
             Slot {
-                held: ns(20),
+                held: ns(40),
                 runs: 0
             }
         );
-        assert_eq!((totals.blind, totals.switches), (ns(20), 0));
+        assert_eq!(totals.switches, 0);
+        assert_eq!((totals.length, totals.held), (ns(40), ns(40)));
+    }
+
+    #[test]
+    fn gap_with_an_idle_engine_at_both_ends_is_idle_time() {
+        let (mut slots, mut accountant) = (slots(), Accountant::new());
+        accountant.begin(&mut slots, ns(0), Occupant::Idle);
+        accountant.skip(&mut slots, ns(10), ns(30), Occupant::Idle);
+        let totals = accountant.end(&mut slots, ns(40));
+        assert_eq!(totals.idle, ns(40));
     }
 
     #[test]

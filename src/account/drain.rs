@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What those who are held back still run: looks at the engine after a decision.
+//! [pure] What runs between two polling phases: looks at the engine after a decision.
 //!
+//! *While nobody is held back*, the non-polling phase is cut into [`EVEN`] strata of one length,
+//! and in each the status word is read once, at an instant drawn uniformly: what is found of a
+//! client is compared with what the polling phases show of it, see [`super::doubt`].
+//!
+//! *After a hold* more is to be known of the beginning.
 //! Commands submitted before a hold run to completion and are to be charged. Most of them
 //! run at the beginning of the non-polling phase, where nobody polls: who is held back often
 //! would get more than its share, the more the shorter the periods. So that phase is cut into
-//! strata, each twice as long as the one before, and in each the status word is read once,
-//! at an instant drawn uniformly. Who is found there is charged the stratum.
+//! strata, each twice as long as the one before, up to the length of the others, and in each the
+//! status word is read once, at an instant drawn uniformly. Who is found there is charged the
+//! stratum.
 //!
 //! *Unbiased*: whatever runs for a part `q` of a stratum of length `S` is charged `S` with
 //! probability `q`. That holds for a phase that is cut short as well.
 //! *Error*: `S sqrt(q (1 - q))` for each stratum in which somebody begins or ends (standard
 //! deviation): at most half of the time since the hold. Errors of different holds are
 //! independent, and virtual time adds them up, so that they even out.
-//! *Cost*: eight looks in ten milliseconds, one more for each doubling.
+//! *Cost*: ten looks in a phase, and one for each doubling after a hold: four in ten milliseconds.
 
 use crate::ids::Chid;
 use crate::random::XorShift;
@@ -22,12 +28,19 @@ use crate::units::Ns;
 
 /// The first stratum: shorter than the commands that matter.
 const FIRST: Ns = Ns::from_us(64);
-/// Looks at most: with so many doublings, strata last for minutes.
-const LOOKS_MAX: usize = 24;
+/// Looks in a phase after which nobody is held back.
+pub const EVEN: u64 = 10;
+/// Looks at most: those of the longest phase, and one for each doubling up to a tenth of it.
+const LOOKS_MAX: usize = 32;
+/// A stratum that is never reached.
+const ENDLESS: Ns = Ns::new(u64::MAX);
 
 /// Looks at one engine while somebody is held back and nobody polls. One per GPU.
 pub struct Drain {
     random: XorShift,
+    /// Least and greatest length of a stratum.
+    least: Ns,
+    most: Ns,
     /// Length and end of the stratum that is to be looked at.
     stratum: Ns,
     end: Ns,
@@ -44,6 +57,8 @@ impl Drain {
     pub const fn new(seed: u64) -> Self {
         Self {
             random: XorShift::new(seed),
+            least: FIRST,
+            most: ENDLESS,
             stratum: Ns::ZERO,
             end: Ns::ZERO,
             charged: Ns::ZERO,
@@ -53,9 +68,21 @@ impl Drain {
         }
     }
 
-    /// Begins with a phase of `length` and forgets the last one. Returns when to look; nothing if
-    /// the phase has no length.
+    /// Begins with a phase of `length` and forgets the last one; `held` says whether somebody is
+    /// held back in it. Returns when to look; nothing if the phase has no length.
+    pub fn begin_phase(&mut self, now: Ns, length: Ns, held: bool) -> Option<Ns> {
+        let even = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
+        self.start(now, length, if held { FIRST } else { even }, even)
+    }
+
+    /// As [`Drain::begin_phase`] for a hold, but with strata that go on doubling: fewer looks,
+    /// which tell little of those who are not held back.
     pub fn begin(&mut self, now: Ns, length: Ns) -> Option<Ns> {
+        self.start(now, length, FIRST, ENDLESS)
+    }
+
+    fn start(&mut self, now: Ns, length: Ns, least: Ns, most: Ns) -> Option<Ns> {
+        (self.least, self.most) = (least, most);
         self.len = 0;
         self.stratum = Ns::ZERO;
         self.end = now;
@@ -97,7 +124,8 @@ impl Drain {
 
     /// Moves the end on by the next stratum.
     fn lengthen(&mut self) {
-        self.stratum = self.stratum.saturating_mul(2).max(FIRST);
+        let doubled = self.stratum.saturating_mul(2).max(self.least);
+        self.stratum = doubled.min(self.most);
         self.end = self.end.saturating_add(self.stratum).min(self.until);
     }
 }
@@ -145,6 +173,35 @@ mod tests {
     #[test]
     fn phase_of_no_length_is_not_looked_at() {
         assert_eq!(Drain::new(1).begin(START, Ns::ZERO), None);
+    }
+
+    #[test]
+    fn phase_without_a_hold_is_looked_at_ten_times() {
+        for length_ms in [1u64, 30, 60_000] {
+            let length = Ns::from_ms(length_ms);
+            let mut drain = Drain::new(3);
+            let (mut looks, mut next) = (0, drain.begin_phase(START, length, false));
+            while let Some(now) = next {
+                looks += 1;
+                next = drain.look(now, Occupant::Channel(HELD));
+            }
+            let times = drain.found().iter().map(|(_, time)| *time);
+            assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
+            assert_eq!(looks, 10);
+        }
+    }
+
+    #[test]
+    fn looks_at_the_longest_phase_after_a_hold_are_all_kept() {
+        let length = Ns::from_ms(60_000);
+        let mut drain = Drain::new(3);
+        let mut next = drain.begin_phase(START, length, true);
+        while let Some(now) = next {
+            next = drain.look(now, Occupant::Channel(HELD));
+        }
+        assert!(drain.found().len() < LOOKS_MAX);
+        let times = drain.found().iter().map(|(_, time)| *time);
+        assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
     }
 
     // Over many holds the charge is what really ran, for rests shorter than the first stratum

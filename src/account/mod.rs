@@ -7,12 +7,14 @@
 //! phase, whoever ran gets all of it. Time in which the engine held nobody's work
 //! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
 //!
-//! [`sparse`] does the same from a few looks at random instants. [`drain`] looks for what
-//! runs on after a hold, [`waits`] estimates who waits, and [`Commands`] counts what a channel
+//! [`sparse`] does the same from a few looks at random instants. [`drain`] looks at random
+//! instants between polling phases: for what runs on after a hold, and for who runs when the
+//! poller does not, which [`doubt`] judges. [`waits`] estimates who waits, and [`Commands`] counts what a channel
 //! was given and has done.
 
 mod burst;
 mod commands;
+pub mod doubt;
 pub mod drain;
 mod ledger;
 pub mod sparse;
@@ -47,6 +49,9 @@ pub enum Accounting {
 impl Accounting {
     /// Names of all ways.
     pub const NAMES: &'static [&'static str] = &["burst", "sparse"];
+    /// In place of a name: the way follows from the other settings,
+    /// [`crate::engine::Config::settled`].
+    pub const FOLLOWS: &'static str = "auto";
 
     /// Name by which it is selected.
     pub const fn name(self) -> &'static str {
@@ -109,8 +114,6 @@ pub struct PhaseTotals {
     pub held: Ns,
     /// Changes of the occupant that were seen.
     pub switches: u64,
-    /// Time between begin and end in which nobody could look: not part of `length`.
-    pub blind: Ns,
     /// Time of this phase and the non-polling phase before it that those who were held back had:
     /// it is charged to them as it is, and the rest of the times measured do not stand for it.
     pub apart: Ns,
@@ -124,7 +127,6 @@ impl PhaseTotals {
         unknown: Ns::ZERO,
         held: Ns::ZERO,
         switches: 0,
-        blind: Ns::ZERO,
         apart: Ns::ZERO,
     };
 }

@@ -71,6 +71,9 @@ pub struct Config {
     /// How time is accounted. Sparsely, a polling phase is as long as both would be, at
     /// least [`MIN_SPARSE`], and there are no others.
     pub accounting: Accounting,
+    /// The way of accounting was not chosen: it follows from the other settings, see
+    /// [`Config::settled`].
+    pub accounting_follows: bool,
     /// Carry out decisions. Otherwise only account.
     pub enforce: bool,
     /// Who decides.
@@ -105,6 +108,23 @@ impl Config {
         self.supplies(self.policy)
     }
 
+    /// These settings with the way of accounting that they mean, if none was chosen: sparse while
+    /// decisions are carried out, because who knows when the poller polls can run when it does
+    /// not; burst while LoGA only accounts, for a policy that needs what only bursts show, and for
+    /// who wants to poll always.
+    #[must_use]
+    pub fn settled(self) -> Self {
+        let sparse = self.enforce && !self.policy.counts_runs() && !self.poll_always;
+        Self {
+            accounting: match (self.accounting_follows, sparse) {
+                (false, _) => self.accounting,
+                (true, true) => Accounting::Sparse,
+                (true, false) => Accounting::Burst,
+            },
+            ..self
+        }
+    }
+
     /// Whether the caller and the way of accounting supply what a policy needs.
     ///
     /// # Errors
@@ -112,7 +132,9 @@ impl Config {
     /// [`Error::Unobserved`] that says what is missing.
     pub fn supplies(&self, policy: PolicyKind) -> Result<(), Error> {
         let needs = policy.needs();
-        let sparse = self.accounting == Accounting::Sparse && self.enforce;
+        // A way that was not chosen would change with the policy.
+        let chosen = !self.accounting_follows;
+        let sparse = chosen && self.accounting == Accounting::Sparse && self.enforce;
         let missing = match needs {
             _ if sparse && policy.counts_runs() => "numbers of runs",
             _ if needs <= self.sight => return Ok(()),
@@ -174,8 +196,8 @@ impl Config {
 }
 
 impl Default for Config {
-    /// `maxmin`, 1 ms and 5 ms per channel as in the paper; account only. Everything is
-    /// observed.
+    /// `maxmin`, the phases of the paper: 1 ms and 5 ms per channel, of steady lengths, polled in
+    /// bursts; account only. Everything is observed. The module's parameters have other defaults.
     fn default() -> Self {
         Self {
             poll_ms: 1,
@@ -183,6 +205,7 @@ impl Default for Config {
             ratio: 5,
             randomize: false,
             accounting: Accounting::Burst,
+            accounting_follows: false,
             enforce: false,
             policy: PolicyKind::MaxMin,
             sight: Sight::Channels,
@@ -278,6 +301,49 @@ mod tests {
             needs: "numbers of runs",
         });
         assert_eq!(sparse(PolicyKind::EventCl, true).check(), refused);
+    }
+
+    #[test]
+    fn accounting_that_was_not_chosen_follows_enforcement_and_policy() {
+        let way = |policy, enforce, poll_always| {
+            let config = Config {
+                policy,
+                enforce,
+                poll_always,
+                accounting_follows: true,
+                ..Config::default()
+            };
+            assert!(config.settled().check().is_ok());
+            config.settled().accounting
+        };
+        assert_eq!(way(PolicyKind::MaxMin, true, false), Accounting::Sparse);
+        assert_eq!(way(PolicyKind::MaxMin, false, false), Accounting::Burst);
+        assert_eq!(way(PolicyKind::EventCl, true, false), Accounting::Burst);
+        assert_eq!(way(PolicyKind::MaxMin, true, true), Accounting::Burst);
+    }
+
+    #[test]
+    fn accounting_that_was_chosen_stays() {
+        for way in [Accounting::Burst, Accounting::Sparse] {
+            for enforce in [false, true] {
+                let config = Config {
+                    enforce,
+                    accounting: way,
+                    ..Config::default()
+                };
+                assert_eq!(config.settled().accounting, way);
+            }
+        }
+    }
+
+    #[test]
+    fn policy_that_counts_runs_is_supported_while_accounting_follows() {
+        let config = Config {
+            enforce: true,
+            accounting_follows: true,
+            ..Config::default()
+        };
+        assert!(config.settled().supplies(PolicyKind::EventCl).is_ok());
     }
 
     #[test]

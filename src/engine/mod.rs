@@ -20,6 +20,7 @@
 //!
 //! Source: LoGA paper, sections 3.3, 3.4 and 4.2.
 
+mod census;
 mod check;
 mod config;
 #[cfg(any(test, loga_kunit))]
@@ -34,6 +35,7 @@ mod switch_tests;
 mod watchdog;
 
 pub use crate::policies::{ClientState, Look, Memory, Next, Phase, PolicyKind, Seen, Sight};
+pub use census::{Census, MOST_CHANNELS};
 pub use check::Violation;
 pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_ACTIVE, MIN_SPARSE};
 pub use stages::MAX_BARRIER;
@@ -52,7 +54,7 @@ use stages::Stages;
 pub enum Wake {
     /// The deadline may have passed.
     Timer,
-    /// Channels were created or destroyed, see [`Engine::channels_changed`].
+    /// Channels were created or destroyed, see [`Engine::count`].
     ChannelsChanged,
 }
 
@@ -87,8 +89,12 @@ pub struct Engine {
     config: Config,
     random: XorShift,
     state: State,
-    /// Channels allocated.
+    /// Channels allocated, as phases count them.
     allocated: u32,
+    /// Clients that have any.
+    clients: u32,
+    /// When a polling phase was forced last, or is going to be.
+    forced: Option<Ns>,
     /// Lengths of the current cycle.
     planned: PhaseLengths,
     /// How the current cycle is accounted.
@@ -115,12 +121,15 @@ impl Engine {
     ///
     /// As [`Config::check`].
     pub fn new(config: Config, seed: u64) -> Result<Self, Error> {
+        let config = config.settled();
         config.check()?;
         Ok(Self {
             config,
             random: XorShift::new(seed),
             state: State::Parked,
             allocated: 0,
+            clients: 0,
+            forced: None,
             planned: PhaseLengths::default(),
             accounting: config.accounting,
             nonpoll: Ns::ZERO,
@@ -149,6 +158,7 @@ impl Engine {
     ///
     /// As [`Config::check`]; then nothing changes.
     pub fn set_config(&mut self, config: Config) -> Result<(), Error> {
+        let config = config.settled();
         config.check()?;
         let old = core::mem::replace(&mut self.config, config);
         if old.policy != config.policy || (config.enforce && !old.enforce) {
@@ -173,6 +183,11 @@ impl Engine {
     /// Planned length of the current period.
     pub const fn planned(&self) -> Ns {
         self.planned.period()
+    }
+
+    /// Length of the period that ends with a polling phase, before [`Engine::decide`].
+    pub const fn span(&self, totals: &PhaseTotals) -> Ns {
+        totals.length.saturating_add(self.nonpoll)
     }
 
     /// What the engine has done so far.
@@ -220,35 +235,12 @@ impl Engine {
     /// Whether [`Engine::wake`] would begin a polling phase now.
     pub fn wants_to_poll(&self, now: Ns, wake: Wake) -> bool {
         match self.state {
-            State::Parked => self.allocated > 0 && wake == Wake::ChannelsChanged,
+            State::Parked => {
+                let woken = self.allocated > 0 && wake == Wake::ChannelsChanged;
+                woken && now >= self.earliest()
+            }
             State::Waiting { deadline, .. } => self.allocated > 0 && now >= deadline,
             State::Polling { .. } | State::Stopping { .. } => false,
-        }
-    }
-
-    /// Notes that channels were created or destroyed; `allocated` is how many there
-    /// are now. Call [`Engine::wake`] with [`Wake::ChannelsChanged`] afterwards.
-    ///
-    /// A decision is due: a non-polling phase ends now, a polling phase as soon as it
-    /// has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because
-    /// applications create a dozen channels in a row, and a phase of no length would see nobody
-    /// active and lift everybody.
-    pub fn channels_changed(&mut self, now: Ns, allocated: u32) {
-        self.allocated = allocated;
-        match &mut self.state {
-            State::Polling { since, deadline } => {
-                let least = match self.accounting {
-                    Accounting::Burst => Ns::from_ms(self.config.poll_ms.into()),
-                    Accounting::Sparse => MIN_SPARSE,
-                };
-                let least = since.saturating_add(least);
-                *deadline = (*deadline).min(least.max(now));
-                if allocated == 0 {
-                    *deadline = now;
-                }
-            }
-            State::Waiting { deadline, .. } => *deadline = (*deadline).min(now),
-            State::Parked | State::Stopping { .. } => {}
         }
     }
 
@@ -265,8 +257,7 @@ impl Engine {
     fn wake_phase(&mut self, now: Ns, wake: Wake) -> Action {
         match self.state {
             State::Parked if self.allocated > 0 && wake == Wake::ChannelsChanged => {
-                self.nonpoll = Ns::ZERO;
-                self.start(now)
+                self.unpark(now)
             }
             State::Polling { deadline, .. } if now >= deadline => {
                 self.state = State::Stopping { since: now };
@@ -303,7 +294,6 @@ impl Engine {
         let policy = self.config.policy;
         if policy.staged() {
             // Who is held back is decided after looks.
-            self.note_blind(totals);
             self.note_active(clients);
             self.end_phase(totals);
             return;
@@ -338,7 +328,6 @@ impl Engine {
         clients: &mut [ClientState],
         rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
     ) {
-        self.note_blind(totals);
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
@@ -420,12 +409,6 @@ impl Engine {
         self.holds = 0;
         self.active = 1;
         self.idle_since = None;
-    }
-
-    /// Time of the polling phase in which nobody looked belongs to the non-polling phase.
-    fn note_blind(&mut self, totals: &PhaseTotals) {
-        self.nonpoll = self.nonpoll.saturating_add(totals.blind);
-        self.stats.unpolled = self.stats.unpolled.saturating_add(totals.blind);
     }
 
     /// Remembers how long a non-polling phase really was. Sparse accounting knows none:

@@ -7,10 +7,12 @@
 //! only reads.
 
 use super::ffi;
-use crate::regs::{Mmio, USERD_SLOT};
+use super::presence;
+use crate::regs::{self, Chip, Mmio, USERD_SLOT};
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::bindings;
+use kernel::fmt;
 use kernel::prelude::*;
 
 /// PCI vendor id of NVIDIA.
@@ -112,11 +114,24 @@ unsafe impl Send for Bar0 {}
 unsafe impl Sync for Bar0 {}
 
 /// Where a GPU sits on the bus.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) domain: u32,
     pub(super) bus: u8,
     pub(super) devfn: u8,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:04x}:{:02x}:{:02x}.{:x}",
+            self.domain,
+            self.bus,
+            self.devfn >> 3,
+            self.devfn & 7
+        )
+    }
 }
 
 /// A GPU that was found on the bus.
@@ -125,9 +140,33 @@ pub(super) struct Found {
     /// Physical range of BAR1, through which submission registers are mapped (Fermi to Pascal).
     pub(super) bar1: Range<u64>,
     pub(super) address: Address,
+    /// N of its `/dev/nvidiaN`, if the driver said so.
+    pub(super) minor: Option<u32>,
+    /// Which chip it says it is; it is not asked while the machine sleeps.
+    pub(super) chip: Result<Chip, regs::Error>,
 }
 
 impl Bar0 {
+    /// Physical address.
+    pub(super) fn start(&self) -> u64 {
+        self.window.start
+    }
+
+    /// Whether it is that of this device.
+    pub(super) fn is_of(&self, device: *const bindings::pci_dev) -> bool {
+        core::ptr::eq(self.device.as_ptr(), device)
+    }
+
+    /// Whether the device is bound to a driver of this module, at the place where it was found:
+    /// LoGA may read its registers then. May sleep. Asks with the device locked, as drivers are
+    /// bound; the notifiers tell what happens to it afterwards.
+    pub(super) fn is_bound_to(&self, owner: *const bindings::module) -> bool {
+        let device = Locked::new(self.device);
+        // SAFETY: The device is there, and locked.
+        let start = unsafe { bindings::pci_resource_start(self.device.as_ptr(), 0) };
+        start == self.window.start && device.is_driven_by(owner)
+    }
+
     /// Maps the registers of a device. Takes over a reference on it.
     fn map(device: NonNull<bindings::pci_dev>) -> Result<Self> {
         // SAFETY: The device is there: a reference is held.
@@ -150,6 +189,30 @@ impl Bar0 {
     }
 }
 
+/// A device that no driver is bound to or taken from while this lives.
+struct Locked(NonNull<bindings::pci_dev>);
+
+impl Locked {
+    /// Locks a device on which a reference is held. May sleep.
+    fn new(device: NonNull<bindings::pci_dev>) -> Self {
+        // SAFETY: The device is there.
+        unsafe { ffi::loga_device_lock(device.as_ptr()) };
+        Self(device)
+    }
+
+    fn is_driven_by(&self, owner: *const bindings::module) -> bool {
+        // SAFETY: The device is there, and locked.
+        !owner.is_null() && core::ptr::eq(unsafe { ffi::loga_driver_of(self.0.as_ptr()) }, owner)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: Locked by `new`.
+        unsafe { ffi::loga_device_unlock(self.0.as_ptr()) };
+    }
+}
+
 impl Mmio for Bar0 {
     #[inline]
     fn read32(&self, offset: u32) -> u32 {
@@ -164,12 +227,13 @@ impl Drop for Bar0 {
     }
 }
 
-/// All GPUs of NVIDIA in the order of the bus, which is the order of the driver's minor numbers.
+/// All GPUs that are bound to a driver of this module, in the order of the bus. Others are left
+/// alone: their registers may belong to a guest, or not answer. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `ENXIO` for a GPU without registers.
-pub(super) fn find_gpus() -> Result<KVec<Found>> {
+/// `ENOMEM`.
+pub(super) fn find_gpus(owner: *const bindings::module) -> Result<KVec<Found>> {
     let mut found = KVec::new();
     let mut previous = core::ptr::null_mut();
     // TIMEOUT: bounded by the devices on the bus.
@@ -185,20 +249,46 @@ pub(super) fn find_gpus() -> Result<KVec<Found>> {
         if class >> 16 != CLASS_DISPLAY || found.len() >= MAX_GPUS {
             continue;
         }
+        let locked = Locked::new(device);
+        if !locked.is_driven_by(owner) {
+            continue;
+        }
         // SAFETY: The device has a reference; a second one is for `Bar0`.
         unsafe { bindings::pci_dev_get(device.as_ptr()) };
-        let gpu = Bar0::map(device).and_then(|bar0| {
-            found.push(describe(bar0), GFP_KERNEL)?;
-            Ok(())
-        });
-        if let Err(error) = gpu {
+        let Ok(bar0) = Bar0::map(device) else {
+            pr_err!(
+                "{}: not followed: its registers cannot be mapped\n",
+                address_of(device)
+            );
+            continue;
+        };
+        let gpu = describe(bar0);
+        drop(locked);
+        if let Err(error) = found.push(gpu, GFP_KERNEL) {
             // SAFETY: The reference that the next lookup would have taken over.
             unsafe { bindings::pci_dev_put(device.as_ptr()) };
-            return Err(error);
+            return Err(error.into());
         }
     }
 }
 
+/// Where a device sits; a reference on it is held.
+fn address_of(device: NonNull<bindings::pci_dev>) -> Address {
+    let device = device.as_ptr();
+    // SAFETY: The device is there; a device on a bus has a bus.
+    let (bus, devfn) = unsafe { ((*device).bus, (*device).devfn) };
+    // SAFETY: As above.
+    let (domain, number) = unsafe { (ffi::loga_pci_domain(device), (*bus).number) };
+    Address {
+        domain,
+        bus: number,
+        // CAST: device and function are 8 bits.
+        devfn: devfn as u8,
+    }
+}
+
+/// The device is locked: its driver has it.
+///
 /// BAR1 is resource 1: BAR0 is a 32-bit one on every board (facts of the driver's own code).
 fn describe(bar0: Bar0) -> Found {
     let device = bar0.device.as_ptr();
@@ -209,18 +299,16 @@ fn describe(bar0: Bar0) -> Found {
             bindings::pci_resource_len(device, 1),
         )
     };
-    // SAFETY: As above; a device on a bus has a bus.
-    let (bus, devfn) = unsafe { ((*device).bus, (*device).devfn) };
-    // SAFETY: As above.
-    let (domain, number) = unsafe { (ffi::loga_pci_domain(device), (*bus).number) };
+    let address = address_of(bar0.device);
+    let chip = match presence::machine_sleeps() {
+        true => Err(regs::Error::DeviceGone),
+        false => regs::detect(&bar0).and_then(Chip::followed),
+    };
     Found {
         bar0,
         bar1: start..start.saturating_add(len),
-        address: Address {
-            domain,
-            bus: number,
-            // CAST: device and function are 8 bits.
-            devfn: devfn as u8,
-        },
+        address,
+        minor: None,
+        chip,
     }
 }

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The books of one GPU: its clients, their channels and their time.
+//! [glue] The books of one GPU: its clients, their pages and their time.
+//!
+//! Nothing here allocates: the books are locked, and callers bring what is needed.
 
 use super::bar::Window;
 use super::events::{self, About};
 use super::ffi;
-use super::files::current_tgid;
-use super::gate::{Gate, Pages};
+use super::gate::Gate;
 use super::latency::Latencies;
-use super::order;
 use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
 use crate::account::sparse::{Pace, MIN_INTERVAL};
-use crate::account::Commands;
-use crate::engine::{ClientState, Engine};
+use crate::account::waits::Watched;
+use crate::engine::{Census, ClientState, Engine};
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
 use crate::share::{
-    self, Entry, Group, GroupBy, Kind, Member, Row, Settings, MAX_SETTINGS, MAX_TOTALS,
+    self, Entry, Group, GroupBy, Kind, Member, Row, Settings, Who, MAX_SETTINGS, MAX_TOTALS,
 };
+use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
 use crate::units::Ns;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -29,19 +31,14 @@ use kernel::sync::Arc;
 const FIRST_CLIENTS: usize = 16;
 /// Clients of one GPU, those without channels included that live on.
 const MAX_CLIENTS: usize = 16_384;
+/// Clients of one user. Further processes of the user are accounted with the first one, so that
+/// no user can take the table from others.
+const MAX_CLIENTS_OF_USER: usize = 2_048;
 
 /// The clients of one GPU and the groups between which it is divided.
 pub(super) type Shares = share::Shares<KVVec<Member>, KVVec<Group>, KVVec<ClientState>>;
-
-/// RM handles by which a channel can be freed.
-#[derive(Clone, Copy)]
-pub(super) struct Handles {
-    /// File of the RM client, to tell clients with the same handles apart. Only compared.
-    pub(super) via: usize,
-    pub(super) client: u32,
-    pub(super) device: u32,
-    pub(super) object: u32,
-}
+/// A page of submission slots.
+pub(super) type Page = pages::Page<Arc<Gate>>;
 
 /// Who uses the GPU, and how much.
 pub(super) struct Books {
@@ -50,16 +47,20 @@ pub(super) struct Books {
     pub(super) engine: Engine,
     /// The clients are its members, element by element with `owners`.
     pub(super) shares: Shares,
-    pub(super) owners: KVec<Owner>,
+    pub(super) owners: KVVec<Owner>,
     pub(super) settings: Settings<KVVec<Entry>>,
     /// Per user and cgroup.
     pub(super) totals: share::Totals<KVVec<Row>>,
-    /// In ascending order of hardware id.
-    pub(super) channels: KVec<ChannelRecord>,
+    pub(super) pages: pages::Pages<KVVec<Page>>,
+    /// Gates to be turned once the books are unlocked.
+    pub(super) turns: KVec<Turn>,
     pub(super) chip: Option<Chip>,
     /// How often to look, if accounting is sparse, and the strata of the next phase.
     pub(super) pace: Pace,
     pub(super) interval: Ns,
+    /// Room to watch clients and channels in the next phase, and what there is room for now.
+    pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
+    pub(super) watch_room_of: (usize, usize),
     /// The slots of the channels, once looks need them.
     pub(super) slots: Option<Window>,
     pub(super) sums: Sums,
@@ -75,8 +76,19 @@ pub(super) struct Books {
     pub(super) mappings: u32,
     pub(super) open_files: u32,
     pub(super) unmanaged: u64,
-    /// Subscribers know that the device has gone.
+    /// Subscribers know that the device has gone, and so does the log.
     pub(super) loss_told: bool,
+    pub(super) loss_printed: bool,
+    /// When the log was told last.
+    pub(super) printed: Ns,
+    /// When it was asked last whether it is back.
+    pub(super) probed: Ns,
+    /// The chip is one that LoGA does not follow.
+    pub(super) refused: bool,
+    /// Mappings of submission pages that LoGA failed to take on.
+    pub(super) unmanaged_mappings: u64,
+    /// When unknown time was told last.
+    pub(super) unknown_told: Option<Ns>,
 }
 
 /// Sums since attaching.
@@ -84,11 +96,14 @@ pub(super) struct Books {
 pub(super) struct Sums {
     pub(super) idle: Ns,
     pub(super) unknown: Ns,
+    /// The channel of unknown time that was seen last, by its number in the status word.
+    pub(super) unknown_chid: Option<u16>,
     pub(super) switches: u64,
     pub(super) polls: u64,
     pub(super) reads: u64,
     pub(super) revokes: u64,
     pub(super) restores: u64,
+    pub(super) evasions: u64,
 }
 
 /// What belongs to a client beside what it got.
@@ -97,10 +112,22 @@ pub(super) struct Owner {
     /// Its number in the initial pid namespace.
     pub(super) tgid: i32,
     pub(super) comm: [u8; uapi::COMM_LEN],
-    pub(super) gate: Arc<Gate>,
-    /// Since when its gate is shut.
+    /// Since when its gates are shut, and until when that stands.
     pub(super) shut_since: Option<Ns>,
+    pub(super) shut_until: Ns,
     pub(super) since: Ns,
+    /// Its channels, as [`Books::census`] counted them last.
+    channels: u32,
+}
+
+/// A gate to be turned.
+pub(super) struct Turn {
+    pub(super) gate: Arc<Gate>,
+    /// Number and process of the client, for traces.
+    pub(super) client: u64,
+    pub(super) tgid: i32,
+    /// How long it was throttled, if it is released.
+    pub(super) throttled: Option<Ns>,
 }
 
 impl Owner {
@@ -115,26 +142,47 @@ impl Owner {
     }
 }
 
-/// One channel whose submission page is known.
-#[derive(Clone, Copy)]
-pub(super) struct ChannelRecord {
-    pub(super) chid: Chid,
-    pub(super) client: ClientId,
-    /// Position of the client in the tables.
-    pub(super) owner: usize,
-    pub(super) mappings: u32,
-    pub(super) handles: Option<Handles>,
-    pub(super) measured: Ns,
-    pub(super) runs: u64,
-    /// Where it was at the last look.
-    pub(super) commands: Commands,
-}
-
 /// Storage for `count` elements.
 fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
     let mut store = KVVec::new();
-    store.extend_with(count, T::default(), GFP_KERNEL)?;
+    store.extend_with(count, T::default(), GFP_KERNEL_ACCOUNT)?;
     Ok(store)
+}
+
+/// Storage for more clients, allocated before the books are locked.
+pub(super) struct Room {
+    members: KVVec<Member>,
+    groups: KVVec<Group>,
+    states: KVVec<ClientState>,
+    owners: KVVec<Owner>,
+    users: KVVec<(u32, Ns)>,
+}
+
+impl Room {
+    /// For so many clients.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(clients: usize) -> Result<Self> {
+        // Groups without members pay what they owe.
+        let groups = clients.saturating_mul(2);
+        Ok(Self {
+            members: storage(clients)?,
+            groups: storage(groups)?,
+            states: storage(groups)?,
+            owners: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
+            users: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+}
+
+/// Why a process is not a client yet.
+pub(super) enum NoClient {
+    /// Room for so many clients is wanted.
+    Room(usize),
+    /// It has begun to exit, or there is no room for it at all.
+    Refused(Error),
 }
 
 impl Books {
@@ -144,170 +192,162 @@ impl Books {
     ///
     /// `ENOMEM`.
     pub(super) fn new(gpu: u32, engine: Engine, chip: Option<Chip>) -> Result<Self> {
-        let groups = FIRST_CLIENTS.saturating_mul(2);
+        let Room {
+            members,
+            groups,
+            states,
+            owners,
+            users,
+        } = Room::new(FIRST_CLIENTS)?;
         Ok(Self {
             gpu,
             engine,
-            shares: Shares::new(
-                storage(FIRST_CLIENTS)?,
-                storage(groups)?,
-                storage(groups)?,
-                GroupBy::Process,
-            ),
-            owners: KVec::new(),
+            shares: Shares::new(members, groups, states, GroupBy::Process),
+            owners,
             settings: Settings::new(storage(MAX_SETTINGS)?),
             totals: share::Totals::new(storage(MAX_TOTALS)?),
-            channels: KVec::new(),
+            pages: pages::Pages::new(storage(MAX_PAGES)?),
+            turns: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             chip,
             pace: Pace::new(),
             interval: MIN_INTERVAL,
+            watch_room: None,
+            watch_room_of: (0, 0),
             slots: None,
             sums: Sums::default(),
             decide_took: Latencies::new()?,
             start_took: Latencies::new()?,
             revoke_took: Latencies::new()?,
             restore_took: Latencies::new()?,
-            periods: WorkPeriods::new(),
+            periods: WorkPeriods::new(users),
             next_id: 1,
             swept: 0,
             mappings: 0,
             open_files: 0,
             unmanaged: 0,
+            unmanaged_mappings: 0,
             loss_told: false,
+            loss_printed: false,
+            printed: Ns::ZERO,
+            probed: Ns::ZERO,
+            refused: false,
+            unknown_told: None,
         })
     }
 
-    /// Position of the calling process among the clients, made if there is none.
+    /// Moves to more room, if it is more. What is not needed any more comes back, to be freed
+    /// without the lock.
+    pub(super) fn grow(&mut self, room: Room) -> Option<Room> {
+        if room.owners.capacity() <= self.owners.capacity() {
+            return Some(room);
+        }
+        let Room {
+            members,
+            groups,
+            states,
+            mut owners,
+            users,
+        } = room;
+        self.shares.grow(members, groups, states);
+        for owner in self.owners.drain_all() {
+            // There is room: checked above.
+            let _ = owners.push_within_capacity(owner);
+        }
+        self.owners = owners;
+        self.periods.grow(users);
+        None
+    }
+
+    /// Position of a process among the clients.
+    pub(super) fn find_process(&self, process: &Process) -> Option<usize> {
+        self.owners.iter().position(|owner| owner.pid == *process)
+    }
+
+    /// Position of a process among the clients, made if there is none.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also for more than [`MAX_CLIENTS`]; `ESRCH` outside of a process.
-    pub(super) fn client_of_caller(&mut self) -> Result<usize> {
-        let pid = Process::of_caller()?;
-        if let Some(at) = self.owners.iter().position(|owner| owner.pid == pid) {
+    /// What is missing; nothing has changed then.
+    pub(super) fn client_of(&mut self, process: &Process) -> Result<usize, NoClient> {
+        if let Some(at) = self.find_process(process) {
             return Ok(at);
         }
-        let who = pid.who().ok_or(ESRCH)?;
-        let mut comm = [0; uapi::COMM_LEN];
-        // SAFETY: The buffer has the length that the function fills.
-        unsafe { ffi::loga_leader_comm(comm.as_mut_ptr()) };
-        let owner = Owner {
-            pid,
-            tgid: current_tgid(),
-            comm,
-            gate: Gate::new()?,
-            shut_since: None,
-            since: ffi::now(),
-        };
-        self.make_room()?;
-        self.owners.reserve(1, GFP_KERNEL)?;
-        self.periods.reserve(self.owners.len().saturating_add(1))?;
+        let who = process.who().ok_or(NoClient::Refused(ESRCH))?;
+        if let Some(at) = self.overflow_of(&who) {
+            return Ok(at);
+        }
+        let count = self.owners.len();
+        if !self.shares.has_room() || count == self.owners.capacity() {
+            if count >= MAX_CLIENTS {
+                return Err(NoClient::Refused(ENOMEM));
+            }
+            return Err(NoClient::Room(count.saturating_mul(2).max(FIRST_CLIENTS)));
+        }
         let id = ClientId::new(self.next_id);
         let at = self
             .shares
             .join(id, who, &self.settings, self.engine.start_vtime())
-            .map_err(|_| ENOMEM)?;
+            .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
-        for (kind, key) in [(Kind::User, who.user.into()), (Kind::Cgroup, who.cgroup)] {
-            self.totals.begin_process(kind, key, owner.since);
+        let owner = Owner {
+            pid: process.clone(),
+            tgid: process.initial_number(),
+            comm: process.comm(),
+            shut_since: None,
+            shut_until: Ns::ZERO,
+            channels: 0,
+            since: ffi::now(),
+        };
+        for kind in [Kind::User, Kind::Cgroup] {
+            self.totals.begin_process(kind, &who, owner.since);
         }
-        trace::client_create(self.gpu, id.get(), owner.tgid, who.user, &comm);
+        trace::client_create(self.gpu, id.get(), owner.tgid, who.user, &owner.comm);
         if let Some(member) = self.shares.members().get(at) {
             events::appeared(self.gpu, &owner.about(member));
         }
-        self.owners.push(owner, GFP_KERNEL)?;
+        // There is room: checked above.
+        let _ = self.owners.push_within_capacity(owner);
         Ok(at)
     }
 
-    /// Makes room for a further client.
-    fn make_room(&mut self) -> Result {
-        if self.shares.has_room() {
-            return Ok(());
+    /// The client that further processes of a user are accounted with, if it has as many as one
+    /// user may have.
+    fn overflow_of(&self, who: &Who) -> Option<usize> {
+        if self.owners.len() < MAX_CLIENTS_OF_USER {
+            return None;
         }
-        let count = self.owners.len().saturating_mul(2).max(FIRST_CLIENTS);
-        if self.owners.len() >= MAX_CLIENTS {
-            return Err(ENOMEM);
-        }
-        let groups = count.saturating_mul(2);
-        self.shares
-            .grow(storage(count)?, storage(groups)?, storage(groups)?);
-        Ok(())
+        let members = self.shares.members().iter().enumerate();
+        let mut own = members.filter(|(_, member)| member.who().user == who.user);
+        let (first, _) = own.next()?;
+        (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
     }
 
     /// Number and GPU time of a process's client, if it is one.
     pub(super) fn used_by(&self, process: &Process) -> Option<(u64, Ns)> {
-        let at = self.owners.iter().position(|owner| owner.pid == *process)?;
-        let member = self.shares.members().get(at)?;
+        let member = self.shares.members().get(self.find_process(process)?)?;
         Some((member.id().get(), member.account().received))
     }
 
-    pub(super) fn add_channels(
-        &mut self,
-        pages: Pages,
-        client: ClientId,
-        handles: Option<Handles>,
-    ) -> Result {
-        self.channels.reserve(pages.slots.into(), GFP_KERNEL)?;
-        let owner = self.shares.find(client).ok_or(ESRCH)?;
-        let range = pages.first_chid..pages.first_chid.saturating_add(pages.slots);
-        for chid in range.filter_map(Chid::new) {
-            // A hardware id that is mapped again by another process has a new owner.
-            self.keep_channels(|old| old.chid != chid || old.client == client);
-            match self.channels.iter_mut().find(|old| old.chid == chid) {
-                Some(old) => old.mappings = old.mappings.saturating_add(1),
-                None => {
-                    let channel = ChannelRecord {
-                        chid,
-                        client,
-                        owner,
-                        mappings: 1,
-                        handles,
-                        measured: Ns::ZERO,
-                        runs: 0,
-                        commands: Commands::default(),
-                    };
-                    self.channels.push(channel, GFP_KERNEL)?;
-                    trace::channel_create(self.gpu, chid.get().into(), client.get());
-                }
+    /// Channels that exist, for the engine.
+    pub(super) fn census(&mut self) -> Census {
+        for owner in self.owners.iter_mut() {
+            owner.channels = 0;
+        }
+        for page in self.pages.all() {
+            if let Some(owner) = self.owners.get_mut(page.at()) {
+                owner.channels = owner.channels.saturating_add(page.allocated());
             }
         }
-        order::sort_by_key(&mut self.channels, |channel| channel.chid);
-        Ok(())
-    }
-
-    /// Takes one mapping off the channels of a client that it showed.
-    pub(super) fn drop_mapping(&mut self, client: ClientId, pages: Pages) {
-        self.mappings = self.mappings.saturating_sub(1);
-        let range = pages.first_chid..pages.first_chid.saturating_add(pages.slots);
-        for channel in self.channels.iter_mut() {
-            if channel.client == client && range.contains(&channel.chid.get()) {
-                channel.mappings = channel.mappings.saturating_sub(1);
-            }
+        let mut census = Census::default();
+        for owner in self.owners.iter() {
+            census.add(owner.channels);
         }
-        self.keep_channels(|channel| channel.mappings != 0);
+        census
     }
 
-    /// Forgets all channels but these.
-    pub(super) fn keep_channels(&mut self, keep: impl Fn(&ChannelRecord) -> bool) {
-        let gpu = self.gpu;
-        self.channels.retain(|channel| {
-            let kept = keep(channel);
-            if !kept {
-                let measured = channel.measured.get();
-                trace::channel_destroy(
-                    gpu,
-                    channel.chid.get().into(),
-                    channel.client.get(),
-                    measured,
-                );
-            }
-            kept
-        });
-    }
-
-    /// Forgets clients without channels whose process is gone, and follows those that moved to
+    /// Forgets clients without pages whose process is gone, and follows those that moved to
     /// another cgroup or user. A process that lives keeps its virtual time: it cannot shake off
-    /// what it used, or a hold, by mapping again.
+    /// what it used, or a throttling, by mapping again.
     pub(super) fn forget_gone_clients(&mut self) {
         self.swept = self.owners.len();
         self.sweep(usize::MAX);
@@ -323,22 +363,7 @@ impl Books {
         let (mut at, mut left) = (self.swept.min(before), count);
         while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
             (at, left) = (last, less);
-            let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
-            else {
-                break;
-            };
-            let t_sys = self.engine.start_vtime();
-            if let Some(who) = owner.pid.who() {
-                if who != *member.who() {
-                    // Without room for another group it stays where it is.
-                    let _ = self.shares.rejoin(at, who, &self.settings, t_sys);
-                }
-                continue;
-            }
-            let id = member.id();
-            if !self.channels.iter().any(|channel| channel.client == id) {
-                self.forget(at);
-            }
+            self.look_after(at);
         }
         self.swept = at;
         if self.owners.len() != before {
@@ -346,7 +371,24 @@ impl Books {
         }
     }
 
-    /// Forgets the client at `at`. What it used stays in the totals.
+    /// Forgets the client at `at` if it is gone, or follows it.
+    pub(super) fn look_after(&mut self, at: usize) {
+        let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
+        else {
+            return;
+        };
+        if let Some(who) = owner.pid.who() {
+            if who != *member.who() {
+                let t_sys = self.engine.start_vtime();
+                // Without room for another group it stays where it is.
+                let _ = self.shares.rejoin(at, who, &self.settings, t_sys);
+            }
+        } else if !self.pages.has_owner(member.id()) {
+            self.forget(at);
+        }
+    }
+
+    /// Forgets the client at `at`, which owns no page. What it used stays in the totals.
     fn forget(&mut self, at: usize) {
         let (Some(member), Ok(owner)) = (
             self.shares.members().get(at).copied(),
@@ -355,12 +397,7 @@ impl Books {
             return;
         };
         self.shares.leave(at, self.engine.start_vtime());
-        for channel in self.channels.iter_mut() {
-            if channel.owner > at {
-                channel.owner = channel.owner.saturating_sub(1);
-            }
-        }
-        owner.gate.restore();
+        self.pages.forget_position(at);
         let account = member.account_at(ffi::now());
         events::exited(self.gpu, &owner.about(&member), account.received);
         trace::client_destroy(

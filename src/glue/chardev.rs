@@ -181,7 +181,7 @@ fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
     let call = Call::of(cmd).ok_or(ENOTTY)?;
     check_header(call, cmd, arg)?;
     match call {
-        Call::Snapshot => carry(arg, control::snapshot),
+        Call::Snapshot => carry(arg, |snapshot| control::snapshot(listener, snapshot)),
         Call::SetShare => carry(arg, |set| answer(control::set_share(set), &mut set.refusal)),
         Call::ListShares => carry(arg, control::list_shares),
         Call::ReadTotals => carry(arg, |totals| {

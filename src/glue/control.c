@@ -9,6 +9,7 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/workqueue.h>
 
 #include "shim.h"
 
@@ -43,6 +44,39 @@ void loga_control_deregister(void)
 	misc_deregister(&control_device);
 }
 
+/* ---------------------------------------------------------------- wakes */
+
+/* Wakes those who wait for events: outside of the locks under which they are told. */
+static struct workqueue_struct *wakes;
+
+int loga_wakes_start(void)
+{
+	wakes = alloc_workqueue("loga-wake", WQ_UNBOUND, 0);
+	return wakes ? 0 : -ENOMEM;
+}
+
+/* Waits until all are carried out. */
+void loga_wakes_stop(void)
+{
+	destroy_workqueue(wakes);
+}
+
+static void wake_run(struct work_struct *work)
+{
+	loga_listener_wake(work);
+}
+
+void loga_wake_init(struct work_struct *work)
+{
+	INIT_WORK(work, wake_run);
+}
+
+/* False if it is about to be carried out anyway. */
+bool loga_wake_later(struct work_struct *work)
+{
+	return queue_work(wakes, work);
+}
+
 /* ----------------------------------------------------------------- knobs */
 
 /* /sys/class/misc/loga/gpu<N> */
@@ -58,6 +92,7 @@ static struct attribute poll_ms = { .name = "poll_ms", .mode = 0644 };
 static struct attribute ratio = { .name = "ratio", .mode = 0644 };
 static struct attribute randomize = { .name = "randomize", .mode = 0644 };
 static struct attribute group_by = { .name = "group_by", .mode = 0644 };
+static struct attribute cgroup_depth = { .name = "cgroup_depth", .mode = 0644 };
 static struct attribute accounting = { .name = "accounting", .mode = 0644 };
 static struct attribute scale = { .name = "scale", .mode = 0644 };
 
@@ -69,6 +104,7 @@ static struct attribute *knob_attrs[] = {
 	&ratio,
 	&randomize,
 	&group_by,
+	&cgroup_depth,
 	&accounting,
 	&scale,
 	NULL,

@@ -2,21 +2,21 @@
 
 //! [glue] What the calls of `/dev/loga` do, and who may make them.
 //!
-//! Root, that is `CAP_SYS_ADMIN` in the initial user namespace, sees everything and changes
-//! everything. Everybody else sees its own clients, and the totals of its own user.
+//! Who may do what is said in `permission`. Nothing is allocated while the books are locked.
 
-use super::books::ChannelRecord;
 use super::chardev::put;
 use super::events::Listener;
 use super::gpu::Gpu;
 use super::hook;
-use super::process::{caller_is_admin, calling_user, is_alive, number_of, shown_uid, Chosen};
-use super::snapshot::class_number;
+use super::permission::{may_change, may_lower, require_change, Reader};
+use super::process::{is_alive, number_of, shown_uid, Chosen};
+use super::snapshot::{class_number, Tables};
 use super::tracker::Tracker;
 use crate::error;
-use crate::share::{Entry, Kind, Limit, Row, Subject, MAX_TOTALS};
-use crate::uapi::{self, Refusal};
+use crate::share::{Entry, Kind, Limit, Row, Subject, MAX_ROWS, MAX_SETTINGS};
+use crate::uapi::{self, Named, Refusal};
 use crate::units::Weight;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -39,6 +39,11 @@ impl From<Refusal> for Refused {
             uapi::REFUSED_UNKNOWN_SUBJECT => ESRCH,
             uapi::REFUSED_FULL => ENOSPC,
             uapi::REFUSED_NOT_SET => ENOENT,
+            uapi::REFUSED_NOT_LOWER
+            | uapi::REFUSED_NOT_IDLE
+            | uapi::REFUSED_NOT_OWN
+            | uapi::REFUSED_CHANGE
+            | uapi::REFUSED_READ => EPERM,
             _ => EINVAL,
         };
         Self { errno, why }
@@ -71,17 +76,12 @@ fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
     }
 }
 
-fn require_admin() -> Result {
-    if caller_is_admin() {
-        Ok(())
-    } else {
-        Err(EPERM)
-    }
-}
-
 /// Fills a snapshot and the tables it points to.
-pub(super) fn snapshot(snapshot: &mut uapi::Snapshot) -> Result {
+pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Result {
     snapshot.check().map_err(|_| EINVAL)?;
+    if !Reader::calling().all {
+        listener.pace();
+    }
     let tracker = tracker()?;
     let tables = Tables::collect(gpu(&tracker, snapshot.gpu)?, snapshot)?;
     for (at, client) in tables.clients.iter().enumerate() {
@@ -96,79 +96,24 @@ pub(super) fn snapshot(snapshot: &mut uapi::Snapshot) -> Result {
     Ok(())
 }
 
-/// The tables of a snapshot.
-struct Tables {
-    clients: KVVec<uapi::Client>,
-    groups: KVVec<uapi::Group>,
-    channels: KVVec<uapi::Channel>,
-}
-
-impl Tables {
-    /// Takes the books down, without touching user memory while they are locked.
-    fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
-        let (user, is_admin) = (calling_user(), caller_is_admin());
-        let mut books = gpu.books.lock();
-        books.forget_gone_clients();
-        books.settings.retain_processes(is_alive);
-        snapshot.info = books.describe(gpu);
-        let counts = books.count_channels()?;
-        let groups = books.visible_groups(user, is_admin)?;
-        let clients = books.visible(user, is_admin).map(|(at, _)| at);
-        let members = books.shares.members();
-        let is_shown = |channel: &ChannelRecord| {
-            let owner = books.shares.find(channel.client);
-            let owner = owner.and_then(|at| members.get(at));
-            is_admin || owner.is_some_and(|owner| owner.who().user == user)
-        };
-        let channels =
-            (0..books.channels.len()).filter(|at| books.channels.get(*at).is_some_and(is_shown));
-        Ok(Self {
-            clients: table(&mut snapshot.client_count, clients, |at| {
-                books.describe_client(at, counts.get(at).copied()?)
-            })?,
-            groups: table(&mut snapshot.group_count, groups.into_iter(), |at| {
-                books.describe_group(at)
-            })?,
-            channels: table(&mut snapshot.channel_count, channels, |at| {
-                books.describe_channel(at)
-            })?,
-        })
-    }
-}
-
-/// Describes those at `places`, as many as `count` says there is room for; says in `count` how
-/// many there are.
-fn table<T>(
-    count: &mut u32,
-    places: impl Iterator<Item = usize>,
-    describe: impl Fn(usize) -> Option<T>,
-) -> Result<KVVec<T>> {
-    let room = *count;
-    let mut table = KVVec::new();
-    *count = 0;
-    for at in places {
-        if *count < room {
-            if let Some(element) = describe(at) {
-                table.push(element, GFP_KERNEL)?;
-            }
-        }
-        *count = count.saturating_add(1);
-    }
-    Ok(table)
-}
-
 /// Sets or clears what somebody gets.
 pub(super) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
-    require_admin()?;
     let request = set.check()?;
+    let all = may_change();
+    if !all && !matches!(request.named, Named::Process(_) | Named::Caller) {
+        return Err(error::Error::NotOwn.into());
+    }
     let tracker = tracker()?;
     let gpus = chosen_gpus(&tracker, request.gpu)?;
     let unknown = Refusal::unknown_subject(set.id);
     let chosen = Chosen::find(request.named, request.change.is_some()).map_err(|_| unknown)?;
+    if !all && !chosen.process.as_ref().is_some_and(may_lower) {
+        return Err(error::Error::NotOwn.into());
+    }
     let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
     for gpu in gpus {
-        match gpu.set_share(&chosen, request.change.as_ref()) {
+        match gpu.set_share(&chosen, request.change.as_ref(), all) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
                 result = Err(cause.into());
@@ -182,23 +127,37 @@ pub(super) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     // All GPUs take it or none.
     for (gpu, old) in gpus.iter().zip(before) {
         match result {
-            Ok(()) => gpu.channels_changed(),
+            // What a user lowers waits for the next decision: it forces none.
+            Ok(()) if all => gpu.settings_changed(),
+            Ok(()) => {}
             Err(_) => gpu.restore_share(&chosen, old),
         }
     }
     result
 }
 
-/// Lists what is set on a GPU.
+/// Lists what is set on a GPU: to an unprivileged caller, for its own processes.
 pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
-    require_admin()?;
+    let reader = Reader::calling();
     let tracker = tracker()?;
-    let mut books = gpu(&tracker, list.gpu)?.books.lock();
-    books.settings.retain_processes(is_alive);
-    let entries = books.settings.all();
-    let shares = table(&mut list.count, 0..entries.len(), |at| {
-        entries.get(at).map(describe_share)
-    })?;
+    let gpu = gpu(&tracker, list.gpu)?;
+    // CAST: 32 bits fit.
+    let room = MAX_SETTINGS.min(list.count as usize);
+    let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
+    let mut books = gpu.books.lock();
+    if reader.all {
+        books.settings.retain_processes(is_alive);
+    }
+    let is_shown = |entry: &&Entry| {
+        let own = entry.user().is_some_and(|user| reader.may_see(user));
+        reader.all || own
+    };
+    list.count = 0;
+    for entry in books.settings.all().iter().filter(is_shown) {
+        list.count = list.count.saturating_add(1);
+        // The table is cut to the room.
+        let _ = shares.push_within_capacity(describe_share(entry));
+    }
     drop(books);
     for (at, share) in shares.iter().enumerate() {
         put(list.shares, at, share)?;
@@ -208,7 +167,8 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
 
 /// What is set for one subject, as the caller sees it.
 fn describe_share(entry: &Entry) -> uapi::Share {
-    let setting = entry.setting();
+    let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
+    let lowered = entry.lowered();
     let (subject, id) = match entry.subject() {
         Subject::Process(key) => (uapi::SUBJECT_PROCESS, number_of(key)),
         Subject::User(user) => (uapi::SUBJECT_USER, shown_uid(user).into()),
@@ -216,9 +176,12 @@ fn describe_share(entry: &Entry) -> uapi::Share {
     };
     let mut mask = 0;
     for (is_set, bit) in [
-        (setting.weight.is_some(), uapi::SHARE_WEIGHT),
-        (setting.limit.is_some(), uapi::SHARE_LIMIT),
-        (setting.class.is_some(), uapi::SHARE_CLASS),
+        (weight.is_some(), uapi::SHARE_WEIGHT),
+        (limit.is_some(), uapi::SHARE_LIMIT),
+        (class.is_some(), uapi::SHARE_CLASS),
+        (lowered.weight.is_some(), uapi::SHARE_LOWERED_WEIGHT),
+        (lowered.limit.is_some(), uapi::SHARE_LOWERED_LIMIT),
+        (lowered.class.is_some(), uapi::SHARE_LOWERED_CLASS),
     ] {
         if is_set {
             mask |= bit;
@@ -228,9 +191,9 @@ fn describe_share(entry: &Entry) -> uapi::Share {
         subject,
         mask,
         id,
-        weight: setting.weight.map_or(0, Weight::get),
-        limit_pct: setting.limit.map_or(0, Limit::get),
-        class: setting.class.map_or(0, class_number),
+        weight: weight.map_or(0, Weight::get),
+        limit_pct: limit.map_or(0, Limit::get),
+        class: class.map_or(0, class_number),
         exhausted: entry.exhausted().into(),
     }
 }
@@ -238,24 +201,25 @@ fn describe_share(entry: &Entry) -> uapi::Share {
 /// Reads totals, and lets them begin anew if asked to.
 pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     let (kind, reset) = read.check()?;
-    let own = if caller_is_admin() {
-        None
-    } else if reset || kind == Kind::Cgroup {
-        return Err(EPERM.into());
-    } else {
-        Some(u64::from(calling_user()))
-    };
+    let reader = Reader::calling();
+    if reset && !may_change() {
+        return Err(Refusal::for_change().into());
+    }
+    if !reader.all && kind == Kind::Cgroup {
+        return Err(Refusal::for_reader().into());
+    }
+    let own = (!reader.all).then_some(u64::from(reader.user));
     let tracker = tracker()?;
     let gpu = gpu(&tracker, read.gpu)?;
     let mut rows = KVVec::new();
     // One for all those that have none of their own.
-    let most = MAX_TOTALS.saturating_add(1);
+    let most = MAX_ROWS.saturating_add(1);
     let room = match own {
         Some(_) => most,
         // CAST: 32 bits fit.
         None => most.min(read.count as usize),
     };
-    rows.extend_with(room, Row::default(), GFP_KERNEL)
+    rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
         .map_err(Error::from)?;
     let there = gpu.books.lock().totals.read(kind, reset, &mut rows);
     rows.truncate(there);
@@ -316,13 +280,13 @@ fn describe_total(row: &Row) -> uapi::Total {
 
 /// Turns knobs.
 pub(super) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
-    require_admin()?;
+    require_change().map_err(|_| Refusal::for_change())?;
     let knobs = knobs.check()?;
     let tracker = tracker()?;
     for gpu in chosen_gpus(&tracker, knobs.gpu)? {
         // What one GPU takes, all of them take: only the values count.
         gpu.configure(&knobs)?;
-        gpu.channels_changed();
+        gpu.settings_changed();
     }
     Ok(())
 }
@@ -340,5 +304,5 @@ pub(super) fn subscribe(
     if what.gpu != uapi::ALL_GPUS {
         gpu(&*tracker()?, what.gpu)?;
     }
-    listener.subscribe(what, calling_user(), caller_is_admin())
+    listener.subscribe(what, Reader::calling())
 }

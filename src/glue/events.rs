@@ -2,8 +2,9 @@
 
 //! [glue] Who listens to events on `/dev/loga`, and the queue of each.
 //!
-//! Telling allocates nothing and copies nothing to user space, so that no listener can hold up
-//! the main thread: one that is too slow loses the oldest events.
+//! Telling allocates nothing, copies nothing to user space and wakes no reader itself, so that no
+//! listener can hold up the main thread: one that is too slow loses the oldest events, and
+//! however many threads wait for one, a worker wakes them with none of LoGA's locks held.
 //!
 //! # Lock order
 //!
@@ -11,6 +12,7 @@
 
 use super::control::Refused;
 use super::ffi;
+use super::permission::Reader;
 use super::process::Process;
 use super::trace::Reason;
 use crate::engine::Fallback;
@@ -20,16 +22,25 @@ use crate::uapi::{self, Event, EventQueue, Subscribe, QUEUE_ROOM};
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
+use kernel::error::to_result;
 use kernel::new_mutex;
 use kernel::pid_namespace::PidNamespace;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex};
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use kernel::types::Opaque;
 
-/// Files that may listen; and further ones of root, so that nobody can keep it out.
+/// Files that may listen; and further ones of those who may read everything, so that nobody can
+/// keep them out.
 const MAX_LISTENERS: usize = 64;
+/// Files of one user that may listen, if it may not read everything.
+const MAX_OF_USER: usize = 8;
+/// Pause between two snapshots through one file by a user who may not read everything: each
+/// locks what all others need.
+const SNAPSHOT_PAUSE: Ns = Ns::from_ms(1);
 /// Events copied to user space at a time.
 const BATCH: usize = 8;
 
@@ -42,8 +53,13 @@ pub(super) struct Listener {
     queue: Mutex<Queue>,
     /// 1 while nothing waits. Changed with `queue` locked.
     empty: Atomic<u32>,
+    /// When the last snapshot was taken that waited its time.
+    looked: Atomic<u64>,
     #[pin]
     arrival: Opaque<bindings::wait_queue_head_t>,
+    /// Wakes who waits; has a reference while it is to be done.
+    #[pin]
+    work: Opaque<bindings::work_struct>,
 }
 
 // SAFETY: The wait queue has a lock of its own; everything else is `Sync`.
@@ -60,14 +76,19 @@ struct Queue {
 struct Wants {
     what: Subscribe,
     /// Who subscribed.
-    user: u32,
-    is_admin: bool,
+    reader: Reader,
     events: EventQueue<KVVec<Event>>,
 }
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised in `prepare`, before anything else can reach it.
-    unsafe(uninit) static LISTENERS: Mutex<KVec<Arc<Listener>>> = KVec::new();
+    unsafe(uninit) static LISTENERS: Mutex<KVec<Seat>> = KVec::new();
+}
+
+/// A listener that has subscribed, and who did.
+struct Seat {
+    listener: Arc<Listener>,
+    reader: Reader,
 }
 
 /// Length of `LISTENERS`: without any, telling costs one load.
@@ -82,12 +103,20 @@ static COUNT: Atomic<usize> = Atomic::new(0);
 pub(super) fn prepare() -> Result {
     // SAFETY: Called once, before the module is reachable from anywhere.
     unsafe { LISTENERS.init() };
-    Ok(LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?)
+    LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?;
+    // SAFETY: Called once; `finish` takes it back.
+    let started = to_result(unsafe { ffi::loga_wakes_start() });
+    if started.is_err() {
+        *LISTENERS.lock() = KVec::new();
+    }
+    started
 }
 
 /// Gives back what [`prepare`] took. Nobody may listen any more.
 pub(super) fn finish() {
     *LISTENERS.lock() = KVec::new();
+    // SAFETY: Started by `prepare`, and no one tells any more.
+    unsafe { ffi::loga_wakes_stop() };
 }
 
 impl Listener {
@@ -103,26 +132,41 @@ impl Listener {
                 pids,
                 queue <- new_mutex!(Queue { wants: None }),
                 empty: Atomic::new(1),
+                looked: Atomic::new(0),
                 arrival <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
                 }),
+                work <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is memory for work that is not in use yet.
+                    unsafe { ffi::loga_wake_init(slot) }
+                }),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Replaces what it subscribed to; events that wait are gone. `user` and `is_admin` say
-    /// which it may see.
+    /// Waits until a user may take the next snapshot through this file.
+    pub(super) fn pace(&self) {
+        let due = Ns::new(self.looked.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
+        let left = due.saturating_sub(ffi::now());
+        if !left.is_zero() {
+            // TIMEOUT: at most the pause. CAST: it is short.
+            fsleep(Delta::from_nanos(left.get() as i64));
+        }
+        self.looked.store(ffi::now().get(), Relaxed);
+    }
+
+    /// Replaces what it subscribed to; events that wait are gone. `reader` says which it may see.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` when too many listen; `ENOMEM`. Then nothing has changed.
+    /// `ENOSPC` when too many listen, or too many of this user; `ENOMEM`. Then nothing has
+    /// changed.
     pub(super) fn subscribe(
         self: &Arc<Self>,
         what: &Subscribe,
-        user: u32,
-        is_admin: bool,
+        reader: Reader,
     ) -> Result<(), Refused> {
         let mut store = KVVec::new();
         store
@@ -130,21 +174,31 @@ impl Listener {
             .map_err(Error::from)?;
         let wants = Wants {
             what: *what,
-            user,
-            is_admin,
+            reader,
             events: EventQueue::new(store),
         };
         let mut listeners = LISTENERS.lock();
-        if !listeners.iter().any(|other| Arc::ptr_eq(other, self)) {
-            let name = "subscribers";
-            let max = MAX_LISTENERS.saturating_mul(if is_admin { 2 } else { 1 });
-            let full = error::Error::Full { name, max };
-            if listeners.len() >= max {
-                return Err(full.into());
-            }
-            listeners
-                .push_within_capacity(self.clone())
-                .map_err(|_| full)?;
+        let is_own = |seat: &Seat| Arc::ptr_eq(&seat.listener, self);
+        let others = || listeners.iter().filter(|seat| !is_own(seat));
+        let same = |seat: &&Seat| !seat.reader.all && seat.reader.user == reader.user;
+        let name = "subscribers";
+        let max = MAX_LISTENERS.saturating_mul(if reader.all { 2 } else { 1 });
+        if others().count() >= max {
+            return Err(error::Error::Full { name, max }.into());
+        }
+        let max = MAX_OF_USER;
+        if !reader.all && others().filter(same).count() >= max {
+            return Err(error::Error::Full { name, max }.into());
+        }
+        // The file may have been passed on to another user.
+        match listeners.iter_mut().find(|seat| is_own(seat)) {
+            Some(seat) => seat.reader = reader,
+            None => listeners
+                .push_within_capacity(Seat {
+                    listener: self.clone(),
+                    reader,
+                })
+                .map_err(|_| error::Error::Full { name, max })?,
         }
         COUNT.store(listeners.len(), Relaxed);
         let old = {
@@ -160,7 +214,7 @@ impl Listener {
     /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
     pub(super) fn unsubscribe(self: &Arc<Self>) {
         let mut listeners = LISTENERS.lock();
-        listeners.retain(|other| !Arc::ptr_eq(other, self));
+        listeners.retain(|seat| !Arc::ptr_eq(&seat.listener, self));
         COUNT.store(listeners.len(), Relaxed);
         let old = {
             let mut queue = self.queue.lock();
@@ -175,6 +229,16 @@ impl Listener {
     fn wake(&self) {
         // SAFETY: The queue was initialised in `new`.
         unsafe { ffi::loga_wake_all(self.arrival.get()) };
+    }
+
+    /// Has a worker wake who waits. Any context.
+    fn wake_later(self: &Arc<Self>) {
+        let reference = self.clone();
+        // SAFETY: The work was initialised in `new`, and has the reference from above until it is
+        // done.
+        if unsafe { ffi::loga_wake_later(self.work.get()) } {
+            core::mem::forget(reference);
+        }
     }
 
     /// Takes the oldest events, at most as many as `out` has room for; waits for one if `wait`.
@@ -194,12 +258,7 @@ impl Listener {
             // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
             // `u32`. TIMEOUT: none, but a signal ends it.
             let result = unsafe {
-                ffi::loga_gate_wait(
-                    self.arrival.get(),
-                    core::ptr::from_ref(&self.empty).cast(),
-                    true,
-                    u32::MAX,
-                )
+                ffi::loga_wait(self.arrival.get(), core::ptr::from_ref(&self.empty).cast())
             };
             if result == ERESTARTSYS.to_errno() {
                 return Err(ERESTARTSYS);
@@ -242,13 +301,12 @@ impl Listener {
     }
 
     /// Puts an event into the queue, if it is wanted and may be seen.
-    fn tell(&self, event: &Event, about: Option<&About<'_>>) {
+    fn tell(self: &Arc<Self>, event: &Event, about: Option<&About<'_>>) {
         let mut queue = self.queue.lock();
         let Some(wants) = queue.wants.as_mut() else {
             return;
         };
-        let visible =
-            about.is_none_or(|about| uapi::may_see(about.user, wants.user, wants.is_admin));
+        let visible = about.is_none_or(|about| wants.reader.may_see(about.user));
         if !visible || !wants.what.wants(event) {
             return;
         }
@@ -258,8 +316,18 @@ impl Listener {
         });
         self.empty.store(0, Relaxed);
         drop(queue);
-        self.wake();
+        self.wake_later();
     }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_listener_wake(work: *mut bindings::work_struct) {
+    let work = work.cast::<Opaque<bindings::work_struct>>();
+    // SAFETY: The work is that of a listener.
+    let listener = unsafe { kernel::container_of!(work, Listener, work) };
+    // SAFETY: The reference that `wake_later` left to the work.
+    let listener: Arc<Listener> = unsafe { Arc::from_raw(listener.cast_const()) };
+    listener.wake();
 }
 
 /// A buffer for [`Listener::take`].
@@ -302,8 +370,8 @@ fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; u
         name,
         ..Event::default()
     };
-    for listener in LISTENERS.lock().iter() {
-        listener.tell(&event, about);
+    for seat in LISTENERS.lock().iter() {
+        seat.listener.tell(&event, about);
     }
 }
 
@@ -326,6 +394,11 @@ pub(super) fn released(gpu: u32, about: &About<'_>, held: Ns) {
     tell_of(gpu, uapi::EVENT_RELEASED, about, held.get());
 }
 
+/// A client was found to run when nobody polls; it had gained so much.
+pub(super) fn evaded(gpu: u32, about: &About<'_>, gained: Ns) {
+    tell_of(gpu, uapi::EVENT_EVASION, about, gained.get());
+}
+
 /// A client is gone; it got so much.
 pub(super) fn exited(gpu: u32, about: &About<'_>, received: Ns) {
     tell_of(gpu, uapi::EVENT_EXITED, about, received.get());
@@ -346,6 +419,16 @@ pub(super) fn fallback(gpu: u32, reason: &Reason) {
 /// The GPU stopped answering.
 pub(super) fn lost(gpu: u32) {
     tell(gpu, uapi::EVENT_GPU_LOST, None, 0, Default::default());
+}
+
+/// The GPU answers again.
+pub(super) fn back(gpu: u32) {
+    tell(gpu, uapi::EVENT_GPU_BACK, None, 0, Default::default());
+}
+
+/// A channel that no client owns was on the engine.
+pub(super) fn unknown(gpu: u32, channel: u64) {
+    tell(gpu, uapi::EVENT_UNKNOWN, None, channel, Default::default());
 }
 
 /// Another policy decides from now on.

@@ -3,6 +3,7 @@
 //! Declarations of `shim.c`, and the few values that every unsafe file shares.
 
 use super::bar::MAX_GPUS;
+use crate::share::MAX_LEVELS;
 use kernel::bindings;
 use kernel::prelude::*;
 
@@ -12,9 +13,25 @@ use kernel::prelude::*;
 pub(super) struct Identity {
     pub(super) key: u64,
     pub(super) cgroup: u64,
+    pub(super) above: [u64; MAX_LEVELS],
     pub(super) uid: u32,
     reserved: u32,
 }
+
+/// `struct loga_card` of `shim.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Card {
+    pub(super) bar0: u64,
+    pub(super) domain: u32,
+    pub(super) minor: u32,
+    pub(super) bus: u8,
+    pub(super) slot: u8,
+    reserved: [u8; 6],
+}
+
+// LOGA_LEVELS of `shim.h`.
+const _: () = assert!(MAX_LEVELS == 16);
 
 #[expect(
     improper_ctypes,
@@ -35,13 +52,35 @@ extern "C" {
     pub(super) static loga_poller_cpus: c_uint;
 
     pub(super) fn loga_attach_ready() -> bool;
+    pub(super) fn loga_open_node(major: c_uint, minor: c_uint) -> *mut bindings::file;
+    pub(super) fn loga_close_node(file: *mut bindings::file);
+    pub(super) fn loga_ask_cards(
+        control: *mut bindings::file,
+        ioctl: super::driver::Ioctl,
+        cards: *mut Card,
+        room: c_uint,
+    ) -> c_int;
     pub(super) fn loga_in_module_data(owner: *const bindings::module, addr: *const c_void) -> bool;
     pub(super) fn loga_in_module_text(owner: *const bindings::module, addr: *const c_void) -> bool;
+    pub(super) fn loga_module_is_live(owner: *const bindings::module) -> bool;
     pub(super) fn loga_module_name(owner: *const bindings::module) -> *const c_char;
-    pub(super) fn loga_write_pointer(slot: *mut *mut c_void, value: *mut c_void);
+    pub(super) fn loga_exchange_pointer(
+        slot: *mut *mut c_void,
+        old: *mut c_void,
+        new: *mut c_void,
+    ) -> bool;
+    pub(super) fn loga_does_nothing() -> *mut c_void;
     pub(super) fn loga_synchronize_rcu_tasks();
+    pub(super) fn loga_sleep_killable(ms: c_uint) -> bool;
+    pub(super) fn loga_driver_of(device: *const bindings::pci_dev) -> *const bindings::module;
+    pub(super) fn loga_device_lock(device: *mut bindings::pci_dev);
+    pub(super) fn loga_device_unlock(device: *mut bindings::pci_dev);
+    pub(super) fn loga_notices_begin() -> c_int;
+    pub(super) fn loga_notices_end();
 
+    pub(super) fn loga_thread_bind_again(task: *mut bindings::task_struct, cpu: c_uint);
     pub(super) fn loga_cpu_online(cpu: c_uint) -> bool;
+    fn loga_random() -> u64;
     pub(super) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
 
     pub(super) fn loga_current_tgid() -> *mut bindings::pid;
@@ -49,11 +88,20 @@ extern "C" {
     pub(super) fn loga_find_tgid(nr: c_int) -> *mut bindings::pid;
     pub(super) fn loga_pid_of_key(key: u64) -> c_int;
     pub(super) fn loga_user_of(uid: u32) -> u32;
-    pub(super) fn loga_cgroup_exists(id: u64) -> bool;
-    pub(super) fn loga_caller_is_admin() -> bool;
-    pub(super) fn loga_leader_comm(buf: *mut u8);
+    pub(super) fn loga_cgroup_place(id: u64, who: *mut Identity) -> bool;
+    pub(super) fn loga_caller_cgroup_root() -> u64;
+    pub(super) fn loga_caller_user() -> u32;
+    pub(super) fn loga_caller_may_change() -> bool;
+    pub(super) fn loga_caller_reads_all() -> bool;
+    pub(super) fn loga_caller_may_lower(tgid: *mut bindings::pid) -> bool;
+    pub(super) fn loga_process_comm(tgid: *mut bindings::pid, buf: *mut u8);
+    pub(super) fn loga_get_pid(pid: *mut bindings::pid);
+    pub(super) fn loga_pid_number(tgid: *mut bindings::pid) -> c_int;
 
     pub(super) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);
+    pub(super) fn loga_thread_urge(task: *mut bindings::task_struct);
+    pub(super) fn loga_others_wait() -> bool;
+    pub(super) fn loga_thread_rest(ns: u64);
     pub(super) fn loga_poll_hold();
     pub(super) fn loga_poll_is_wanted_away() -> bool;
     pub(super) fn loga_poll_release();
@@ -62,13 +110,21 @@ extern "C" {
     pub(super) fn loga_fault_may_wait(vmf: *const bindings::vm_fault) -> bool;
     pub(super) fn loga_gate_wait(
         queue: *mut bindings::wait_queue_head_t,
-        held: *const u32,
-        user: bool,
+        shut: *const u32,
         timeout_ms: u32,
     ) -> c_int;
+    pub(super) fn loga_wait(queue: *mut bindings::wait_queue_head_t, empty: *const u32) -> c_int;
+    pub(super) fn loga_hide(vma: *mut bindings::vm_area_struct) -> bool;
+    pub(super) fn loga_unhide(vma: *mut bindings::vm_area_struct);
+    pub(super) fn loga_refill(vma: *mut bindings::vm_area_struct) -> c_int;
+    pub(super) fn loga_do_not_copy(vma: *mut bindings::vm_area_struct);
     pub(super) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
     pub(super) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);
 
+    pub(super) fn loga_wakes_start() -> c_int;
+    pub(super) fn loga_wakes_stop();
+    pub(super) fn loga_wake_init(work: *mut bindings::work_struct);
+    pub(super) fn loga_wake_later(work: *mut bindings::work_struct) -> bool;
     pub(super) fn loga_control_register() -> c_int;
     pub(super) fn loga_control_deregister();
     pub(super) fn loga_directory_add(index: c_uint, gpu: *const c_void) -> *mut c_void;
@@ -78,12 +134,16 @@ extern "C" {
     pub(super) fn loga_shares_inode_mapping(file: *const bindings::file) -> bool;
     pub(super) fn loga_return_mapping(file: *mut bindings::file);
     pub(super) fn loga_file_minor(file: *const bindings::file) -> u32;
-    pub(super) fn loga_file_major(file: *const bindings::file) -> u32;
-    pub(super) fn loga_file_is_chrdev(file: *const bindings::file) -> bool;
 }
 
 /// The monotonic clock of the host, in nanoseconds. Any context.
 pub(super) fn now() -> crate::units::Ns {
     // SAFETY: Readable from every context, without conditions.
     crate::units::Ns::new(unsafe { bindings::ktime_get_mono_fast_ns() })
+}
+
+/// A seed that nobody can foresee: phases, looks and samples follow from it. Any context.
+pub(super) fn random() -> u64 {
+    // SAFETY: Callable from every context, without conditions.
+    unsafe { loga_random() }
 }

@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The table of the driver's open files, and of mappings that are prepared.
+//! [glue] The table of the driver's open files.
 
-use super::books::Handles;
 use super::ffi;
 use super::process::Process;
-use super::PAGE;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::types::Opaque;
 
-/// RM mappings announced by an ioctl whose `mmap` has not come yet; the oldest is forgotten.
-const MAX_ANNOUNCED: usize = 1024;
-
-/// The files of the driver that are open, and the mappings they are about to have.
+/// The files of the driver that are open.
 pub(super) struct Files {
     pub(super) open: RBTree<usize, FileRecord>,
-    pub(super) announced: KVec<Announced>,
     /// Files that own an address space of LoGA's: they pin the attachment.
     pub(super) adopted: u32,
     pub(super) closed: bool,
 }
 
-/// An open file of a GPU.
+/// An open file of the driver.
 pub(super) struct FileRecord {
-    pub(super) gpu: usize,
+    /// Index of its GPU; nothing for the control node.
+    pub(super) gpu: Option<usize>,
     pub(super) managed: bool,
     /// The process that opened it, if LoGA saw that.
-    pub(super) process: Option<Process>,
+    pub(super) opener: Option<Process>,
+    /// Of a control file: the process that allocates through it. Of a GPU's file: that of the
+    /// control file on which the driver was asked to prepare it for mapping.
+    pub(super) allocator: Option<Process>,
     /// Address space that LoGA gave the file, where the driver gives none.
     pub(super) space: Option<KBox<Space>>,
 }
@@ -40,55 +39,40 @@ pub(super) struct Space(Opaque<bindings::address_space>);
 // which uses it from any thread.
 unsafe impl Send for Space {}
 
-/// A mapping that `MAP_MEMORY` prepared.
-#[derive(Clone, Copy)]
-pub(super) struct Announced {
-    /// The file it is to be mapped through; null on branches without.
-    pub(super) file: *const bindings::file,
-    /// The process that asked.
-    pub(super) tgid: i32,
-    /// CPU physical address.
-    pub(super) linear: u64,
-    pub(super) handles: Handles,
+impl Space {
+    /// Memory for one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<KBox<Self>> {
+        Ok(KBox::new(Self(Opaque::zeroed()), GFP_KERNEL_ACCOUNT)?)
+    }
 }
-
-// SAFETY: The file pointer is only compared.
-unsafe impl Send for Announced {}
 
 impl Files {
     /// No file open.
     pub(super) fn new() -> Self {
         Self {
             open: RBTree::new(),
-            announced: KVec::new(),
             adopted: 0,
             closed: false,
         }
     }
 
-    /// Remembers a mapping that will be made.
-    pub(super) fn announce(&mut self, entry: Announced) {
-        if self.announced.len() >= MAX_ANNOUNCED {
-            let _ = self.announced.remove(0);
-        }
-        // Without memory the mapping is found by its physical address alone.
-        let _ = self.announced.push(entry, GFP_KERNEL);
+    /// The record of a file.
+    pub(super) fn get_mut(&mut self, file: *const bindings::file) -> Option<&mut FileRecord> {
+        self.open.get_mut(&(file as usize))
     }
 
     /// Forgets a file that is being closed.
     pub(super) fn forget(&mut self, file: *const bindings::file) -> Option<FileRecord> {
-        self.announced
-            .retain(|entry| !core::ptr::eq(entry.file, file));
         self.open.remove(&(file as usize))
     }
 
     /// Gives a file an address space of its own, so that its mappings can be found.
-    pub(super) fn adopt(&mut self, file: *mut bindings::file) {
-        let Some(record) = self.open.get_mut(&(file as usize)) else {
-            return;
-        };
-        let Ok(space) = KBox::new(Space(Opaque::zeroed()), GFP_KERNEL) else {
-            record.managed = false;
+    pub(super) fn adopt(&mut self, file: *mut bindings::file, space: KBox<Space>) {
+        let Some(record) = self.get_mut(file) else {
             return;
         };
         // SAFETY: The pointer is this module's own structure.
@@ -100,28 +84,32 @@ impl Files {
         // lives until the file is released.
         unsafe { ffi::loga_own_mapping(space.0.get(), file) };
         record.space = Some(space);
-        self.adopted += 1;
+        self.adopted = self.adopted.saturating_add(1);
     }
 
-    /// The announcement that belongs to a mapping through `file`, taken out.
-    pub(super) fn take(
+    /// Notes that the calling process allocates through a control file. The first process that
+    /// does so stays.
+    pub(super) fn note_allocator(&mut self, ctl: *const bindings::file, caller: Process) {
+        let record = self.get_mut(ctl).filter(|record| record.gpu.is_none());
+        if let Some(record) = record.filter(|record| record.allocator.is_none()) {
+            record.allocator = Some(caller);
+        }
+    }
+
+    /// Notes that the driver prepared a GPU's file for mapping, asked through a control file.
+    pub(super) fn note_prepared(
         &mut self,
+        ctl: *const bindings::file,
         file: *const bindings::file,
-        frame: Option<u64>,
-    ) -> Option<Announced> {
-        let tgid = current_tgid();
-        let position = self.announced.iter().rposition(|entry| {
-            core::ptr::eq(entry.file, file)
-                || (entry.file.is_null()
-                    && entry.tgid == tgid
-                    && Some(entry.linear & !(PAGE - 1)) == frame)
-        })?;
-        self.announced.remove(position).ok()
+    ) {
+        let record = self.open.get(&(ctl as usize));
+        let record = record.filter(|record| record.gpu.is_none());
+        let Some(allocator) = record.and_then(|record| record.allocator.clone()) else {
+            return;
+        };
+        let prepared = self.get_mut(file).filter(|record| record.gpu.is_some());
+        if let Some(prepared) = prepared {
+            prepared.allocator = Some(allocator);
+        }
     }
-}
-
-/// The process of the caller, as the initial namespace numbers it.
-pub(super) fn current_tgid() -> i32 {
-    // SAFETY: Only called in process context.
-    unsafe { (*kernel::task::Task::current_raw()).tgid }
 }

@@ -3,18 +3,19 @@
 //! [glue] One GPU: its threads, its files, and what is told to its books.
 
 use super::bar::{Address, Bar0, Found};
-use super::books::{Books, Handles};
+use super::books::Books;
 use super::ffi;
-use super::gate::{Gate, Pages};
 use super::looks::Lent;
-use super::params::{refuse_chip, Settings};
+use super::params::{describe_chip, refuse_chip, Settings};
 use super::poller::{Phase, Poller};
+use super::presence::Absence;
+use super::process::Process;
 use super::scheduler::Scheduler;
 use super::shared_poller::SharedPoller;
 use super::thread::{Ringer, Thread};
 use crate::engine::Engine;
-use crate::ids::ClientId;
-use crate::regs::{self, Chip};
+use crate::regs;
+use crate::track::pages::page_of;
 use crate::track::submission;
 use core::ops::Range;
 use kernel::new_mutex;
@@ -22,6 +23,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex};
 use kernel::time::hrtimer::HrTimer;
+
+/// What stands for an unknown minor.
+const NO_MINOR: u32 = u32::MAX;
 
 /// One GPU.
 #[pin_data]
@@ -33,6 +37,9 @@ pub(super) struct Gpu {
     pub(super) settings: Settings,
     #[pin]
     pub(super) books: Mutex<Books>,
+    /// Of callers that may not read everything, one at a time looks at the books. Before `books`.
+    #[pin]
+    pub(super) readers: Mutex<()>,
     /// What the poller has while it polls. Who has the books may lock it only after
     /// `stop_polling`, which nobody else can set then.
     #[pin]
@@ -46,6 +53,18 @@ pub(super) struct Gpu {
     pub(super) stop_polling: Atomic<u32>,
     /// 1: the device answered with all ones.
     pub(super) lost: Atomic<u32>,
+    /// Whether registers may be read, see `presence`.
+    pub(super) absence: Absence,
+    /// N of its `/dev/nvidiaN`, or `NO_MINOR`.
+    minor: Atomic<u32>,
+    /// Where submission slots begin in BAR1, plus one, when that was read last.
+    userd: Atomic<u64>,
+    /// 1: RM objects were freed, channels perhaps among them.
+    pub(super) freed: Atomic<u32>,
+    /// Clients that are throttled.
+    pub(super) throttled: Atomic<u32>,
+    /// Faults that waited past their bound and let the client pass.
+    pub(super) overruns: Atomic<u64>,
     /// The one poller of all GPUs, if they share one.
     shared: Option<Arc<SharedPoller>>,
     #[pin]
@@ -69,22 +88,27 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for a chip that LoGA does not know; `ENOMEM`. A GPU that is asleep is
-    /// looked at when it is opened first.
+    /// `EOPNOTSUPP` for a chip that LoGA does not follow, which is said in one line; `ENOMEM`. A
+    /// GPU that is asleep is looked at when it is opened.
     pub(super) fn start(
         index: usize,
         found: Found,
         settings: &Settings,
         shared: Option<Arc<SharedPoller>>,
     ) -> Result<Arc<Self>> {
-        let chip = match regs::detect(&found.bar0) {
-            Ok(chip) => Some(check_chip(index, chip)?),
-            Err(regs::Error::DeviceGone) => None,
-            Err(cause) => return Err(refuse_chip(index, &cause)),
+        let chip = match found.chip {
+            Ok(chip) => Some(chip),
+            Err(regs::Error::DeviceGone) => {
+                pr_info!("{}: gpu {index}, asleep\n", found.address);
+                None
+            }
+            Err(cause) => {
+                refuse_chip(&found.address, &cause);
+                return Err(EOPNOTSUPP);
+            }
         };
-        let seed = ffi::now().get();
         let number = u32::try_from(index)?;
-        let engine = Engine::new(settings.engine, seed).map_err(|_| EINVAL)?;
+        let engine = Engine::new(settings.engine, ffi::random()).map_err(|_| EINVAL)?;
         let gpu = Arc::pin_init(
             try_pin_init!(Self {
                 index,
@@ -93,11 +117,18 @@ impl Gpu {
                 address: found.address,
                 settings: *settings,
                 books <- new_mutex!(Books::new(number, engine, chip)?),
-                phase <- new_mutex!(Phase::new(seed)?),
+                readers <- new_mutex!(()),
+                phase <- new_mutex!(Phase::new()?),
                 timer <- HrTimer::new(),
                 lent: Lent::new(),
                 stop_polling: Atomic::new(0),
                 lost: Atomic::new(0),
+                absence: Absence::of_new(),
+                minor: Atomic::new(found.minor.unwrap_or(NO_MINOR)),
+                userd: Atomic::new(0),
+                freed: Atomic::new(0),
+                throttled: Atomic::new(0),
+                overruns: Atomic::new(0),
                 shared,
                 threads <- new_mutex!(None),
             }? Error),
@@ -117,7 +148,27 @@ impl Gpu {
             }
         };
         *gpu.threads.lock() = Some(Threads { scheduler, poller });
+        if let Some(chip) = &chip {
+            describe_chip(&gpu, chip);
+        }
         Ok(gpu)
+    }
+
+    /// N of its `/dev/nvidiaN`, if that is known.
+    pub(super) fn minor(&self) -> Option<u32> {
+        Some(self.minor.load(Relaxed)).filter(|minor| *minor != NO_MINOR)
+    }
+
+    /// Notes what the driver says of its minor.
+    pub(super) fn set_minor(&self, minor: Option<u32>) {
+        self.minor.store(minor.unwrap_or(NO_MINOR), Relaxed);
+    }
+
+    /// A processor has come back: its poller belongs there.
+    pub(super) fn bind_again(&self, cpu: u32) {
+        if let Some(Threads { poller, .. }) = self.threads.lock().as_ref() {
+            poller.iter().for_each(|poller| poller.bind_again(cpu));
+        }
     }
 
     /// Ends both threads and lets everybody run. May sleep.
@@ -132,9 +183,8 @@ impl Gpu {
             self.phase.lock().conclude(self);
             self.end_turn();
         }
-        for owner in self.books.lock().owners.iter() {
-            owner.gate.restore();
-        }
+        self.books.lock().release_all(self, ffi::now());
+        self.turn_gates();
     }
 
     /// Wakes the main thread.
@@ -174,10 +224,14 @@ impl Gpu {
         }
     }
 
-    /// Channel slots in a physical range, if it is one of submission pages.
-    pub(super) fn submission_pages(&self, physical: u64, len: u64) -> Option<Pages> {
-        let chip = self.books.lock().chip?;
-        let base = regs::userd_base(&self.bar0)?;
+    /// The pages of submission slots that a physical range touches: the first one's number, and
+    /// how many.
+    pub(super) fn submission_pages(&self, physical: u64, len: u64) -> Option<(u16, u16)> {
+        let mut books = self.books.lock();
+        books.detect(self);
+        let chip = books.chip?;
+        let base = self.userd_base()?;
+        drop(books);
         let range = submission::classify(
             physical,
             len,
@@ -186,12 +240,19 @@ impl Gpu {
             chip.userd_slot?,
             chip.channels,
         )?;
-        Some(Pages {
-            // CAST: physical page numbers fit a word of the machine.
-            first_pfn: (physical >> kernel::page::PAGE_SHIFT) as usize,
-            first_chid: range.first.get(),
-            slots: range.count,
-        })
+        let (first, last) = (page_of(range.first), page_of(range.last()));
+        Some((first, last.saturating_sub(first).saturating_add(1)))
+    }
+
+    /// Where submission slots begin in BAR1: as the GPU says, or said before it went away. To be
+    /// called with the books locked.
+    fn userd_base(&self) -> Option<u64> {
+        if self.is_away() {
+            return self.userd.load(Relaxed).checked_sub(1);
+        }
+        let base = regs::userd_base(&self.bar0)?;
+        self.userd.store(base.saturating_add(1), Relaxed);
+        Some(base)
     }
 
     pub(super) fn has_mappings(&self) -> bool {
@@ -201,23 +262,17 @@ impl Gpu {
     pub(super) fn file_opened(&self) {
         let mut books = self.books.lock();
         books.open_files = books.open_files.saturating_add(1);
-        if books.chip.is_none() {
-            // A GPU that was asleep at attach answers now.
-            books.chip = regs::detect(&self.bar0)
-                .map_err(|cause| refuse_chip(self.index, &cause))
-                .and_then(|chip| check_chip(self.index, chip))
-                .ok();
-        }
-        if books.open_files == 1 {
-            self.lost.store(0, Relaxed);
-            books.loss_told = false;
-        }
+        // A GPU that was asleep answers now.
+        books.ask_whether_back(self, ffi::now());
     }
 
-    pub(super) fn file_closed(&self) {
+    /// Notes that a file is closed, and by which process it was opened.
+    pub(super) fn file_closed(&self, opener: Option<&Process>) {
         let mut books = self.books.lock();
         books.open_files = books.open_files.saturating_sub(1);
-        books.forget_gone_clients();
+        if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
+            books.look_after(at);
+        }
     }
 
     pub(super) fn file_unmanaged(&self) {
@@ -226,85 +281,15 @@ impl Gpu {
         books.open_files = books.open_files.saturating_add(1);
     }
 
-    /// Notes a new mapping of submission pages by the calling process.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; nothing has changed then.
-    pub(super) fn adopt(
-        &self,
-        pages: Pages,
-        handles: Option<Handles>,
-    ) -> Result<(ClientId, Arc<Gate>)> {
+    /// Notes a mapping of a submission page that LoGA does not follow, by a failure of its own.
+    pub(super) fn mapping_unmanaged(&self) {
         let mut books = self.books.lock();
-        books.forget_gone_clients();
-        let at = books.client_of_caller()?;
-        let (client, gate) = (
-            books.shares.members().get(at).ok_or(EINVAL)?.id(),
-            books.owners.get(at).ok_or(EINVAL)?.gate.clone(),
-        );
-        books.add_channels(pages, client, handles)?;
-        books.mappings = books.mappings.saturating_add(1);
-        drop(books);
-        self.channels_changed();
-        Ok((client, gate))
+        books.unmanaged_mappings = books.unmanaged_mappings.saturating_add(1);
     }
 
-    /// Notes that a mapping has gone, with all its parts.
-    pub(super) fn unmapped(&self, client: ClientId, pages: Pages) {
-        let mut books = self.books.lock();
-        books.drop_mapping(client, pages);
-        books.forget_gone_clients();
-        drop(books);
-        self.channels_changed();
-    }
-
-    /// Notes that an RM object has been freed: a channel, its device or its RM client.
-    pub(super) fn freed(&self, via: usize, root: u32, object: u32) {
-        self.drop_channels(|handles| {
-            handles.via == via
-                && handles.client == root
-                && (object == root || object == handles.device || object == handles.object)
-        });
-    }
-
-    /// Notes that a file is closed, and with it the RM clients that it had.
-    pub(super) fn rm_closed(&self, via: usize) {
-        self.drop_channels(|handles| handles.via == via);
-    }
-
-    fn drop_channels(&self, is_gone: impl Fn(&Handles) -> bool) {
-        let mut books = self.books.lock();
-        let before = books.channels.len();
-        books.keep_channels(|channel| !channel.handles.as_ref().is_some_and(&is_gone));
-        if books.channels.len() == before {
-            return;
-        }
-        books.forget_gone_clients();
-        drop(books);
-        self.channels_changed();
-    }
-
-    /// Tells the main thread that channels came or went, or that something was set: a decision
-    /// is due.
-    pub(super) fn channels_changed(&self) {
-        let mut books = self.books.lock();
-        // CAST: at most 4096 channels exist.
-        let allocated = books.channels.len() as u32;
-        books.engine.channels_changed(ffi::now(), allocated);
-        drop(books);
+    /// Tells the main thread that something was set: a decision is due.
+    pub(super) fn settings_changed(&self) {
+        self.books.lock().engine.decide_soon(ffi::now());
         self.ring();
     }
-}
-
-/// Refuses chips whose submission registers cannot be revoked yet.
-fn check_chip(index: usize, chip: Chip) -> Result<Chip> {
-    if chip.userd_slot.is_none() {
-        pr_err!(
-            "gpu {index}: chip {:#x} submits through a doorbell, which LoGA does not follow yet; want Kepler to Pascal\n",
-            chip.chipset.get()
-        );
-        return Err(EOPNOTSUPP);
-    }
-    Ok(chip)
 }

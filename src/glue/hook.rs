@@ -1,78 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] LoGA's place in the driver's `file_operations`: attach and detach.
+//! [glue] Attaching to the driver, and detaching.
 //!
-//! The driver's one `file_operations` object is found by opening its control
-//! node. Four members are replaced in place; the object itself, its address and
-//! its owner stay, so that drivers which compare `f_op` see no difference, and
-//! files that were open before are reached too.
+//! A call may be inside a wrapper without a reference on this module (`owner` is the driver).
+//! Detaching therefore puts the driver's members back, waits until no task can still be on the
+//! way into a wrapper (RCU-tasks), until the calls inside have come out (a counter), and once
+//! more for those on their last instructions. A call stays inside as long as its argument's
+//! page does not come, which its caller decides: who detaches waits for [`PATIENCE`], then
+//! LoGA's members are put in force again.
 //!
-//! A call may be inside a wrapper without a reference on this module (`owner` is
-//! the driver). Detaching therefore restores the members, waits until nobody can
-//! still be on the way into a wrapper (RCU-tasks), until the calls inside have
-//! come out (a counter), and once more for those on their last instructions.
+//! No lock is held meanwhile: `/dev/loga` and the parameter `attach` can be read at any time.
 
+use super::driver::{Driver, Hooked, Members};
 use super::sysfs::Directory;
 use super::tracker::Tracker;
-use super::{ffi, members, params};
-use core::ptr::NonNull;
-use kernel::bindings;
-use kernel::error::from_err_ptr;
+use super::{ffi, params};
 use kernel::prelude::*;
-use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-/// The driver's control node: opening it is cheap and wakes no GPU.
-const CONTROL_NODE: &CStr = c"/dev/nvidiactl";
-/// Character major of the driver.
-const NVIDIA_MAJOR: u32 = 195;
-
-/// The members that LoGA replaces, as the driver had them.
-#[derive(Clone, Copy)]
-pub(super) struct Members {
-    pub(super) open: Open,
-    pub(super) release: Release,
-    pub(super) ioctl: Ioctl,
-    pub(super) compat_ioctl: Option<Ioctl>,
-    pub(super) mmap: Mmap,
-    pub(super) show_fdinfo: Option<ShowFdinfo>,
-}
-
-type Open = unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int;
-type Release = Open;
-pub(super) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
-pub(super) type ShowFdinfo = unsafe extern "C" fn(*mut bindings::seq_file, *mut bindings::file);
-type Mmap = unsafe extern "C" fn(*mut bindings::file, *mut bindings::vm_area_struct) -> c_int;
-
-/// The driver's operations, found and checked but not changed.
-///
-/// # Invariants
-///
-/// `control` is an open file of the driver, which keeps the driver loaded; `operations` is the
-/// writable object it points to.
-struct Driver {
-    control: NonNull<bindings::file>,
-    operations: NonNull<bindings::file_operations>,
-    members: Members,
-}
-
-// SAFETY: The file and the operations may be used from any thread.
-unsafe impl Send for Driver {}
+/// Longest time that detaching waits for calls inside the driver.
+const PATIENCE: Delta = Delta::from_secs(3);
+/// How often it looks whether they have come out.
+const LOOK: Delta = Delta::from_millis(2);
 
 /// An attachment in force.
-pub(super) struct Attachment {
-    driver: Driver,
+struct Attachment {
+    driver: Arc<Driver>,
     /// Knobs of the GPUs.
     directories: KVec<Directory>,
-    pub(super) tracker: Arc<Tracker>,
+    tracker: Arc<Tracker>,
+}
+
+/// How things stand with the driver.
+enum State {
+    Detached,
+    /// Somebody attaches; the tracker, once there is one.
+    Attaching(Option<Arc<Tracker>>),
+    Attached(Attachment),
+    /// Somebody detaches, and may fail to.
+    Detaching(Arc<Tracker>),
+}
+
+struct Hook {
+    state: State,
+    /// A driver or a GPU that comes is attached to.
+    waits: bool,
+    /// It was not there when LoGA tried to attach last.
+    no_driver: bool,
+    /// The module's exit has begun: LoGA attaches no more.
+    going: bool,
 }
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised in `attach_on_load`, before anything else can reach it.
-    unsafe(uninit) static ATTACHMENT: Mutex<Option<Attachment>> = None;
+    // SAFETY: Initialised in `prepare`. Before it nothing else gets here: notifiers and the
+    // control device are registered later, and the parameter `attach` is not carried out before
+    // `loga_attach_ready`.
+    unsafe(uninit) static HOOK: Mutex<Hook> = Hook {
+        state: State::Detached,
+        waits: false,
+        no_driver: false,
+        going: false,
+    };
 }
+
+/// What the parameter `attach` shows; its file is there before the lock is.
+static IS_ATTACHED: Atomic<u32> = Atomic::new(0);
 
 /// Calls inside a wrapper.
 static IN_FLIGHT: Atomic<i64> = Atomic::new(0);
@@ -92,7 +86,7 @@ impl InWrapper {
 
     /// The tracker and the driver's own members.
     pub(super) fn current(&self) -> (&Tracker, &Members) {
-        let attachment = CURRENT.load(kernel::sync::atomic::Acquire) as *const Current;
+        let attachment = CURRENT.load(Acquire) as *const Current;
         // SAFETY: A wrapper is only reached while attached, `CURRENT` was set before, and
         // `detach` does not free it before the count that `self` stands for has dropped.
         let current = unsafe { &*attachment };
@@ -111,194 +105,139 @@ struct Current {
     members: Members,
 }
 
-impl Driver {
-    /// Opens the control node and checks that its operations can be changed.
-    fn find() -> Result<Self> {
-        // SAFETY: The path is a valid string; the result is checked.
-        let control = from_err_ptr(unsafe {
-            bindings::filp_open(
-                CONTROL_NODE.as_char_ptr(),
-                // CAST: a small positive constant.
-                bindings::O_RDWR as c_int,
-                0,
-            )
-        })
-        .inspect_err(|error| {
-            pr_err!("no NVIDIA driver: {CONTROL_NODE:?} cannot be opened ({error:?}); load the driver first\n");
-        })?;
-        let control = NonNull::new(control).ok_or(ENODEV)?;
-        let found = Self::check(control);
-        if found.is_err() {
-            // SAFETY: The reference from `filp_open`.
-            unsafe { bindings::fput(control.as_ptr()) };
-        }
-        let (operations, members) = found?;
-        // INVARIANT: Opened above, and checked.
-        Ok(Self {
-            control,
-            operations,
-            members,
-        })
-    }
-
-    fn check(
-        control: NonNull<bindings::file>,
-    ) -> Result<(NonNull<bindings::file_operations>, Members)> {
-        // SAFETY: The file is open.
-        let is_driver = unsafe {
-            ffi::loga_file_is_chrdev(control.as_ptr())
-                && ffi::loga_file_major(control.as_ptr()) == NVIDIA_MAJOR
-        };
-        if !is_driver {
-            pr_err!("{CONTROL_NODE:?} is not a character device of major {NVIDIA_MAJOR}\n");
-            return Err(ENODEV);
-        }
-        // SAFETY: The file is open, so its operations are there.
-        let operations =
-            NonNull::new(unsafe { (*control.as_ptr()).f_op }.cast_mut()).ok_or(ENODEV)?;
-        // SAFETY: As above.
-        let ops = unsafe { operations.as_ref() };
-        let owner = ops.owner;
-        if owner.is_null()
-            // SAFETY: The owner is a live module: the open file holds it.
-            || !unsafe { ffi::loga_in_module_data(owner, operations.as_ptr().cast()) }
-        {
-            pr_err!(
-                "the driver's file operations are not in its writable data: cannot be hooked\n"
-            );
-            return Err(EOPNOTSUPP);
-        }
-        let (Some(open), Some(release), Some(ioctl), Some(mmap)) =
-            (ops.open, ops.release, ops.unlocked_ioctl, ops.mmap)
-        else {
-            pr_err!("the driver lacks open, release, unlocked_ioctl or mmap: cannot be hooked\n");
-            return Err(EOPNOTSUPP);
-        };
-        let members = Members {
-            open,
-            release,
-            ioctl,
-            compat_ioctl: ops.compat_ioctl,
-            mmap,
-            show_fdinfo: ops.show_fdinfo,
-        };
-        // SAFETY: As above.
-        if !unsafe { ffi::loga_in_module_text(owner, open as *const c_void) } {
-            pr_err!("the driver's file operations are hooked already, by another copy of LoGA or another module\n");
-            return Err(EBUSY);
-        }
-        Ok((operations, members))
-    }
-
-    /// Name of the driver's module.
-    fn name(&self) -> &'static str {
-        // SAFETY: By the invariant the owner of the operations is loaded; attaching holds it.
-        let name = unsafe { ffi::loga_module_name((*self.operations.as_ptr()).owner) };
-        // SAFETY: A module's name is a string that lives as long as the module.
-        unsafe { CStr::from_char_ptr(name) }.to_str().unwrap_or("?")
-    }
-
-    /// Replaces one member. The object must be the one found, and the value of its type.
-    fn write<T: Copy>(
-        &self,
-        select: fn(*mut bindings::file_operations) -> *mut Option<T>,
-        value: Option<T>,
-    ) {
-        const { assert!(size_of::<Option<T>>() == size_of::<*mut c_void>()) };
-        let slot = select(self.operations.as_ptr());
-        // SAFETY: A function pointer in an `Option` has the size of a pointer, asserted above.
-        let value = unsafe { core::mem::transmute_copy::<Option<T>, *mut c_void>(&value) };
-        // SAFETY: By the invariant the object is writable, and the slot is one of its members.
-        unsafe { ffi::loga_write_pointer(slot.cast(), value) };
-    }
-
-    fn replace(&self, members: &Members) {
-        // SAFETY: (all) the closure only computes the address of a member.
-        self.write(
-            |ops| unsafe { &raw mut (*ops).release },
-            Some(members.release),
-        );
-        // SAFETY: As above.
-        self.write(|ops| unsafe { &raw mut (*ops).open }, Some(members.open));
-        // SAFETY: As above.
-        self.write(
-            |ops| unsafe { &raw mut (*ops).unlocked_ioctl },
-            Some(members.ioctl),
-        );
-        // SAFETY: As above.
-        self.write(
-            |ops| unsafe { &raw mut (*ops).compat_ioctl },
-            members.compat_ioctl,
-        );
-        // SAFETY: As above.
-        self.write(|ops| unsafe { &raw mut (*ops).mmap }, Some(members.mmap));
-        // A driver without this member gets it, and loses it again: the kernel's one reader
-        // (fs/proc/fd.c) loads it once, checks and calls.
-        // SAFETY: As above.
-        self.write(
-            |ops| unsafe { &raw mut (*ops).show_fdinfo },
-            members.show_fdinfo,
-        );
-    }
-
-    /// Whether the members are still those that LoGA wrote.
-    fn is_ours(&self) -> bool {
-        // SAFETY: By the invariant the object is there.
-        let open = unsafe { (*self.operations.as_ptr()).open };
-        open.is_some_and(|open| core::ptr::fn_addr_eq(open, members::open as Open))
-    }
+/// Why LoGA attaches now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The module is loaded.
+    Load,
+    /// The administrator writes the parameter.
+    Asked,
+    /// A driver or a GPU has come.
+    Appeared,
 }
 
-impl Drop for Driver {
-    fn drop(&mut self) {
-        // SAFETY: The reference from `filp_open`.
-        unsafe { bindings::fput(self.control.as_ptr()) };
-    }
-}
-
-/// Sets the lock of this file up. Once, before anything else here.
-pub(crate) fn prepare() {
-    // SAFETY: Called once, before the module is reachable from anywhere.
-    unsafe { ATTACHMENT.init() };
-}
-
-/// Attaches if the parameter `attach` says so. Once, at load.
+/// Sets up what this file shares, and checks the parameters. Once, before anything else here.
 ///
 /// # Errors
 ///
-/// As [`attach`].
-pub(crate) fn attach_on_load() -> Result {
-    // SAFETY: Called once, while the module loads.
-    if unsafe { ffi::loga_attach_ready() } {
-        attach()?;
-    }
+/// `EINVAL`: a parameter is wrong; says which in one line.
+pub(crate) fn prepare() -> Result {
+    // SAFETY: Called once, before the module is reachable from anywhere.
+    unsafe { HOOK.init() };
+    params::read()?;
     Ok(())
 }
 
-/// Detaches before the code goes. Nobody has mappings: they hold the module. Waits for another
-/// module that hooked the driver on top of LoGA.
+/// Attaches if the parameter `attach` says so. Once, at load, which does not fail any more:
+/// without a driver LoGA waits for it.
+pub(crate) fn attach_on_load() {
+    // SAFETY: Called once, while the module loads, after `prepare`.
+    if !unsafe { ffi::loga_attach_ready() } {
+        return;
+    }
+    HOOK.lock().waits = true;
+    match attach(Occasion::Load) {
+        Ok(()) => {}
+        Err(error) if error == ENODEV => {
+            pr_info!("no NVIDIA driver with a GPU that LoGA follows: LoGA waits for it\n");
+        }
+        Err(error) => pr_warn!(
+            "loaded, but not attached ({error:?}); write 1 to /sys/module/loga/parameters/attach to try again\n"
+        ),
+    }
+}
+
+/// Attaches to a driver that LoGA waits for, or takes GPUs back that it follows. In a work item.
+pub(super) fn look_for_driver() {
+    let hook = HOOK.lock();
+    if let State::Attached(attachment) = &hook.state {
+        let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
+        drop(hook);
+        tracker.look_again(driver.owner(), &driver.cards());
+        return;
+    }
+    let waits = hook.waits;
+    drop(hook);
+    if waits {
+        // What is wrong was said; nothing is said of a driver that is not there.
+        let _ = attach(Occasion::Appeared);
+    }
+}
+
+/// Whether LoGA waits for a module. One that is there and cannot be attached to is tried again
+/// when it gets a GPU, not whenever some module is loaded.
+pub(super) fn is_waiting() -> bool {
+    let hook = HOOK.lock();
+    hook.waits && hook.no_driver
+}
+
+/// Detaches before the code goes, for good. Clients have no mappings: they hold the module.
 pub(crate) fn detach_for_good() {
-    // TIMEOUT: until the other module is gone; code that it calls cannot be freed.
-    while detach().is_err() {
-        fsleep(Delta::from_secs(1));
+    let mut told = false;
+    {
+        let mut hook = HOOK.lock();
+        hook.going = true;
+        hook.waits = false;
+    }
+    // TIMEOUT: until who attaches or detaches has done so, another module that hooked the driver
+    // after LoGA is gone, and calls that are inside the driver have come out: code that they
+    // return to cannot be freed.
+    while let Err(error) = detach(None) {
+        if !core::mem::replace(&mut told, true) {
+            pr_warn!("unloading waits ({error:?}): for another module that hooked the driver, or for one that attaches\n");
+        }
+        fsleep(Delta::from_millis(100));
     }
     synchronize();
 }
 
-/// Hooks the driver and starts accounting. May sleep.
+/// Hooks the driver and starts accounting. May sleep; carries out nothing on failure.
 ///
 /// # Errors
 ///
-/// `ENODEV`, `ENOENT`: no driver; `EOPNOTSUPP`: it cannot be hooked, or no GPU is of a known
-/// kind; `EBUSY`: it is hooked already; `ENOMEM`. Nothing is changed then.
-fn attach() -> Result {
-    let mut slot = ATTACHMENT.lock();
-    if slot.is_some() {
-        return Ok(());
+/// `ENODEV`: no driver, or the module goes; `EOPNOTSUPP`: it cannot be hooked, or no GPU is of a
+/// kind that LoGA follows; `EBUSY`: it is hooked already, or LoGA just attaches or detaches;
+/// `EINVAL`: a parameter is wrong by now; `ENOMEM`.
+fn attach(occasion: Occasion) -> Result {
+    {
+        let mut hook = HOOK.lock();
+        if hook.going {
+            return Err(ENODEV);
+        }
+        match hook.state {
+            State::Attached(_) => return Ok(()),
+            State::Detached => hook.state = State::Attaching(None),
+            _ => return Err(EBUSY),
+        }
     }
+    let built = build(occasion);
+    let mut hook = HOOK.lock();
+    match built {
+        Ok(attachment) => {
+            hook.state = State::Attached(attachment);
+            hook.waits = false;
+            IS_ATTACHED.store(1, Relaxed);
+            Ok(())
+        }
+        Err(error) => {
+            let before = core::mem::replace(&mut hook.state, State::Detached);
+            hook.no_driver = error == ENODEV;
+            drop(hook);
+            drop(before);
+            Err(error)
+        }
+    }
+}
+
+fn build(occasion: Occasion) -> Result<Attachment> {
     let settings = params::read()?;
-    let driver = Driver::find()?;
-    let tracker = Tracker::start(&settings)?;
+    let driver = Driver::find().inspect_err(|error| {
+        if *error == ENODEV && occasion == Occasion::Asked {
+            pr_err!("no NVIDIA driver: no module has character major 195; load the driver first\n");
+        }
+    })?;
+    let driver = Arc::new(driver, GFP_KERNEL)?;
+    let tracker = Tracker::start(&settings, &driver)?;
     let mut directories = KVec::new();
     for gpu in tracker.gpus() {
         directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
@@ -310,98 +249,206 @@ fn attach() -> Result {
         },
         GFP_KERNEL,
     )?;
+    // From here on notifiers find the GPUs. What they would have told before is looked up.
+    HOOK.lock().state = State::Attaching(Some(tracker.clone()));
+    tracker.look_who_is_bound(driver.owner());
     // CAST: a pointer, kept as a number to be atomic.
-    CURRENT.store(
-        KBox::into_raw(current) as usize,
-        kernel::sync::atomic::Release,
-    );
-    driver.replace(&Members {
-        open: members::open,
-        release: members::release,
-        ioctl: members::ioctl,
-        compat_ioctl: driver
-            .members
-            .compat_ioctl
-            .map(|_| members::compat_ioctl as Ioctl),
-        mmap: members::mmap,
-        show_fdinfo: Some(members::show_fdinfo),
-    });
-    let name = driver.name();
-    *slot = Some(Attachment {
-        driver,
-        directories,
-        tracker,
-    });
+    CURRENT.store(KBox::into_raw(current) as usize, Release);
+    if let Err(error) = driver.hook() {
+        pr_err!("another module hooked the driver at the same time; remove it first\n");
+        // TIMEOUT: as in `detach_for_good`; a call got in between two stores at most.
+        let _ = drain(None);
+        forget_current();
+        tracker.stop();
+        return Err(error);
+    }
     pr_info!(
-        "attached to module {name}: policy={}, enforce={}\n",
+        "attached to module {}: policy={}, enforce={}\n",
+        driver.name(),
         settings.engine.policy.name(),
         u8::from(settings.engine.enforce)
     );
-    Ok(())
+    Ok(Attachment {
+        driver,
+        directories,
+        tracker,
+    })
 }
 
-/// Lets go of the driver. Everybody runs; every file goes to the driver alone. May sleep long:
-/// waits for calls that are inside the driver.
+/// Lets go of the driver. Everybody runs; every file goes to the driver alone. May sleep, with
+/// no lock held, for `patience` at most; without one until it is done.
 ///
 /// # Errors
 ///
-/// `EBUSY` while mappings of submission pages exist, or when somebody hooked the driver on top
-/// of LoGA. Nothing is changed then.
-fn detach() -> Result {
-    let mut slot = ATTACHMENT.lock();
-    let Some(attachment) = slot.as_ref() else {
-        return Ok(());
+/// `EBUSY` while mappings of submission pages exist, while calls stay inside the driver, when
+/// another module hooked the driver on top of LoGA, or while LoGA just attaches or detaches;
+/// `EINTR`: the caller is to be killed. Nothing is changed then.
+fn detach(patience: Option<Delta>) -> Result {
+    let attachment = {
+        let mut hook = HOOK.lock();
+        let State::Attached(attachment) = &hook.state else {
+            return match hook.state {
+                State::Detached => Ok(()),
+                _ => Err(EBUSY),
+            };
+        };
+        let tracker = attachment.tracker.clone();
+        let before = core::mem::replace(&mut hook.state, State::Detaching(tracker));
+        match before {
+            State::Attached(attachment) => attachment,
+            other => {
+                hook.state = other;
+                return Err(EBUSY);
+            }
+        }
     };
-    if !attachment.driver.is_ours() {
-        pr_err!("cannot detach: another module hooked the driver after LoGA; remove it first\n");
-        return Err(EBUSY);
+    let gone = let_go(&attachment, patience);
+    let mut hook = HOOK.lock();
+    if let Err(error) = gone {
+        hook.state = State::Attached(attachment);
+        return Err(error);
     }
-    attachment.tracker.close().inspect_err(|_| {
-        pr_err!(
-            "cannot detach: submission pages are mapped; end the programs that use the GPU first\n"
-        );
-    })?;
-    attachment.driver.replace(&attachment.driver.members);
-    synchronize();
-    // TIMEOUT: a call can only be inside as long as the driver keeps it; killing its process
-    // ends it.
-    while IN_FLIGHT.load(Relaxed) != 0 {
-        fsleep(Delta::from_millis(1));
-    }
-    synchronize();
-    let current = CURRENT.xchg(0, Full) as *mut Current;
-    // SAFETY: Made by `KBox::into_raw` in `attach`; no wrapper is running or can start.
-    drop(unsafe { KBox::from_raw(current) });
-    let attachment = slot.take();
-    drop(slot);
-    if let Some(attachment) = attachment {
-        drop(attachment.directories);
-        attachment.tracker.stop();
-    }
+    hook.state = State::Detached;
+    IS_ATTACHED.store(0, Relaxed);
+    drop(hook);
+    forget_current();
+    let Attachment {
+        driver,
+        directories,
+        tracker,
+    } = attachment;
+    drop(directories);
+    tracker.stop();
+    drop(driver);
     pr_info!("detached\n");
     Ok(())
 }
 
+/// Puts the driver's members back and waits until no call is inside a wrapper.
+fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
+    let Attachment {
+        driver, tracker, ..
+    } = attachment;
+    let hooked = driver.hooked();
+    if hooked == Hooked::Others {
+        return Err(hooked_after(patience));
+    }
+    tracker.close().inspect_err(|_| {
+        pr_err!(
+            "cannot detach: submission pages are mapped; end the programs that use the GPU first\n"
+        );
+    })?;
+    if hooked == Hooked::Ours && driver.unhook().is_err() {
+        tracker.reopen();
+        return Err(hooked_after(patience));
+    }
+    let mut gone = drain(patience);
+    if gone.is_ok() {
+        // Last, so that no file with a record is closed unseen if the others come back.
+        driver.unhook_release();
+        gone = drain(patience);
+    }
+    gone.inspect_err(|error| {
+        if hooked == Hooked::Ours {
+            driver.hook_again();
+        }
+        tracker.reopen();
+        if *error == EBUSY {
+            pr_err!(
+                "cannot detach: {} calls stay inside the driver; end the programs that use the GPU first\n",
+                IN_FLIGHT.load(Relaxed)
+            );
+        }
+    })
+}
+
+/// Says so to who may give up; one that cannot asks again and again.
+fn hooked_after(patience: Option<Delta>) -> Error {
+    if patience.is_some() {
+        pr_err!("cannot detach: another module hooked the driver after LoGA; remove it first\n");
+    }
+    EBUSY
+}
+
+/// Waits until no call can be inside a wrapper: for so long, or without end.
+///
+/// # Errors
+///
+/// `EBUSY`, `EINTR`.
+fn drain(patience: Option<Delta>) -> Result {
+    synchronize();
+    let since = ffi::now();
+    let mut told = false;
+    while IN_FLIGHT.load(Relaxed) != 0 {
+        let waited = ffi::now().saturating_sub(since).get();
+        // CAST: a small constant.
+        let is_long = waited > PATIENCE.as_nanos() as u64;
+        match patience {
+            // CAST: as above.
+            Some(patience) if waited > patience.as_nanos() as u64 => return Err(EBUSY),
+            // SAFETY: Process context, and no lock is held.
+            Some(_) if unsafe { ffi::loga_sleep_killable(2) } => return Err(EINTR),
+            Some(_) => {}
+            None => {
+                if is_long && !core::mem::replace(&mut told, true) {
+                    pr_warn!(
+                        "unloading waits for {} calls inside the driver\n",
+                        IN_FLIGHT.load(Relaxed)
+                    );
+                }
+                fsleep(LOOK);
+            }
+        }
+    }
+    synchronize();
+    Ok(())
+}
+
+/// Frees what the wrappers used. None can be running or start.
+fn forget_current() {
+    let current = CURRENT.xchg(0, Full) as *mut Current;
+    if !current.is_null() {
+        // SAFETY: Made by `KBox::into_raw` in `build`; the caller has waited for the wrappers.
+        drop(unsafe { KBox::from_raw(current) });
+    }
+}
+
 /// The tracker in force, for `/dev/loga`.
 pub(super) fn tracker() -> Option<Arc<Tracker>> {
-    ATTACHMENT
-        .lock()
-        .as_ref()
-        .map(|attachment| attachment.tracker.clone())
+    match &HOOK.lock().state {
+        State::Attached(attachment) => Some(attachment.tracker.clone()),
+        State::Detaching(tracker) => Some(tracker.clone()),
+        _ => None,
+    }
+}
+
+/// The tracker whose GPUs are followed, also while LoGA attaches: for notifiers.
+pub(super) fn followed() -> Option<Arc<Tracker>> {
+    match &HOOK.lock().state {
+        State::Attaching(tracker) => tracker.clone(),
+        State::Attached(attachment) => Some(attachment.tracker.clone()),
+        State::Detaching(tracker) => Some(tracker.clone()),
+        State::Detached => None,
+    }
 }
 
 fn synchronize() {
-    // SAFETY: Sleeps; called from process context with only mutexes held that no hooked call takes.
+    // SAFETY: Sleeps; called from process context without a lock that a hooked call takes.
     unsafe { ffi::loga_synchronize_rcu_tasks() };
 }
 
 #[no_mangle]
 extern "C" fn loga_attach_set(attach_wanted: bool) -> c_int {
-    let result = if attach_wanted { attach() } else { detach() };
+    let result = if attach_wanted {
+        attach(Occasion::Asked)
+    } else {
+        HOOK.lock().waits = false;
+        detach(Some(PATIENCE))
+    };
     result.map_or_else(|error| error.to_errno(), |()| 0)
 }
 
 #[no_mangle]
 extern "C" fn loga_attach_get() -> bool {
-    ATTACHMENT.lock().is_some()
+    IS_ATTACHED.load(Relaxed) != 0
 }

@@ -5,12 +5,11 @@
 use super::events;
 use super::ffi;
 use super::gpu::Gpu;
-use super::process::Chosen;
+use super::process::{is_alive, Chosen};
 use crate::engine::{Config, Scale};
 use crate::error::Error;
-use crate::share::{Change, Setting};
+use crate::share::{Change, Entry};
 use crate::uapi::{Knobs, Refusal};
-use crate::units::Weight;
 
 impl Gpu {
     /// Changes the knobs that are given, all of them or none. Who was held back under another
@@ -20,8 +19,9 @@ impl Gpu {
     ///
     /// What is wrong; then nothing has changed.
     pub(super) fn configure(&self, knobs: &Knobs) -> Result<(), Refusal> {
-        let mut books = self.books.lock();
+        let mut locked = self.books.lock();
         let now = ffi::now();
+        let books = &mut *locked;
         let old = *books.engine.config();
         let new = Config {
             policy: knobs.policy.unwrap_or(old.policy),
@@ -29,7 +29,11 @@ impl Gpu {
             poll_ms: knobs.poll_ms.unwrap_or(old.poll_ms),
             ratio: knobs.ratio.unwrap_or(old.ratio),
             randomize: knobs.randomize.unwrap_or(old.randomize),
-            accounting: knobs.accounting.unwrap_or(old.accounting),
+            accounting: knobs.accounting.flatten().unwrap_or(old.accounting),
+            accounting_follows: match knobs.accounting {
+                Some(chosen) => chosen.is_none(),
+                None => old.accounting_follows,
+            },
             scale: match knobs.scale_active {
                 Some(true) => Scale::Active,
                 Some(false) => Scale::Channels,
@@ -38,22 +42,24 @@ impl Gpu {
             ..old
         };
         books.engine.set_config(new)?;
+        let new = *books.engine.config();
         let t_sys = books.engine.start_vtime();
-        let books = &mut *books;
-        if let Some(by) = knobs.group_by {
-            books.shares.set_group_by(by, &books.settings, t_sys);
-        }
+        let by = knobs.group_by.unwrap_or(books.shares.group_by());
+        let depth = knobs.cgroup_depth.unwrap_or(books.shares.depth());
+        books.shares.set_grouping(by, depth, &books.settings, t_sys);
         if new.policy != old.policy || !new.enforce {
-            books.release_all(now);
+            books.release_all(self, now);
         }
         if new.policy != old.policy {
             events::policy(self.number(), new.policy.name());
         }
+        drop(locked);
+        self.turn_gates();
         Ok(())
     }
 
     /// Changes what is set for somebody, or clears it without a `change`. Returns what was set
-    /// before.
+    /// before. Without `all`, it only lowers: what the user of a process may do itself.
     ///
     /// # Errors
     ///
@@ -62,32 +68,37 @@ impl Gpu {
         &self,
         chosen: &Chosen,
         change: Option<&Change>,
-    ) -> Result<Option<Setting>, Error> {
+        all: bool,
+    ) -> Result<Option<Entry>, Error> {
+        // Those who may not change everything do not crowd out those who may.
+        let _turn = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
         let settings = &mut books.settings;
-        let before = settings.get(chosen.subject).copied();
-        match change {
-            Some(change) => {
-                settings.retain_processes(super::process::is_alive);
+        let before = settings.entry(chosen.subject).copied();
+        let own = chosen.within.filter(|_| chosen.subject.is_process());
+        match (change, all, own) {
+            (Some(change), true, _) => {
+                settings.retain_processes(is_alive);
                 settings.set(chosen.subject, chosen.within, change)?;
             }
-            None => settings.clear(chosen.subject)?,
+            (None, true, _) => settings.clear(chosen.subject)?,
+            (Some(change), false, Some(who)) => match settings.lower(&who, change) {
+                // Processes that are gone may be in the way.
+                Err(Error::Full { .. }) => {
+                    settings.retain_processes(is_alive);
+                    settings.lower(&who, change)?;
+                }
+                lowered => lowered?,
+            },
+            (None, false, Some(who)) => settings.clear_lowered(&who)?,
+            (_, false, None) => return Err(Error::NotOwn),
         }
         Ok(before)
     }
 
     /// Puts back what was set before. For a process that is gone, that is nothing.
-    pub(super) fn restore_share(&self, chosen: &Chosen, before: Option<Setting>) {
-        let mut books = self.books.lock();
-        // Nothing is set if the process is gone, and what was accepted before is again.
-        let _ = books.settings.clear(chosen.subject);
-        if let Some(before) = before.filter(|_| !chosen.is_gone()) {
-            let change = Change {
-                weight: before.weight.map(Weight::get),
-                limit: before.limit.map(|limit| limit.get()),
-                class: before.class,
-            };
-            let _ = books.settings.set(chosen.subject, chosen.within, &change);
-        }
+    pub(super) fn restore_share(&self, chosen: &Chosen, before: Option<Entry>) {
+        let before = before.filter(|_| !chosen.is_gone());
+        self.books.lock().settings.restore(chosen.subject, before);
     }
 }

@@ -3,11 +3,13 @@
 //! [glue] What decisions and gates cost, and what LoGA keeps per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
-use super::books::{ChannelRecord, Owner};
-use super::gate::{self, Gate};
+use super::books::{Owner, Page};
+use super::gate::Gate;
 use super::hook;
+use super::mapping;
 use crate::engine::ClientState;
 use crate::share::{Group, Member};
+use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::c_str;
 use kernel::debugfs::{Dir, File};
@@ -77,8 +79,8 @@ impl Costs {
 fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // Each has room for a group that lingers, beside its own.
     let group = size_of::<Group>() + size_of::<ClientState>();
-    let client = size_of::<Member>() + 2 * group + size_of::<Owner>() + size_of::<Gate>();
-    let channel = size_of::<ChannelRecord>() + gate::MAPPING_BYTES;
+    let client = size_of::<Member>() + 2 * group + size_of::<Owner>();
+    let channel = (size_of::<Page>() + size_of::<Gate>()) / SLOTS + mapping::MAPPING_BYTES;
     writeln!(f, "client_bytes {client}")?;
     writeln!(f, "channel_bytes {channel}")?;
     let Some(tracker) = hook::tracker() else {

@@ -20,7 +20,9 @@
  * - loga_context_switch
  * - loga_phase_end
  * - loga_gate_revoke, loga_gate_restore
+ * - loga_client_evade
  * - loga_gpu_fallback
+ * - loga_time_unknown
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
  * loga_fault_wait_begin, loga_fault_wait_end) show how LoGA works inside and may
@@ -229,6 +231,30 @@ TRACE_EVENT(loga_client_decide,
 		__entry->vtime_ns, __entry->held)
 );
 
+/*
+ * A client was found on the engine outside of polling phases for longer than
+ * within them, beyond the errors of both: from now on it is charged what is found
+ * there. It had gained so much.
+ */
+TRACE_EVENT(loga_client_evade,
+	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 gained_ns),
+	TP_ARGS(gpu, client, pid, gained_ns),
+	TP_STRUCT__entry(
+		__field(u64, client)
+		__field(u64, gained_ns)
+		__field(u32, gpu)
+		__field(s32, pid)
+	),
+	TP_fast_assign(
+		__entry->client = client;
+		__entry->gained_ns = gained_ns;
+		__entry->gpu = gpu;
+		__entry->pid = pid;
+	),
+	TP_printk("gpu=%u client=%llu pid=%d gained_ns=%llu",
+		__entry->gpu, __entry->client, __entry->pid, __entry->gained_ns)
+);
+
 /* A client's submission pages are gone: it is held back. */
 TRACE_EVENT(loga_gate_revoke,
 	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 took_ns),
@@ -329,6 +355,24 @@ TRACE_EVENT(loga_gpu_fallback,
 	TP_printk("gpu=%u reason=%s lasting_ns=%llu", __entry->gpu,
 		__print_symbolic(__entry->reason, loga_fallback_reasons),
 		__entry->lasting_ns)
+);
+
+/* A channel that no client owns was on the engine; unknown_ns is that of all such. */
+TRACE_EVENT(loga_time_unknown,
+	TP_PROTO(u32 gpu, u32 chid, u64 unknown_ns),
+	TP_ARGS(gpu, chid, unknown_ns),
+	TP_STRUCT__entry(
+		__field(u64, unknown_ns)
+		__field(u32, gpu)
+		__field(u32, chid)
+	),
+	TP_fast_assign(
+		__entry->unknown_ns = unknown_ns;
+		__entry->gpu = gpu;
+		__entry->chid = chid;
+	),
+	TP_printk("gpu=%u chid=%u unknown_ns=%llu",
+		__entry->gpu, __entry->chid, __entry->unknown_ns)
 );
 
 #endif /* LOGA_TRACE_H */

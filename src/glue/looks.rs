@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [glue] Looks at random instants: those of `accounting=sparse`, and with `accounting=burst`
-//! those that show what runs on after a hold.
+//! those that show what runs between polling phases.
 //!
 //! A timer is started on the processor of the caller, the poller for the former, the main thread
 //! for the latter; the callback reads the status word, charges a stratum and sets the timer to
@@ -72,14 +72,14 @@ pub(super) struct Sums {
 }
 
 impl Looks {
-    pub(super) fn new(seed: u64) -> Result<KBox<Self>> {
+    pub(super) fn new() -> Result<KBox<Self>> {
         let looks = Self {
-            sparse: Sparse::new(seed),
-            drain: Drain::new(seed),
+            sparse: Sparse::new(ffi::random()),
+            drain: Drain::new(ffi::random()),
             drains: false,
             slots: KVVec::new(),
             sampler: None,
-            waits: Waits::new(KVVec::new(), KVVec::new(), seed),
+            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             main: None,
             sums: Sums::default(),
         };
@@ -210,20 +210,24 @@ impl Phase {
         self.lend(gpu, next.saturating_sub(now));
     }
 
-    /// Begins to look what runs on in a non-polling phase of `length`.
-    pub(super) fn begin_drain(&mut self, gpu: &Arc<Gpu>, length: Ns) {
+    /// Begins to look what runs in a non-polling phase of `length`; `held` says whether somebody is
+    /// held back in it.
+    pub(super) fn begin_pause(&mut self, gpu: &Arc<Gpu>, length: Ns, held: bool) {
         let now = ffi::now();
         let Some(looks) = self.looks.as_mut() else {
             return;
         };
         looks.drains = true;
-        if let Some(next) = looks.drain.begin(now, length) {
+        if let Some(next) = looks.drain.begin_phase(now, length, held) {
             self.lend(gpu, next.saturating_sub(now));
         }
     }
 
     /// Lends the looks to the timer and starts it, on the processor of the caller.
     fn lend(&mut self, gpu: &Arc<Gpu>, step: Ns) {
+        if gpu.is_away() {
+            return;
+        }
         let Some(mut looks) = self.looks.take() else {
             return;
         };

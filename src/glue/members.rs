@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
-//! the driver first and its answer goes back unchanged; LoGA looks at what the
-//! driver accepted.
+//! the driver, and its answer goes back unchanged.
 
-use super::hook::{InWrapper, Ioctl, Members};
-use crate::track::rm;
+use super::driver::{Ioctl, Members};
+use super::hook::InWrapper;
+use super::request;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::seq_print;
-use kernel::uaccess::{UserPtr, UserSlice};
 
 /// `open` of every node of the driver.
 pub(super) unsafe extern "C" fn open(
@@ -38,9 +37,7 @@ pub(super) unsafe extern "C" fn release(
     let record = tracker.closing(file);
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.release)(inode, file) };
-    if let Some(record) = record {
-        tracker.closed(file, record);
-    }
+    tracker.closed(file, record);
     answer
 }
 
@@ -78,10 +75,12 @@ unsafe fn call(
     let Some(ioctl) = choose(driver) else {
         return ENOTTY.to_errno() as c_long;
     };
+    // The driver may block long, and the caller may change its argument meanwhile.
+    let asked = request::read(cmd, arg);
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
-    if answer == 0 {
-        tracker.after_ioctl(file, cmd, arg);
+    if let Some(call) = asked.filter(|_| answer == 0) {
+        tracker.called(file, &call);
     }
     answer
 }
@@ -93,6 +92,8 @@ pub(super) unsafe extern "C" fn mmap(
 ) -> c_int {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
+    // SAFETY: The area is under construction.
+    let hidden = unsafe { tracker.hide(file, vma) };
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.mmap)(file, vma) };
     // Anything but 0 is a refusal; one branch returns positive status codes.
@@ -100,10 +101,7 @@ pub(super) unsafe extern "C" fn mmap(
         return answer;
     }
     // SAFETY: The driver has just set the area up for this file.
-    match unsafe { tracker.mapped(file, vma) } {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    unsafe { tracker.mapped(file, vma, hidden) }.map_or_else(|error| error.to_errno(), |()| 0)
 }
 
 /// `show_fdinfo` of every node of the driver: what the driver prints, then the keys of
@@ -139,31 +137,4 @@ pub(super) unsafe extern "C" fn show_fdinfo(
             gpu_time.get()
         );
     }
-}
-
-/// Reads an RM call of interest from the caller, unwrapping `XFER_CMD`.
-pub(super) fn read_call(cmd: u32, arg: usize) -> Option<rm::Call> {
-    let (mut nr, mut size, mut address) = (rm::ioc_nr(cmd), rm::ioc_size(cmd), arg);
-    let mut bytes = [0u8; rm::MAX_PARSED];
-    if nr == rm::NR_XFER {
-        let outer = bytes.get_mut(..size)?;
-        read_user(address, outer)?;
-        let inner = rm::Xfer::parse(outer)?;
-        nr = inner.nr();
-        size = usize::try_from(inner.size).ok()?;
-        address = usize::try_from(inner.ptr).ok()?;
-    }
-    if !matches!(nr, rm::NR_MAP_MEMORY | rm::NR_FREE) {
-        return None;
-    }
-    let bytes = bytes.get_mut(..size)?;
-    read_user(address, bytes)?;
-    rm::parse(nr, size, bytes)
-}
-
-fn read_user(address: usize, into: &mut [u8]) -> Option<()> {
-    UserSlice::new(UserPtr::from_addr(address), into.len())
-        .reader()
-        .read_slice(into)
-        .ok()
 }

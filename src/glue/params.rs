@@ -2,8 +2,9 @@
 
 //! [glue] Module parameters, checked, and where causes become an errno and a line.
 
-use super::bar::MAX_GPUS;
+use super::bar::{Address, MAX_GPUS};
 use super::ffi;
+use super::gpu::Gpu;
 use crate::account::Accounting;
 use crate::engine::{Config, Scale, Sight};
 use crate::regs::Source;
@@ -70,8 +71,13 @@ pub(super) fn read() -> Result<Settings> {
             },
             ratio,
             randomize,
-            accounting: Accounting::by_name(accounting)
-                .map_err(|cause| refuse("accounting", accounting, &cause))?,
+            accounting: match accounting {
+                // The engine says which.
+                Accounting::FOLLOWS => Accounting::Burst,
+                name => Accounting::by_name(name)
+                    .map_err(|cause| refuse("accounting", accounting, &cause))?,
+            },
+            accounting_follows: accounting == Accounting::FOLLOWS,
             enforce,
             policy: policies::by_name(policy).map_err(|cause| refuse("policy", policy, &cause))?,
             sight: Sight::Channels,
@@ -88,7 +94,7 @@ pub(super) fn read() -> Result<Settings> {
         },
         poller_cpus: check_cpus(cpus.get(..cpu_count as usize).unwrap_or(&cpus))?,
     };
-    settings.engine.check().map_err(|cause| {
+    settings.engine.settled().check().map_err(|cause| {
         pr_err!("{}\n", Line(&cause));
         EINVAL
     })?;
@@ -143,11 +149,19 @@ unsafe fn text(value: *const c_char) -> &'static str {
         .unwrap_or("(not UTF-8)")
 }
 
-/// The errno for a chip that cannot be used; says so in one line.
-pub(super) fn refuse_chip(gpu: usize, cause: &regs::Error) -> Error {
-    pr_err!("gpu {gpu}: {}\n", Line(cause));
-    match cause {
-        regs::Error::DeviceGone => ENODEV,
-        _ => EOPNOTSUPP,
+/// Says in one line that a GPU cannot be followed.
+pub(super) fn refuse_chip(address: &Address, cause: &regs::Error) {
+    pr_err!("{address}: not followed: {}\n", Line(cause));
+}
+
+/// Says in one line which GPU is followed.
+pub(super) fn describe_chip(gpu: &Gpu, chip: &regs::Chip) {
+    let (index, chipset, minor) = (gpu.index, chip.chipset.get(), gpu.minor());
+    match minor {
+        Some(minor) => pr_info!(
+            "{}: gpu {index}, /dev/nvidia{minor}, chip {chipset:#x}\n",
+            gpu.address
+        ),
+        None => pr_info!("{}: gpu {index}, chip {chipset:#x}\n", gpu.address),
     }
 }

@@ -25,8 +25,15 @@ use kernel::sync::Arc;
 /// Iterations between two pauses, which let the other thread of a core breathe, and after which
 /// somebody else who wants the processor gets it.
 const POLLS_PER_PAUSE: u32 = 64;
-/// Iterations after which the processor is offered to others in any case.
+/// Iterations after which the poller tells the kernel that it is alive.
 const POLLS_PER_BREATH: u32 = 1024;
+/// The poller goes before ordinary threads. If one of them waits for the processor, it gets it
+/// after the poller has had it for so long: a client that shares the processor with the poller
+/// submits its next commands before the ones that it has queued are done.
+const STRETCH: Ns = Ns::from_us(100);
+/// Mean of the times for which others get it: long enough to store a command, short against most
+/// commands, since what runs across it is charged. How long one of them is nobody can foresee.
+const REST: Ns = Ns::from_us(20);
 
 /// What the poller works with, and what a phase leaves behind.
 pub(super) struct Phase {
@@ -103,11 +110,11 @@ impl Eyes<'_> {
         Some((reads, gap.saturating_sub(reads.saturating_mul(2)).max(1)))
     }
 
-    /// Lets others have the processor, if they want it; nobody is charged meanwhile. False if the
-    /// device has gone.
-    fn lend(&mut self, gpu: &Gpu, processor: &Processor) -> bool {
+    /// Lets others have the processor, if they want it; see [`Accountant::skip`] for who is
+    /// charged meanwhile. False if the device has gone.
+    fn lend(&mut self, gpu: &Gpu, processor: &mut Processor) -> bool {
         let from = ffi::now();
-        processor.lend();
+        processor.lend(from);
         let found = self.sampler.sample(&gpu.bar0);
         self.last = *found.as_ref().unwrap_or(&self.last);
         note_gap(gpu, self.accountant, self.slots, from, self.last);
@@ -116,7 +123,7 @@ impl Eyes<'_> {
 }
 
 impl Phase {
-    pub(super) fn new(seed: u64) -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let mut slots = KVVec::new();
         slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
         Ok(Self {
@@ -129,10 +136,10 @@ impl Phase {
             totals: PhaseTotals::default(),
             sampler: None,
             polls: 0,
-            looks: Some(Looks::new(seed)?),
+            looks: Some(Looks::new()?),
             looking: None,
             looked: Sums::default(),
-            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::now().get()),
+            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             state_reads: 0,
         })
     }
@@ -143,7 +150,7 @@ impl Phase {
         let Some(sampler) = self.sampler.as_mut() else {
             return true;
         };
-        let processor = Processor::hold();
+        let mut processor = Processor::hold();
         let first = sampler.sample(&gpu.bar0);
         let mut eyes = Eyes {
             sampler,
@@ -179,9 +186,9 @@ impl Phase {
             pause_at = polls.wrapping_add(gap);
             // From one breath to the next it is less than half of the range of numbers.
             let breathes = polls.wrapping_sub(breath_at) < u32::MAX / 2;
-            if breathes || processor.is_wanted_away() {
+            if breathes || processor.is_wanted() {
                 breath_at = polls.wrapping_add(POLLS_PER_BREATH);
-                alive = eyes.lend(gpu, &processor);
+                alive = eyes.lend(gpu, &mut processor);
             }
         }
         drop(processor);
@@ -235,27 +242,41 @@ impl Phase {
 
 /// The processor, which nobody takes away while this value exists: a poller that stands still
 /// would go on charging whom it saw last.
-struct Processor(());
+struct Processor {
+    /// Since when others have not had it.
+    since: Ns,
+}
 
 impl Processor {
     /// Process context; nothing that sleeps may be called until the value is dropped.
     fn hold() -> Self {
         // SAFETY: Process context; `drop` ends it.
         unsafe { ffi::loga_poll_hold() };
-        Self(())
+        Self { since: ffi::now() }
     }
 
-    fn is_wanted_away(&self) -> bool {
-        // SAFETY: Reads a flag of the calling thread.
-        unsafe { ffi::loga_poll_is_wanted_away() }
+    /// Does another thread want it?
+    fn is_wanted(&self) -> bool {
+        // SAFETY: Reads a flag of the calling thread, and looks at the queue of its processor.
+        unsafe { ffi::loga_poll_is_wanted_away() || ffi::loga_others_wait() }
     }
 
-    /// Lets others run, if they want to.
-    fn lend(&self) {
+    /// Lets others run, if they want to: more urgent ones at once, ordinary ones when it is time.
+    fn lend(&mut self, now: Ns) {
+        // SAFETY: Looks at the queue of the processor that the caller holds.
+        let wait = unsafe { ffi::loga_others_wait() };
+        let rests = wait && now.saturating_sub(self.since) >= STRETCH;
         // SAFETY: As `hold` has begun it; only a mutex is held.
         unsafe { ffi::loga_poll_release() };
+        if rests {
+            // SAFETY: A kernel thread that holds a mutex only, between `release` and `hold`.
+            unsafe { ffi::loga_thread_rest(rest().get()) };
+        }
         // SAFETY: Process context.
         unsafe { ffi::loga_poll_hold() };
+        if rests || !wait {
+            self.since = ffi::now();
+        }
     }
 }
 
@@ -264,6 +285,13 @@ impl Drop for Processor {
         // SAFETY: As `hold` has begun it; only a mutex is held.
         unsafe { ffi::loga_poll_release() };
     }
+}
+
+/// From half of [`REST`] to one and a half.
+fn rest() -> Ns {
+    let mean = REST.get();
+    let beyond = ffi::random().checked_rem(mean).unwrap_or(0);
+    Ns::new(beyond.saturating_add(mean / 2))
 }
 
 /// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
@@ -296,7 +324,7 @@ impl Gpu {
     /// poller only.
     pub(super) fn poll_if_wanted(self: &Arc<Self>) {
         let mut phase = self.phase.lock();
-        if !phase.wanted {
+        if !phase.wanted || self.is_away() {
             return;
         }
         if phase.accounting == Accounting::Sparse {

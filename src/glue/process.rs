@@ -3,8 +3,8 @@
 //! [glue] Processes, users and cgroups: who a client is, and who is meant by a number.
 
 use super::ffi;
-use crate::share::{Subject, Who};
-use crate::uapi::Named;
+use crate::share::{Subject, Who, NO_USER};
+use crate::uapi::{self, Named};
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::pid_namespace::PidNamespace;
@@ -60,8 +60,39 @@ impl Process {
         alive.then_some(Who {
             process: identity.key,
             cgroup: identity.cgroup,
+            above: identity.above,
             user: identity.uid,
         })
+    }
+
+    /// For calls of the kernel; valid as long as this value.
+    pub(super) fn as_ptr(&self) -> *mut bindings::pid {
+        self.0.as_ptr()
+    }
+}
+
+impl Process {
+    /// Name of its first thread; zeroes if it has ended.
+    pub(super) fn comm(&self) -> [u8; uapi::COMM_LEN] {
+        let mut comm = [0; uapi::COMM_LEN];
+        // SAFETY: The reference that this value stands for, and a buffer of the length that the
+        // function fills.
+        unsafe { ffi::loga_process_comm(self.0.as_ptr(), comm.as_mut_ptr()) };
+        comm
+    }
+
+    /// Its number in the initial pid namespace.
+    pub(super) fn initial_number(&self) -> i32 {
+        // SAFETY: The reference that this value stands for.
+        unsafe { ffi::loga_pid_number(self.0.as_ptr()) }
+    }
+}
+
+impl Clone for Process {
+    fn clone(&self) -> Self {
+        // SAFETY: The reference that this value stands for; the new value stands for another.
+        unsafe { ffi::loga_get_pid(self.0.as_ptr()) };
+        Self(self.0)
     }
 }
 
@@ -95,22 +126,28 @@ pub(super) fn shown_uid(user: u32) -> u32 {
     Kuid::from_raw(bindings::kuid_t { val: user }).into_uid_in_current_ns()
 }
 
-/// The calling user.
-pub(super) fn calling_user() -> u32 {
-    Kuid::current_euid().into_raw().val
+/// The cgroup of a process as the caller's cgroup namespace shows it: 0 for one outside. `root`
+/// is that namespace's.
+pub(super) fn shown_cgroup(who: &Who, root: u64) -> u64 {
+    if who.is_in(root) {
+        who.cgroup
+    } else {
+        0
+    }
 }
 
-/// Whether the caller has `CAP_SYS_ADMIN` in the initial user namespace.
-pub(super) fn caller_is_admin() -> bool {
+/// The root of the caller's cgroup namespace. Process context.
+pub(super) fn cgroup_root() -> u64 {
     // SAFETY: Process context.
-    unsafe { ffi::loga_caller_is_admin() }
+    unsafe { ffi::loga_caller_cgroup_root() }
 }
 
 /// Somebody for whom something is set.
 pub(super) struct Chosen {
     pub(super) subject: Subject,
-    /// The process, and whose it is.
-    process: Option<Process>,
+    /// The process.
+    pub(super) process: Option<Process>,
+    /// Whose process it is, or where the cgroup is.
     pub(super) within: Option<Who>,
 }
 
@@ -134,11 +171,21 @@ impl Chosen {
                 };
             }
             Named::Cgroup(id) => {
+                let mut place = ffi::Identity::default();
                 // SAFETY: Process context; looks a number up.
-                return match to_set && !unsafe { ffi::loga_cgroup_exists(id) } {
-                    true => Err(ESRCH),
-                    false => Ok(Self::group(Subject::Cgroup(id))),
-                };
+                let there = unsafe { ffi::loga_cgroup_place(id, &raw mut place) };
+                if to_set && !there {
+                    return Err(ESRCH);
+                }
+                return Ok(Self {
+                    within: there.then_some(Who {
+                        process: 0,
+                        cgroup: place.cgroup,
+                        above: place.above,
+                        user: NO_USER,
+                    }),
+                    ..Self::group(Subject::Cgroup(id))
+                });
             }
         };
         let who = process.who().ok_or(ESRCH)?;

@@ -3,24 +3,25 @@
 //! [glue] The main thread of one GPU: sleeps until the engine wants something, and
 //! carries it out.
 
-use super::books::{Books, ChannelRecord};
+use super::books::Books;
 use super::events;
 use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use super::trace::{self, Reason};
-use crate::account::{self, Accounting, PhaseTotals};
+use crate::account::{self, Accounting, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
+use crate::ids::{Chid, MAX_CHANNELS};
 use crate::regs::Sampler;
 use crate::share::Period;
 use crate::units::Ns;
 use kernel::sync::atomic::{Acquire, Relaxed};
 use kernel::sync::Arc;
 
-/// Every hold is decided anew once in a period of the engine; after this many without a
-/// decision it is a fault.
-pub(super) const PERIODS_PER_HOLD: u64 = 4;
+/// Every hold is decided anew once in a period of the engine. After this many periods without a
+/// decision, which is one after it was due, faults do not wait any longer.
+pub(super) const PERIODS_PER_HOLD: u64 = 2;
 /// Engine 0 computes.
 pub(super) const COMPUTE: u8 = 0;
 /// How often it is looked whether clients without channels are gone: nobody tells when a
@@ -28,6 +29,8 @@ pub(super) const COMPUTE: u8 = 0;
 const SWEEP: Ns = Ns::from_ms(500);
 /// Clients of which a decision looks whether they are gone, or have moved.
 const CHECKED: usize = 16;
+/// Least time between two events about channels that no client owns.
+const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
 /// While somebody is held back, the main thread looks this often whether the GPU is idle.
 const WATCH: Ns = Ns::from_ms(500);
 
@@ -39,14 +42,24 @@ impl Work for Scheduler {
         let gpu = &self.0;
         let mut waits_for_turn = false;
         while !thread::should_stop() {
-            let deadline = gpu.books.lock().next_wake(waits_for_turn);
+            let deadline = {
+                let books = gpu.books.lock();
+                let probe = books.next_probe(gpu);
+                books
+                    .next_wake(waits_for_turn)
+                    .into_iter()
+                    .chain(probe)
+                    .min()
+            };
             let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
             let wake = if rung {
                 Wake::ChannelsChanged
             } else {
                 Wake::Timer
             };
+            gpu.make_watch_room();
             waits_for_turn = !step(gpu, wake);
+            gpu.turn_gates();
         }
     }
 }
@@ -55,9 +68,13 @@ impl Work for Scheduler {
 /// been polled; then the thread is rung.
 fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
+    let now = ffi::now();
     if gpu.lost.load(Acquire) != 0 {
-        books.note_loss(ffi::now());
+        books.note_loss(gpu, now);
+    } else if gpu.is_away() {
+        books.release_all(gpu, now);
     }
+    books.probe(gpu, now);
     books.watch_holds(gpu);
     let now = ffi::now();
     if books.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
@@ -70,6 +87,7 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
         Action::None if books.engine.polling() => {}
         Action::None => {
             gpu.end_turn();
+            books.reread_channels(gpu);
             books.forget_gone_clients();
         }
         Action::StartPolling => {
@@ -87,7 +105,7 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
             books.decide(&mut phase, gpu);
             let took = ffi::now().saturating_sub(begin);
             books.decide_took.add(took);
-            books.watch_drain(&mut phase, gpu);
+            books.watch_pause(&mut phase, gpu);
             gpu.end_turn();
         }
         Action::Look => books.look(gpu),
@@ -107,7 +125,7 @@ fn may_poll(gpu: &Gpu, books: &Books) -> bool {
 }
 
 fn start_polling(gpu: &Gpu, books: &mut Books) {
-    if gpu.lost.load(Acquire) != 0 {
+    if gpu.is_blind() {
         return;
     }
     let Some(chip) = books.chip else {
@@ -154,7 +172,8 @@ impl Books {
         self.sums.idle = self.sums.idle.saturating_add(totals.idle);
         self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
         self.sums.switches = self.sums.switches.saturating_add(totals.switches);
-        totals.apart = self.shares.gather(&self.settings);
+        let span = self.engine.span(&totals);
+        totals.apart = self.shares.gather(&self.settings, totals.length, span);
         let fallbacks = self.engine.stats().fallbacks;
         if self.engine.concerns_all() {
             self.shares.wake_all();
@@ -174,19 +193,36 @@ impl Books {
         self.shares
             .book(&mut self.settings, &mut self.totals, &period);
         self.set_pace(totals.length);
+        self.tell_evasions();
         self.trace_decision(period.span);
         if trace::wants_work_periods() {
             let clients = self.shares.members();
             self.periods
                 .tell(self.gpu, clients, totals.length, period.span);
         }
-        if gpu.lost.load(Acquire) != 0 {
+        if gpu.is_blind() {
             self.shares.release(now);
         }
         let patience = period.span.max(period.next);
-        self.drive_gates(now, patience.saturating_mul(PERIODS_PER_HOLD));
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
         // Now that the phase is booked.
+        self.reread_channels(gpu);
         self.sweep(CHECKED);
+    }
+
+    /// Tells who listens which clients were found to run when nobody polls.
+    fn tell_evasions(&mut self) {
+        for at in self.shares.awake() {
+            let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
+            else {
+                continue;
+            };
+            if let Some(gained) = member.evaded() {
+                self.sums.evasions = self.sums.evasions.saturating_add(1);
+                trace::client_evade(self.gpu, member.id().get(), owner.tgid, gained.get());
+                events::evaded(self.gpu, &owner.about(member), gained);
+            }
+        }
     }
 
     /// Tells who listens what was made of the phase.
@@ -220,9 +256,9 @@ impl Books {
         if self.engine.config().accounting == Accounting::Burst {
             return;
         }
-        let mut channels = self.channels.iter();
-        let first = channels.next().map(|channel| channel.client);
-        let alone = channels.all(|channel| Some(channel.client) == first);
+        let mut pages = self.pages.all().iter();
+        let first = pages.next().map(|page| page.owner());
+        let alone = pages.all(|page| Some(page.owner()) == first);
         // Who is asleep is neither, and used nothing.
         let shares = &self.shares;
         let members = || shares.awake().filter_map(|at| shares.members().get(at));
@@ -236,72 +272,46 @@ impl Books {
     /// time here.
     fn settle(&mut self, phase: &Phase, totals: &mut PhaseTotals) {
         let counts_runs = phase.strata().is_none();
-        let channels = &mut self.channels;
+        let pages = &mut self.pages;
+        let mut unknown = None;
         let mut owner = |index: usize| {
-            let find = |channel: &ChannelRecord| channel.chid.index();
-            let at = channels.binary_search_by_key(&index, find).ok()?;
-            let (slot, channel) = (phase.slots.get(index)?, channels.get_mut(at)?);
-            channel.measured = channel.measured.saturating_add(slot.held);
-            if counts_runs {
-                channel.runs = channel.runs.saturating_add(slot.runs.into());
+            let slot = phase.slots.get(index)?;
+            let chid = u16::try_from(index).ok().and_then(Chid::new);
+            let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
+            if owner.is_none() && !slot.held.is_zero() {
+                unknown = Some(index);
             }
-            Some(channel.owner)
+            owner
         };
         let used = phase.used().iter();
         account::settle(totals, &phase.slots, used, &mut owner, &mut self.shares);
-    }
-
-    /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
-    /// at most. Who sleeps has not been held back for long: its gate is open.
-    pub(super) fn drive_gates(&mut self, now: Ns, patience: Ns) {
-        let until = now.saturating_add(patience);
-        for at in self.shares.awake() {
-            let (Some(member), Some(owner)) =
-                (self.shares.members().get(at), self.owners.get_mut(at))
-            else {
-                continue;
-            };
-            match (owner.shut_since, member.hold()) {
-                (None, Some(hold)) => {
-                    owner.shut_since = Some(now);
-                    let begin = ffi::now();
-                    owner.gate.revoke(until);
-                    let took = ffi::now().saturating_sub(begin);
-                    self.revoke_took.add(took);
-                    trace::gate_revoke(self.gpu, member.id().get(), owner.tgid, took.get());
-                    events::held(self.gpu, &owner.about(member), hold);
-                    self.sums.revokes = self.sums.revokes.saturating_add(1);
-                }
-                (Some(_), Some(_)) => owner.gate.keep_shut(until),
-                (Some(since), None) => {
-                    owner.shut_since = None;
-                    let held = now.saturating_sub(since);
-                    let begin = ffi::now();
-                    owner.gate.restore();
-                    self.restore_took.add(ffi::now().saturating_sub(begin));
-                    trace::gate_restore(self.gpu, member.id().get(), owner.tgid, held.get());
-                    events::released(self.gpu, &owner.about(member), held);
-                    self.sums.restores = self.sums.restores.saturating_add(1);
-                }
-                (None, None) => {}
-            }
+        if let Some(index) = unknown {
+            self.note_unknown(index, totals);
         }
     }
 
-    /// Lets everybody run until the next decision, whatever was decided.
-    pub(super) fn release_all(&mut self, now: Ns) {
-        self.shares.release(now);
-        self.drive_gates(now, Ns::ZERO);
+    /// Tells of time on the engine of a channel that no client owns, at most once a second.
+    fn note_unknown(&mut self, index: usize, totals: &PhaseTotals) {
+        const { assert!(MAX_SLOTS == 2 * MAX_CHANNELS) };
+        let now = ffi::now();
+        // CAST: at most 8191.
+        self.sums.unknown_chid = Some(index as u16);
+        trace::time_unknown(self.gpu, index as u32, totals.unknown.get());
+        let due = self
+            .unknown_told
+            .is_none_or(|told| now.saturating_sub(told) >= UNKNOWN_STEP);
+        if due {
+            self.unknown_told = Some(now);
+            events::unknown(self.gpu, index as u64);
+        }
     }
 
     /// Lets everybody run: the device has gone. Says so once.
-    fn note_loss(&mut self, now: Ns) {
+    fn note_loss(&mut self, gpu: &Gpu, now: Ns) {
         if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
             trace::gpu_fallback(self.gpu, &Reason::Lost);
         }
-        if !core::mem::replace(&mut self.loss_told, true) {
-            events::lost(self.gpu);
-        }
-        self.release_all(now);
+        self.tell_loss(gpu, now);
+        self.release_all(gpu, now);
     }
 }

@@ -89,6 +89,13 @@ impl SharedPoller {
         }
     }
 
+    /// A processor has come back: the thread may belong there.
+    pub(super) fn bind_again(&self, cpu: u32) {
+        if let Some(thread) = self.thread.lock().as_ref() {
+            thread.bind_again(cpu);
+        }
+    }
+
     /// Whether this GPU may begin a polling phase now. If not, its main thread is rung when
     /// it may.
     pub(super) fn take_turn(&self, gpu: usize) -> bool {

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <linux/cgroup.h>
 #include <linux/cred.h>
+#include <linux/freezer.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -15,9 +16,11 @@
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
 #include <linux/pid_namespace.h>
+#include <linux/random.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/threads.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
@@ -47,17 +50,17 @@ uint loga_ratio = 5;
 module_param_named(ratio, loga_ratio, uint, 0444);
 MODULE_PARM_DESC(ratio, "non-polling phase as a multiple of the polling phase, 1 to 1000 (default 5)");
 
-bool loga_randomize;
+bool loga_randomize = true;
 module_param_named(randomize, loga_randomize, bool, 0444);
-MODULE_PARM_DESC(randomize, "vary the phase lengths around the same mean (default 0)");
+MODULE_PARM_DESC(randomize, "vary the phase lengths around the same mean (default 1)");
 
-char *loga_accounting = "burst";
+char *loga_accounting = "auto";
 module_param_named(accounting, loga_accounting, charp, 0444);
-MODULE_PARM_DESC(accounting, "how GPU time is measured: burst (polling phases, default) or sparse (looks at random instants)");
+MODULE_PARM_DESC(accounting, "how GPU time is measured: burst (polling phases), sparse (looks at random instants) or auto (default: sparse while decisions are carried out by a policy that can use it and without poll_always, else burst)");
 
 char *loga_scale = "";
 module_param_named(scale, loga_scale, charp, 0444);
-MODULE_PARM_DESC(scale, "what phases grow with: channels, or active (clients), which needs randomize=1 and is the default with it");
+MODULE_PARM_DESC(scale, "what phases grow with: active (clients; default), which needs randomize=1, or channels (default with randomize=0)");
 
 bool loga_poll_always;
 module_param_named(poll_always, loga_poll_always, bool, 0444);
@@ -73,6 +76,10 @@ uint loga_poller_cpus;
 module_param_array_named(poller_cpu, loga_poller_cpu, int, &loga_poller_cpus, 0444);
 MODULE_PARM_DESC(poller_cpu, "CPU the poller is bound to, for each GPU; the last one given is for all others too (default -1: none)");
 
+/*
+ * Both under the lock of the parameters, which sysfs takes: the file is there
+ * before the module is initialised, and until after its exit.
+ */
 static bool attach_loaded;
 static bool attach_wanted = true;
 
@@ -87,7 +94,14 @@ static int attach_set(const char *val, const struct kernel_param *kp)
 		attach_wanted = want;
 		return 0;
 	}
-	return loga_attach_set(want);
+	/* The mode of the file lets user 0 in, whatever it may do. */
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	/* Both may take long, and readers of parameters must not wait for it. */
+	kernel_param_unlock(THIS_MODULE);
+	err = loga_attach_set(want);
+	kernel_param_lock(THIS_MODULE);
+	return err;
 }
 
 static int attach_get(char *buf, const struct kernel_param *kp)
@@ -102,42 +116,16 @@ static const struct kernel_param_ops attach_ops = {
 module_param_cb(attach, &attach_ops, NULL, 0644);
 MODULE_PARM_DESC(attach, "1: hook the driver (default), 0: leave it alone; written at run time it attaches or detaches");
 
-/* Parameters given at load are parsed before the module is initialised. */
+/* What was asked for before the module was initialised; from now on it is done at once. */
 bool loga_attach_ready(void)
 {
+	bool wanted;
+
+	kernel_param_lock(THIS_MODULE);
 	attach_loaded = true;
-	return attach_wanted;
-}
-
-/* ------------------------------------------------------- other modules */
-
-/* Is @addr in the writable, permanent data of @mod? */
-bool loga_in_module_data(const struct module *mod, const void *addr)
-{
-	return within_module_mem_type((unsigned long)addr, mod, MOD_DATA);
-}
-
-/* Is @addr in the text of @mod? */
-bool loga_in_module_text(const struct module *mod, const void *addr)
-{
-	return within_module_mem_type((unsigned long)addr, mod, MOD_TEXT);
-}
-
-const char *loga_module_name(const struct module *mod)
-{
-	return mod->name;
-}
-
-/* One 64-bit store that a concurrent reader sees whole. */
-void loga_write_pointer(void **slot, void *value)
-{
-	WRITE_ONCE(*slot, value);
-}
-
-/* Waits until no task can still be preempted inside code that was hooked. */
-void loga_synchronize_rcu_tasks(void)
-{
-	synchronize_rcu_tasks();
+	wanted = attach_wanted;
+	kernel_param_unlock(THIS_MODULE);
+	return wanted;
 }
 
 /* ---------------------------------------------------------------- machine */
@@ -147,9 +135,17 @@ bool loga_cpu_online(uint cpu)
 	return cpu < nr_cpu_ids && cpu_online(cpu);
 }
 
-u32 loga_pci_domain(const struct pci_dev *device)
+/* A seed that nobody can foresee. */
+u64 loga_random(void)
 {
-	return pci_domain_nr(device->bus);
+	return get_random_u64();
+}
+
+/* Binds a thread to a processor that has come back. */
+void loga_thread_bind_again(struct task_struct *task, uint cpu)
+{
+	/* One that is gone again meanwhile has no threads to run. */
+	set_cpus_allowed_ptr(task, cpumask_of(cpu));
 }
 
 /* ------------------------------------------------------------- processes */
@@ -164,11 +160,54 @@ struct pid *loga_current_tgid(void)
 #define PID_BITS 22
 static_assert(PID_MAX_LIMIT <= 1 << PID_BITS);
 
-/* No process of the same id starts within the same microsecond again. */
+/*
+ * When it started, in units of 2^18 ns (262 us), and its id. The id cannot come
+ * round in that time: pid_max is 301 at least, and no machine starts a process
+ * in less than a microsecond. The units wrap after 36 years.
+ */
+#define START_UNIT_BITS 18
+static_assert(64 - PID_BITS + START_UNIT_BITS >= 60);
+
 static u64 key_of(const struct task_struct *leader)
 {
-	return leader->start_time >> 10 << PID_BITS | task_pid_nr((struct task_struct *)leader);
+	return leader->start_time >> START_UNIT_BITS << PID_BITS |
+	       task_pid_nr((struct task_struct *)leader);
 }
+
+/*
+ * The user that a process belongs to: its effective one, unless it is in a user
+ * namespace that a user made. Then it is that user, whatever subordinate id the
+ * process has; of nested namespaces the outermost counts. All ids of a namespace
+ * that root made belong to the user who is root in there, if that is another one.
+ */
+static u32 user_of(const struct cred *cred)
+{
+	kuid_t user = cred->euid;
+	struct user_namespace *ns;
+
+	for (ns = cred->user_ns; ns && ns != &init_user_ns; ns = ns->parent) {
+		kuid_t owner = ns->owner;
+
+		if (uid_eq(owner, GLOBAL_ROOT_UID))
+			owner = make_kuid(ns, 0);
+		if (uid_valid(owner) && !uid_eq(owner, GLOBAL_ROOT_UID))
+			user = owner;
+	}
+	return __kuid_val(user);
+}
+
+#ifdef CONFIG_CGROUPS
+/* Where a cgroup is. What keeps it alive keeps those around it. */
+static void place_of(const struct cgroup *group, struct loga_identity *who)
+{
+	int level;
+
+	who->cgroup = cgroup_id(group);
+	for (level = 0; level < LOGA_LEVELS; level++)
+		who->above[level] = level < group->level ?
+			cgroup_id(group->ancestors[level]) : 0;
+}
+#endif
 
 /* The leader of a thread group that has not begun to exit; under RCU. */
 static struct task_struct *living(struct pid *tgid)
@@ -188,9 +227,9 @@ bool loga_process_identity(struct pid *tgid, struct loga_identity *who)
 	if (task) {
 		who->key = key_of(task);
 #ifdef CONFIG_CGROUPS
-		who->cgroup = cgroup_id(task_dfl_cgroup(task));
+		place_of(task_dfl_cgroup(task), who);
 #endif
-		who->uid = __kuid_val(task_cred_xxx(task, euid));
+		who->uid = user_of(__task_cred(task));
 	}
 	rcu_read_unlock();
 	return task;
@@ -233,14 +272,15 @@ u32 loga_user_of(u32 uid)
 	return __kuid_val(make_kuid(current_user_ns(), uid));
 }
 
-/* Is there a cgroup of this id that the caller can see? */
-bool loga_cgroup_exists(u64 id)
+/* Where the cgroup of this id is, if there is one that the caller can see. */
+bool loga_cgroup_place(u64 id, struct loga_identity *who)
 {
 #ifdef CONFIG_CGROUPS
 	struct cgroup *group = cgroup_get_from_id(id);
 
 	if (IS_ERR(group))
 		return false;
+	place_of(group, who);
 	cgroup_put(group);
 	return true;
 #else
@@ -248,17 +288,77 @@ bool loga_cgroup_exists(u64 id)
 #endif
 }
 
-bool loga_caller_is_admin(void)
+/* The root of the caller's cgroup namespace. */
+u64 loga_caller_cgroup_root(void)
+{
+#ifdef CONFIG_CGROUPS
+	/* The namespace of the running task, and its root with it, stay. */
+	return cgroup_id(current->nsproxy->cgroup_ns->root_cset->dfl_cgrp);
+#else
+	return 0;
+#endif
+}
+
+/* The user that the caller belongs to. */
+u32 loga_caller_user(void)
+{
+	return user_of(current_cred());
+}
+
+bool loga_caller_may_change(void)
 {
 	return capable(CAP_SYS_ADMIN);
 }
 
-/* Name of the caller's thread group leader; @buf has TASK_COMM_LEN bytes. */
-void loga_leader_comm(char *buf)
+/* Asked at every look: one that may not is no attempt to be recorded. */
+bool loga_caller_reads_all(void)
 {
+	return ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
+	       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
+}
+
+/*
+ * May the caller make a process slower? Who may kill it may: this is the check
+ * of kill(2).
+ */
+bool loga_caller_may_lower(struct pid *tgid)
+{
+	const struct cred *own = current_cred(), *its;
+	struct task_struct *task;
+	bool may = false;
+
 	rcu_read_lock();
-	strscpy_pad(buf, current->group_leader->comm, TASK_COMM_LEN);
+	task = living(tgid);
+	if (task) {
+		its = __task_cred(task);
+		may = uid_eq(own->euid, its->suid) || uid_eq(own->euid, its->uid) ||
+		      uid_eq(own->uid, its->suid) || uid_eq(own->uid, its->uid) ||
+		      ns_capable(its->user_ns, CAP_KILL);
+	}
 	rcu_read_unlock();
+	return may;
+}
+
+/* Name of a thread group's leader, if it lives; @buf has TASK_COMM_LEN zeroes. */
+void loga_process_comm(struct pid *tgid, char *buf)
+{
+	struct task_struct *task;
+
+	rcu_read_lock();
+	task = pid_task(tgid, PIDTYPE_TGID);
+	if (task)
+		strscpy_pad(buf, task->comm, TASK_COMM_LEN);
+	rcu_read_unlock();
+}
+
+void loga_get_pid(struct pid *pid)
+{
+	get_pid(pid);
+}
+
+int loga_pid_number(struct pid *tgid)
+{
+	return pid_nr(tgid);
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -280,6 +380,30 @@ void loga_thread_sleep(const u32 *wake, u64 deadline_ns)
 			schedule_hrtimeout_range(&deadline, 0, HRTIMER_MODE_ABS);
 	}
 	__set_current_state(TASK_RUNNING);
+}
+
+/*
+ * Lets a thread go before every ordinary one, however many of those want the
+ * processor. It has to sleep by itself.
+ */
+void loga_thread_urge(struct task_struct *task)
+{
+	sched_set_fifo_low(task);
+}
+
+/* Does somebody wait for the processor of the caller? */
+bool loga_others_wait(void)
+{
+	return !single_task_running();
+}
+
+/* Leaves the processor to others for @ns. For kernel threads only. */
+void loga_thread_rest(u64 ns)
+{
+	ktime_t time = ns_to_ktime(ns);
+
+	set_current_state(TASK_IDLE);
+	schedule_hrtimeout_range(&time, 0, HRTIMER_MODE_REL);
 }
 
 /* Begins a stretch of polling in which nobody takes the processor away. */
@@ -316,19 +440,85 @@ bool loga_fault_may_wait(const struct vm_fault *vmf)
 }
 
 /*
- * Sleeps while *@held is not 0, at most @timeout_ms. Returns 0 when released,
- * -ETIME when the time ran out, -ERESTARTSYS on a signal. A fault of user code
- * lets every signal through; one of kernel code only those that kill.
+ * Sleeps while *@shut is not 0, at most @timeout_ms. Returns 0 when released,
+ * -ETIME when the time ran out, -ERESTARTSYS on a signal. A task that sleeps here
+ * may be frozen: it holds no lock.
  */
-int loga_gate_wait(wait_queue_head_t *queue, const u32 *held, bool user, u32 timeout_ms)
+int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 {
 	long left = msecs_to_jiffies(timeout_ms);
 
-	if (user)
-		left = wait_event_interruptible_timeout(*queue, !READ_ONCE(*held), left);
-	else
-		left = wait_event_killable_timeout(*queue, !READ_ONCE(*held), left);
+	left = wait_event_freezable_timeout(*queue, !READ_ONCE(*shut), left);
 	return left > 0 ? 0 : left == 0 ? -ETIME : left;
+}
+
+/*
+ * Has the driver's mmap make entries that no access passes, of an area under
+ * construction. Not for private mappings, which LoGA leaves alone.
+ */
+bool loga_hide(struct vm_area_struct *vma)
+{
+	if (vma_is_cow_mapping(vma))
+		return false;
+	vma->vm_page_prot = vm_get_page_prot(0);
+	return true;
+}
+
+/* Gives an area that was hidden its access back; what the driver added to it stays. */
+void loga_unhide(struct vm_area_struct *vma)
+{
+	vma->vm_page_prot = pgprot_modify(vma->vm_page_prot, vm_get_page_prot(vma->vm_flags));
+}
+
+/*
+ * Makes the entries of an area under construction anew, with the access that it
+ * has now: in runs of physical pages that follow each other.
+ */
+int loga_refill(struct vm_area_struct *vma)
+{
+	unsigned long at = vma->vm_start;
+
+	while (at < vma->vm_end) {
+		struct follow_pfnmap_args walk = { .vma = vma, .address = at };
+		unsigned long first, end;
+		int err;
+
+		if (follow_pfnmap_start(&walk)) {
+			at += PAGE_SIZE;
+			continue;
+		}
+		first = walk.pfn;
+		follow_pfnmap_end(&walk);
+		for (end = at + PAGE_SIZE; end < vma->vm_end; end += PAGE_SIZE) {
+			struct follow_pfnmap_args next = { .vma = vma, .address = end };
+			unsigned long pfn;
+
+			if (follow_pfnmap_start(&next))
+				break;
+			pfn = next.pfn;
+			follow_pfnmap_end(&next);
+			if (pfn != first + ((end - at) >> PAGE_SHIFT))
+				break;
+		}
+		zap_special_vma_range(vma, at, end - at);
+		err = remap_pfn_range(vma, at, first, end - at, vma->vm_page_prot);
+		if (err)
+			return err;
+		at = end;
+	}
+	return 0;
+}
+
+/* Forked copies are not made of this area. */
+void loga_do_not_copy(struct vm_area_struct *vma)
+{
+	vm_flags_set(vma, VM_DONTCOPY);
+}
+
+/* Sleeps while *@empty is not 0; 0, or -ERESTARTSYS on a signal. */
+int loga_wait(wait_queue_head_t *queue, const u32 *empty)
+{
+	return wait_event_interruptible(*queue, !READ_ONCE(*empty));
 }
 
 void loga_init_waitqueue(wait_queue_head_t *queue)
@@ -363,14 +553,4 @@ void loga_return_mapping(struct file *file)
 u32 loga_file_minor(const struct file *file)
 {
 	return iminor(file_inode(file));
-}
-
-u32 loga_file_major(const struct file *file)
-{
-	return imajor(file_inode(file));
-}
-
-bool loga_file_is_chrdev(const struct file *file)
-{
-	return S_ISCHR(file_inode(file)->i_mode);
 }

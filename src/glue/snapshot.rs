@@ -2,18 +2,19 @@
 
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
-use super::books::Books;
+use super::books::{Books, Shares};
 use super::events::{hold_number, zero_terminated};
 use super::ffi;
 use super::gpu::Gpu;
-use super::order;
-use super::process::shown_uid;
+use super::permission::Reader;
+use super::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
 use crate::account::{sparse, Accounting};
 use crate::engine::Scale;
 use crate::regs;
 use crate::share::{Account, Class, Limit, Member, Subject};
 use crate::uapi;
 use crate::units::Ns;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
@@ -28,6 +29,8 @@ impl Books {
             (config.enforce, uapi::GPU_ENFORCING),
             (gpu.lost.load(Relaxed) != 0, uapi::GPU_LOST),
             (config.randomize, uapi::GPU_RANDOMIZING),
+            (self.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
+            (config.accounting_follows, uapi::GPU_ACCOUNTING_AUTO),
         ] {
             if set {
                 flags |= flag;
@@ -58,12 +61,12 @@ impl Books {
             decisions: stats.decisions,
             revokes: self.sums.revokes,
             restores: self.sums.restores,
-            fallbacks: stats
-                .fallbacks
-                .saturating_add(self.owners.iter().map(|owner| owner.gate.overruns()).sum()),
+            fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
             overdue_drains: stats.overdue,
             unmanaged_files: self.unmanaged,
+            unmanaged_mappings: self.unmanaged_mappings,
             group_by: uapi::group_by_number(self.shares.group_by()),
+            cgroup_depth: self.shares.depth(),
             accounting: match config.accounting {
                 Accounting::Burst => uapi::ACCOUNTING_BURST,
                 Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
@@ -77,11 +80,13 @@ impl Books {
             // CAST: at most `MAX_SETTINGS`.
             settings: self.settings.all().len() as u32,
             look_ns: self.looks_every().map_or(0, Ns::get),
+            unknown_chid: self.sums.unknown_chid.map_or(0, u32::from),
+            evasions: self.sums.evasions,
         }
     }
 
-    /// A client as `/dev/loga` shows it to the calling process. It has so many channels.
-    pub(super) fn describe_client(&self, at: usize, channels: u32) -> Option<uapi::Client> {
+    /// A client as `/dev/loga` shows it to the calling process.
+    fn describe_client(&self, at: usize, channels: u32, seen: &View) -> Option<uapi::Client> {
         let member = self.shares.members().get(at)?;
         let owner = self.owners.get(at)?;
         let group = self.shares.state_of(member.group())?;
@@ -102,18 +107,23 @@ impl Books {
             class: class_number(member.resolved().class),
             hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
             group: group.id.get(),
-            cgroup: member.who().cgroup,
+            cgroup: shown_cgroup(member.who(), seen.root),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
             error_ns: self.error_of(&account).get(),
             variance_us2: account.variance_us2,
             entitled_ns: account.entitled.get(),
             waited_ns: account.waited.get(),
-            vtime_ns: group.vtime.get(),
+            vtime_ns: if seen.shows_all_of(&self.shares, member.group()) {
+                group.vtime.get()
+            } else {
+                self.engine.start_vtime().get()
+            },
             held_ns: account.held.get(),
             held_count: account.holds,
             runs: account.runs,
             since_ns: owner.since.get(),
+            evasions: member.evasions(),
         })
     }
 
@@ -134,8 +144,9 @@ impl Books {
         }
     }
 
-    /// A group as `/dev/loga` shows it to the calling process.
-    pub(super) fn describe_group(&self, at: usize) -> Option<uapi::Group> {
+    /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
+    /// the caller's own processes are and got.
+    fn describe_group(&self, at: usize, seen: &View) -> Option<uapi::Group> {
         let group = self.shares.groups().get(at)?;
         let state = self.shares.state_of(at)?;
         let (kind, key) = match group.subject() {
@@ -143,15 +154,23 @@ impl Books {
             Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
             Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
         };
-        let account = group.account();
+        let whole = (group.members(), state.vtime, *group.account());
+        let own = || {
+            let part = seen.parts.get(at).copied().unwrap_or_default();
+            (part.members, self.engine.start_vtime(), part.account)
+        };
+        let (members, vtime, account) = match seen.shows_all_of(&self.shares, at) {
+            true => whole,
+            false => own(),
+        };
         Some(uapi::Group {
             id: state.id.get(),
             key,
             kind,
-            members: group.members(),
+            members,
             weight: state.weight.get(),
             held: state.held.into(),
-            vtime_ns: state.vtime.get(),
+            vtime_ns: vtime.get(),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
             entitled_ns: account.entitled.get(),
@@ -162,65 +181,190 @@ impl Books {
         })
     }
 
-    /// A channel as `/dev/loga` shows it.
-    pub(super) fn describe_channel(&self, at: usize) -> Option<uapi::Channel> {
-        self.channels.get(at).map(|channel| uapi::Channel {
-            chid: channel.chid.get().into(),
-            mappings: channel.mappings,
-            client: channel.client.get(),
-            measured_ns: channel.measured.get(),
-            runs: channel.runs,
+    /// The channels as `/dev/loga` shows them, each with the position of its owner.
+    pub(super) fn describe_channels(&self) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
+        self.pages.channels().map(|(chid, page, channel)| {
+            let shown = uapi::Channel {
+                chid: chid.get().into(),
+                mappings: page.mappings(),
+                client: page.owner().get(),
+                measured_ns: channel.measured.get(),
+                runs: channel.runs,
+            };
+            (page.at(), shown)
         })
     }
+}
 
-    /// The clients that a caller may see.
-    pub(super) fn visible(
-        &self,
-        user: u32,
-        is_admin: bool,
-    ) -> impl Iterator<Item = (usize, &Member)> {
-        let members = self.shares.members().iter().enumerate();
-        members.filter(move |(_, member)| uapi::may_see(member.who().user, user, is_admin))
-    }
+/// What the processes of a caller are of a group.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    members: u32,
+    account: Account,
+}
 
-    /// Positions of the groups that a caller may see: for root all, else those of its clients.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn visible_groups(&self, user: u32, is_admin: bool) -> Result<KVVec<usize>> {
-        let mut groups = KVVec::new();
-        if is_admin {
-            for at in 0..self.shares.groups().len() {
-                groups.push(at, GFP_KERNEL)?;
-            }
-            return Ok(groups);
-        }
-        for (_, member) in self.visible(user, is_admin) {
-            groups.push(member.group(), GFP_KERNEL)?;
-        }
-        order::sort_by_key(&mut groups, |&at| at);
-        let mut last = None;
-        groups.retain(|at| last.replace(*at) != Some(*at));
-        Ok(groups)
-    }
-
+/// What a caller may see, and how.
+struct View {
+    reader: Reader,
+    /// Root of its cgroup namespace.
+    root: u64,
+    /// For a caller that may not see everything: of each group, by its position.
+    parts: KVVec<Part>,
     /// Channels of each client, by its position.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn count_channels(&self) -> Result<KVVec<u32>> {
-        let mut counts = KVVec::new();
-        counts.extend_with(self.owners.len(), 0u32, GFP_KERNEL)?;
-        for channel in self.channels.iter() {
-            let owner = self.shares.find(channel.client);
-            if let Some(count) = owner.and_then(|at| counts.get_mut(at)) {
+    channels: KVVec<u32>,
+}
+
+impl View {
+    /// Counts channels and, for a caller that may not see everything, its part of each group.
+    fn prepare(&mut self, books: &Books) {
+        for (_, page, _) in books.pages.channels() {
+            if let Some(count) = self.channels.get_mut(page.at()) {
                 *count = count.saturating_add(1);
             }
         }
-        Ok(counts)
+        if self.reader.all {
+            return;
+        }
+        for member in books.shares.members() {
+            if !self.reader.may_see(member.who().user) {
+                continue;
+            }
+            if let Some(part) = self.parts.get_mut(member.group()) {
+                part.members = part.members.saturating_add(1);
+                part.account.add(member.account());
+            }
+        }
     }
+
+    /// Whether all processes of a group may be seen. Other users take part in cgroups only.
+    fn shows_all_of(&self, shares: &Shares, group: usize) -> bool {
+        let part = self.parts.get(group).map_or(0, |part| part.members);
+        let group = shares.groups().get(group);
+        self.reader.all
+            || group.is_some_and(|group| match group.subject() {
+                Subject::Cgroup(_) => group.members() == part,
+                _ => true,
+            })
+    }
+
+    /// Whether any process of a group may be seen.
+    fn shows(&self, group: usize) -> bool {
+        self.reader.all || self.parts.get(group).is_some_and(|part| part.members != 0)
+    }
+}
+
+/// The tables of a snapshot.
+pub(super) struct Tables {
+    pub(super) clients: KVVec<uapi::Client>,
+    pub(super) groups: KVVec<uapi::Group>,
+    pub(super) channels: KVVec<uapi::Channel>,
+}
+
+/// TIMEOUT: the books are sized so many times; they outgrow the tables only by what starts
+/// between two locks.
+const TRIES: u32 = 4;
+
+impl Tables {
+    /// Takes the books down. Memory is allocated before they are locked, and none of the caller
+    /// is touched while they are. Of callers that may not see everything, one at a time.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EAGAIN` if the books grew each time.
+    pub(super) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
+        let reader = Reader::calling();
+        let _turn = (!reader.all).then(|| gpu.readers.lock());
+        for _ in 0..TRIES {
+            let mut books = gpu.books.lock();
+            if reader.all {
+                books.forget_gone_clients();
+                books.settings.retain_processes(is_alive);
+            }
+            let (owners, groups) = (books.owners.len(), books.shares.groups().len());
+            let channels = books.pages.channels().count();
+            drop(books);
+            // Some more, for those that start meanwhile.
+            let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
+            let (owners, groups, channels) = (grown(owners), grown(groups), grown(channels));
+            // CAST: (all) 32 bits fit.
+            let room = |count: u32, there: usize| there.min(count as usize);
+            let mut tables = Self {
+                clients: table(room(snapshot.client_count, owners))?,
+                groups: table(room(snapshot.group_count, groups))?,
+                channels: table(room(snapshot.channel_count, channels))?,
+            };
+            let mut view = View {
+                reader,
+                root: cgroup_root(),
+                parts: KVVec::new(),
+                channels: KVVec::new(),
+            };
+            view.channels.extend_with(owners, 0, GFP_KERNEL_ACCOUNT)?;
+            if !reader.all {
+                view.parts
+                    .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
+            }
+            let books = gpu.books.lock();
+            let fits = books.owners.len() <= owners
+                && books.shares.groups().len() <= groups
+                && books.pages.channels().count() <= channels;
+            if fits {
+                snapshot.info = books.describe(gpu);
+                if !reader.all {
+                    snapshot.info.withhold();
+                }
+                tables.fill(&books, &mut view, snapshot);
+                return Ok(tables);
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Fills the tables as far as there is room, and says how much there is.
+    fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
+        view.prepare(books);
+        let view = &*view;
+        let members = books.shares.members();
+        let visible = |member: &Member| view.reader.may_see(member.who().user);
+        let clients = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| visible(member));
+        snapshot.client_count = take(&mut self.clients, clients.map(|(at, _)| at), |at| {
+            books.describe_client(at, view.channels.get(at).copied().unwrap_or(0), view)
+        });
+        let groups = (0..books.shares.groups().len()).filter(|at| view.shows(*at));
+        snapshot.group_count = take(&mut self.groups, groups, |at| {
+            books.describe_group(at, view)
+        });
+        let is_shown = |at: usize| view.reader.all || members.get(at).is_some_and(visible);
+        let channels = books.describe_channels().filter(|(at, _)| is_shown(*at));
+        snapshot.channel_count = take(&mut self.channels, channels, |(_, channel)| Some(channel));
+    }
+}
+
+/// An empty table with room, charged to the caller.
+fn table<T>(room: usize) -> Result<KVVec<T>> {
+    Ok(KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?)
+}
+
+/// Describes those at `places`, as many as there is room for; returns how many there are.
+fn take<P, T>(
+    table: &mut KVVec<T>,
+    places: impl Iterator<Item = P>,
+    describe: impl Fn(P) -> Option<T>,
+) -> u32 {
+    let mut count = 0u32;
+    for at in places {
+        count = count.saturating_add(1);
+        if table.len() < table.capacity() {
+            if let Some(element) = describe(at) {
+                // There is room.
+                let _ = table.push_within_capacity(element);
+            }
+        }
+    }
+    count
 }
 
 /// How a structure of the interface names a class.

@@ -8,6 +8,7 @@
 use super::events::zero_terminated;
 use super::ffi;
 use super::gpu::Gpu;
+use super::permission::require_change;
 use crate::account::Accounting;
 use crate::policies::PolicyKind;
 use crate::share::GroupBy;
@@ -99,6 +100,7 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
         "ratio" => writeln!(f, "{}", config.ratio),
         "randomize" => writeln!(f, "{}", u8::from(config.randomize)),
         "group_by" => writeln!(f, "{}", books.shares.group_by().name()),
+        "cgroup_depth" => writeln!(f, "{}", books.shares.depth()),
         "accounting" => writeln!(f, "{}", config.accounting.name()),
         "scale" => writeln!(f, "{}", config.scale.name()),
         _ => Err(fmt::Error),
@@ -130,11 +132,17 @@ fn request(name: &str, value: &str) -> Result<Configure> {
             let number = uapi::group_by_number(kind);
             (&mut request.group_by, uapi::KNOB_GROUP_BY, number)
         }
+        "cgroup_depth" => {
+            let slot = &mut request.cgroup_depth;
+            (slot, uapi::KNOB_CGROUP_DEPTH, number()?)
+        }
         "accounting" => {
-            let way = Accounting::by_name(value).map_err(|_| EINVAL)?;
-            let number = match way {
-                Accounting::Burst => uapi::ACCOUNTING_BURST,
-                Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
+            let number = match value {
+                Accounting::FOLLOWS => uapi::ACCOUNTING_AUTO,
+                name => match Accounting::by_name(name).map_err(|_| EINVAL)? {
+                    Accounting::Burst => uapi::ACCOUNTING_BURST,
+                    Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
+                },
             };
             (&mut request.accounting, uapi::KNOB_ACCOUNTING, number)
         }
@@ -202,10 +210,12 @@ unsafe extern "C" fn loga_knob_store(
 }
 
 fn store(gpu: &Gpu, name: &str, bytes: &[u8]) -> Result {
+    // The mode of the file lets user 0 in, whatever it may do.
+    require_change()?;
     let value = core::str::from_utf8(bytes).map_err(|_| EINVAL)?;
     let value = value.strip_suffix('\n').unwrap_or(value);
     let knobs = request(name, value)?.check().map_err(|_| EINVAL)?;
     gpu.configure(&knobs).map_err(|_| EINVAL)?;
-    gpu.channels_changed();
+    gpu.settings_changed();
     Ok(())
 }

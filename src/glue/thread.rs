@@ -2,6 +2,9 @@
 
 //! [glue] Kernel threads: one that sleeps until it is woken, a time comes, or it is
 //! told to stop. The kernel crate has no abstraction for them yet.
+//!
+//! All of them go before ordinary threads (SCHED_FIFO, lowest priority): any user could delay
+//! decisions and observation otherwise, with many threads that never sleep.
 
 use super::ffi;
 use core::ptr::NonNull;
@@ -83,9 +86,13 @@ struct Start<W> {
 /// # Invariants
 ///
 /// `task` is a kernel thread that runs until `kthread_stop` and on which a reference is held.
+/// `start` is what it was given, which it takes when it runs first, and `drop_start` frees.
 pub(super) struct Thread {
     task: NonNull<bindings::task_struct>,
     bell: Arc<Bell>,
+    cpu: Option<u32>,
+    start: *mut c_void,
+    drop_start: unsafe fn(*mut c_void),
 }
 
 // SAFETY: A task may be woken and stopped from any thread.
@@ -133,6 +140,8 @@ impl Thread {
             // SAFETY: The thread has not run yet, and `params` checked that the CPU exists.
             unsafe { bindings::kthread_bind(task, cpu) };
         }
+        // SAFETY: The thread exists, and sleeps by itself: see `Processor` for the one that polls.
+        unsafe { ffi::loga_thread_urge(task) };
         // SAFETY: The thread exists; the reference keeps the structure until `drop`.
         unsafe { bindings::get_task_struct(task) };
         // SAFETY: The thread exists.
@@ -141,7 +150,19 @@ impl Thread {
         Ok(Self {
             task: NonNull::new(task).ok_or(ENOMEM)?,
             bell,
+            cpu,
+            start: data.cast(),
+            drop_start: drop_start::<W>,
         })
+    }
+
+    /// A processor has come back; the thread goes back there if it is bound to it. When the
+    /// processor went, the scheduler moved the thread to another. May sleep.
+    pub(super) fn bind_again(&self, cpu: u32) {
+        if self.cpu == Some(cpu) {
+            // SAFETY: A reference on the task is held.
+            unsafe { ffi::loga_thread_bind_again(self.task.as_ptr(), cpu) };
+        }
     }
 
     /// Another way to ring it, which does not end it.
@@ -166,10 +187,23 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         // SAFETY: By the invariant the thread has not been stopped and a reference is held.
-        unsafe { bindings::kthread_stop(self.task.as_ptr()) };
+        let ended = unsafe { bindings::kthread_stop(self.task.as_ptr()) };
+        // The kernel says so of a thread that was stopped before it ran: it does not run then.
+        if ended == EINTR.to_errno() {
+            // SAFETY: By the invariant the thread has not taken what it was given.
+            unsafe { (self.drop_start)(self.start) };
+        }
         // SAFETY: The reference taken in `spawn`.
         unsafe { bindings::put_task_struct(self.task.as_ptr()) };
     }
+}
+
+/// # Safety
+///
+/// `data` must be what `spawn` gave up, and nobody else may take it.
+unsafe fn drop_start<W>(data: *mut c_void) {
+    // SAFETY: The caller's promise.
+    drop(unsafe { KBox::from_raw(data.cast::<Start<W>>()) });
 }
 
 unsafe extern "C" fn entry<W: Work>(data: *mut c_void) -> c_int {

@@ -66,6 +66,9 @@ events! {
     /// What a decision found and made of one client.
     pub(super) fn client_decide = loga_client_decide(
         gpu: u32, client: u64, pid: i32, busy_ns: u64, vtime_ns: u64, held: u32);
+    /// A client was found to run when nobody polls.
+    pub(super) fn client_evade = loga_client_evade(
+        gpu: u32, client: u64, pid: i32, gained_ns: u64);
     /// A client is held back.
     pub(super) fn gate_revoke = loga_gate_revoke(gpu: u32, client: u64, pid: i32, took_ns: u64);
     /// A client is released.
@@ -75,6 +78,8 @@ events! {
     /// It waits no more.
     pub(super) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
+    /// A channel that no client owns was on the engine.
+    pub(super) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);
     fn raw_gpu_fallback = loga_gpu_fallback(gpu: u32, reason: u32, lasting_ns: u64);
     /// A user's work in a period; see the rules in the event's header.
     pub(super) fn gpu_work_period = gpu_work_period(

@@ -2,23 +2,32 @@
 
 //! [glue] Follows the driver's files, RM calls and mappings.
 
-use super::books::Handles;
-use super::files::{current_tgid, Announced, FileRecord, Files};
-use super::gate::{self, Pages};
+use super::driver::Driver;
+use super::ffi::{self, Card};
+use super::files::{FileRecord, Files, Space};
 use super::gpu::Gpu;
-use super::members::read_call;
+use super::holdings::{Claimant, Taken};
+use super::mapping::Fresh;
+use super::minors;
 use super::params::{PollerKind, Settings};
+use super::presence::Away;
 use super::process::Process;
 use super::shared_poller::SharedPoller;
-use super::{bar, ffi, PAGE};
+use super::{bar, PAGE};
 use crate::track::rm;
 use crate::units::Ns;
 use core::ptr::NonNull;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
+use kernel::error::to_result;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, Mutex};
+
+/// Minor number of the control node.
+const CONTROL_MINOR: u32 = 255;
 
 /// Follows the files of one attachment.
 #[pin_data]
@@ -61,8 +70,8 @@ impl Tracker {
     ///
     /// # Errors
     ///
-    /// `ENODEV` without a GPU, `EOPNOTSUPP` for a chip that LoGA does not know, `ENOMEM`.
-    pub(super) fn start(settings: &Settings) -> Result<Arc<Self>> {
+    /// `ENODEV` if the driver has no GPU, `EOPNOTSUPP` if LoGA follows none of them, `ENOMEM`.
+    pub(super) fn start(settings: &Settings, driver: &Driver) -> Result<Arc<Self>> {
         let shared = match settings.poller {
             PollerKind::PerGpu => None,
             PollerKind::Shared => {
@@ -71,14 +80,18 @@ impl Tracker {
             }
         };
         let mut gpus = Gpus(KVec::new(), shared);
-        for (index, found) in bar::find_gpus()?.into_iter().enumerate() {
+        let mut refused = false;
+        for found in minors::numbered(bar::find_gpus(driver.owner())?, &driver.cards()) {
             let shared = gpus.1.clone();
-            let gpu = Gpu::start(index, found, settings, shared)?;
-            gpus.0.push(gpu, GFP_KERNEL)?;
+            match Gpu::start(gpus.0.len(), found, settings, shared) {
+                Ok(gpu) => gpus.0.push(gpu, GFP_KERNEL)?,
+                Err(error) if error == EOPNOTSUPP => refused = true,
+                Err(error) => return Err(error),
+            }
         }
         if gpus.0.is_empty() {
-            pr_err!("no NVIDIA GPU on the PCI bus\n");
-            return Err(ENODEV);
+            pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
+            return Err(if refused { EOPNOTSUPP } else { ENODEV });
         }
         Arc::pin_init(
             pin_init!(Self {
@@ -97,6 +110,49 @@ impl Tracker {
     /// The GPU with this index.
     pub(super) fn gpu(&self, index: usize) -> Option<&Arc<Gpu>> {
         self.gpus.0.get(index)
+    }
+
+    /// Sends GPUs away that are not bound to the driver's module.
+    pub(super) fn look_who_is_bound(&self, owner: *const bindings::module) {
+        for gpu in self.gpus.0.iter() {
+            if !gpu.bar0.is_bound_to(owner) {
+                gpu.go_away(Away::Unbound);
+            }
+        }
+    }
+
+    /// Takes GPUs back that the driver has again, and notes the minors that it gave them.
+    pub(super) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
+        for gpu in self.gpus.0.iter() {
+            if !cards.is_empty() {
+                gpu.set_minor(minors::of(&gpu.address, cards));
+            }
+            if gpu.is_away_for(Away::Unbound) && gpu.bar0.is_bound_to(owner) {
+                gpu.come_back(Away::Unbound);
+                pr_info!("{}: followed again\n", gpu.address);
+            }
+        }
+    }
+
+    /// A processor has come back: pollers that were bound to it belong there.
+    pub(super) fn cpu_came(&self, cpu: u32) {
+        for gpu in self.gpus.0.iter() {
+            gpu.bind_again(cpu);
+        }
+        if let Some(shared) = &self.gpus.1 {
+            shared.bind_again(cpu);
+        }
+    }
+
+    /// The GPU whose node has this minor.
+    fn gpu_of_minor(&self, minor: u32) -> Option<usize> {
+        let has = |gpu: &Arc<Gpu>| gpu.minor() == Some(minor);
+        self.gpus.0.iter().position(has)
+    }
+
+    /// Takes new mappings again.
+    pub(super) fn reopen(&self) {
+        self.files.lock().closed = false;
     }
 
     /// Takes no new mapping any more.
@@ -119,51 +175,63 @@ impl Tracker {
     }
 
     pub(super) fn opened(&self, file: *mut bindings::file) {
-        // SAFETY: (both) the driver's `open` has just succeeded on this file.
-        let minor = unsafe { ffi::loga_file_minor(file) } as usize;
-        let Some(gpu) = self.gpus.0.get(minor) else {
+        // SAFETY: The driver's `open` has just succeeded on this file.
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let index = self.gpu_of_minor(minor);
+        if index.is_none() && minor != CONTROL_MINOR {
             return;
-        };
-        gpu.file_opened();
+        }
+        // SAFETY: As above.
+        let wants_space = index.is_some() && unsafe { ffi::loga_shares_inode_mapping(file) };
+        let space = wants_space.then(|| Space::new().ok()).flatten();
         // A file without a record is passed through: LoGA fails open.
         let Ok(node) = RBTreeNode::new(
             file as usize,
             FileRecord {
-                gpu: minor,
-                managed: true,
-                process: Process::of_caller().ok(),
+                gpu: index,
+                managed: !wants_space || space.is_some(),
+                opener: Process::of_caller().ok(),
+                allocator: None,
                 space: None,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         ) else {
             return;
         };
+        // What is counted here is taken back with the record.
+        if let Some(gpu) = index.and_then(|index| self.gpu(index)) {
+            gpu.file_opened();
+        }
         let mut files = self.files.lock();
         files.open.insert(node);
-        // SAFETY: As above.
-        if unsafe { ffi::loga_shares_inode_mapping(file) } && !files.closed {
-            files.adopt(file);
+        if let Some(space) = space.filter(|_| !files.closed) {
+            files.adopt(file, space);
         }
     }
 
     pub(super) fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
-        for gpu in self.gpus.0.iter() {
-            gpu.rm_closed(file as usize);
-        }
         self.files.lock().forget(file)
     }
 
-    pub(super) fn closed(&self, file: *mut bindings::file, record: FileRecord) {
+    /// Notes that a file is closed, after the driver has.
+    pub(super) fn closed(&self, file: *mut bindings::file, record: Option<FileRecord>) {
+        let Some(record) = record else {
+            return;
+        };
         if let Some(space) = record.space {
             // SAFETY: The file is being released: no area uses it, and nobody else can.
             unsafe { ffi::loga_return_mapping(file) };
             drop(space);
-            self.files.lock().adopted -= 1;
+            let mut files = self.files.lock();
+            files.adopted = files.adopted.saturating_sub(1);
+            drop(files);
             // SAFETY: The reference from `adopt`; `detach` waits for this call to come out.
             unsafe { bindings::module_put(crate::this_module()) };
         }
-        if let Some(gpu) = self.gpus.0.get(record.gpu) {
-            gpu.file_closed();
+        match record.gpu.and_then(|index| self.gpu(index)) {
+            Some(gpu) => gpu.file_closed(record.opener.as_ref()),
+            // The driver has freed the RM clients of the control file.
+            None => self.note_freed(),
         }
     }
 
@@ -171,89 +239,101 @@ impl Tracker {
     pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
         let files = self.files.lock();
         let record = files.open.get(&(file as usize))?;
-        let gpu = self.gpus.0.get(record.gpu)?;
-        let process = record.process.as_ref()?;
+        let gpu = self.gpu(record.gpu?)?;
+        let process = record.opener.as_ref()?;
         Some(Usage {
             address: gpu.address,
             client: gpu.books.lock().used_by(process),
         })
     }
 
-    /// Looks at an RM call that the driver has answered.
-    pub(super) fn after_ioctl(&self, file: *mut bindings::file, cmd: u32, arg: usize) {
-        match read_call(cmd, arg) {
-            Some(rm::Call::MapMemory {
-                root,
-                device,
-                memory,
-                linear,
-                status: 0,
-                fd,
-                ..
-            }) => {
-                let handles = Handles {
-                    via: file as usize,
-                    client: root,
-                    device,
-                    object: memory,
+    /// Notes an RM call that the driver has answered, as its caller had asked it.
+    pub(super) fn called(&self, file: *mut bindings::file, call: &rm::Call) {
+        match *call {
+            rm::Call::Alloc => {
+                if let Ok(caller) = Process::of_caller() {
+                    self.files.lock().note_allocator(file, caller);
+                }
+            }
+            rm::Call::MapMemory { fd: Some(fd) } => {
+                // SAFETY: Process context. CAST: file descriptors are not negative; -1 becomes
+                // one that is not open.
+                let Some(prepared) = NonNull::new(unsafe { bindings::fget(fd as c_uint) }) else {
+                    return;
                 };
-                self.announce(linear, fd, handles);
+                self.files.lock().note_prepared(file, prepared.as_ptr());
+                // SAFETY: The reference from `fget`.
+                unsafe { bindings::fput(prepared.as_ptr()) };
             }
-            Some(rm::Call::Free {
-                root,
-                handle,
-                status: 0,
-                ..
-            }) => {
-                for gpu in self.gpus.0.iter() {
-                    gpu.freed(file as usize, root, handle);
-                }
-            }
-            _ => {}
+            rm::Call::MapMemory { fd: None } => {}
+            rm::Call::Free => self.note_freed(),
         }
     }
 
-    fn announce(&self, linear: u64, fd: Option<i32>, handles: Handles) {
-        if !self
-            .gpus
-            .0
-            .iter()
-            .any(|gpu| gpu.submission_pages(linear, 1).is_some())
-        {
-            return;
+    /// Channels may have been freed: their pages are read again at the next decision.
+    fn note_freed(&self) {
+        for gpu in self.gpus() {
+            gpu.freed.store(1, Relaxed);
         }
-        let file = match fd {
-            // SAFETY: A file or null; only compared after the reference is dropped. Its record
-            // is removed from the list when the file is released.
-            Some(fd) => unsafe {
-                // CAST: file descriptors are not negative; -1 becomes one that is not open.
-                let file = bindings::fget(fd as c_uint);
-                if let Some(file) = NonNull::new(file) {
-                    bindings::fput(file.as_ptr());
-                }
-                file.cast_const()
-            },
-            None => core::ptr::null(),
-        };
-        let entry = Announced {
-            file,
-            tgid: current_tgid(),
-            linear,
-            handles,
-        };
-        self.files.lock().announce(entry);
     }
 
-    /// Looks at a mapping that the driver has made.
+    /// Makes an area inaccessible that the driver is about to map, if it may be a page whose
+    /// owner is throttled: a store in the moment before LoGA takes the area over would pass.
+    /// Whether it did.
     ///
     /// # Safety
     ///
-    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up.
+    /// To be called inside `mmap` of `file`, before the driver's own.
+    pub(super) unsafe fn hide(
+        &self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> bool {
+        // SAFETY: The file is in use by the caller.
+        let index = self.gpu_of_minor(unsafe { ffi::loga_file_minor(file) });
+        let gpu = index.and_then(|index| self.gpu(index));
+        // SAFETY: The area is under construction.
+        gpu.is_some_and(|gpu| gpu.throttled.load(Relaxed) != 0) && unsafe { ffi::loga_hide(vma) }
+    }
+
+    /// Looks at a mapping that the driver has made, and takes it over if it is one of a
+    /// submission page.
+    ///
+    /// # Safety
+    ///
+    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up, with what
+    /// [`hide`](Self::hide) returned.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` for a mapping of submission pages that no application needs; `EMFILE` for more
+    /// mappings than one client may have. A failure of LoGA's own leaves the mapping to the
+    /// driver and is counted.
     pub(super) unsafe fn mapped(
         &self,
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
+        hidden: bool,
     ) -> Result {
+        if hidden {
+            // SAFETY: The area was hidden.
+            unsafe { ffi::loga_unhide(vma) };
+        }
+        // SAFETY: The caller's promise.
+        let taken = unsafe { self.take_over(file, vma) };
+        if hidden && taken != Ok(true) {
+            // SAFETY: The area is under construction, and the driver's alone.
+            to_result(unsafe { ffi::loga_refill(vma) })?;
+        }
+        taken.map(|_| ())
+    }
+
+    /// As [`mapped`](Self::mapped); whether the area is LoGA's now.
+    unsafe fn take_over(
+        &self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> Result<bool> {
         // SAFETY: The caller passes an area under construction.
         let (flags, start, end) = unsafe {
             let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
@@ -263,76 +343,127 @@ impl Tracker {
                 range.vm_end,
             )
         };
-        // CAST: a flag in the low 32 bits.
-        if flags & (bindings::VM_PFNMAP as usize) == 0 || !self.is_managed(file) {
-            return Ok(());
+        // CAST: flags in the low 32 bits. A private mapping is the driver's alone: what is
+        // stored through it is copied, and does not reach the device.
+        let kind = (bindings::VM_SHARED | bindings::VM_MAYWRITE) as usize;
+        let is_private = flags & kind == bindings::VM_MAYWRITE as usize;
+        if flags & (bindings::VM_PFNMAP as usize) == 0 || is_private {
+            return Ok(false);
         }
         // SAFETY: As above, and it is a PFN mapping.
-        let frame = unsafe { first_frame(vma, start) };
-        let announced = self.files.lock().take(file, frame);
-        let Some(physical) = frame.or(announced.map(|entry| entry.linear & !(PAGE - 1))) else {
-            return Ok(());
+        let Some(physical) = (unsafe { first_frame(vma, start) }) else {
+            return Ok(false);
         };
         let len = end.saturating_sub(start) as u64;
-        let Some((gpu, pages)) = self.gpus.0.iter().find_map(|gpu| {
-            let pages = gpu.submission_pages(physical, len)?;
-            // The announced address says which slot of the page it is.
-            let exact = announced
-                .filter(|entry| entry.linear & !(PAGE - 1) == physical)
-                .and_then(|entry| gpu.submission_pages(entry.linear, 1))
-                .unwrap_or(pages);
-            let first_pfn = pages.first_pfn;
-            Some((gpu, Pages { first_pfn, ..exact }))
-        }) else {
-            return Ok(());
+        let found = self.gpus().iter().find_map(|gpu| {
+            let (page, count) = gpu.submission_pages(physical, len)?;
+            Some((gpu, page, count))
+        });
+        let Some((gpu, page, count)) = found else {
+            return Ok(false);
         };
-        // A private writable mapping of device pages cannot be refilled after a fault.
-        // CAST: flags in the low 32 bits.
-        let shared_or_may_write = (bindings::VM_SHARED | bindings::VM_MAYWRITE) as usize;
-        if flags & shared_or_may_write == bindings::VM_MAYWRITE as usize {
-            return Err(EINVAL);
+        if !self.is_managed(file)? {
+            return Ok(false);
         }
-        let (client, gate) = {
-            let files = self.files.lock();
-            if files.closed {
-                return Ok(());
+        // The driver maps the slots of one channel. A mapping of several pages would be one of
+        // several owners.
+        if count != 1 {
+            return Err(EPERM);
+        }
+        let fresh = match self.claim(gpu, page, file) {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Ok(false),
+            Err(error) if error == EMFILE => return Err(error),
+            Err(_) => {
+                gpu.mapping_unmanaged();
+                return Ok(false);
             }
-            gpu.adopt(pages, announced.map(|entry| entry.handles))?
         };
-        let fresh = gate::Fresh {
-            pages,
-            client,
-            gate,
+        if !fresh.copied {
+            // SAFETY: The area is under construction.
+            unsafe { ffi::loga_do_not_copy(vma) };
+        }
+        let fresh = Fresh {
+            // CAST: physical page numbers fit a word of the machine.
+            first_pfn: (physical / PAGE) as usize,
+            page,
+            gate: fresh.gate,
             gpu: gpu.clone(),
         };
         // SAFETY: The caller's promise.
-        unsafe { gate::wrap(file, vma, fresh) }.inspect_err(|_| gpu.unmapped(client, pages))
+        if unsafe { fresh.wrap(file, vma) }.is_err() {
+            gpu.unmapped(page);
+            gpu.mapping_unmanaged();
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Notes the mapping of a page through a file. Nothing while LoGA takes no new ones.
+    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Option<Taken>> {
+        let caller = Process::of_caller()?;
+        let (claimant, closed) = {
+            let files = self.files.lock();
+            let record = files.open.get(&(file as usize));
+            (claimant(record, caller), files.closed)
+        };
+        if closed {
+            return Ok(None);
+        }
+        gpu.take(page, &claimant).map(Some)
     }
 
     /// Whether the file was opened under LoGA's eyes. One that was not is counted, once.
-    fn is_managed(&self, file: *mut bindings::file) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` for the control node, through which submission pages are not mapped: its
+    /// mappings could not be revoked one by one.
+    fn is_managed(&self, file: *mut bindings::file) -> Result<bool> {
         // SAFETY: The file is in use by the caller.
-        let minor = unsafe { ffi::loga_file_minor(file) } as usize;
-        let Some(gpu) = self.gpus.0.get(minor) else {
-            return false;
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let Some(index) = self.gpu_of_minor(minor) else {
+            return Err(EPERM);
         };
-        let mut files = self.files.lock();
-        if let Some(record) = files.open.get(&(file as usize)) {
-            return record.managed;
-        }
         let record = FileRecord {
-            gpu: minor,
+            gpu: Some(index),
             managed: false,
-            process: None,
+            opener: None,
+            allocator: None,
             space: None,
         };
-        if let Ok(None) = files
-            .open
-            .try_create_and_insert(file as usize, record, GFP_KERNEL)
-        {
-            gpu.file_unmanaged();
+        let node = RBTreeNode::new(file as usize, record, GFP_KERNEL_ACCOUNT);
+        let mut files = self.files.lock();
+        if let Some(record) = files.open.get(&(file as usize)) {
+            return Ok(record.managed);
         }
-        false
+        if let Ok(node) = node {
+            files.open.insert(node);
+            drop(files);
+            if let Some(gpu) = self.gpu(index) {
+                gpu.file_unmanaged();
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Who a mapping through a file gives its page to: the process that allocates through the
+/// control file on which the driver was asked, else the one that opened the file, else the
+/// caller. A process of another user than the caller's never pays for it.
+fn claimant(record: Option<&FileRecord>, caller: Process) -> Claimant {
+    let user = |process: &Process| process.who().map(|who| who.user);
+    let own = user(&caller);
+    let is_own = |process: &&Process| own.is_some() && user(process) == own;
+    let allocator = record.and_then(|record| record.allocator.as_ref());
+    let allocator = allocator.filter(is_own);
+    let opener = record.and_then(|record| record.opener.as_ref());
+    Claimant {
+        proven: allocator.is_some(),
+        process: allocator
+            .or(opener.filter(is_own))
+            .cloned()
+            .unwrap_or(caller),
     }
 }
 

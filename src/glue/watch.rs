@@ -9,8 +9,8 @@
 //! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
 //! books the answers after it. Nobody is asked for if nobody wants to know.
 //!
-//! Who runs on: after a decision that holds somebody back, looks at random instants of the
-//! non-polling phase show what is still on the engine.
+//! Who runs on, and who runs when nobody polls: looks at random instants of the non-polling phase
+//! show who is on the engine.
 
 use super::bar::Window;
 use super::books::Books;
@@ -28,43 +28,46 @@ use crate::regs::{self, ChannelState, EngineStatus, Mmio, Occupant, Ring};
 use crate::share::Member;
 use crate::units::Ns;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Release};
+use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 
 /// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
 const LEAST_PATIENCE: Ns = Ns::from_ms(10);
 
 impl Books {
-    /// Says whom the poller shall ask for in the coming phase: who is not held back, if
-    /// somebody wants to know who waits. Nobody without memory for it. May sleep.
-    pub(super) fn watch_waits(&self, phase: &mut Phase) {
+    /// Says whom the poller shall ask for in the coming phase: the clients that are not
+    /// throttled, if the policy wants to know which of them wait. None without room, see
+    /// [`Gpu::make_watch_room`].
+    pub(super) fn watch_waits(&mut self, phase: &mut Phase) {
         phase.waits.stop();
-        if self.engine.config().wants() != Sight::Waits || self.make_watch_room(phase).is_err() {
+        if self.engine.config().wants() != Sight::Waits {
             return;
+        }
+        if let Some((watched, list)) = self.watch_room.take() {
+            phase.waits.refit(watched, list);
         }
         let runs = |member: &&Member| member.hold().is_none();
         let clients = self.shares.members().iter().filter(runs).map(Member::id);
-        let channels = self.channels.iter();
+        let channels = self.pages.channels();
         phase.waits.watch(
             clients,
-            channels.map(|channel| (channel.client, channel.chid)),
+            channels.map(|(chid, page, _)| (page.owner(), chid)),
         );
+        self.watch_room_of = phase.waits.room();
     }
 
-    /// Makes room for all clients and channels.
-    fn make_watch_room(&self, phase: &mut Phase) -> Result {
-        let (clients, channels) = phase.waits.room();
-        let (members, needed) = (self.shares.members().len(), self.channels.len());
-        if members <= clients && needed <= channels {
-            return Ok(());
-        }
+    /// Clients and channels that there is no room to watch yet.
+    fn watch_room_wanted(&self) -> Option<(usize, usize)> {
+        let (clients, channels) = self.watch_room_of;
+        let members = self.shares.members().len();
+        // CAST: at most 4096 channels.
+        let needed = self.pages.allocated() as usize;
+        let wanted = self.engine.config().wants() == Sight::Waits
+            && self.watch_room.is_none()
+            && (members > clients || needed > channels);
         // Half as much again, so that this happens rarely.
         let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
-        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
-        watched.extend_with(grown(members), Watched::default(), GFP_KERNEL)?;
-        list.extend_with(grown(needed), Chid::from_bits(0), GFP_KERNEL)?;
-        phase.waits.refit(watched, list);
-        Ok(())
+        wanted.then(|| (grown(members), grown(needed)))
     }
 
     /// Books who waited in the phase that has ended, after the time used.
@@ -89,12 +92,33 @@ impl Books {
     }
 }
 
+impl Gpu {
+    /// Makes room to watch all clients and channels, for the next polling phase. Without memory
+    /// for it none are watched. For the main thread, with no lock held.
+    pub(super) fn make_watch_room(&self) {
+        let wanted = self.books.lock().watch_room_wanted();
+        let Some((clients, channels)) = wanted else {
+            return;
+        };
+        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
+        let made = watched
+            .extend_with(clients, Watched::default(), GFP_KERNEL)
+            .and_then(|()| list.extend_with(channels, Chid::from_bits(0), GFP_KERNEL));
+        if made.is_ok() {
+            self.books.lock().watch_room = Some((watched, list));
+        }
+    }
+}
+
 impl Books {
-    /// Begins to look what those who are held back still run, after a decision. With sparse
-    /// accounting, and where nobody knows how long a hold lasts, they are charged like all others.
-    pub(super) fn watch_drain(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
+    /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
+    /// back still run, and whether the others do what polling phases show. With sparse accounting,
+    /// and where nobody knows how long a phase lasts, they are charged like all others.
+    pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
         let staged = self.engine.config().policy.staged();
-        let wanted = self.engine.accounting() == Accounting::Burst && !staged;
+        if self.engine.accounting() != Accounting::Burst || staged {
+            return;
+        }
         // By the policy, by a limit or by its class. Who sleeps is not.
         let members = self.shares.members();
         let is_held = |at: usize| {
@@ -102,12 +126,10 @@ impl Books {
                 .get(at)
                 .is_some_and(|member| member.hold().is_some())
         };
-        if !wanted || !self.shares.awake().any(is_held) {
-            return;
-        }
+        let held = self.shares.awake().any(is_held);
         let until = self.engine.next_deadline();
         let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
-        phase.begin_drain(gpu, length);
+        phase.begin_pause(gpu, length, held);
     }
 
     /// Ends the looks, and notes what was found, before the next polling phase.
@@ -115,18 +137,19 @@ impl Books {
         let Some(drain) = phase.end_looks(gpu) else {
             return;
         };
-        let channels = &self.channels;
+        let pages = &self.pages;
         let client = |(chid, time): &(Chid, Ns)| {
-            let at = channels.binary_search_by_key(chid, |channel| channel.chid);
-            Some((channels.get(at.ok()?)?.client, *time))
+            let page = pages.page_of_channel(*chid)?;
+            Some((page.owner(), *time))
         };
         let found = drain.found().iter().filter_map(client);
-        self.shares.note_drained(found);
+        let compares = self.engine.config().randomize;
+        self.shares.note_drained(found, compares);
     }
 
     /// Looks at the channels, asks the policy, and drives the gates.
     pub(super) fn look(&mut self, gpu: &Gpu) {
-        if self.engine.config().policy.staged() {
+        if self.engine.config().policy.staged() && !gpu.is_away() {
             self.see_channels(gpu);
         }
         let now = ffi::now();
@@ -143,12 +166,12 @@ impl Books {
         }
         let enforce = self.engine.config().enforce;
         self.shares.carry_out(&self.settings, now, enforce);
-        if gpu.lost.load(Acquire) != 0 {
+        if gpu.is_blind() {
             self.shares.release(now);
         }
         let deadline = self.engine.next_deadline().unwrap_or(now);
         let patience = deadline.saturating_sub(now).max(LEAST_PATIENCE);
-        self.drive_gates(now, patience.saturating_mul(PERIODS_PER_HOLD));
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
     }
 
     /// Looks at all channels, and at who sleeps in a gate.
@@ -156,23 +179,23 @@ impl Books {
         self.map_slots(gpu);
         self.shares.wake_all();
         self.shares.begin_look();
-        for channel in self.channels.iter_mut() {
-            let at = channel.owner;
-            let Ok(state) = ChannelState::read(&gpu.bar0, channel.chid) else {
-                gpu.lost.store(1, Release);
-                return;
-            };
-            let slots = self.slots.as_ref();
-            let ring = slots.and_then(|slots| Ring::read(slots, channel.chid));
-            let seen = channel.commands.look(state, ring);
-            self.shares.see(at, &seen, 1);
-        }
-        for (at, owner) in self.owners.iter().enumerate() {
+        for page in self.pages.all_mut() {
             let seen = Seen {
-                blocked: owner.gate.has_sleepers(),
+                blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
                 ..Seen::default()
             };
+            let at = page.at();
             self.shares.see(at, &seen, 0);
+            for (chid, channel) in page.channels_mut() {
+                let Ok(state) = ChannelState::read(&gpu.bar0, chid) else {
+                    gpu.lost.store(1, Release);
+                    return;
+                };
+                let slots = self.slots.as_ref();
+                let ring = slots.and_then(|slots| Ring::read(slots, chid));
+                let seen = channel.commands.look(state, ring);
+                self.shares.see(at, &seen, 1);
+            }
         }
     }
 
@@ -194,7 +217,7 @@ impl Books {
     /// A main thread that does not come here at all holds nobody for ever either: each fault
     /// that waits in a gate has a bound of its own, and needs no lock for it.
     pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
-        if !self.engine.holds_somebody() {
+        if !self.engine.holds_somebody() || gpu.is_away() {
             return;
         }
         let now = ffi::now();
@@ -205,7 +228,7 @@ impl Books {
         let fallbacks = self.engine.stats().fallbacks;
         if self.engine.watchdog(now).is_some() {
             self.tell_fallback(fallbacks);
-            self.release_all(now);
+            self.release_all(gpu, now);
         }
     }
 

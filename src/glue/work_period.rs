@@ -22,27 +22,18 @@ pub(super) struct WorkPeriods {
     /// End of the last period, by the raw clock.
     told: u64,
     /// User and busy time; has room for every client.
-    users: KVec<(u32, Ns)>,
+    users: KVVec<(u32, Ns)>,
 }
 
 impl WorkPeriods {
     /// Nothing told.
-    pub(super) const fn new() -> Self {
-        Self {
-            told: 0,
-            users: KVec::new(),
-        }
+    pub(super) const fn new(users: KVVec<(u32, Ns)>) -> Self {
+        Self { told: 0, users }
     }
 
-    /// Makes room for this many clients.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn reserve(&mut self, clients: usize) -> Result {
-        let missing = clients.saturating_sub(self.users.len());
-        self.users.reserve(missing, GFP_KERNEL)?;
-        Ok(())
+    /// Takes more room.
+    pub(super) fn grow(&mut self, users: KVVec<(u32, Ns)>) {
+        self.users = users;
     }
 
     /// Tells each user's part of the `span` that ends now, which `measured` stands for.
@@ -76,7 +67,7 @@ impl WorkPeriods {
         for client in clients {
             let busy = client.used().busy;
             if !busy.is_zero() {
-                // There is room: `reserve`.
+                // There is room: `grow`.
                 let _ = self.users.push_within_capacity((client.who().user, busy));
             }
         }

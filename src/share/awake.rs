@@ -273,7 +273,7 @@ mod tests {
                 runs: 1,
             };
             shares.charge_at(at, &slot);
-            shares.gather(settings);
+            shares.gather(settings, Ns::ZERO, Ns::ZERO);
             let period = Period {
                 poll: Ns::from_ms(1),
                 span: Ns::from_ms(6),

@@ -4,12 +4,13 @@
 //! groups, and decisions about groups become holds of processes.
 
 use super::budget::Spent;
-use super::groups::{virtual_time, weight_of};
+use super::groups::virtual_time;
 use super::member::{Account, Group, Hold, Member, Used};
 use super::setting::{Class, Limit};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use super::totals::{Kind, Row, Totals};
+use crate::account::doubt::Verdict;
 use crate::account::sparse::variance_us2;
 use crate::fair;
 use crate::ids::ClientId;
@@ -73,31 +74,75 @@ where
         }
     }
 
-    /// Notes what was found to run on since the last decision, after which [`Drain`] looked.
+    /// Notes what was found to run since the last decision, after which [`Drain`] looked: of
+    /// clients that are throttled, and if `compares` of all. Phases of steady length are in step
+    /// with throttling itself, so that what the two kinds of phase show differs through no doing
+    /// of the clients: nothing is compared then.
     ///
     /// [`Drain`]: crate::account::drain::Drain
-    pub fn note_drained(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
-        // Who is held back is awake.
-        self.each_awake(|member| member.drained = member.hold.map(|_| Ns::ZERO));
+    pub fn note_drained(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
+        self.each_awake(|member| {
+            let counts = compares || member.hold.is_some();
+            member.drained = counts.then_some(Ns::ZERO);
+        });
         for (id, time) in found {
-            let at = self.find(id);
-            let member = at.and_then(|at| self.members.all_mut().get_mut(at));
-            if let Some(drained) = member.and_then(|member| member.drained.as_mut()) {
-                *drained = drained.saturating_add(time);
+            let Some(at) = self.find(id) else {
+                continue;
+            };
+            if compares {
+                self.wake(at);
+            }
+            let Some(member) = self.members.all_mut().get_mut(at) else {
+                continue;
+            };
+            if compares || member.drained.is_some() {
+                let drained = member.drained.unwrap_or_default();
+                member.drained = Some(drained.saturating_add(time));
             }
         }
     }
 
+    /// Compares what was found between polling phases with what those show, and says for whom
+    /// the former counts.
+    fn compare(&mut self, poll: Ns, span: Ns) {
+        let (mut polled, mut all) = (Ns::ZERO, Ns::ZERO);
+        let mut at = self.first;
+        while let Some(member) = self.members.all().get(at) {
+            at = member.next_awake();
+            if let Some(ran) = member.ran_on() {
+                polled = polled.saturating_add(member.used.busy);
+                all = all.saturating_add(ran);
+            }
+        }
+        let (poll, span) = (poll.saturating_sub(polled), span.saturating_sub(all));
+        self.each_awake(|member| {
+            (member.counted, member.evaded) = (None, None);
+            let Some(drained) = member.drained.filter(|_| member.hold.is_none()) else {
+                return;
+            };
+            let busy = member.used.busy;
+            let scaled = fair::estimate(busy, poll, span);
+            let found = busy.saturating_add(drained);
+            if let Verdict::Found { gained } = member.doubt.note(scaled, found, span) {
+                member.evaded = Some(gained).filter(|gained| !gained.is_zero());
+                member.counted = Some(found);
+                // What the policy sees is of the polling phase.
+                let part = fair::estimate(found, span, poll).min(poll);
+                member.used.counted = Some(part);
+            }
+        });
+    }
+
     /// Sums up what the processes used for the groups. Before the decision; takes
     /// changed settings over first. Returns what those who were held back used:
-    /// [`crate::account::PhaseTotals::apart`].
-    pub fn gather<S>(&mut self, settings: &Settings<S>) -> Ns
+    /// [`crate::account::PhaseTotals::apart`]. `poll` is the length of the polling phase, `span`
+    /// that of the period.
+    pub fn gather<S>(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns
     where
         S: DerefMut<Target = [Entry]>,
     {
-        if self.generation != settings.generation() {
-            self.take_over(settings);
-        }
+        self.compare(poll, span);
+        self.take_over(settings);
         self.apart = Apart::NONE;
         self.wanting = 0;
         for state in self.states_mut() {
@@ -114,7 +159,7 @@ where
         while let Some(member) = self.members.all_mut().get_mut(at) {
             at = member.next_awake();
             if !member.sits_out() {
-                member.wants = !member.used.busy.is_zero()
+                member.wants = !member.used.busy().is_zero()
                     || !member.used.waited.is_zero()
                     || member.hold == Some(Hold::Policy);
             }
@@ -133,10 +178,10 @@ where
             } else if member.sits_out() {
                 fair::estimate(member.used.busy, self.last_poll, self.last_span)
             } else {
-                state.busy = state.busy.saturating_add(member.used.busy);
+                state.busy = state.busy.saturating_add(member.used.busy());
                 state.runs = state.runs.saturating_add(member.used.runs);
                 state.waited = state.waited.saturating_add(member.used.waited);
-                Ns::ZERO
+                member.evaded.unwrap_or_default()
             };
             if !paid.is_zero() {
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
@@ -183,13 +228,10 @@ where
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {
                 group.account.add(&got);
             }
-            let keys = [
-                (Kind::User, u64::from(member.who.user)),
-                (Kind::Cgroup, member.who.cgroup),
-            ];
-            for ((kind, key), row) in keys.into_iter().zip(member.rows.iter_mut()) {
+            let (kinds, who) = ([Kind::User, Kind::Cgroup], &member.who);
+            for (kind, row) in kinds.into_iter().zip(member.rows.iter_mut()) {
                 if got != Account::default() {
-                    *row = totals.charge(kind, key, *row, &got, period.now);
+                    *row = totals.charge(kind, who, *row, &got, period.now);
                 }
             }
             settings.spend(&member.resolved, &spent(member, &got));
@@ -216,12 +258,16 @@ where
         self.each_awake(|member| member.set_hold(None, now));
     }
 
-    /// Takes over settings that have changed.
-    fn take_over<S>(&mut self, settings: &Settings<S>)
+    /// Takes over settings that have changed, if they have.
+    pub(super) fn take_over<S>(&mut self, settings: &Settings<S>)
     where
         S: DerefMut<Target = [Entry]>,
     {
+        if self.generation == settings.generation() {
+            return;
+        }
         self.generation = settings.generation();
+        self.regroup(settings);
         for group in self.groups.all_mut() {
             group.cap = 0;
         }
@@ -234,9 +280,9 @@ where
         }
         for group in self.groups.all_mut() {
             if let Some(state) = self.states.all_mut().get_mut(group.seat) {
-                state.weight = weight_of(group.subject(), &group.who, settings);
+                state.weight = settings.weight_of(group.subject, &group.who);
             }
-            let own = settings.get(group.subject()).and_then(|own| own.limit);
+            let own = settings.limit_of(group.subject, &group.who);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
         }
         // Who is under a limit now may not sleep.
@@ -314,7 +360,11 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
     };
     Account {
         measured: member.used.busy,
-        received: member.ran_on().unwrap_or_else(estimated),
+        received: match (member.ran_on(), member.counted) {
+            (Some(ran), _) => ran,
+            (None, Some(found)) => found.saturating_add(member.evaded.unwrap_or_default()),
+            (None, None) => estimated(),
+        },
         entitled,
         waited: waited.max(held),
         // Times that it was newly found are not runs.

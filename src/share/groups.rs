@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The groups between which a GPU is divided: they come with their first process, and stay
-//! after the last one until what it used is paid for.
+//! [pure] The groups between which a GPU is divided: which one a process belongs to, and how they
+//! come with their first process and stay after the last one until what it used is paid for.
+//!
+//! Where every process is a group, a new one starts as far ahead of the system as that group of
+//! its user which is furthest ahead, processes that have ended included: a program that forks,
+//! or ends and begins again, pays what it owes. What that costs another program of the user is
+//! one wait of this length at its start.
 
-use super::member::{Group, Member};
-use super::setting::{Subject, Who};
+use super::member::{Group, Member, Parts};
+use super::setting::{GroupBy, Limit, Setting, Subject, Who};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
@@ -30,7 +35,7 @@ where
     where
         S: DerefMut<Target = [Entry]>,
     {
-        let subject = self.group_by.subject(who);
+        let subject = settings.group_of(who, self.group_by, self.depth);
         let at = match self.groups().iter().position(|g| g.subject() == subject) {
             Some(at) => at,
             None => {
@@ -38,11 +43,11 @@ where
                     self.drop_poorest_empty_group();
                 }
                 let group = Group {
-                    kind: self.group_by,
+                    subject,
                     who: *who,
                     ..Group::default()
                 };
-                let weight = weight_of(subject, who, settings);
+                let weight = settings.weight_of(subject, who);
                 let state = ClientState::new(ClientId::new(self.next), weight, t_sys);
                 self.next = self.next.saturating_add(1);
                 let (id, seat) = (state.id, self.states.push(state)?);
@@ -73,25 +78,33 @@ where
     pub(super) fn split(&mut self, t_sys: VTime) {
         for at in 0..self.groups().len() {
             let lead = self.lead(at, t_sys);
-            let (mut used, mut count) = (0u64, 0u64);
-            for member in self.members().iter().filter(|member| member.group == at) {
-                used = used.saturating_add(member.used_in_group().get());
-                count = count.saturating_add(1);
-            }
-            let whole = if used == 0 { count } else { used };
-            let (mut so_far, mut given) = (0u64, 0u64);
-            let members = self.members.all_mut().iter_mut();
-            for member in members.filter(|member| member.group == at) {
-                let part = if used == 0 {
-                    1
-                } else {
-                    member.used_in_group().get()
+            if let Some(group) = self.groups.all_mut().get_mut(at) {
+                group.parts = Parts {
+                    lead,
+                    ..Parts::default()
                 };
-                so_far = so_far.saturating_add(part);
-                let until = mul_div(lead.get(), so_far, whole);
-                member.lead = Ns::new(until.saturating_sub(given));
-                given = until;
             }
+        }
+        for member in self.members.all() {
+            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
+                let parts = &mut group.parts;
+                parts.used = parts.used.saturating_add(member.used_in_group().get());
+                parts.count = parts.count.saturating_add(1);
+            }
+        }
+        for member in self.members.all_mut() {
+            let Some(group) = self.groups.all_mut().get_mut(member.group) else {
+                continue;
+            };
+            let parts = &mut group.parts;
+            let (part, whole) = match parts.used {
+                0 => (1, parts.count),
+                used => (member.used_in_group().get(), used),
+            };
+            parts.so_far = parts.so_far.saturating_add(part);
+            let until = mul_div(parts.lead.get(), parts.so_far, whole);
+            member.lead = Ns::new(until.saturating_sub(parts.given));
+            parts.given = until;
         }
     }
 
@@ -102,6 +115,18 @@ where
             let ahead = state.vtime.saturating_sub(t_sys).get();
             Ns::new(mul_div(ahead, state.weight.get().into(), normal))
         })
+    }
+
+    /// GPU time by which the group of a process's user that is furthest ahead is ahead of the
+    /// system, where processes are groups.
+    pub(super) fn lead_of_user(&self, who: &Who, t_sys: VTime) -> Ns {
+        if self.group_by != GroupBy::Process {
+            return Ns::ZERO;
+        }
+        let groups = self.groups().iter().enumerate();
+        let own = groups.filter(|(_, group)| group.who.user == who.user);
+        let leads = own.map(|(at, _)| self.lead(at, t_sys));
+        leads.max().unwrap_or(Ns::ZERO)
     }
 
     /// Sets a group further ahead.
@@ -172,22 +197,64 @@ where
     }
 }
 
+impl<S: DerefMut<Target = [Entry]>> Settings<S> {
+    /// The group to which a process belongs.
+    ///
+    /// Groups by cgroup are formed at level `depth` of the hierarchy, so that no number of
+    /// cgroups below makes more of them; a process that is less deep belongs to the group of its
+    /// cgroup. With `depth` 0, the group is the nearest cgroup around the process for which a
+    /// weight is set, else the one at level 1. The root is the group of its own processes only.
+    pub fn group_of(&self, who: &Who, by: GroupBy, depth: u32) -> Subject {
+        match (by, usize::try_from(depth)) {
+            (GroupBy::Process, _) => Subject::Process(who.process),
+            (GroupBy::User, _) => Subject::User(who.user),
+            (GroupBy::Cgroup, Ok(level @ 1..)) => Subject::Cgroup(who.cgroup_at(level)),
+            (GroupBy::Cgroup, _) => {
+                let root = who.cgroup_at(0);
+                let has_weight = |id: &u64| {
+                    let setting = self.get(Subject::Cgroup(*id));
+                    setting.is_some_and(|setting| setting.weight.is_some())
+                };
+                let mut cgroups = who.cgroups().filter(|id| *id != root);
+                Subject::Cgroup(cgroups.find(has_weight).unwrap_or(who.cgroup_at(1)))
+            }
+        }
+    }
+
+    /// The weight of a group, of which `who` is a process.
+    pub fn weight_of(&self, group: Subject, who: &Who) -> Weight {
+        match group {
+            Subject::Process(_) => self.resolve(who).weight,
+            Subject::User(_) => self
+                .get(group)
+                .and_then(|set| set.weight)
+                .unwrap_or_default(),
+            Subject::Cgroup(id) => {
+                let mut around = self.around(id, who);
+                around
+                    .find_map(|setting| setting.weight)
+                    .unwrap_or_default()
+            }
+        }
+    }
+
+    /// The lowest limit for a group as a whole, of which `who` is a process.
+    pub fn limit_of(&self, group: Subject, who: &Who) -> Option<Limit> {
+        match group {
+            Subject::Cgroup(id) => self.around(id, who).filter_map(|set| set.limit).min(),
+            _ => self.entry(group).and_then(Entry::limit),
+        }
+    }
+
+    /// What is set for a cgroup around a process, and for those around that one.
+    fn around<'a>(&'a self, cgroup: u64, who: &'a Who) -> impl Iterator<Item = &'a Setting> + 'a {
+        let cgroups = who.cgroups().skip_while(move |id| *id != cgroup);
+        cgroups.filter_map(|id| self.get(Subject::Cgroup(id)))
+    }
+}
+
 /// Virtual time of so much GPU time.
 pub(super) fn virtual_time(time: Ns, weight: Weight) -> VTime {
     let normal = Weight::DEFAULT.get().into();
     VTime::new(mul_div(time.get(), normal, weight.get().into()))
-}
-
-/// The weight of a group.
-pub(super) fn weight_of<S>(subject: Subject, who: &Who, settings: &Settings<S>) -> Weight
-where
-    S: DerefMut<Target = [Entry]>,
-{
-    if subject.is_process() {
-        return settings.resolve(who).weight;
-    }
-    let setting = settings.get(subject);
-    setting
-        .and_then(|setting| setting.weight)
-        .unwrap_or_default()
 }

@@ -43,7 +43,8 @@ where
         state.channels = state.channels.saturating_add(channels);
     }
 
-    /// Says who is held back, see [`Member::hold`], after a look was decided on.
+    /// Says who is held back, see [`Member::hold`], after a look was decided on. Takes changed
+    /// settings over first: members know positions of limits in their table.
     pub fn carry_out<S>(&mut self, settings: &Settings<S>, now: Ns, enforce: bool)
     where
         S: DerefMut<Target = [Entry]>,
@@ -53,6 +54,7 @@ where
             enforce,
             ..Period::default()
         };
+        self.take_over(settings);
         self.hold(settings, &period);
     }
 }
@@ -156,6 +158,67 @@ mod tests {
                 .iter()
                 .all(|member| member.hold().is_none()));
         });
+    }
+
+    // Another user's limit must not hold a process that stands where it stood.
+    // Its tables do not fit on the stack of a kernel thread.
+    #[cfg(not(loga_kunit))]
+    #[test]
+    fn settings_that_changed_since_the_decision_are_taken_over() {
+        use super::super::{Change, Row, Subject, Totals};
+        use crate::account::{Accounts, Slot};
+
+        let mut members = [Member::default(); 2];
+        let (mut groups, mut states) = ([Group::default(); 4], [ClientState::default(); 4]);
+        let (mut entries, mut rows) = ([Entry::default(); 4], [Row::default(); 8]);
+        let mut settings = Settings::new(&mut entries[..]);
+        let mut totals = Totals::new(&mut rows[..]);
+        let limit = |limit| Change {
+            limit: Some(limit),
+            ..Change::default()
+        };
+        // Nothing can be used under it for a long time.
+        let used_up = |user| (Subject::User(user), limit(1));
+        for (subject, change) in [used_up(6), (Subject::User(5), limit(90))] {
+            assert_eq!(settings.set(subject, None, &change), Ok(()));
+        }
+        let mut shares = Shares::new(
+            &mut members[..],
+            &mut groups[..],
+            &mut states[..],
+            GroupBy::Process,
+        );
+        for (id, user) in [(1, 5), (2, 6)] {
+            let who = Who {
+                process: id,
+                user,
+                ..Who::default()
+            };
+            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            assert!(joined.is_ok());
+        }
+        let period = Period {
+            now: Ns::from_ms(6),
+            poll: Ns::from_ms(1),
+            span: Ns::from_ms(6),
+            next: Ns::from_ms(6),
+            enforce: true,
+            ..Period::default()
+        };
+        let slot = Slot {
+            held: Ns::from_ms(1),
+            runs: 1,
+        };
+        assert!(shares.charge_at(1, &slot));
+        shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
+        shares.book(&mut settings, &mut totals, &period);
+        assert_eq!(shares.members()[1].hold(), Some(Hold::Limit));
+        // The table moves up: where the limit of 5 was, that of 6 is now.
+        assert_eq!(settings.set(Subject::Process(9), None, &limit(50)), Ok(()));
+        assert_eq!(settings.clear(Subject::User(5)), Ok(()));
+        shares.carry_out(&settings, Ns::from_ms(7), true);
+        assert_eq!(shares.members()[0].hold(), None);
+        assert_eq!(shares.members()[1].hold(), Some(Hold::Limit));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
 use super::awake::Rest;
-use super::setting::{GroupBy, Who};
+use super::setting::{Subject, Who};
 use super::settings::Resolved;
+use crate::account::doubt::Doubt;
 use crate::account::{Charge, Slot};
 use crate::ids::ClientId;
 use crate::units::Ns;
@@ -56,6 +57,15 @@ pub struct Used {
     pub runs: u32,
     /// Time in which its commands waited and none of them ran.
     pub waited: Ns,
+    /// What counts as its GPU time for the policy, where polling phases do not show it.
+    pub(super) counted: Option<Ns>,
+}
+
+impl Used {
+    /// GPU time, as the policy is told.
+    pub(super) fn busy(&self) -> Ns {
+        self.counted.unwrap_or(self.busy)
+    }
 }
 
 /// Why a process is held back.
@@ -63,7 +73,7 @@ pub struct Used {
 pub enum Hold {
     /// The policy said so.
     Policy,
-    /// It, its cgroup or its user has used up its limit.
+    /// It, a cgroup around it or its user has used up its limit.
     Limit,
     /// It is of the idle class, and somebody else wants the GPU.
     Class,
@@ -86,9 +96,15 @@ pub struct Member {
     pub(super) held_since: Option<Ns>,
     /// Holds that are not booked yet.
     pub(super) pending: Account,
-    /// GPU time that it still used in the non-polling phase, if it was held back before that
-    /// and somebody looked, see [`crate::account::drain`].
+    /// GPU time that it was found to use in the non-polling phase, if somebody looked, see
+    /// [`crate::account::drain`].
     pub(super) drained: Option<Ns>,
+    /// What its polling phases show against that, while it is not held back.
+    pub(super) doubt: Doubt,
+    /// What it is charged for the period in place of what its polling phase stands for.
+    pub(super) counted: Option<Ns>,
+    /// What it had gained when that began in this period.
+    pub(super) evaded: Option<Ns>,
     /// Wanted the GPU when it was let run last.
     pub(super) wants: bool,
     /// Its part of what its group is ahead, while groups are formed anew.
@@ -160,6 +176,16 @@ impl Member {
         self.wants && self.hold != Some(Hold::Class)
     }
 
+    /// Times that it was found to run outside of polling phases for longer than within them.
+    pub const fn evasions(&self) -> u64 {
+        self.doubt.times()
+    }
+
+    /// What it had gained by that, if it was found out in the period that was booked last.
+    pub const fn evaded(&self) -> Option<Ns> {
+        self.evaded
+    }
+
     /// What it used since it was held back, if that is known: all of it.
     pub(super) fn ran_on(&self) -> Option<Ns> {
         let drained = self.drained.filter(|_| self.hold.is_some())?;
@@ -198,8 +224,8 @@ impl Charge for Member {
 pub struct Group {
     /// As that of its state.
     pub(super) id: ClientId,
-    pub(super) kind: GroupBy,
-    /// Any of its processes: says which user or cgroup it is.
+    pub(super) subject: Subject,
+    /// Any of its processes: says which cgroups are around it.
     pub(super) who: Who,
     pub(super) members: u32,
     /// Its processes that take part in decisions.
@@ -209,10 +235,25 @@ pub struct Group {
     pub(super) account: Account,
     /// Highest percentage of a GPU that its processes may use.
     pub(super) cap: u32,
+    /// Being divided among its processes, while groups are formed anew.
+    pub(super) parts: Parts,
     /// One of its processes wanted the GPU in the last phase.
     pub(super) wants: bool,
     /// Its processes that wanted the GPU in the last phase.
     pub(super) wanting: u32,
+}
+
+/// What a group is ahead, on its way to its processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parts {
+    /// All of it.
+    pub(super) lead: Ns,
+    /// What its processes used in it, and how many they are.
+    pub(super) used: u64,
+    pub(super) count: u64,
+    /// Of `used` or `count` so far, and of `lead`.
+    pub(super) so_far: u64,
+    pub(super) given: u64,
 }
 
 impl Group {
@@ -222,8 +263,8 @@ impl Group {
     }
 
     /// Whose group it is.
-    pub const fn subject(&self) -> super::Subject {
-        self.kind.subject(&self.who)
+    pub const fn subject(&self) -> Subject {
+        self.subject
     }
 
     /// Processes in it. Without any, it is kept until what it used is paid for.

@@ -10,14 +10,17 @@
 //! groups are.
 //!
 //! The weight of a group of one process is the most specific one set: for the
-//! process, its cgroup or its user. Other groups have the weight set for that user
-//! or cgroup. Limits and the idle class apply to processes, after the policy: who is
-//! held back by them keeps out of the competition, and nobody waits for it.
+//! process, the nearest cgroup around it, or its user. Other groups have the weight set
+//! for that user, or for the nearest cgroup from the group's own one on. Limits and the
+//! idle class apply to processes, after the policy: who is held back by them keeps out of
+//! the competition, and nobody waits for it. A process is under the limits of all cgroups
+//! around it.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `setting` | what can be set, and for whom |
 //! | `settings` | the table of what has been set, and what holds for a process |
+//! | `lowering` | what users set for their own processes |
 //! | `budget` | how a hard limit is kept |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
@@ -33,9 +36,12 @@ mod bounded;
 mod budget;
 mod groups;
 mod looking;
+mod lowering;
 mod member;
 mod setting;
 mod settings;
+#[cfg(any(test, loga_kunit))]
+mod settings_tests;
 #[cfg(any(test, loga_kunit))]
 mod share_tests;
 mod shares;
@@ -45,8 +51,9 @@ pub use awake::QUIET;
 pub use booking::Period;
 pub use bounded::Bounded;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_HOLD};
+pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Hold, Member, Used};
-pub use setting::{Change, Class, GroupBy, Limit, Setting, Subject, Who};
-pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS};
+pub use setting::{Change, Class, GroupBy, Limit, Setting, Subject, Who, MAX_LEVELS};
+pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;
-pub use totals::{Kind, Row, Totals, MAX_TOTALS};
+pub use totals::{Kind, Row, Totals, MAX_ROWS, MAX_TOTALS};

@@ -5,6 +5,11 @@
 use crate::error::{in_range, Error};
 use crate::units::{Ns, Weight};
 
+/// Levels of the hierarchy of cgroups at which something can be set, from the root on. A path of
+/// them is part of every process and setting, so it is bounded; what is set there holds for
+/// everything below, however deep.
+pub const MAX_LEVELS: usize = 16;
+
 /// Whose process it is. The numbers are those of the initial namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who {
@@ -12,8 +17,37 @@ pub struct Who {
     pub process: u64,
     /// Its cgroup; 0 if there is none.
     pub cgroup: u64,
+    /// The cgroups around that one, from the root on: as many as it is deep, at most
+    /// [`MAX_LEVELS`]. The rest is 0.
+    pub above: [u64; MAX_LEVELS],
     /// Its user.
     pub user: u32,
+}
+
+impl Who {
+    /// Its cgroup and those around it, the nearest first.
+    pub fn cgroups(&self) -> impl Iterator<Item = u64> + '_ {
+        let own = core::iter::once(self.cgroup);
+        let all = own.chain(self.above.iter().rev().copied());
+        all.filter(|id| *id != 0)
+    }
+
+    /// How deep its cgroup is; the root is at level 0. [`MAX_LEVELS`] stands for all that are
+    /// that deep or deeper.
+    pub fn level(&self) -> usize {
+        self.above.iter().take_while(|id| **id != 0).count()
+    }
+
+    /// The cgroup around it at a level; its own if that is less deep.
+    pub fn cgroup_at(&self, level: usize) -> u64 {
+        let above = self.above.get(level).copied();
+        above.filter(|id| *id != 0).unwrap_or(self.cgroup)
+    }
+
+    /// Whether it is in this cgroup or one below.
+    pub fn is_in(&self, cgroup: u64) -> bool {
+        self.cgroups().any(|id| id == cgroup)
+    }
 }
 
 /// For whom something is set. The earlier kinds are the more specific ones.
@@ -21,7 +55,7 @@ pub struct Who {
 pub enum Subject {
     /// The process with this key.
     Process(u64),
-    /// All processes of this cgroup.
+    /// All processes of this cgroup and those below it.
     Cgroup(u64),
     /// All processes of this user.
     User(u32),
@@ -34,15 +68,6 @@ impl Default for Subject {
 }
 
 impl Subject {
-    /// Everything that may be set for a process, the most specific first.
-    pub const fn of(who: &Who) -> [Subject; 3] {
-        [
-            Subject::Process(who.process),
-            Subject::Cgroup(who.cgroup),
-            Subject::User(who.user),
-        ]
-    }
-
     /// Whether this is a process.
     pub const fn is_process(&self) -> bool {
         matches!(self, Subject::Process(_))
@@ -57,7 +82,9 @@ pub enum GroupBy {
     Process,
     /// Users.
     User,
-    /// Cgroups.
+    /// Cgroups, see [`Settings::group_of`].
+    ///
+    /// [`Settings::group_of`]: super::Settings::group_of
     Cgroup,
 }
 
@@ -87,19 +114,10 @@ impl GroupBy {
             .find(named)
             .ok_or(Error::UnknownGroupBy)
     }
-
-    /// The group to which a process belongs.
-    pub const fn subject(self, who: &Who) -> Subject {
-        match self {
-            GroupBy::Process => Subject::Process(who.process),
-            GroupBy::User => Subject::User(who.user),
-            GroupBy::Cgroup => Subject::Cgroup(who.cgroup),
-        }
-    }
 }
 
-/// When a client may run at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When a client may run at all. The later ones get less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// By its weight.
     #[default]
@@ -164,6 +182,13 @@ pub struct Setting {
     pub class: Option<Class>,
 }
 
+impl Setting {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A wish to set something, not checked yet. What is absent stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -197,6 +222,24 @@ impl Change {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_setting))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cgroups_of_a_process_are_the_nearest_first() {
+        let mut who = Who {
+            cgroup: 4,
+            ..Who::default()
+        };
+        for (slot, id) in who.above.iter_mut().zip([1, 2, 3]) {
+            *slot = id;
+        }
+        assert!(who.cgroups().eq([4, 3, 2, 1]));
+        assert_eq!(who.level(), 3);
+        assert_eq!(who.cgroup_at(1), 2);
+        assert_eq!(who.cgroup_at(3), 4);
+        assert_eq!(who.cgroup_at(9), 4);
+        assert!(who.is_in(1) && who.is_in(4) && !who.is_in(5));
+        assert!(Who::default().cgroups().next().is_none());
+    }
 
     #[test]
     fn limit_outside_its_range_is_refused() {

@@ -2,30 +2,37 @@
 
 //! [pure] The table of what has been set.
 //!
-//! Weight and class of a process are those set for the process, else those for its
-//! cgroup, else those for its user, else 100 and normal. Limits do not replace each
-//! other: each holds for all processes of its subject together, so a process stays
-//! within its own limit, its cgroup's and its user's. Limits of several subjects may
-//! add up to more than their group's or than a GPU, as a limit promises nothing; one
-//! limit above that of the group around it could never be used up, and is refused.
+//! Weight and class of a process are those set for the process, else those for the nearest
+//! cgroup around it that has one, else those for its user, else 100 and normal. Limits do not
+//! replace each other: each holds for all processes of its subject together, so a process stays
+//! within its own limit, that of every cgroup around it, and its user's. Limits of several
+//! subjects may add up to more than their group's or than a GPU, as a limit promises nothing;
+//! one limit above that of the group around it could never be used up, and is refused.
+//!
+//! What the user of a process lowered itself is kept apart from what an administrator set, see
+//! `lowering`.
 
 use super::bounded::Bounded;
 use super::budget::{Budget, Spent};
-use super::setting::{Change, Class, Limit, Setting, Subject, Who};
+use super::setting::{Change, Class, Limit, Setting, Subject, Who, MAX_LEVELS};
 use crate::error::Error;
 use crate::units::{Ns, Weight};
 use core::ops::DerefMut;
 
-/// Settings of one GPU. A table of them takes less than 100 KiB.
+/// Settings of one GPU. A table of them takes less than 200 KiB.
 pub const MAX_SETTINGS: usize = 512;
+/// As [`Who::user`] of a cgroup: no user has this number.
+pub const NO_USER: u32 = u32::MAX;
 
 /// What is set for one subject, and the budget of its limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    subject: Subject,
-    setting: Setting,
-    /// Whose process it is, for a process.
-    within: Option<Who>,
+    pub(super) subject: Subject,
+    pub(super) setting: Setting,
+    /// What its user lowered, for a process.
+    pub(super) lowered: Setting,
+    /// Whose process it is, for a process; where it is, for a cgroup.
+    pub(super) within: Option<Who>,
     pub(super) budget: Budget,
     pub(super) spent: Spent,
 }
@@ -36,16 +43,62 @@ impl Entry {
         self.subject
     }
 
-    /// What.
+    /// What an administrator set.
     pub const fn setting(&self) -> &Setting {
         &self.setting
+    }
+
+    /// What the user of a process lowered.
+    pub const fn lowered(&self) -> &Setting {
+        &self.lowered
+    }
+
+    /// Whose process it was when something was set for it, for a process.
+    pub fn user(&self) -> Option<u32> {
+        let within = self.within.filter(|_| self.subject.is_process());
+        within.map(|who| who.user)
+    }
+
+    /// The weight that is set for it.
+    pub fn weight(&self) -> Option<Weight> {
+        self.setting
+            .weight
+            .into_iter()
+            .chain(self.lowered.weight)
+            .min()
+    }
+
+    /// The class that is set for it.
+    pub fn class(&self) -> Option<Class> {
+        self.setting
+            .class
+            .into_iter()
+            .chain(self.lowered.class)
+            .max()
+    }
+
+    /// The limit that holds for its processes together.
+    pub fn limit(&self) -> Option<Limit> {
+        self.setting
+            .limit
+            .into_iter()
+            .chain(self.lowered.limit)
+            .min()
     }
 
     /// Whether its limit holds its processes back.
     pub const fn exhausted(&self) -> bool {
         self.budget.held()
     }
+
+    /// Whether only its user made it.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.setting.is_empty() && !self.lowered.is_empty()
+    }
 }
+
+/// Most limits that a process is under: its own, those of the cgroups around it, its user's.
+const MAX_LIMITS: usize = MAX_LEVELS + 2;
 
 /// What holds for one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +109,27 @@ pub struct Resolved {
     pub class: Class,
     /// The lowest limit that it is under.
     pub limit: Option<Limit>,
+    /// Positions of its limits in the table; so many of them.
+    limits: [u16; MAX_LIMITS],
+    count: u8,
+}
+
+impl Resolved {
     /// Positions of its limits.
-    pub(super) limits: [Option<u16>; 3],
+    fn limits(&self) -> impl Iterator<Item = usize> + '_ {
+        let limits = self.limits.iter().take(self.count.into());
+        limits.map(|at| usize::from(*at))
+    }
+
+    fn push_limit(&mut self, at: usize, limit: Limit) {
+        let slot = self.limits.get_mut(usize::from(self.count));
+        // Neither fails: the table and the number of limits are bounded.
+        if let (Some(slot), Ok(at)) = (slot, u16::try_from(at)) {
+            *slot = at;
+            self.count = self.count.saturating_add(1);
+        }
+        self.limit = self.limit.into_iter().chain(Some(limit)).min();
+    }
 }
 
 /// The settings of one GPU, in storage that the caller owns, at most
@@ -91,39 +163,71 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
         self.generation
     }
 
-    /// What is set for a subject.
+    /// What is set for a subject by an administrator.
     pub fn get(&self, subject: Subject) -> Option<&Setting> {
-        let at = self.find(subject).ok()?;
-        self.all().get(at).map(Entry::setting)
+        self.entry(subject).map(Entry::setting)
     }
 
-    /// Changes what is set for a subject. `within` says whose process a process is.
+    /// Everything about a subject for which something is set.
+    pub fn entry(&self, subject: Subject) -> Option<&Entry> {
+        let at = self.find(subject).ok()?;
+        self.all().get(at)
+    }
+
+    /// Changes what is set for a subject, for an administrator. `within` says whose process a
+    /// process is, and where a cgroup is.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfRange`], [`Error::NothingToSet`], [`Error::LimitAboveGroup`],
-    /// [`Error::LimitBelowMember`] or [`Error::Full`]; then nothing has changed.
+    /// [`Error::LimitBelowMember`], [`Error::CgroupTooDeep`] or [`Error::Full`]; then nothing
+    /// has changed.
     pub fn set(
         &mut self,
         subject: Subject,
         within: Option<Who>,
         change: &Change,
     ) -> Result<(), Error> {
-        let place = self.find(subject);
-        let old = place.ok().and_then(|at| self.all().get(at));
-        let setting = change.apply(&old.map(|old| old.setting).unwrap_or_default())?;
+        let old = self.entry(subject).copied().unwrap_or_default();
+        let setting = change.apply(&old.setting)?;
+        self.check_place(subject, within)?;
         self.check_limit(subject, within, setting.limit)?;
-        let mut entry = old.copied().unwrap_or_default();
-        if entry.setting.limit != setting.limit {
-            entry.budget.restart();
-        }
-        entry = Entry {
+        let mut entry = Entry {
             subject,
             setting,
-            within: within.filter(|_| subject.is_process()),
-            ..entry
+            within,
+            ..old
         };
-        match place {
+        if old.setting.limit != setting.limit {
+            entry.budget.restart();
+        }
+        self.put(entry)
+    }
+
+    /// Forgets what is set for a subject.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSet`] if nothing is.
+    pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
+        let at = self.find(subject).map_err(|_| Error::NotSet)?;
+        self.table.remove(at);
+        self.changed();
+        Ok(())
+    }
+
+    /// Puts back what [`Settings::entry`] said of a subject before.
+    pub fn restore(&mut self, subject: Subject, before: Option<Entry>) {
+        match before {
+            // There was room for it.
+            Some(entry) => drop(self.put(entry)),
+            None => drop(self.clear(subject)),
+        }
+    }
+
+    /// Adds an entry, or replaces that of the same subject.
+    pub(super) fn put(&mut self, entry: Entry) -> Result<(), Error> {
+        match self.find(entry.subject) {
             Ok(at) => {
                 if let Some(slot) = self.table.all_mut().get_mut(at) {
                     *slot = entry;
@@ -138,18 +242,6 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
                 }
             }
         }
-        self.changed();
-        Ok(())
-    }
-
-    /// Forgets what is set for a subject.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSet`] if nothing is.
-    pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
-        let at = self.find(subject).map_err(|_| Error::NotSet)?;
-        self.table.remove(at);
         self.changed();
         Ok(())
     }
@@ -177,39 +269,56 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
 
     /// What holds for a process.
     pub fn resolve(&self, who: &Who) -> Resolved {
-        let places = Subject::of(who).map(|subject| self.find(subject).ok());
-        let settings = || places.iter().flatten().filter_map(|at| self.all().get(*at));
-        let limits = places.map(|place| {
-            let at = place?;
-            self.all().get(at)?.setting.limit?;
-            u16::try_from(at).ok()
-        });
-        Resolved {
-            weight: settings()
-                .find_map(|entry| entry.setting.weight)
-                .unwrap_or_default(),
-            class: settings()
-                .find_map(|entry| entry.setting.class)
-                .unwrap_or_default(),
-            limit: settings().filter_map(|entry| entry.setting.limit).min(),
-            limits,
+        let mut resolved = self.collect(who, Entry::limit);
+        let own = self.entry(Subject::Process(who.process));
+        if let Some(lowered) = own.map(Entry::lowered) {
+            resolved.weight = lowered
+                .weight
+                .unwrap_or(resolved.weight)
+                .min(resolved.weight);
+            resolved.class = lowered.class.unwrap_or_default().max(resolved.class);
         }
+        resolved
+    }
+
+    /// What administrators set for a process and around it, with these limits.
+    pub(super) fn collect(&self, who: &Who, limit: fn(&Entry) -> Option<Limit>) -> Resolved {
+        let mut resolved = Resolved::default();
+        let (mut weight, mut class) = (None, None);
+        for at in self.places(who) {
+            let Some(entry) = self.all().get(at) else {
+                continue;
+            };
+            weight = weight.or(entry.setting.weight);
+            class = class.or(entry.setting.class);
+            if let Some(limit) = limit(entry) {
+                resolved.push_limit(at, limit);
+            }
+        }
+        resolved.weight = weight.unwrap_or_default();
+        resolved.class = class.unwrap_or_default();
+        resolved
+    }
+
+    /// Positions of everything set for a process or around it, the most specific first.
+    fn places<'a>(&'a self, who: &'a Who) -> impl Iterator<Item = usize> + 'a {
+        let process = core::iter::once(Subject::Process(who.process));
+        let cgroups = who.cgroups().map(Subject::Cgroup);
+        let user = core::iter::once(Subject::User(who.user));
+        let subjects = process.chain(cgroups).chain(user);
+        subjects.filter_map(|subject| self.find(subject).ok())
     }
 
     /// Whether a limit holds back a process for which `resolved` holds.
     pub(super) fn exhausted(&self, resolved: &Resolved) -> bool {
-        let mut limits = resolved.limits.iter().flatten();
-        limits.any(|at| {
-            self.all()
-                .get(usize::from(*at))
-                .is_some_and(Entry::exhausted)
-        })
+        let mut entries = resolved.limits().filter_map(|at| self.all().get(at));
+        entries.any(Entry::exhausted)
     }
 
     /// Adds what a process used to all limits that it is under.
     pub(super) fn spend(&mut self, resolved: &Resolved, spent: &Spent) {
-        for at in resolved.limits.iter().flatten() {
-            if let Some(entry) = self.table.all_mut().get_mut(usize::from(*at)) {
+        for at in resolved.limits() {
+            if let Some(entry) = self.table.all_mut().get_mut(at) {
                 entry.spent.used = entry.spent.used.saturating_add(spent.used);
                 entry.spent.allowed |= spent.allowed;
             }
@@ -220,7 +329,7 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
     pub(super) fn settle(&mut self, now: Ns, span: Ns, next: Ns) {
         for entry in self.table.all_mut() {
             let spent = core::mem::take(&mut entry.spent);
-            if let Some(limit) = entry.setting.limit {
+            if let Some(limit) = entry.limit() {
                 entry.budget.settle(limit, now, span, next, &spent);
             }
         }
@@ -234,7 +343,19 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
         }
     }
 
-    /// Refuses a limit that another one makes meaningless.
+    /// Refuses a cgroup that the path of a process below it would not show.
+    fn check_place(&self, subject: Subject, within: Option<Who>) -> Result<(), Error> {
+        let level = within.map_or(0, |who| who.level());
+        match subject {
+            Subject::Cgroup(_) if level >= MAX_LEVELS => Err(Error::CgroupTooDeep {
+                max: MAX_LEVELS.saturating_sub(1),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a limit that another one makes meaningless. What users lowered does not stand in
+    /// an administrator's way.
     fn check_limit(
         &self,
         subject: Subject,
@@ -244,26 +365,30 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
         let Some(limit) = limit else {
             return Ok(());
         };
-        if let (Subject::Process(_), Some(who)) = (subject, within) {
-            let group = [Subject::Cgroup(who.cgroup), Subject::User(who.user)]
-                .into_iter()
-                .filter_map(|group| self.get(group)?.limit)
-                .min();
-            return match group {
-                Some(group) if limit > group => Err(Error::LimitAboveGroup {
+        let limit_at = |at: usize| {
+            let entry = self.all().get(at);
+            let entry = entry.filter(|entry| entry.subject != subject);
+            entry.and_then(|entry| entry.setting.limit)
+        };
+        if let Some(who) = within {
+            let group = self.places(&who).filter_map(limit_at).min();
+            if let Some(group) = group.filter(|group| limit > *group) {
+                return Err(Error::LimitAboveGroup {
                     limit: limit.get(),
                     group: group.get(),
-                }),
-                _ => Ok(()),
-            };
+                });
+            }
         }
-        let is_member = |entry: &&Entry| {
-            entry
-                .within
-                .is_some_and(|who| Subject::of(&who).contains(&subject))
+        let is_inside = |entry: &&Entry| {
+            let inside = |who: Who| match subject {
+                Subject::Process(_) => false,
+                Subject::User(user) => who.user == user,
+                Subject::Cgroup(id) => who.is_in(id),
+            };
+            entry.subject != subject && entry.within.is_some_and(inside)
         };
-        let members = self.all().iter().filter(is_member);
-        match members.filter_map(|entry| entry.setting.limit).max() {
+        let inside = self.all().iter().filter(is_inside);
+        match inside.filter_map(|entry| entry.setting.limit).max() {
             Some(member) if limit < member => Err(Error::LimitBelowMember {
                 limit: limit.get(),
                 member: member.get(),
@@ -280,124 +405,5 @@ impl<S: DerefMut<Target = [Entry]>> Settings<S> {
 
     fn changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
-    }
-}
-
-#[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_settings))]
-mod tests {
-    use super::*;
-
-    const WHO: Who = Who {
-        process: 10,
-        cgroup: 20,
-        user: 30,
-    };
-    const PROCESS: Subject = Subject::Process(10);
-    const CGROUP: Subject = Subject::Cgroup(20);
-    const USER: Subject = Subject::User(30);
-
-    fn weight(weight: u32) -> Change {
-        Change {
-            weight: Some(weight),
-            ..Change::default()
-        }
-    }
-
-    fn limit(percent: u32) -> Change {
-        Change {
-            limit: Some(percent),
-            ..Change::default()
-        }
-    }
-
-    #[test]
-    fn more_specific_setting_wins() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.resolve(&WHO).weight.get(), 100);
-        for (subject, value) in [(USER, 3), (CGROUP, 2), (PROCESS, 1)] {
-            assert_eq!(settings.set(subject, Some(WHO), &weight(value)), Ok(()));
-            assert_eq!(settings.resolve(&WHO).weight.get(), value);
-        }
-        assert_eq!(settings.clear(PROCESS), Ok(()));
-        assert_eq!(settings.resolve(&WHO).weight.get(), 2);
-        assert_eq!(settings.clear(PROCESS), Err(Error::NotSet));
-    }
-
-    #[test]
-    fn setting_of_another_is_not_taken() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        // The same number, but of another kind.
-        assert_eq!(settings.set(Subject::User(10), None, &weight(5)), Ok(()));
-        assert_eq!(settings.set(Subject::Process(20), None, &weight(5)), Ok(()));
-        assert_eq!(settings.resolve(&WHO), Resolved::default());
-    }
-
-    #[test]
-    fn refused_setting_leaves_the_previous_one() {
-        let mut store = [Entry::default(); 1];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
-        assert!(settings.set(USER, None, &weight(0)).is_err());
-        assert!(settings.set(USER, None, &limit(101)).is_err());
-        let full = Error::Full {
-            name: "settings",
-            max: 1,
-        };
-        assert_eq!(settings.set(CGROUP, None, &weight(5)), Err(full));
-        assert_eq!(settings.resolve(&WHO).weight.get(), 5);
-        assert_eq!(settings.all().len(), 1);
-    }
-
-    #[test]
-    fn limit_of_a_process_above_its_groups_is_refused() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.set(USER, None, &limit(50)), Ok(()));
-        let refused = Error::LimitAboveGroup {
-            limit: 51,
-            group: 50,
-        };
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(51)), Err(refused));
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(50)), Ok(()));
-    }
-
-    #[test]
-    fn limit_of_a_group_below_a_members_is_refused() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
-        let refused = Error::LimitBelowMember {
-            limit: 59,
-            member: 60,
-        };
-        assert_eq!(settings.set(CGROUP, None, &limit(59)), Err(refused));
-        assert_eq!(settings.set(CGROUP, None, &limit(60)), Ok(()));
-        assert_eq!(settings.set(Subject::User(31), None, &limit(1)), Ok(()));
-    }
-
-    #[test]
-    fn lowest_of_all_limits_is_reported() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
-        assert_eq!(settings.set(USER, None, &limit(80)), Ok(()));
-        assert_eq!(settings.resolve(&WHO).limit, Limit::new(60).ok());
-    }
-
-    #[test]
-    fn settings_of_dead_processes_are_forgotten() {
-        let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &weight(5)), Ok(()));
-        assert_eq!(settings.set(Subject::Process(11), None, &weight(5)), Ok(()));
-        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
-        settings.retain_processes(|key| key == 11);
-        assert_eq!(settings.all().len(), 2);
-        assert!(settings.get(PROCESS).is_none());
-        settings.clear_all();
-        assert!(settings.all().is_empty());
     }
 }

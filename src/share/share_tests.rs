@@ -35,8 +35,8 @@ fn store() -> Store {
 fn who(process: u64, user: u32) -> Who {
     Who {
         process,
-        cgroup: 0,
         user,
+        ..Who::default()
     }
 }
 
@@ -124,6 +124,40 @@ mod tests {
         assert_eq!(shares.groups().len(), 0);
     }
 
+    // A program must not shake off what it used by going on in a child, or by ending and
+    // beginning again.
+    #[test]
+    fn process_of_a_user_that_owes_starts_as_far_ahead() {
+        let mut store = store();
+        let settings = Settings::new(&mut store.entries[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
+        assert_eq!(joined, Ok(0));
+        shares.states_mut()[0].vtime = VTime::new(5_000_000);
+        // Another user owes nothing; a child owes what its parent does.
+        let joined = shares.join(ClientId::new(2), who(2, 8), &settings, T_SYS);
+        assert_eq!(joined, Ok(1));
+        assert_eq!(shares.states()[1].vtime, T_SYS);
+        shares.leave(0, T_SYS);
+        let joined = shares.join(ClientId::new(3), who(3, 7), &settings, T_SYS);
+        assert_eq!(joined, Ok(1));
+        let group = shares.members()[1].group();
+        let state = shares.state_of(group).unwrap_or_default();
+        assert_eq!(state.vtime, VTime::new(5_000_000));
+        // What has been paid is not inherited.
+        shares.leave(1, VTime::new(6_000_000));
+        let later = VTime::new(6_000_000);
+        let joined = shares.join(ClientId::new(4), who(4, 7), &settings, later);
+        assert_eq!(joined, Ok(1));
+        let group = shares.members()[1].group();
+        assert_eq!(shares.state_of(group).unwrap_or_default().vtime, later);
+    }
+
     #[test]
     fn lead_of_groups_formed_anew_is_that_of_their_processes() {
         let mut store = store();
@@ -146,7 +180,7 @@ mod tests {
         }
         use_us(&mut shares, 0, 600);
         use_us(&mut shares, 1, 200);
-        shares.gather(&settings);
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.book(&mut settings, &mut totals, &period(6));
         shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
         let before = lead(&shares);
@@ -201,7 +235,7 @@ mod tests {
             assert!(joined.is_ok());
         }
         use_us(&mut shares, 0, 500);
-        shares.gather(&settings);
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.states_mut()[0].held = true;
         shares.book(&mut settings, &mut totals, &period(6));
         let holds = |shares: &Few<'_>, hold| shares.members().iter().all(|m| m.hold() == hold);
@@ -209,7 +243,7 @@ mod tests {
         assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
         assert_eq!(shares.members()[2].hold(), None);
         shares.begin();
-        shares.gather(&settings);
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.book(&mut settings, &mut totals, &period(12));
         assert_eq!(shares.members()[1].account().held, Ns::from_ms(6));
         assert_eq!(shares.members()[1].account().holds, 1);
@@ -245,7 +279,7 @@ mod tests {
             shares.begin();
             use_us(&mut shares, 0, 500);
             use_us(&mut shares, 1, 500);
-            shares.gather(&settings);
+            shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             let period = Period {
                 enforce,
                 ..period(6)
@@ -287,7 +321,7 @@ mod tests {
                 };
                 assert!(shares.charge_at(0, &slot));
             }
-            shares.gather(&settings);
+            shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &mut totals, &period(at * 6));
         }
         // A fifth of 1000, less what it may have run on each time.
@@ -315,11 +349,14 @@ mod tests {
         shares.hold(&settings, &period(6));
         let found = [(1, 1500), (2, 4000), (1, 500)];
         let found = found.map(|(id, us)| (ClientId::new(id), Ns::from_us(us)));
-        shares.note_drained(found.into_iter());
+        shares.note_drained(found.into_iter(), true);
         shares.begin();
         use_us(&mut shares, 0, 400);
         use_us(&mut shares, 1, 600);
-        assert_eq!(shares.gather(&settings), Ns::from_us(2400));
+        assert_eq!(
+            shares.gather(&settings, Ns::ZERO, Ns::ZERO),
+            Ns::from_us(2400)
+        );
         assert_eq!(shares.states()[0].busy, Ns::ZERO);
         assert_eq!(
             shares.states()[0].vtime,
@@ -331,6 +368,45 @@ mod tests {
         let received = |at: usize| shares.members()[at].account().received;
         assert_eq!(received(0), Ns::from_us(2400));
         assert_eq!(received(1), Ns::from_us(3600));
+    }
+
+    // A program that submits when the poller sleeps: not seen in any polling phase, and found for
+    // 2 of the 5 ms between two of them. The other is seen all the time, and found for 3 ms.
+    #[test]
+    fn who_runs_when_nobody_polls_is_charged_what_was_found_in_the_end() {
+        let mut store = store();
+        let mut settings = Settings::new(&mut store.entries[..]);
+        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut shares = Shares::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            GroupBy::Process,
+        );
+        for id in 1..=2 {
+            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        let mut told = 0;
+        for at in 1..=100u64 {
+            let found = [(1, 2), (2, 3)];
+            let found = found.map(|(id, ms)| (ClientId::new(id), Ns::from_ms(ms)));
+            shares.note_drained(found.into_iter(), true);
+            shares.begin();
+            use_us(&mut shares, 1, 1000);
+            shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
+            shares.book(&mut settings, &mut totals, &period(at * 6));
+            told += u32::from(shares.members()[0].evaded().is_some());
+        }
+        // What was gained until it was found out is charged too, but for what has faded.
+        let received = |at: usize| shares.members()[at].account().received;
+        assert!(received(0) > Ns::from_ms(195) && received(0) <= Ns::from_ms(200));
+        assert_eq!(told, 1);
+        assert_eq!(shares.members()[0].evasions(), 1);
+        assert_eq!(shares.members()[1].evasions(), 0);
+        // The policy sees both, a third and two thirds of the phase.
+        assert_eq!(shares.states()[0].busy, Ns::new(333_333));
+        assert_eq!(shares.states()[1].busy, Ns::new(666_666));
     }
 
     #[test]
@@ -345,9 +421,9 @@ mod tests {
         );
         let joined = shares.join(ClientId::new(1), who(1, 0), &settings, T_SYS);
         assert!(joined.is_ok());
-        shares.note_drained([(ClientId::new(1), Ns::from_ms(2))].into_iter());
+        shares.note_drained([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
         shares.begin();
-        assert_eq!(shares.gather(&settings), Ns::ZERO);
+        assert_eq!(shares.gather(&settings, Ns::ZERO, Ns::ZERO), Ns::ZERO);
         assert_eq!(shares.states()[0].vtime, T_SYS);
     }
 }

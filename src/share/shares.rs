@@ -21,13 +21,15 @@ use core::ops::DerefMut;
 ///
 /// Members and groups are in ascending order of id. Every group has a state, see
 /// [`Group::seat`]; those of groups of which a process is awake come first. Every member
-/// belongs to the group of its [`GroupBy::subject`]. A group without members is ahead of the
+/// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without members is ahead of the
 /// system.
 pub struct Shares<M, G, C> {
     pub(super) members: Bounded<M>,
     pub(super) groups: Bounded<G>,
     pub(super) states: Bounded<C>,
     pub(super) group_by: GroupBy,
+    /// Level of the groups by cgroup, see [`Settings::group_of`].
+    pub(super) depth: u32,
     /// Position of a process that is awake: the first of the list.
     pub(super) first: usize,
     /// States of groups that take part in decisions.
@@ -63,6 +65,7 @@ where
             groups: Bounded::new(groups),
             states: Bounded::new(states),
             group_by,
+            depth: 0,
             first: NOBODY,
             seated: 0,
             empty: 0,
@@ -137,8 +140,13 @@ where
         self.group_by
     }
 
-    /// Adds a process and returns its position. `id` must be larger than all before;
-    /// `t_sys` is the virtual time at which a new group starts.
+    /// Level of the groups by cgroup, see [`Settings::group_of`].
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Adds a process and returns its position. `id` must be larger than all before; `t_sys`
+    /// is the virtual time at which a new group starts if its user owes nothing.
     ///
     /// # Errors
     ///
@@ -160,7 +168,11 @@ where
         if !self.has_room() {
             return Err(full);
         }
+        let (lead, groups) = (self.lead_of_user(&who, t_sys), self.next);
         let group = self.group_for(&who, settings, t_sys).ok_or(full)?;
+        if self.next != groups {
+            self.owe(group, lead);
+        }
         let hold = self.state_of(group).is_some_and(|state| state.held);
         self.generation = 0;
         let at = self
@@ -210,40 +222,94 @@ where
     {
         self.generation = 0;
         self.wake(at);
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return Ok(());
+        };
+        let old = member.who;
+        member.who = who;
+        member.resolved = settings.resolve(&who);
+        let group = member.group;
+        let subject = settings.group_of(&who, self.group_by, self.depth);
+        if let Some(group) = self.groups.all_mut().get_mut(group) {
+            if group.subject == subject {
+                group.who = who;
+                return Ok(());
+            }
+        }
         self.split(t_sys);
+        let moved = self.move_member(at, settings, t_sys);
+        if moved.is_err() {
+            if let Some(member) = self.members.all_mut().get_mut(at) {
+                member.who = old;
+                member.resolved = settings.resolve(&old);
+            }
+        }
+        self.drop_paid_groups(t_sys);
+        moved
+    }
+
+    /// Moves a process that is awake to the group where it belongs, with its part of what the old
+    /// one is ahead, after [`Shares::split`].
+    fn move_member<S>(
+        &mut self,
+        at: usize,
+        settings: &Settings<S>,
+        t_sys: VTime,
+    ) -> Result<(), Error>
+    where
+        S: DerefMut<Target = [Entry]>,
+    {
         let Some(member) = self.members().get(at).copied() else {
             return Ok(());
         };
-        let stays = self.group_by.subject(&who) == self.group_by.subject(&member.who);
-        let group = if stays {
-            member.group
-        } else {
-            let full = Error::Full {
-                name: "groups",
-                max: self.groups.room(),
-            };
-            self.group_for(&who, settings, t_sys).ok_or(full)?
+        let full = Error::Full {
+            name: "groups",
+            max: self.groups.room(),
         };
+        let group = self.group_for(&member.who, settings, t_sys).ok_or(full)?;
         // Making room for the group may have moved the old one.
         let old = self.members().get(at).map_or(group, |member| member.group);
         if let Some(member) = self.members.all_mut().get_mut(at) {
-            member.who = who;
-            member.resolved = settings.resolve(&who);
             member.group = group;
-            if !stays {
-                member.before = member.account.received;
-            }
-        }
-        if stays {
-            return Ok(());
+            member.before = member.account.received;
         }
         self.seat(group);
         self.owe_less(old, member.lead);
         self.owe(group, member.lead);
         self.unseat(old);
         self.count_out(old);
-        self.drop_paid_groups(t_sys);
         Ok(())
+    }
+
+    /// Moves processes whose group is another one since settings changed.
+    pub(super) fn regroup<S>(&mut self, settings: &Settings<S>)
+    where
+        S: DerefMut<Target = [Entry]>,
+    {
+        // Only groups at the nearest cgroup that has a weight depend on what is set.
+        if self.group_by != GroupBy::Cgroup || self.depth != 0 {
+            return;
+        }
+        let t_sys = self.t_sys;
+        let mut is_split = false;
+        for at in 0..self.members().len() {
+            let Some(member) = self.members().get(at) else {
+                break;
+            };
+            let subject = settings.group_of(&member.who, self.group_by, self.depth);
+            if self.groups().get(member.group).map(Group::subject) == Some(subject) {
+                continue;
+            }
+            if !core::mem::replace(&mut is_split, true) {
+                self.split(t_sys);
+            }
+            self.wake(at);
+            // Without room for another group it stays where it is.
+            let _ = self.move_member(at, settings, t_sys);
+        }
+        if is_split {
+            self.drop_paid_groups(t_sys);
+        }
     }
 
     /// Divides the GPU between something else from now on. Each new group is ahead by
@@ -252,9 +318,23 @@ where
     where
         S: DerefMut<Target = [Entry]>,
     {
-        if group_by == self.group_by {
+        self.set_grouping(group_by, self.depth, settings, t_sys);
+    }
+
+    /// As [`Shares::set_group_by`], with the level of groups by cgroup.
+    pub fn set_grouping<S>(
+        &mut self,
+        group_by: GroupBy,
+        depth: u32,
+        settings: &Settings<S>,
+        t_sys: VTime,
+    ) where
+        S: DerefMut<Target = [Entry]>,
+    {
+        if (group_by, depth) == (self.group_by, self.depth) {
             return;
         }
+        self.depth = depth;
         self.generation = 0;
         self.split(t_sys);
         self.groups.clear();

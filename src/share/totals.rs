@@ -3,16 +3,23 @@
 //! [pure] Totals per user and per cgroup. They outlive the processes, and stay until
 //! they are read and reset.
 //!
-//! The table has room for so many; when it is full, the row that was charged least
-//! recently becomes part of a row for all others, so nothing is lost but the name.
+//! There is room for so many users and so many cgroups. When it is full, a row becomes part of
+//! a row for all others, so nothing is lost but the name. Whoever can make cgroups can make many
+//! of them, but only below those that it was given: a further one pushes out a row from the
+//! nearest cgroup around it that has many rows, and no other.
 
 use super::bounded::Bounded;
 use super::member::Account;
+use super::setting::{Who, MAX_LEVELS};
 use crate::units::Ns;
 use core::ops::DerefMut;
 
-/// Users and cgroups with a row of their own, together. A table takes 32 KiB.
-pub const MAX_TOTALS: usize = 256;
+/// Users, or cgroups, with a row of their own.
+pub const MAX_ROWS: usize = 256;
+/// Rows of a table of all kinds. It takes less than 160 KiB.
+pub const MAX_TOTALS: usize = 2 * MAX_ROWS;
+/// Part of the rows of a kind that are many for what is below one cgroup.
+const CROWD: usize = 8;
 
 /// Of what a row is the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +31,16 @@ pub enum Kind {
     Cgroup,
 }
 
+impl Kind {
+    /// The user or cgroup of a process.
+    pub fn key(self, who: &Who) -> u64 {
+        match self {
+            Kind::User => who.user.into(),
+            Kind::Cgroup => who.cgroup,
+        }
+    }
+}
+
 /// The total of one user or cgroup on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
@@ -31,6 +48,8 @@ pub struct Row {
     pub kind: Kind,
     /// User id or cgroup id; nothing for all those that had no room.
     pub key: Option<u64>,
+    /// For a cgroup, those around it: [`Who::above`].
+    pub above: [u64; MAX_LEVELS],
     /// What its processes got.
     pub account: Account,
     /// Processes that have begun to use the GPU.
@@ -42,11 +61,27 @@ pub struct Row {
 }
 
 impl Row {
+    /// An empty row for the user or the cgroup of a process.
+    fn of(who: &Who, kind: Kind, now: Ns) -> Self {
+        Self {
+            kind,
+            key: Some(kind.key(who)),
+            above: match kind {
+                Kind::User => [0; MAX_LEVELS],
+                Kind::Cgroup => who.above,
+            },
+            since: now,
+            last: now,
+            ..Self::default()
+        }
+    }
+
     const fn others(kind: Kind) -> Self {
         const NONE: Ns = Ns::ZERO;
         Self {
             kind,
             key: None,
+            above: [0; MAX_LEVELS],
             account: Account {
                 measured: NONE,
                 received: NONE,
@@ -77,7 +112,8 @@ impl Row {
     }
 }
 
-/// Totals of one GPU, in storage that the caller owns, at most [`MAX_TOTALS`].
+/// Totals of one GPU, in storage that the caller owns, at most [`MAX_TOTALS`]: half of it for
+/// each kind.
 pub struct Totals<S> {
     rows: Bounded<S>,
     /// Of users and of cgroups without a row.
@@ -93,35 +129,27 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
         }
     }
 
-    /// Adds to a total. `hint` is what the last call for the same key returned, or any
-    /// number; with a good one this takes the same time however many rows there are.
-    pub fn charge(&mut self, kind: Kind, key: u64, hint: u16, account: &Account, now: Ns) -> u16 {
+    /// Adds to the total of the user or the cgroup of a process. `hint` is what the last call for
+    /// the same one returned, or any number; with a good one this takes the same time however
+    /// many rows there are.
+    pub fn charge(&mut self, kind: Kind, who: &Who, hint: u16, account: &Account, now: Ns) -> u16 {
         let row = self.rows.all_mut().get_mut(usize::from(hint));
-        if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(key)) {
+        if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(kind.key(who))) {
             row.account.add(account);
             row.last = row.last.max(now);
             return hint;
         }
-        let row = Row {
-            kind,
-            key: Some(key),
+        self.merge(&Row {
             account: *account,
-            processes: 0,
-            since: now,
-            last: now,
-        };
-        self.merge(&row)
+            ..Row::of(who, kind, now)
+        })
     }
 
     /// Counts a process that begins to use the GPU.
-    pub fn begin_process(&mut self, kind: Kind, key: u64, now: Ns) {
+    pub fn begin_process(&mut self, kind: Kind, who: &Who, now: Ns) {
         self.merge(&Row {
-            kind,
-            key: Some(key),
             processes: 1,
-            since: now,
-            last: now,
-            ..Row::default()
+            ..Row::of(who, kind, now)
         });
     }
 
@@ -141,7 +169,7 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
                 at
             }
             None => {
-                self.make_room();
+                self.make_room(row);
                 match self.rows.push(*row) {
                     Some(at) => at,
                     None => {
@@ -187,17 +215,38 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
         count
     }
 
-    /// Gives the row that was charged least recently to the others, if there is no
-    /// room for a further one.
-    fn make_room(&mut self) {
-        if !self.rows.is_full() {
+    /// Gives a row to the others, if there is no room for a further one of this kind.
+    fn make_room(&mut self, new: &Row) {
+        let same = |row: &&Row| row.kind == new.kind;
+        let most = self.rows.room() / 2;
+        let count = self.rows.all().iter().filter(same).count();
+        if count < most {
             return;
         }
-        let rows = self.rows.all().iter().enumerate();
-        let oldest = rows.min_by_key(|(_, row)| row.last).map(|(at, _)| at);
-        if let Some(row) = oldest.and_then(|at| self.rows.remove(at)) {
+        if let Some(row) = self.victim(new, most).and_then(|at| self.rows.remove(at)) {
             self.others_mut(row.kind).add(&row);
         }
+    }
+
+    /// Position of the row of the same kind that makes room for a new one: one without time; else,
+    /// of those below the nearest cgroup around the new one that has many, the one that was
+    /// charged least recently.
+    fn victim(&self, new: &Row, most: usize) -> Option<usize> {
+        let rows = || {
+            let rows = self.rows.all().iter().enumerate();
+            rows.filter(|(_, row)| row.kind == new.kind)
+        };
+        let empty = rows().filter(|(_, row)| row.account == Account::default());
+        if let Some((at, _)) = empty.min_by_key(|(_, row)| row.last) {
+            return Some(at);
+        }
+        for cgroup in new.above.iter().rev().filter(|id| **id != 0) {
+            let inside = || rows().filter(|(_, row)| row.above.contains(cgroup));
+            if inside().count().saturating_mul(CROWD) >= most {
+                return inside().min_by_key(|(_, row)| row.last).map(|(at, _)| at);
+            }
+        }
+        rows().min_by_key(|(_, row)| row.last).map(|(at, _)| at)
     }
 
     fn others_mut(&mut self, kind: Kind) -> &mut Row {
@@ -221,9 +270,26 @@ mod tests {
         }
     }
 
+    fn user(user: u32) -> Who {
+        Who {
+            user,
+            ..Who::default()
+        }
+    }
+
+    /// A cgroup in another one, which is in the root.
+    fn below(parent: u64, cgroup: u64) -> Who {
+        let mut who = Who {
+            cgroup,
+            ..Who::default()
+        };
+        (who.above[0], who.above[1]) = (1, parent);
+        who
+    }
+
     /// GPU time of all rows of a kind together, and how many there are.
     fn sum(totals: &mut Totals<&mut [Row]>, kind: Kind) -> (u64, usize) {
-        let mut out = [Row::default(); 8];
+        let mut out = [Row::default(); 40];
         let count = totals.read(kind, false, &mut out);
         let ns = out
             .iter()
@@ -236,28 +302,34 @@ mod tests {
     fn charges_of_a_user_add_up_under_any_hint() {
         let mut store = [Row::default(); 4];
         let mut totals = Totals::new(&mut store[..]);
-        totals.charge(Kind::User, 1, 0, &got(1), Ns::new(1));
-        let hint = totals.charge(Kind::User, 2, 0, &got(2), Ns::new(2));
+        totals.charge(Kind::User, &user(1), 0, &got(1), Ns::new(1));
+        let hint = totals.charge(Kind::User, &user(2), 0, &got(2), Ns::new(2));
         assert_eq!(
-            totals.charge(Kind::User, 2, hint, &got(4), Ns::new(3)),
+            totals.charge(Kind::User, &user(2), hint, &got(4), Ns::new(3)),
             hint
         );
-        totals.charge(Kind::User, 2, 77, &got(8), Ns::new(4));
+        totals.charge(Kind::User, &user(2), 77, &got(8), Ns::new(4));
         // The same number, but of a cgroup.
-        totals.charge(Kind::Cgroup, 2, hint, &got(16), Ns::new(5));
+        totals.charge(Kind::Cgroup, &below(7, 2), hint, &got(16), Ns::new(5));
         assert_eq!(sum(&mut totals, Kind::User), (15, 2));
         assert_eq!(sum(&mut totals, Kind::Cgroup), (16, 1));
     }
 
     #[test]
     fn full_table_gives_the_least_recent_to_the_others() {
-        let mut store = [Row::default(); 2];
+        let mut store = [Row::default(); 4];
         let mut totals = Totals::new(&mut store[..]);
-        for user in 1..=2 {
-            totals.charge(Kind::User, user, 0, &got(user), Ns::new(user));
+        for id in 1..=2 {
+            totals.charge(
+                Kind::User,
+                &user(id),
+                0,
+                &got(id.into()),
+                Ns::new(id.into()),
+            );
         }
-        totals.charge(Kind::User, 1, 0, &got(0), Ns::new(3));
-        totals.charge(Kind::User, 3, 0, &got(4), Ns::new(4));
+        totals.charge(Kind::User, &user(1), 0, &got(0), Ns::new(3));
+        totals.charge(Kind::User, &user(3), 0, &got(4), Ns::new(4));
         let mut out = [Row::default(); 4];
         assert_eq!(totals.read(Kind::User, false, &mut out), 3);
         assert_eq!(out[0].key, None);
@@ -266,14 +338,57 @@ mod tests {
         assert_eq!(sum(&mut totals, Kind::User), (7, 3));
     }
 
+    // Its tables do not fit on the stack of a kernel thread.
+    #[cfg(not(loga_kunit))]
     #[test]
-    fn reset_takes_only_what_was_read() {
+    fn cgroups_of_one_tenant_push_out_no_other_row() {
+        let mut store = [Row::default(); 64];
+        let mut totals = Totals::new(&mut store[..]);
+        totals.charge(Kind::User, &user(5), 0, &got(5), Ns::new(1));
+        let mut now = 1;
+        for id in 100..110 {
+            now += 1;
+            totals.charge(Kind::Cgroup, &below(2, id), 0, &got(1), Ns::new(now));
+        }
+        for id in 1000..1300 {
+            now += 1;
+            totals.charge(Kind::Cgroup, &below(3, id), 0, &got(1), Ns::new(now));
+        }
+        let mut out = [Row::default(); 40];
+        assert_eq!(totals.read(Kind::Cgroup, false, &mut out), 33);
+        let of_other = out.iter().filter(|row| row.above[1] == 2).count();
+        assert_eq!(of_other, 10);
+        assert_eq!(sum(&mut totals, Kind::Cgroup), (310, 33));
+        assert_eq!(sum(&mut totals, Kind::User), (5, 1));
+    }
+
+    #[test]
+    fn row_without_time_goes_first() {
         let mut store = [Row::default(); 4];
         let mut totals = Totals::new(&mut store[..]);
-        for user in 1..=3 {
-            totals.charge(Kind::User, user, 0, &got(user), Ns::new(user));
+        totals.charge(Kind::Cgroup, &below(2, 10), 0, &got(1), Ns::new(1));
+        totals.begin_process(Kind::Cgroup, &below(3, 11), Ns::new(2));
+        totals.begin_process(Kind::Cgroup, &below(3, 12), Ns::new(3));
+        let mut out = [Row::default(); 4];
+        totals.read(Kind::Cgroup, false, &mut out);
+        assert!(out.iter().any(|row| row.key == Some(10)));
+        assert!(!out.iter().any(|row| row.key == Some(11)));
+    }
+
+    #[test]
+    fn reset_takes_only_what_was_read() {
+        let mut store = [Row::default(); 6];
+        let mut totals = Totals::new(&mut store[..]);
+        for id in 1..=3 {
+            totals.charge(
+                Kind::User,
+                &user(id),
+                0,
+                &got(id.into()),
+                Ns::new(id.into()),
+            );
         }
-        totals.charge(Kind::Cgroup, 9, 0, &got(9), Ns::new(9));
+        totals.charge(Kind::Cgroup, &below(7, 9), 0, &got(9), Ns::new(9));
         let mut out = [Row::default(); 2];
         assert_eq!(totals.read(Kind::User, true, &mut out), 3);
         assert_eq!(sum(&mut totals, Kind::User), (3, 1));
@@ -284,12 +399,12 @@ mod tests {
     fn row_that_could_not_be_delivered_is_put_back() {
         let mut store = [Row::default(); 4];
         let mut totals = Totals::new(&mut store[..]);
-        totals.charge(Kind::User, 1, 0, &got(1), Ns::new(5));
-        totals.begin_process(Kind::User, 1, Ns::new(6));
+        totals.charge(Kind::User, &user(1), 0, &got(1), Ns::new(5));
+        totals.begin_process(Kind::User, &user(1), Ns::new(6));
         let mut out = [Row::default(); 1];
         totals.read(Kind::User, true, &mut out);
         let taken = out[0];
-        totals.charge(Kind::User, 1, 0, &got(2), Ns::new(8));
+        totals.charge(Kind::User, &user(1), 0, &got(2), Ns::new(8));
         totals.merge(&taken);
         assert_eq!(totals.read(Kind::User, true, &mut out), 1);
         assert_eq!(out[0].account, got(3));

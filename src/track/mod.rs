@@ -2,8 +2,11 @@
 
 //! [pure] What RM calls and mappings mean: objects, channels, submission slots.
 //!
-//! Nothing here decides or remembers. A call that is not understood is nobody's
-//! business: it reaches the driver unchanged.
+//! A call that is not understood reaches the driver unchanged. `pages` remembers which client
+//! owns which page of submission slots.
 
+pub mod pages;
+#[cfg(any(test, loga_kunit))]
+mod pages_tests;
 pub mod rm;
 pub mod submission;

@@ -14,8 +14,6 @@ pub const NR_FREE: u8 = 0x29;
 pub const NR_ALLOC: u8 = 0x2b;
 /// MAP_MEMORY.
 pub const NR_MAP_MEMORY: u8 = 0x4e;
-/// UNMAP_MEMORY.
-pub const NR_UNMAP_MEMORY: u8 = 0x4f;
 /// IOCTL_XFER_CMD: the real call is elsewhere, see [`Xfer`].
 pub const NR_XFER: u8 = 211;
 
@@ -36,8 +34,6 @@ const SIZE_ALLOC_LONG_515: usize = 40;
 const SIZE_MAP_MEMORY: usize = 48;
 /// `nv_ioctl_nvos33_parameters_with_fd`.
 const SIZE_MAP_MEMORY_FD: usize = 56;
-/// `NVOS34_PARAMETERS`.
-const SIZE_UNMAP_MEMORY: usize = 32;
 /// `nv_ioctl_xfer_t`.
 const SIZE_XFER: usize = 16;
 
@@ -53,66 +49,19 @@ pub const fn ioc_size(cmd: u32) -> usize {
     ((cmd >> 16) & 0x3fff) as usize
 }
 
-/// A handle of an RM object, unique within its client.
-pub type Handle = u32;
-
-/// An RM call that matters here.
+/// An RM call that matters here, as its caller makes it. Nothing is read of what comes back:
+/// the caller can write there as well as the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// An object is allocated.
-    Alloc {
-        /// The RM client.
-        root: Handle,
-        /// The parent object.
-        parent: Handle,
-        /// The new object.
-        handle: Handle,
-        /// Its class.
-        class: u32,
-    },
-    /// An object is mapped into the caller.
+    Alloc,
+    /// An object is to be mapped into the caller.
     MapMemory {
-        /// The RM client.
-        root: Handle,
-        /// The device.
-        device: Handle,
-        /// What is mapped: memory or a channel.
-        memory: Handle,
-        /// Where in it the mapping begins.
-        offset: u64,
-        /// Length of the mapping in bytes.
-        length: u64,
-        /// After the call: physical address of a range in a BAR.
-        linear: u64,
-        /// After the call: zero on success.
-        status: u32,
         /// File that the mapping is prepared on, where the branch has one.
         fd: Option<i32>,
     },
-    /// A mapping ends.
-    UnmapMemory {
-        /// The RM client.
-        root: Handle,
-        /// The device.
-        device: Handle,
-        /// What was mapped.
-        memory: Handle,
-        /// Address that MAP_MEMORY returned.
-        linear: u64,
-        /// After the call: zero on success.
-        status: u32,
-    },
     /// An object and its children are freed.
-    Free {
-        /// The RM client.
-        root: Handle,
-        /// The parent object.
-        parent: Handle,
-        /// The object.
-        handle: Handle,
-        /// After the call: zero on success.
-        status: u32,
-    },
+    Free,
 }
 
 /// Understands a call by its number, the size it was made with and its argument.
@@ -122,38 +71,19 @@ pub enum Call {
 pub fn parse(nr: u8, size: usize, bytes: &[u8]) -> Option<Call> {
     let bytes = bytes.get(..size)?;
     match (nr, size) {
-        (NR_ALLOC, SIZE_ALLOC | SIZE_ALLOC_LONG | SIZE_ALLOC_LONG_515) => Some(Call::Alloc {
-            root: u32_at(bytes, 0)?,
-            parent: u32_at(bytes, 4)?,
-            handle: u32_at(bytes, 8)?,
-            class: u32_at(bytes, 12)?,
-        }),
+        (NR_ALLOC, SIZE_ALLOC | SIZE_ALLOC_LONG | SIZE_ALLOC_LONG_515) => Some(Call::Alloc),
         (NR_MAP_MEMORY, SIZE_MAP_MEMORY | SIZE_MAP_MEMORY_FD) => Some(Call::MapMemory {
-            root: u32_at(bytes, 0)?,
-            device: u32_at(bytes, 4)?,
-            memory: u32_at(bytes, 8)?,
-            offset: u64_at(bytes, 16)?,
-            length: u64_at(bytes, 24)?,
-            linear: u64_at(bytes, 32)?,
-            status: u32_at(bytes, 40)?,
             // CAST: the field is a signed file descriptor.
             fd: u32_at(bytes, 48).map(|fd| fd as i32),
         }),
-        (NR_UNMAP_MEMORY, SIZE_UNMAP_MEMORY) => Some(Call::UnmapMemory {
-            root: u32_at(bytes, 0)?,
-            device: u32_at(bytes, 4)?,
-            memory: u32_at(bytes, 8)?,
-            linear: u64_at(bytes, 16)?,
-            status: u32_at(bytes, 24)?,
-        }),
-        (NR_FREE, SIZE_FREE) => Some(Call::Free {
-            root: u32_at(bytes, 0)?,
-            parent: u32_at(bytes, 4)?,
-            handle: u32_at(bytes, 8)?,
-            status: u32_at(bytes, 12)?,
-        }),
+        (NR_FREE, SIZE_FREE) => Some(Call::Free),
         _ => None,
     }
+}
+
+/// Whether [`parse`] may understand a call of this number.
+pub const fn is_of_interest(nr: u8) -> bool {
+    matches!(nr, NR_ALLOC | NR_MAP_MEMORY | NR_FREE)
 }
 
 /// The argument of IOCTL_XFER_CMD: a call whose size does not fit an ioctl number.
@@ -198,11 +128,6 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(field.try_into().ok()?))
 }
 
-/// Whether an object of this class is a channel.
-pub const fn is_channel_class(class: u32) -> bool {
-    matches!(class, 0xa06f | 0xa16f | 0xa26f | 0xb06f | 0xc06f)
-}
-
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_rm))]
 mod tests {
@@ -217,68 +142,20 @@ mod tests {
         bytes
     }
 
-    /// The 32-bit number that [`argument`] has at an offset.
-    fn word(offset: u32) -> u32 {
-        0x0302_0100 + offset * 0x0101_0101
-    }
-
     #[test]
-    fn parse_alloc_in_all_sizes_reads_the_common_part() {
+    fn parse_of_alloc_and_free_takes_all_their_sizes() {
         for size in [32, 40, 48] {
-            assert_eq!(
-                parse(NR_ALLOC, size, &argument()),
-                Some(Call::Alloc {
-                    root: word(0),
-                    parent: word(4),
-                    handle: word(8),
-                    class: word(12)
-                })
-            );
+            assert_eq!(parse(NR_ALLOC, size, &argument()), Some(Call::Alloc));
         }
+        assert_eq!(parse(NR_FREE, 16, &argument()), Some(Call::Free));
     }
 
     #[test]
-    fn parse_map_memory_with_fd_reads_it() {
-        let call = parse(NR_MAP_MEMORY, 56, &argument());
-        assert_eq!(
-            call,
-            Some(Call::MapMemory {
-                root: word(0),
-                device: word(4),
-                memory: word(8),
-                offset: 0x1716_1514_1312_1110,
-                length: 0x1f1e_1d1c_1b1a_1918,
-                linear: 0x2726_2524_2322_2120,
-                status: word(40),
-                fd: Some(0x3332_3130),
-            })
-        );
-    }
-
-    #[test]
-    fn parse_map_memory_without_fd_has_none() {
-        let call = parse(NR_MAP_MEMORY, 48, &argument());
-        assert!(matches!(call, Some(Call::MapMemory { fd: None, .. })));
-    }
-
-    #[test]
-    fn parse_free_and_unmap_read_their_status() {
-        assert!(matches!(
-            parse(NR_FREE, 16, &argument()),
-            Some(Call::Free {
-                handle: 0x0b0a_0908,
-                status: 0x0f0e_0d0c,
-                ..
-            })
-        ));
-        assert!(matches!(
-            parse(NR_UNMAP_MEMORY, 32, &argument()),
-            Some(Call::UnmapMemory {
-                linear: 0x1716_1514_1312_1110,
-                status: 0x1b1a_1918,
-                ..
-            })
-        ));
+    fn parse_map_memory_reads_the_file_if_there_is_one() {
+        let call = |size| parse(NR_MAP_MEMORY, size, &argument());
+        let fd = Some(0x3332_3130);
+        assert_eq!(call(56), Some(Call::MapMemory { fd }));
+        assert_eq!(call(48), Some(Call::MapMemory { fd: None }));
     }
 
     #[test]
@@ -288,6 +165,7 @@ mod tests {
             assert_eq!(parse(NR_MAP_MEMORY, size, &argument()), None);
         }
         assert_eq!(parse(0x2a, 32, &argument()), None);
+        assert!(!is_of_interest(0x2a) && is_of_interest(NR_MAP_MEMORY));
     }
 
     #[test]
@@ -319,11 +197,5 @@ mod tests {
     fn ioc_fields_of_a_command_are_separated() {
         assert_eq!(ioc_nr(0xc038_464e), NR_MAP_MEMORY);
         assert_eq!(ioc_size(0xc038_464e), 56);
-    }
-
-    #[test]
-    fn channel_classes_are_those_of_kepler_to_pascal() {
-        assert!(is_channel_class(0xa06f) && is_channel_class(0xa16f));
-        assert!(!is_channel_class(0xa06c) && !is_channel_class(0x80));
     }
 }

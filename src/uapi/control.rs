@@ -4,16 +4,15 @@
 
 use super::refusal::{Refusal, REFUSED_NAME};
 use super::snapshot::{
-    ACCOUNTING_SPARSE, CLASS_IDLE, CLASS_NORMAL, GROUP_BY_CGROUP, GROUP_BY_PROCESS, GROUP_BY_USER,
-    POLICY_NAME_LEN, SCALE_ACTIVE,
+    ACCOUNTING_AUTO, ACCOUNTING_SPARSE, CLASS_IDLE, CLASS_NORMAL, GROUP_BY_CGROUP,
+    GROUP_BY_PROCESS, GROUP_BY_USER, POLICY_NAME_LEN, SCALE_ACTIVE,
 };
 use super::ALL_GPUS;
 use crate::account::Accounting;
 use crate::engine::Config;
 use crate::error::in_range;
 use crate::policies::{self, PolicyKind};
-use crate::share::{Change, Class, GroupBy, Kind};
-use core::mem::size_of;
+use crate::share::{Change, Class, GroupBy, Kind, MAX_LEVELS};
 
 /// Argument of [`super::IOC_SET_SHARE`].
 #[repr(C)]
@@ -31,8 +30,8 @@ pub struct SetShare {
     pub subject: u32,
     /// In: for [`ACTION_SET`], bits `SHARE_*`: which of the fields below to set.
     pub mask: u32,
-    /// In: process id (0: the caller) or user id in the namespaces of the caller, or
-    /// cgroup id: the inode number of its directory in cgroup v2.
+    /// In: process id (0: the caller) or user id in the namespaces of the caller, or the inode
+    /// number of the cgroup's directory in cgroup v2.
     pub id: u64,
     /// In: weight, 1 to 10000.
     pub weight: u32,
@@ -48,14 +47,14 @@ pub struct SetShare {
 
 /// Set the fields in `mask`.
 pub const ACTION_SET: u32 = 0;
-/// Forget what is set for the subject.
+/// Forget what is set for the subject; without `CAP_SYS_ADMIN`, what its user lowered.
 pub const ACTION_CLEAR: u32 = 1;
 
 /// A process.
 pub const SUBJECT_PROCESS: u32 = 0;
 /// All processes of a user.
 pub const SUBJECT_USER: u32 = 1;
-/// All processes of a cgroup.
+/// All processes of a cgroup and of those below it.
 pub const SUBJECT_CGROUP: u32 = 2;
 
 /// [`SetShare::weight`] is given.
@@ -64,6 +63,12 @@ pub const SHARE_WEIGHT: u32 = 1 << 0;
 pub const SHARE_LIMIT: u32 = 1 << 1;
 /// [`SetShare::class`] is given.
 pub const SHARE_CLASS: u32 = 1 << 2;
+/// In a [`Share`]: the user of the process lowered the weight.
+pub const SHARE_LOWERED_WEIGHT: u32 = 1 << 8;
+/// In a [`Share`]: the user of the process lowered the limit.
+pub const SHARE_LOWERED_LIMIT: u32 = 1 << 9;
+/// In a [`Share`]: the user of the process set the class.
+pub const SHARE_LOWERED_CLASS: u32 = 1 << 10;
 const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS;
 
 /// For whom a [`SetShare`] is, as the caller named it.
@@ -221,7 +226,7 @@ pub struct ReadTotals {
     pub refusal: Refusal,
 }
 
-/// What is read begins anew. For root.
+/// What is read begins anew. To change.
 pub const TOTALS_RESET: u32 = 1 << 0;
 
 impl ReadTotals {
@@ -301,12 +306,13 @@ pub struct Configure {
     pub randomize: u32,
     /// In: one of `GROUP_BY_*`.
     pub group_by: u32,
-    /// In: one of `ACCOUNTING_*`.
+    /// In: one of `ACCOUNTING_*`, [`ACCOUNTING_AUTO`] too.
     pub accounting: u32,
     /// In: one of `SCALE_*`.
     pub scale: u32,
-    /// In: zero.
-    pub reserved: u32,
+    /// In: level of groups by cgroup, 1 for those in the root, up to [`MAX_CGROUP_DEPTH`]; 0: the
+    /// nearest cgroup around a process for which a weight is set, else level 1.
+    pub cgroup_depth: u32,
     /// Out: why it was refused.
     pub refusal: Refusal,
 }
@@ -327,7 +333,13 @@ pub const KNOB_GROUP_BY: u32 = 1 << 5;
 pub const KNOB_ACCOUNTING: u32 = 1 << 6;
 /// [`Configure::scale`] is given.
 pub const KNOB_SCALE: u32 = 1 << 7;
-const KNOB_ALL: u32 = (1 << 8) - 1;
+/// [`Configure::cgroup_depth`] is given.
+pub const KNOB_CGROUP_DEPTH: u32 = 1 << 8;
+const KNOB_ALL: u32 = (1 << 9) - 1;
+
+/// Largest [`Configure::cgroup_depth`].
+// CAST: a small number.
+pub const MAX_CGROUP_DEPTH: u32 = MAX_LEVELS as u32 - 1;
 
 /// A [`Configure`] that has been checked. What is absent stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -346,10 +358,12 @@ pub struct Knobs {
     pub randomize: Option<bool>,
     /// Between what the GPU is divided.
     pub group_by: Option<GroupBy>,
-    /// How time is accounted.
-    pub accounting: Option<Accounting>,
+    /// How time is accounted; nothing inside: it follows from the other knobs.
+    pub accounting: Option<Option<Accounting>>,
     /// Whether phases grow with active clients, not with allocated channels.
     pub scale_active: Option<bool>,
+    /// Level of groups by cgroup.
+    pub cgroup_depth: Option<u32>,
 }
 
 impl Configure {
@@ -359,7 +373,7 @@ impl Configure {
     ///
     /// A [`Refusal`] that names what would be right.
     pub fn check(&self) -> Result<Knobs, Refusal> {
-        if self.reserved != 0 || self.mask & !KNOB_ALL != 0 || self.refusal != Refusal::default() {
+        if self.mask & !KNOB_ALL != 0 || self.refusal != Refusal::default() {
             return Err(Refusal::reserved());
         }
         if self.mask == 0 {
@@ -378,10 +392,12 @@ impl Configure {
         };
         let (poll, ratio) = (Config::MAX_POLL_MS, Config::MAX_RATIO);
         let grouping = given(KNOB_GROUP_BY, "group_by", self.group_by, 0, GROUP_BY_CGROUP)?;
-        let (way, most) = (self.accounting, ACCOUNTING_SPARSE);
+        let (way, most) = (self.accounting, ACCOUNTING_AUTO);
         let accounting = given(KNOB_ACCOUNTING, "accounting", way, 0, most)?;
         let scale = given(KNOB_SCALE, "scale", self.scale, 0, SCALE_ACTIVE)?;
+        let (bit, depth) = (KNOB_CGROUP_DEPTH, self.cgroup_depth);
         Ok(Knobs {
+            cgroup_depth: given(bit, "cgroup_depth", depth, 0, MAX_CGROUP_DEPTH)?,
             gpu: gpu(self.gpu),
             policy: self.policy()?,
             enforce: switch(KNOB_ENFORCE, "enforce", self.enforce)?,
@@ -390,8 +406,9 @@ impl Configure {
             randomize: switch(KNOB_RANDOMIZE, "randomize", self.randomize)?,
             group_by: grouping.map(group_by),
             accounting: accounting.map(|kind| match kind {
-                ACCOUNTING_SPARSE => Accounting::Sparse,
-                _ => Accounting::Burst,
+                ACCOUNTING_AUTO => None,
+                ACCOUNTING_SPARSE => Some(Accounting::Sparse),
+                _ => Some(Accounting::Burst),
             }),
             scale_active: scale.map(|scale| scale == SCALE_ACTIVE),
         })

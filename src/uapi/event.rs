@@ -49,8 +49,16 @@ pub const EVENT_FALLBACK: u32 = 4;
 pub const EVENT_GPU_LOST: u32 = 5;
 /// Another policy decides from now on; `name` says which.
 pub const EVENT_POLICY: u32 = 6;
+/// The GPU answers again.
+pub const EVENT_GPU_BACK: u32 = 7;
+/// A channel that no client owns was on the engine; `value` is its number, groups from 4096.
+/// At most one a second.
+pub const EVENT_UNKNOWN: u32 = 8;
+/// A client was found on the engine outside of polling phases for longer than within them, beyond
+/// the errors of both and over many periods; `value` is by how much, in nanoseconds.
+pub const EVENT_EVASION: u32 = 9;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 7;
+pub const EVENT_KINDS: u32 = 10;
 
 /// The policy broke its contract.
 pub const FALLBACK_CONTRACT: u64 = 0;

@@ -32,7 +32,7 @@ pub use snapshot::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";
@@ -50,17 +50,21 @@ const fn iowr(nr: u32, size: usize) -> u32 {
     (READ_WRITE << 30) | ((size as u32) << 16) | (IOC_MAGIC << 8) | nr
 }
 
-/// Takes a [`Snapshot`]. For everybody.
+// "To read everything" is `CAP_PERFMON`, "to change" is `CAP_SYS_ADMIN`, both in the initial user
+// namespace. All others read and lower what is their own.
+
+/// Takes a [`Snapshot`]. For every user; to read everything.
 pub const IOC_SNAPSHOT: u32 = iowr(1, size_of::<Snapshot>());
-/// Takes a [`SetShare`]. For root.
+/// Takes a [`SetShare`]. To change; for every user, to lower its own processes.
 pub const IOC_SET_SHARE: u32 = iowr(2, size_of::<SetShare>());
-/// Takes a [`ReadTotals`]. For root; for a user, to read what is its own.
+/// Takes a [`ReadTotals`]. To read everything, and to change for [`TOTALS_RESET`]; for every
+/// user, its own.
 pub const IOC_READ_TOTALS: u32 = iowr(3, size_of::<ReadTotals>());
-/// Takes a [`Configure`]. For root.
+/// Takes a [`Configure`]. To change.
 pub const IOC_CONFIGURE: u32 = iowr(4, size_of::<Configure>());
-/// Takes a [`Subscribe`]. For everybody, to see events of its own clients.
+/// Takes a [`Subscribe`]. For every user, to events of its own clients; to read everything.
 pub const IOC_SUBSCRIBE: u32 = iowr(5, size_of::<Subscribe>());
-/// Takes a [`ListShares`]. For root.
+/// Takes a [`ListShares`]. To read everything; for every user, what is set for its processes.
 pub const IOC_LIST_SHARES: u32 = iowr(6, size_of::<ListShares>());
 
 /// What a call is about.

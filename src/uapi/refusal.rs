@@ -13,7 +13,7 @@ use core::fmt;
 pub struct Refusal {
     /// One of `REFUSED_*`; [`REFUSED_NOT`] if the call was not refused.
     pub code: u32,
-    /// For [`REFUSED_RANGE`] and [`REFUSED_FULL`]: index into [`FIELDS`].
+    /// For [`REFUSED_RANGE`], [`REFUSED_FULL`] and [`REFUSED_NOT_LOWER`]: index into [`FIELDS`].
     pub field: u32,
     /// What was given.
     pub value: u64,
@@ -51,6 +51,18 @@ pub const REFUSED_OTHER: u32 = 11;
 pub const REFUSED_UNOBSERVED: u32 = 12;
 /// `scale=active` without `randomize`.
 pub const REFUSED_STEADY: u32 = 13;
+/// More than what holds for the process, wanted by its user; `max` would be right.
+pub const REFUSED_NOT_LOWER: u32 = 14;
+/// The normal class for a process that an administrator made idle, wanted by its user.
+pub const REFUSED_NOT_IDLE: u32 = 15;
+/// Not a process of the caller, who is not root.
+pub const REFUSED_NOT_OWN: u32 = 16;
+/// A cgroup too deep in the hierarchy; `max` is the deepest level.
+pub const REFUSED_DEEP: u32 = 17;
+/// For a caller with `CAP_SYS_ADMIN` in the initial user namespace.
+pub const REFUSED_CHANGE: u32 = 18;
+/// For a caller with `CAP_PERFMON` in the initial user namespace.
+pub const REFUSED_READ: u32 = 19;
 
 /// Names of what can be out of range or full.
 pub const FIELDS: &[&str] = &[
@@ -72,12 +84,23 @@ pub const FIELDS: &[&str] = &[
     "clients",
     "groups",
     "subscribers",
+    "cgroup_depth",
 ];
 
 impl Refusal {
     /// For a reserved field that is not zero.
     pub const fn reserved() -> Self {
         Self::of(REFUSED_RESERVED)
+    }
+
+    /// For a caller that may not change this.
+    pub const fn for_change() -> Self {
+        Self::of(REFUSED_CHANGE)
+    }
+
+    /// For a caller that may not read this.
+    pub const fn for_reader() -> Self {
+        Self::of(REFUSED_READ)
     }
 
     /// For a process, user or cgroup that does not exist.
@@ -139,6 +162,20 @@ impl From<Error> for Refusal {
                 max: 100,
                 ..Self::of(REFUSED_BELOW_MEMBER)
             },
+            Error::CgroupTooDeep { max } => Self {
+                // CAST: a small number.
+                max: max as u64,
+                ..Self::of(REFUSED_DEEP)
+            },
+            Error::NotLower { name, value, max } => Self {
+                field: field(name),
+                value,
+                min: 1,
+                max,
+                ..Self::of(REFUSED_NOT_LOWER)
+            },
+            Error::NotIdle => Self::of(REFUSED_NOT_IDLE),
+            Error::NotOwn => Self::of(REFUSED_NOT_OWN),
             Error::Unobserved { .. } => Self::of(REFUSED_UNOBSERVED),
             Error::SteadyPhases => Self::of(REFUSED_STEADY),
             Error::NothingToSet => Self::of(REFUSED_NOTHING),
@@ -162,11 +199,11 @@ impl fmt::Display for Refusal {
             REFUSED_FULL => write!(f, "no room for another of {max} {name}: clear one first"),
             REFUSED_ABOVE_GROUP => write!(
                 f,
-                "limit={value} is above that of its cgroup or user, want at most {max}"
+                "limit={value} is above that of a cgroup or user around it, want at most {max}"
             ),
             REFUSED_BELOW_MEMBER => write!(
                 f,
-                "limit={value} is below that of a process in it, want at least {min}"
+                "limit={value} is below that of a process or cgroup in it, want at least {min}"
             ),
             REFUSED_NOTHING => write!(f, "{}", Error::NothingToSet),
             REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),
@@ -178,6 +215,22 @@ impl fmt::Display for Refusal {
                 f.write_str("the policy needs to know more than is observed with these settings")
             }
             REFUSED_STEADY => write!(f, "{}", Error::SteadyPhases),
+            REFUSED_NOT_LOWER => write!(
+                f,
+                "{name}={value} is more than what holds for it, which is for root (CAP_SYS_ADMIN): want at most {max}"
+            ),
+            REFUSED_NOT_IDLE => write!(f, "{}", Error::NotIdle),
+            REFUSED_NOT_OWN => write!(f, "{}", Error::NotOwn),
+            REFUSED_DEEP => write!(
+                f,
+                "the cgroup is too deep, want one at most {max} levels below the root"
+            ),
+            REFUSED_CHANGE => f.write_str(
+                "this is for root: want CAP_SYS_ADMIN in the initial user namespace",
+            ),
+            REFUSED_READ => f.write_str(
+                "this shows what others used: want CAP_PERFMON in the initial user namespace",
+            ),
             REFUSED_NAME => f.write_str("a name is too long or not in ASCII"),
             code => write!(f, "refused for reason {code}"),
         }

@@ -12,7 +12,9 @@ pub const COMM_LEN: usize = 16;
 
 /// Argument of [`super::IOC_SNAPSHOT`]: where to put the tables, and what came back.
 ///
-/// An unprivileged caller gets its own clients, with their groups and channels.
+/// A caller without `CAP_PERFMON` in the initial user namespace gets its own clients, with their
+/// groups and channels; of a group in which others take part, what its own processes got; and of
+/// the GPU itself what does not tell when it is looked at or what others do: see [`GPU_WITHHELD`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
@@ -43,6 +45,28 @@ pub struct Snapshot {
     pub info: Gpu,
 }
 
+impl Gpu {
+    /// What of it everybody may see: no phases, no counters, no times of the whole GPU.
+    pub fn withhold(&mut self) {
+        *self = Self {
+            chipset: self.chipset,
+            pci_domain: self.pci_domain,
+            pci_bdf: self.pci_bdf,
+            flags: (self.flags & !(GPU_POLLING | GPU_UNKNOWN_SEEN)) | GPU_WITHHELD,
+            policy: self.policy,
+            source: self.source,
+            now_ns: self.now_ns,
+            group_by: self.group_by,
+            accounting: self.accounting,
+            scale: self.scale,
+            poll_ms: self.poll_ms,
+            ratio: self.ratio,
+            cgroup_depth: self.cgroup_depth,
+            ..Self::default()
+        };
+    }
+}
+
 impl Snapshot {
     /// Checks what is in.
     ///
@@ -57,7 +81,7 @@ impl Snapshot {
     }
 }
 
-/// One GPU and what its poller saw.
+/// One GPU and what its poller saw. With [`GPU_WITHHELD`], fields marked with a star are zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gpu {
@@ -73,42 +97,45 @@ pub struct Gpu {
     pub policy: [u8; POLICY_NAME_LEN],
     /// One of `SOURCE_*`.
     pub source: u32,
-    /// Open files of the GPU's device node that LoGA manages.
+    /// * Open files of the GPU's device node that LoGA manages.
     pub open_files: u32,
     /// Time of this snapshot.
     pub now_ns: u64,
-    /// Sum of the lengths of all polling phases.
+    /// * Sum of the lengths of all polling phases.
     pub polled_ns: u64,
-    /// Sum of the lengths of all non-polling phases.
+    /// * Sum of the lengths of all non-polling phases.
     pub unpolled_ns: u64,
-    /// Part of `polled_ns` in which the engine held nobody's work.
+    /// * Part of `polled_ns` in which the engine held nobody's work.
     pub idle_ns: u64,
-    /// Part of `polled_ns` held by channels whose owner is not known.
+    /// * Part of `polled_ns` held by channels whose owner is not known.
     pub unknown_ns: u64,
-    /// System virtual time.
+    /// * System virtual time.
     pub t_sys_ns: u64,
-    /// Length of the last polling phase.
+    /// * Length of the last polling phase.
     pub last_poll_ns: u64,
-    /// Length of the last non-polling phase.
+    /// * Length of the last non-polling phase.
     pub last_nonpoll_ns: u64,
-    /// Iterations of the poll loop, and looks of sparse accounting.
+    /// * Iterations of the poll loop, and looks of sparse accounting.
     pub polls: u64,
-    /// Register reads made by them.
+    /// * Register reads made by them.
     pub register_reads: u64,
-    /// Changes of the engine's occupant that were seen.
+    /// * Changes of the engine's occupant that were seen.
     pub switches: u64,
-    /// Polling phases ended.
+    /// * Polling phases ended.
     pub decisions: u64,
-    /// Clients held back, ever.
+    /// * Clients held back, ever.
     pub revokes: u64,
-    /// Clients released, ever.
+    /// * Clients released, ever.
     pub restores: u64,
-    /// Times the watchdog let everybody run.
+    /// * Times the watchdog let everybody run.
     pub fallbacks: u64,
-    /// Times that a channel did not run empty within the bound of a policy that waits for it.
+    /// * Times that a channel did not run empty within the bound of a policy that waits for it.
     pub overdue_drains: u64,
-    /// Files that were open before LoGA was attached and are passed through.
+    /// * Files that were open before LoGA was attached and are passed through.
     pub unmanaged_files: u64,
+    /// Mappings of submission pages that LoGA could not take on, for want of memory: their
+    /// channels run unthrottled.
+    pub unmanaged_mappings: u64,
     /// One of `GROUP_BY_*`.
     pub group_by: u32,
     /// One of `ACCOUNTING_*`.
@@ -119,13 +146,21 @@ pub struct Gpu {
     pub poll_ms: u32,
     /// Length of the non-polling phase in polling phases.
     pub ratio: u32,
-    /// Processes, users and cgroups for which something is set.
+    /// * Processes, users and cgroups for which something is set.
     pub settings: u32,
-    /// Time between two looks on average, if accounting is sparse; else zero.
+    /// * Time between two looks on average, if accounting is sparse; else zero.
     pub look_ns: u64,
+    /// * Times that a client was found on the engine outside of polling phases for longer than
+    ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
+    pub evasions: u64,
+    /// Level of groups by cgroup: [`super::Configure::cgroup_depth`].
+    pub cgroup_depth: u32,
+    /// * The last channel without a known owner that was on the engine, if
+    ///   [`GPU_UNKNOWN_SEEN`]; ids of channel groups count from 4096.
+    pub unknown_chid: u32,
 }
 
-/// The poller is inside a polling phase.
+/// The poller is inside a polling phase. Not told to everybody, see [`GPU_WITHHELD`].
 pub const GPU_POLLING: u32 = 1 << 0;
 /// Decisions are carried out (`enforce=1`).
 pub const GPU_ENFORCING: u32 = 1 << 1;
@@ -133,6 +168,14 @@ pub const GPU_ENFORCING: u32 = 1 << 1;
 pub const GPU_LOST: u32 = 1 << 2;
 /// Phases have random lengths (`randomize=1`).
 pub const GPU_RANDOMIZING: u32 = 1 << 3;
+
+/// Figures of the whole GPU are left out, because the caller may not see them: they would say
+/// when the GPU is looked at, and what others do. Fields that [`Gpu`] marks are zero.
+pub const GPU_WITHHELD: u32 = 1 << 4;
+/// The way of accounting was not chosen, and follows from the other settings.
+pub const GPU_ACCOUNTING_AUTO: u32 = 1 << 5;
+/// Some of `unknown_ns` was that of `unknown_chid`.
+pub const GPU_UNKNOWN_SEEN: u32 = 1 << 6;
 
 /// `source=engine-status`.
 pub const SOURCE_ENGINE_STATUS: u32 = 0;
@@ -150,6 +193,9 @@ pub const GROUP_BY_CGROUP: u32 = 2;
 pub const ACCOUNTING_BURST: u32 = 0;
 /// `accounting=sparse`: the status word is read at random instants.
 pub const ACCOUNTING_SPARSE: u32 = 1;
+/// `accounting=auto`, only to ask for it: sparse while decisions are carried out by a policy that
+/// can use it, else burst.
+pub const ACCOUNTING_AUTO: u32 = 2;
 
 /// `scale=channels`: phases grow with allocated channels.
 pub const SCALE_CHANNELS: u32 = 0;
@@ -160,11 +206,12 @@ pub const SCALE_ACTIVE: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
-    /// Unique since the module was loaded, never used again.
+    /// Unique since the module was loaded, never used again. Counts the clients of all users.
     pub id: u64,
     /// Process id of the owner, in the pid namespace of the reader; 0 if not visible there.
     pub pid: i32,
-    /// User id of the owner, in the user namespace of the reader.
+    /// The user that it belongs to, in the user namespace of the reader: its effective user, or
+    /// who made the user namespace that it is in.
     pub uid: u32,
     /// Command name of the owner.
     pub comm: [u8; COMM_LEN],
@@ -182,7 +229,7 @@ pub struct Client {
     pub hold: u32,
     /// [`Group::id`] of its group.
     pub group: u64,
-    /// Its cgroup; 0 if it has none.
+    /// Its cgroup; 0 if it has none, or one outside the cgroup namespace of the reader.
     pub cgroup: u64,
     /// GPU time in all polling phases: measured.
     pub measured_ns: u64,
@@ -198,7 +245,7 @@ pub struct Client {
     pub entitled_ns: u64,
     /// Time in which it wanted the GPU and did not have it.
     pub waited_ns: u64,
-    /// Virtual time of its group.
+    /// Virtual time of its group; the system's if the reader may not see all of the group.
     pub vtime_ns: u64,
     /// Time spent held back.
     pub held_ns: u64,
@@ -209,6 +256,10 @@ pub struct Client {
     pub runs: u64,
     /// When it appeared.
     pub since_ns: u64,
+    /// Times that it was found on the engine outside of polling phases for longer than within
+    /// them, beyond the errors of both and over many periods: it is charged what was found.
+    /// With burst accounting only: sparse accounting looks at all times alike.
+    pub evasions: u64,
 }
 
 /// The client had no work in the last polling phase.
@@ -242,13 +293,14 @@ pub struct Group {
     pub key: u64,
     /// One of `GROUP_BY_*`.
     pub kind: u32,
-    /// Processes in it. A group without any is kept until what it used is paid for.
+    /// Processes in it that the reader may see. A group without any is kept until what it used
+    /// is paid for.
     pub members: u32,
     /// Weight, 1 to 10000.
     pub weight: u32,
     /// 1 if the policy holds it back.
     pub held: u32,
-    /// Virtual time.
+    /// As of a [`Client`].
     pub vtime_ns: u64,
     /// As of a [`Client`], summed over its processes, those that exited included.
     pub measured_ns: u64,
@@ -282,8 +334,8 @@ pub struct Channel {
     pub runs: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 208);
-const _: () = assert!(core::mem::size_of::<Client>() == 160);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 232);
+const _: () = assert!(core::mem::size_of::<Client>() == 168);
 const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 208);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 232);

@@ -120,6 +120,7 @@ impl Round {
             process: client.get(),
             cgroup: (number / PER_USER).into(),
             user: number / PER_USER,
+            ..Who::default()
         };
         let t_sys = self.engine.start_vtime();
         let joined = self.shares.join(client, who, &self.settings, t_sys);
@@ -230,7 +231,8 @@ impl Round {
         let (slots, shares) = (&self.slots, &mut self.shares);
         account::settle(&mut totals, slots, used, &mut owner, shares);
         self.book_waits(totals.length);
-        totals.apart = self.shares.gather(&self.settings);
+        let span = self.engine.span(&totals);
+        totals.apart = self.shares.gather(&self.settings, totals.length, span);
         if self.engine.concerns_all() {
             self.shares.wake_all();
         }

@@ -243,6 +243,11 @@ impl Mapping {
         self.length == 0
     }
 
+    /// Where it begins.
+    pub fn address(&self) -> usize {
+        self.base.expose_provenance()
+    }
+
     fn word(&self, offset: usize) -> *mut u32 {
         // PANIC: an offset outside the mapping is a bug of this program.
         let end = offset.checked_add(4).expect("offset");

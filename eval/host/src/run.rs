@@ -146,7 +146,8 @@ impl<'a> Host<'a> {
                     format!("policy={policy}"),
                     format!("enforce={}", u8::from(enforce)),
                 ])
-                .with(["poll_ms=1", "ratio=5"])
+                .with(["poll_ms=1", "ratio=5", "scale=channels"])
+                .with(["randomize=0", "accounting=burst"])
                 .run(self.arguments.dry_run)?;
         }
         self.loaded = wanted;

@@ -205,11 +205,11 @@ fn whole_matrix_runs_and_gives_every_figure() {
     assert_eq!(results["summary"][0]["repetitions"], 2);
     let calls = place.calls();
     assert_eq!(
-        count(&calls, "insmod policy=event enforce=0 poll_ms=1 ratio=5"),
+        count(&calls, "insmod policy=event enforce=0 poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst"),
         1
     );
     assert_eq!(
-        count(&calls, "insmod policy=event enforce=1 poll_ms=1 ratio=5"),
+        count(&calls, "insmod policy=event enforce=1 poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst"),
         1
     );
     assert_eq!(count(&calls, "rmmod loga"), 2);

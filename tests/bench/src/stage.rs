@@ -12,6 +12,10 @@ const MODULES: &str = "/lib/loga";
 /// runs the other processor is at most 20 us late.
 pub(crate) const FINE: &str = "turn_us=20";
 
+/// What all figures were measured with, unless a scenario says otherwise: the phases of the paper,
+/// steady and polled in bursts. Of a parameter that is given twice, the second counts.
+const PAPER: &str = "randomize=0 accounting=burst";
+
 /// Loads the model, and LoGA with these parameters.
 pub(crate) fn load(parameters: &str) -> Result<(), String> {
     load_on("", parameters)
@@ -22,7 +26,7 @@ pub(crate) fn load_on(model: &str, parameters: &str) -> Result<(), String> {
     clear();
     insert("loga_model", model)?;
     // CPU 0 serves the timers of the model: a poller there would see switches late.
-    insert("loga", &format!("poller_cpu=1 {parameters}"))
+    insert("loga", &format!("poller_cpu=1 {PAPER} {parameters}"))
 }
 
 /// Loads the model alone.

@@ -8,7 +8,6 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
-use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
@@ -24,7 +23,6 @@ crate::ktap::tests![
     unload_with_mappings_is_refused,
     files_open_before_attach_are_passed_through,
     bad_parameters_are_refused_with_one_line,
-    no_driver_is_refused_with_one_line,
     second_copy_is_refused,
 ];
 
@@ -177,16 +175,6 @@ fn bad_parameters_are_refused_with_one_line() -> Verdict {
     check_work(&mut puppet)?;
     drop(puppet);
     stage.strike()
-}
-
-fn no_driver_is_refused_with_one_line() -> Verdict {
-    modules::remove_patiently(LOGA)?;
-    modules::remove_patiently(MODEL)?;
-    check_refusal(
-        "",
-        &[Errno::ENODEV, Errno::ENXIO, Errno::ENOENT],
-        "/dev/nvidiactl",
-    )
 }
 
 fn second_copy_is_refused() -> Verdict {

@@ -201,8 +201,32 @@ pub(crate) fn as_user<T: Send>(
     })
 }
 
+/// Runs `act` in a thread of this process that stays user 0, without any capability.
+pub(crate) fn without_capabilities<T: Send>(
+    act: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
+    let act = || {
+        // Version 3 of the interface, of the calling thread; two sets of 64 bits each, all empty.
+        let header = [0x2008_0522_u32, 0];
+        let none = [0u32; 6];
+        // SAFETY: the kernel reads both arrays, which have the lengths of version 3.
+        let rc =
+            unsafe { nix::libc::syscall(nix::libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+        if rc != 0 {
+            return Err(format!("capset: {}", Errno::last()));
+        }
+        act()
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(act);
+        thread
+            .join()
+            .map_err(|_| "the thread without capabilities panicked".to_string())?
+    })
+}
+
 /// Gives up being root, in this thread only.
-fn become_user(uid: u32) -> Result<(), String> {
+pub(crate) fn become_user(uid: u32) -> Result<(), String> {
     // SAFETY: a bare system call on numbers.
     let rc = unsafe { nix::libc::syscall(nix::libc::SYS_setresuid, uid, uid, uid) };
     match rc {

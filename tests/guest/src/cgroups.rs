@@ -17,18 +17,21 @@ use crate::sharing::STRICT;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use crate::sysfs;
 use loga::uapi;
 use std::fs;
+use std::os::unix::fs::chown;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 crate::ktap::tests![
-    weight_of_a_cgroup_follows_its_processes,
-    limit_of_a_cgroup_holds_for_all_its_processes_together,
-    group_by_cgroup_divides_between_cgroups,
+    weight_of_a_cgroup_follows_its_processes: timed,
+    limit_of_a_cgroup_holds_for_all_its_processes_together: timed,
+    group_by_cgroup_divides_between_cgroups: timed,
     cgroup_that_is_removed_keeps_no_name_but_can_be_cleared,
 ];
 
@@ -37,10 +40,10 @@ const ROOT: &str = "/run/cgroup";
 
 /// A cgroup; removed when dropped, once it is empty.
 #[derive(Debug)]
-struct Cgroup(PathBuf);
+pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    fn make(name: &str) -> Result<Self, String> {
+    pub(crate) fn make(name: &str) -> Result<Self, String> {
         if !PathBuf::from(ROOT).join("cgroup.procs").exists() {
             let script = format!("mkdir -p {ROOT} && mount -t cgroup2 none {ROOT}");
             let status = Command::new("sh").args(["-c", &script]).status();
@@ -54,13 +57,31 @@ impl Cgroup {
 
     /// Moves a process in.
     fn add(&self, load: &Load) -> Result<(), String> {
+        self.add_process(load.pid())
+    }
+
+    /// As [`Cgroup::add`], by its number.
+    pub(crate) fn add_process(&self, pid: u32) -> Result<(), String> {
         let path = self.0.join("cgroup.procs");
-        fs::write(&path, format!("{}\n", load.pid()))
-            .map_err(|error| format!("{}: {error}", path.display()))
+        fs::write(&path, format!("{pid}\n")).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Gives it to a user, with what is below it.
+    pub(crate) fn delegate(&self, uid: u32) -> Result<(), String> {
+        for path in [self.0.clone(), self.0.join("cgroup.procs")] {
+            chown(&path, Some(uid), Some(uid))
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// The argument that sets something for it.
-    fn chosen(&self) -> Result<uapi::SetShare, String> {
+    pub(crate) fn chosen(&self) -> Result<uapi::SetShare, String> {
         let found = fs::metadata(&self.0).map_err(|error| error.to_string())?;
         Ok(uapi::SetShare {
             subject: uapi::SUBJECT_CGROUP,
@@ -72,13 +93,18 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
+        for inner in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = fs::remove_dir(inner.path());
+            }
+        }
         // A process that is still ending leaves it to the end of the machine.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
 fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let (heavy, light) = (Cgroup::make("heavy")?, Cgroup::make("light")?);
     let load = Load::start(BUSY)?;
     wait_for(&stage, &[&load])?;
@@ -99,7 +125,7 @@ fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
 }
 
 fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let cgroup = Cgroup::make("limited")?;
     let (one, other) = (Load::start(STEADY)?, Load::start(STEADY)?);
     cgroup.add(&one)?;

@@ -19,6 +19,9 @@ use std::process::Stdio;
 use std::time::Duration;
 use throttle::report::Instance;
 
+/// The rule and the phases of the paper, which the reference shares are those of.
+const RULE: &str = "policy=event randomize=0 accounting=burst";
+
 /// Version of the layout of `demo.json`.
 const VERSION: u32 = 1;
 
@@ -155,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
 }
 
 fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
-    let parameters = format!("policy=event enforce={} {}", part.enforce, arguments.loga);
+    let parameters = format!("{RULE} enforce={} {}", part.enforce, arguments.loga);
     let stage = Stage::set(&arguments.model, &parameters)?;
     let mut loads = vec![Load::start(HOG)?];
     for i in 0..LIGHTS {

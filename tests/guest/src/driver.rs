@@ -8,6 +8,7 @@ use crate::load::Load;
 use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use crate::strings::Strings;
 use loga_model::abi;
 use loga_model::abi::nr;
@@ -28,7 +29,7 @@ crate::ktap::tests![
 
 /// A hog and another client on a branch: both work, the hog is held back, and half each.
 fn check_branch(branch: u32) -> Verdict {
-    let stage = Stage::set(&format!("branch={branch} {LAZY}"), "policy=event enforce=1")?;
+    let stage = Stage::set(&format!("branch={branch} {LAZY}"), PAPER)?;
     let hog = Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?;
     stage.wait_until_held(hog.pid())?;

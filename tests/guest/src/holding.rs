@@ -7,22 +7,25 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::client_of;
 use crate::stage::Stage;
+use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
+use crate::stage::PAPER;
 use crate::strings::Strings;
 use crate::strings::SOON;
 use loga_cli::stat::Stat;
 use std::time::Duration;
 
 crate::ktap::tests![
-    hog_is_held_back_and_resumes,
+    hog_is_held_back_and_resumes: timed,
+    client_on_the_pollers_processor_keeps_the_gpu_supplied: timed,
     hog_alone_is_never_held_back,
     forked_child_is_held_with_its_parent,
-    kill_while_held_back_is_prompt,
+    kill_while_held_back_is_prompt: timed,
     unmap_and_remap_while_held_back_stays_held,
     remap_of_the_only_page_stays_held,
     two_channels_in_one_page_are_told_apart,
-    copy_on_write_mapping_is_refused,
+    copy_on_write_mapping_is_left_to_the_driver,
 ];
 
 /// The one that a hog competes with.
@@ -39,26 +42,37 @@ fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
     Ok((hog, light))
 }
 
-fn hog_is_held_back_and_resumes() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
-    // Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile.
-    let hog = Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?;
-    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?;
-    stage.wait_until_held(hog.pid())?;
-    let share = |stat: &Stat, load: &Load| {
-        let client = client_of(stat, load.pid());
-        100.0 * client.and_then(|client| client.share).unwrap_or(0.0)
-    };
-    let stat = stage.stat_during(Duration::from_millis(1500))?;
-    let (mine, its) = (share(&stat, &hog), share(&stat, &other));
+/// Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile.
+const SUPPLYING_HOG: &str = "--kernel-us 1000 --depth 2 --wait block --channels 2";
+const SUPPLYING_LIGHT: &str = "--kernel-us 100 --depth 4 --wait block --channels 2";
+
+/// Share of the GPU in percent.
+fn share_of(stat: &Stat, load: &Load) -> f64 {
+    let client = client_of(stat, load.pid());
+    100.0 * client.and_then(|client| client.share).unwrap_or(0.0)
+}
+
+/// Fails unless a hog that was held back and another client get half of the GPU each.
+fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
+    let stat = stage.stat_during(Duration::from_millis(3000))?;
+    let (mine, its) = (share_of(&stat, hog), share_of(&stat, other));
     println!("# hog {mine:.1} %, other {its:.1} %");
     // Without enforcement 91 and 9. One is held back when it is a period of 24 ms ahead, and is
-    // then less than another one ahead: at both ends of the window the shares are off by 24 ms of
-    // 1500 at most, 1.6 points, and as much again for the part of a period that is measured.
+    // then less than another one ahead: at both ends of the window the shares are off by 24 ms at
+    // most. By the model's log too the hog gets some two points less than the other one.
     ensure!(
         (46.5..=53.5).contains(&mine) && (46.5..=53.5).contains(&its),
         "hog {mine:.1} %, other {its:.1} %, not half each"
     );
+    Ok(())
+}
+
+fn hog_is_held_back_and_resumes() -> Verdict {
+    let stage = Stage::set(LAZY, PAPER)?;
+    let hog = Load::start(SUPPLYING_HOG)?;
+    let other = Load::start(SUPPLYING_LIGHT)?;
+    stage.wait_until_held(hog.pid())?;
+    check_halves(&stage, &hog, &other)?;
     let gone = other.pid();
     other.stop()?;
     stage.wait_until_gone(gone)?;
@@ -66,7 +80,7 @@ fn hog_is_held_back_and_resumes() -> Verdict {
     stage.wait_for_client(hog.pid(), Duration::from_secs(1), "released", |client| {
         client.state != "held"
     })?;
-    let alone = share(&stage.stat_during(Duration::from_millis(300))?, &hog);
+    let alone = share_of(&stage.stat_during(Duration::from_millis(300))?, &hog);
     ensure!(alone > 95.0, "alone, the hog got {alone:.1} %");
     let report = hog.stop()?;
     ensure!(
@@ -77,8 +91,20 @@ fn hog_is_held_back_and_resumes() -> Verdict {
     stage.strike()
 }
 
+/// The poller goes before ordinary threads, and polls for a sixth of the time: a client beside it
+/// may not lose that sixth.
+fn client_on_the_pollers_processor_keeps_the_gpu_supplied() -> Verdict {
+    let stage = Stage::set(LAZY, &format!("{PAPER} {EXACT}"))?;
+    let hog = Load::start(SUPPLYING_HOG)?;
+    let other = Load::start_on(1, SUPPLYING_LIGHT)?;
+    stage.wait_until_held(hog.pid())?;
+    check_halves(&stage, &hog, &other)?;
+    drop((hog, other));
+    stage.strike()
+}
+
 fn hog_alone_is_never_held_back() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
     ensure!(
@@ -193,7 +219,7 @@ fn check_remap(channels: u32) -> Verdict {
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
     // Eight channels of 0x200 bytes share a page; clients with one channel each must not be held
     // with one another.
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let others = [light()?, light()?];
     stage.wait_until_held(hog.pid())?;
@@ -213,14 +239,20 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
     stage.strike()
 }
 
-fn copy_on_write_mapping_is_refused() -> Verdict {
+/// What is stored through a private mapping is copied: it never reaches the device.
+fn copy_on_write_mapping_is_left_to_the_driver() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let mut puppet = Strings::with_channels(1)?;
     let errno = puppet.ask("cow")?;
-    let einval = u64::try_from(nix::errno::Errno::EINVAL as i32).unwrap_or(0);
-    ensure!(errno == [einval], "errno {errno:?}, not EINVAL");
+    ensure!(errno == [0], "errno {errno:?}, not what the driver answers");
     let run = puppet.ask("run 100 50")?;
     ensure!(run[0] > 0, "the puppet does not work afterwards");
+    let stat = stage.stat()?;
+    ensure!(
+        stat.unmanaged_mappings == 0,
+        "{} mappings are not managed",
+        stat.unmanaged_mappings
+    );
     drop(puppet);
     stage.strike()
 }

@@ -2,6 +2,9 @@
 
 //! [tool] What the kernel logs while a test runs.
 
+#[path = "../../vm/src/signs.rs"]
+mod signs;
+
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io;
@@ -15,22 +18,6 @@ const RECORD_MAX: usize = 8192;
 
 /// Most records read for one test; more than the log holds.
 const RECORDS_MAX: usize = 100_000;
-
-/// What a line says when the kernel has found something wrong with itself.
-const TROUBLE: [&str; 12] = [
-    "BUG:",
-    "WARNING:",
-    "Oops",
-    "KASAN:",
-    "UBSAN:",
-    "possible circular locking",
-    "possible recursive locking",
-    "inconsistent lock state",
-    "sleeping function called",
-    "blocked for more than",
-    "Kernel panic",
-    "panicked at",
-];
 
 /// The kernel's log from some time on.
 #[derive(Debug)]
@@ -74,10 +61,7 @@ impl KernelLog {
     /// The first line since it was opened that speaks of trouble.
     pub(crate) fn trouble(&mut self) -> Result<Option<String>, String> {
         let lines = self.lines()?;
-        Ok(lines
-            .iter()
-            .find(|line| TROUBLE.iter().any(|word| line.contains(word)))
-            .cloned())
+        Ok(lines.iter().find(|line| signs::complains(line)).cloned())
     }
 
     /// Lines since it was opened that contain all words.

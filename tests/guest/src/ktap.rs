@@ -4,7 +4,11 @@
 
 use crate::kernel_log::KernelLog;
 use std::panic::catch_unwind;
+use std::panic::AssertUnwindSafe;
+use std::panic::UnwindSafe;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use throttle::clock::Clock;
 use throttle::clock::Monotonic;
 
@@ -21,6 +25,9 @@ pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// What it does.
     pub(crate) run: fn() -> Verdict,
+    /// Whether its verdict compares times or shares: on a kernel that is several times slower than
+    /// the everyday one it says nothing about LoGA.
+    pub(crate) timed: bool,
 }
 
 /// Fails the test with a message unless the condition holds.
@@ -34,16 +41,40 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Makes the table of a file's tests from the names of their functions.
+/// Makes the table of a file's tests from the names of their functions; `name: timed` for those
+/// that compare times or shares.
 macro_rules! tests {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident $(: $timed:ident)?),* $(,)?) => {
         /// The tests of this file.
         pub(crate) const TESTS: &[$crate::ktap::Test] = &[
-            $($crate::ktap::Test { name: stringify!($name), run: $name }),*
+            $($crate::ktap::Test {
+                name: stringify!($name),
+                run: $name,
+                timed: $crate::ktap::timed!($($timed)?),
+            }),*
         ];
     };
 }
 pub(crate) use tests;
+
+/// Whether the word is there; any other does not compile.
+macro_rules! timed {
+    () => {
+        false
+    };
+    (timed) => {
+        true
+    };
+}
+pub(crate) use timed;
+
+/// Whether verdicts of timed tests count.
+static FUNCTIONAL: AtomicBool = AtomicBool::new(false);
+
+/// From now on timed tests run without their verdict: only what the kernel says of them counts.
+pub(crate) fn set_functional(functional: bool) {
+    FUNCTIONAL.store(functional, Ordering::Relaxed);
+}
 
 /// One of several parts of the tests.
 #[derive(Clone, Copy, Debug)]
@@ -70,15 +101,24 @@ impl FromStr for Part {
     }
 }
 
-/// Runs the tests whose names begin with one of `names` (all without any), and of these one part;
-/// `true` if all passed.
-pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
-    let chosen: Vec<&Test> = tests
+/// The tests whose names begin with one of `names` (all without any), and of these one part.
+pub(crate) fn choose(tests: &[Test], names: &[String], part: Part) -> Vec<Test> {
+    tests
         .iter()
         .filter(|test| names.is_empty() || names.iter().any(|name| test.name.starts_with(name)))
         .skip(part.number)
         .step_by(part.of)
-        .collect();
+        .copied()
+        .collect()
+}
+
+/// Runs the tests that [`choose`] gives; `true` if all passed.
+pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
+    run_chosen(&choose(tests, names, part))
+}
+
+/// Runs tests in their order; `true` if all passed.
+pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
     // Each loading of a module would run its unit tests again; those are somebody else's report.
     // Without KUnit there is nothing to switch off.
     let _ = std::fs::write(KUNIT_FILTER, "none");
@@ -89,13 +129,19 @@ pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
         return false;
     }
     let mut passed = true;
-    for (number, test) in (1..).zip(&chosen) {
+    for (number, test) in (1..).zip(chosen) {
         let since_ns = Monotonic.now_ns();
         let verdict = judge(test);
         let took_ms = Monotonic.now_ns().saturating_sub(since_ns) / 1_000_000;
         match verdict {
             Ok(()) => println!("ok {number} {}", test.name),
-            Err(reason) => {
+            Err(Failure::Unjudged(reason)) => {
+                for line in reason.lines() {
+                    println!("# {line}");
+                }
+                println!("ok {number} {} # SKIP times are not judged here", test.name);
+            }
+            Err(Failure::Failed(reason)) => {
                 passed = false;
                 for line in reason.lines() {
                     println!("# {line}");
@@ -109,20 +155,60 @@ pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
     passed
 }
 
+/// Runs something that takes arguments as the only test; `true` if it passed.
+pub(crate) fn one(name: &str, run: impl FnOnce() -> Verdict) -> bool {
+    let _ = std::fs::write(KUNIT_FILTER, "none");
+    println!("KTAP version 1\n1..1");
+    match judged(AssertUnwindSafe(run), false) {
+        Ok(()) => println!("ok 1 {name}"),
+        Err(Failure::Failed(reason) | Failure::Unjudged(reason)) => {
+            println!("# {}", reason.replace('\n', "\n# "));
+            println!(
+                "not ok 1 {name} # {}",
+                reason.lines().next().unwrap_or("failed")
+            );
+            return false;
+        }
+    }
+    true
+}
+
+/// Why a test did not pass.
+enum Failure {
+    /// It counts.
+    Failed(String),
+    /// A timed test found times that it would refuse on the everyday kernel.
+    Unjudged(String),
+}
+
 /// Runs one test; a panic or a complaint of the kernel is a failure.
-fn judge(test: &Test) -> Verdict {
-    let mut log = KernelLog::from_now()?;
-    let verdict = catch_unwind(test.run).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
-        Err(format!("panicked: {}", text.unwrap_or_default()))
-    });
-    let trouble = log.trouble()?;
+fn judge(test: &Test) -> Result<(), Failure> {
+    judged(test.run, test.timed)
+}
+
+fn judged(run: impl FnOnce() -> Verdict + UnwindSafe, timed: bool) -> Result<(), Failure> {
+    let mut log = KernelLog::from_now().map_err(Failure::Failed)?;
+    let unjudged = timed && FUNCTIONAL.load(Ordering::Relaxed);
+    let verdict = match catch_unwind(run) {
+        Ok(Err(reason)) if unjudged => Err(Failure::Unjudged(reason)),
+        Ok(verdict) => verdict.map_err(Failure::Failed),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
+            Err(Failure::Failed(format!(
+                "panicked: {}",
+                text.unwrap_or_default()
+            )))
+        }
+    };
+    let trouble = log.trouble().map_err(Failure::Failed)?;
     match (verdict, trouble) {
         (verdict, None) => verdict,
-        (Ok(()), Some(line)) => Err(format!("kernel: {line}")),
-        (Err(reason), Some(line)) => Err(format!("{reason}\nkernel: {line}")),
+        (Ok(()), Some(line)) => Err(Failure::Failed(format!("kernel: {line}"))),
+        (Err(Failure::Failed(reason) | Failure::Unjudged(reason)), Some(line)) => {
+            Err(Failure::Failed(format!("{reason}\nkernel: {line}")))
+        }
     }
 }

@@ -32,6 +32,16 @@ impl Load {
         Load::spawn(command)
     }
 
+    /// As [`Load::start`], on this processor of the machine only.
+    pub(crate) fn start_on(processor: u32, arguments: &str) -> Result<Self, String> {
+        let mut words = arguments.to_owned();
+        bound(&mut words);
+        let mut command = Command::new("taskset");
+        command.args([&format!("{:x}", 1 << processor), THROTTLE]);
+        command.args(words.split_whitespace());
+        Load::spawn(command)
+    }
+
     /// As [`Load::start`], as this user.
     pub(crate) fn start_as(uid: u32, arguments: &str) -> Result<Self, String> {
         let mut words = arguments.to_owned();

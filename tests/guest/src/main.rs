@@ -17,6 +17,9 @@
 //! | [`tools`] | tests of the `loga` command |
 //! | [`policies`] | tests of each policy |
 //! | [`many`] | tests with several GPUs |
+//! | [`hostile`] | programs of an unprivileged user who wants more than its share |
+//! | [`faults`] | tests of what fails: the card, the driver, memory, processors |
+//! | [`leaks`] | memory that is lost, on kernels that can tell |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
@@ -25,16 +28,20 @@ mod calls;
 mod cgroups;
 mod demo;
 mod driver;
+mod faults;
 mod fdinfo;
 mod holding;
+mod hostile;
 mod kernel_log;
 mod ktap;
+mod leaks;
 mod load;
 mod many;
 mod modules;
 mod policies;
 mod puppet;
 mod refusing;
+mod screen;
 mod sharing;
 mod sparse;
 mod stage;
@@ -48,6 +55,7 @@ mod truth;
 
 use clap::Parser;
 use clap::Subcommand;
+use hostile::storms;
 use ktap::Test;
 use std::process::ExitCode;
 
@@ -69,12 +77,37 @@ enum Command {
         /// Run one of so many parts, such as 1/2: every second test, from the first.
         #[arg(long, default_value = "1/1")]
         part: ktap::Part,
+        /// Run all hostile programs instead, on the model of this driver branch.
+        #[arg(long, value_name = "BRANCH")]
+        hostile: Option<u32>,
+        /// Do not judge times and shares, for kernels that are several times slower; look for lost
+        /// memory at the end if the kernel can.
+        #[arg(long)]
+        functional: bool,
+    },
+    /// Load, attach, detach and unload LoGA so often beside clients that come and go.
+    Cycles {
+        count: u64,
+        #[arg(long, default_value = "1")]
+        seed: u64,
+    },
+    /// Mixed load for so long; what the kernel gave out for it must come back.
+    Soak {
+        seconds: u64,
+        #[arg(long, default_value = "1")]
+        seed: u64,
     },
     /// Show accounting, then fair sharing, and compare with the reference shares.
     Demo(demo::Arguments),
     /// Do what standard input says; used by the tests.
     #[command(hide = true)]
     Puppet,
+    /// Run a hostile program; used by the tests.
+    #[command(hide = true)]
+    Hostile {
+        name: String,
+        arguments: Vec<String>,
+    },
     /// Run a program as another user; used by the tests.
     #[command(hide = true)]
     As {
@@ -84,9 +117,14 @@ enum Command {
     },
 }
 
+/// Clients that come and go in one turn of a round of `soak`.
+const SOAK_CLIENTS: u64 = 100;
+/// Seconds of one round.
+const SOAK_ROUND_S: u64 = 60;
+
 /// Every test, in the order they run.
 fn tests() -> Vec<Test> {
-    [
+    let mut tests = [
         accounting::TESTS,
         sparse::TESTS,
         holding::TESTS,
@@ -101,8 +139,30 @@ fn tests() -> Vec<Test> {
         tracing::TESTS,
         many::TESTS,
         tools::TESTS,
+        screen::TESTS,
+        faults::TESTS,
     ]
-    .concat()
+    .concat();
+    tests.extend(hostile::quick());
+    tests
+}
+
+/// Runs the tests where times mean nothing, then looks for lost memory.
+fn functional(names: &[String], part: ktap::Part) -> bool {
+    ktap::set_functional(true);
+    let mut tests = tests();
+    if faults::injection::can_inject() {
+        tests.extend(faults::injection::TESTS);
+    }
+    let mut chosen = ktap::choose(&tests, names, part);
+    if leaks::can_tell() {
+        if let Err(error) = leaks::begin() {
+            eprintln!("loga-guest: kmemleak: {error}");
+            return false;
+        }
+        chosen.extend(leaks::TESTS);
+    }
+    ktap::run_chosen(&chosen)
 }
 
 fn main() -> ExitCode {
@@ -113,7 +173,34 @@ fn main() -> ExitCode {
             }
             true
         }
-        Command::Run { names, part } => ktap::run(&tests(), &names, part),
+        Command::Run {
+            names,
+            part,
+            hostile: None,
+            functional: true,
+        } => functional(&names, part),
+        Command::Run {
+            names,
+            part,
+            hostile: None,
+            functional: false,
+        } => ktap::run(&tests(), &names, part),
+        Command::Run {
+            names,
+            part,
+            hostile: Some(branch),
+            functional,
+        } => {
+            ktap::set_functional(functional);
+            hostile::set_branch(branch);
+            ktap::run(&hostile::all(), &names, part)
+        }
+        Command::Cycles { count, seed } => ktap::one("cycles", || storms::cycles(seed, count)),
+        Command::Soak { seconds, seed } => ktap::one("soak", || {
+            let length = std::time::Duration::from_secs(seconds);
+            storms::soak(seed, length, SOAK_CLIENTS, seconds / SOAK_ROUND_S + 1)
+        }),
+        Command::Hostile { name, arguments } => hostile::program(&name, &arguments),
         Command::Demo(arguments) => match demo::run(&arguments) {
             Ok(as_expected) => as_expected,
             Err(reason) => {

@@ -21,9 +21,9 @@ use std::time::Duration;
 use std::time::Instant;
 
 crate::ktap::tests![
-    two_gpus_are_accounted_apart,
+    two_gpus_are_accounted_apart: timed,
     two_gpus_hold_back_apart,
-    six_gpus_are_accounted_by_one_poller,
+    six_gpus_are_accounted_by_one_poller: timed,
     wrong_poller_is_refused,
 ];
 
@@ -168,7 +168,10 @@ fn two_gpus_hold_back_apart() -> Verdict {
 
 fn six_gpus_are_accounted_by_one_poller() -> Verdict {
     const GPUS: u32 = 6;
-    let stage = Stage::set(&format!("{LAZY} gpus={GPUS}"), "poller=shared poller_cpu=1")?;
+    let stage = Stage::set(
+        &format!("{LAZY} gpus={GPUS}"),
+        "poller=shared poller_cpu=1 randomize=0",
+    )?;
     let pollers = threads_named("loga-poll")?;
     ensure!(pollers == 1, "{pollers} pollers");
     let trace = Trace::of(&["loga/loga_phase_begin", "loga/loga_phase_end"], "mono")?;

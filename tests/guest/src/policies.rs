@@ -19,11 +19,11 @@ use std::time::Duration;
 use std::time::Instant;
 
 crate::ktap::tests![
-    maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog,
-    maxmin_with_sparse_accounting_does_so_too,
+    maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,
+    maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
-    mix_runs_under_each_policy_and_nobody_stays_held_back,
-    timeslice_gives_equal_shares_to_clients_that_always_want_more,
+    mix_runs_under_each_policy_and_nobody_stays_held_back: timed,
+    timeslice_gives_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
     unload_behind_a_barrier_works_once_everybody_is_gone,
@@ -147,7 +147,7 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
 
 /// The mix of the demonstration, under one policy after the other.
 fn mix_runs_under_each_policy_and_nobody_stays_held_back() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1")?;
+    let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1 accounting=burst")?;
     let mut loads = vec![Load::start("--kernel-us 1000 --wait block --channels 2")?];
     for seed in 1..=3 {
         loads.push(Load::start(&format!(
@@ -173,7 +173,10 @@ fn mix_runs_under_each_policy_and_nobody_stays_held_back() -> Verdict {
 
 fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
     for policy in ["timeslice", "timeslice-eng"] {
-        let stage = Stage::set(LAZY, &format!("policy={policy} enforce=1"))?;
+        let stage = Stage::set(
+            LAZY,
+            &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
+        )?;
         let loads = [
             Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?,
             Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
@@ -195,7 +198,10 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
 /// A process whose kernel runs for a second and a half, and another one that is held back until it
 /// has ended, or nobody waits for that any more.
 fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
-    let stage = Stage::set(LAZY, &format!("policy={policy} enforce=1"))?;
+    let stage = Stage::set(
+        LAZY,
+        &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
+    )?;
     let mut long = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     wait_for(&stage, std::slice::from_ref(&light))?;

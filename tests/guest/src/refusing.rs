@@ -282,6 +282,7 @@ fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
         ("ratio", "4", vec!["0", "1001", "x"]),
         ("randomize", "1", vec!["2"]),
         ("group_by", "cgroup", vec!["users", ""]),
+        ("cgroup_depth", "2", vec!["16", "-1", "x", ""]),
     ] {
         sysfs::write(name, good)?;
         for value in wrong {

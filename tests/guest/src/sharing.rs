@@ -11,21 +11,22 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use crate::sysfs;
 use crate::truth::Truth;
 use loga::uapi;
 use std::time::Duration;
 
 crate::ktap::tests![
-    weights_1_to_1_give_equal_shares,
-    weights_1_to_3_give_shares_1_to_3,
-    weights_1_to_9_give_shares_1_to_9,
-    weights_1_to_100_give_shares_1_to_100,
-    weight_of_a_user_is_that_of_its_processes,
-    limit_holds_for_a_client_alone,
-    limit_of_a_user_holds_for_all_its_processes_together,
-    idle_class_runs_only_when_nobody_else_wants_the_gpu,
-    group_by_user_divides_between_users,
+    weights_1_to_1_give_equal_shares: timed,
+    weights_1_to_3_give_shares_1_to_3: timed,
+    weights_1_to_9_give_shares_1_to_9: timed,
+    weights_1_to_100_give_shares_1_to_100: timed,
+    weight_of_a_user_is_that_of_its_processes: timed,
+    limit_holds_for_a_client_alone: timed,
+    limit_of_a_user_holds_for_all_its_processes_together: timed,
+    idle_class_runs_only_when_nobody_else_wants_the_gpu: timed,
+    group_by_user_divides_between_users: timed,
     policy_changes_under_load_leave_nobody_held_back,
 ];
 
@@ -40,7 +41,7 @@ pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 
 /// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
 /// lengths would look at the same part of a round of the GPU again and again.
-pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1";
+pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1 accounting=burst";
 
 /// Parameters of the model for the same: as `FINE`, and a GPU that switches after each command. A
 /// short phase sees a few timeslices of a millisecond, and shares of a window would vary with them.
@@ -157,7 +158,7 @@ fn check_weights(times: u32) -> Verdict {
 }
 
 fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let load = Load::start_as(1000, HOG)?;
     wait_for(&stage, &[&load])?;
     set(for_user(1000), weight(700))?;
@@ -183,7 +184,7 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
 }
 
 fn limit_holds_for_a_client_alone() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start(HOG)?;
     wait_for(&stage, &[&hog])?;
     set(for_process(hog.pid()), limit(20))?;
@@ -204,7 +205,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
 }
 
 fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let (one, other) = (Load::start_as(1000, STEADY)?, Load::start_as(1000, STEADY)?);
     wait_for(&stage, &[&one, &other])?;
     set(for_user(1000), limit(30))?;
@@ -224,7 +225,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
 }
 
 fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
     wait_for(&stage, &[&idle, &normal])?;
     set(for_process(idle.pid()), |set| {
@@ -284,7 +285,7 @@ fn group_by_user_divides_between_users() -> Verdict {
 }
 
 fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let others = [
         Load::start("--kernel-us 100 --wait block --channels 2")?,

@@ -12,6 +12,7 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use crate::strings::Strings;
 use crate::sysfs;
 use crate::truth::Truth;
@@ -20,20 +21,20 @@ use loga_cli::stat::Stat;
 use std::time::Duration;
 
 crate::ktap::tests![
-    sparse_shares_of_the_demo_are_within_their_bounds,
-    sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right,
-    sparse_looks_are_rare_with_one_active_client,
+    sparse_shares_of_the_demo_are_within_their_bounds: timed,
+    sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right: timed,
+    sparse_looks_are_rare_with_one_active_client: timed,
     sparse_without_channels_does_not_look,
-    sparse_accounting_holds_back_fairly,
-    way_of_accounting_is_switched_under_load,
+    sparse_accounting_holds_back_fairly: timed,
+    way_of_accounting_is_switched_under_load: timed,
     sparse_module_is_detached_and_unloaded,
     sparse_device_lost_lets_everybody_run,
-    sparse_gpus_are_looked_at_apart,
+    sparse_gpus_are_looked_at_apart: timed,
     sparse_settings_that_cannot_be_are_refused,
 ];
 
 /// Parameters of accounting alone.
-const SPARSE: &str = "accounting=sparse";
+const SPARSE: &str = "accounting=sparse randomize=0";
 /// The model's timers run on CPU 0. In instruction-count mode processors take turns, so that an
 /// interrupt on another one comes late where the first is busy: just when the engine changes hands.
 const EXACT: &str = "poller_cpu=0";
@@ -222,7 +223,7 @@ fn sparse_accounting_holds_back_fairly() -> Verdict {
 }
 
 fn way_of_accounting_is_switched_under_load() -> Verdict {
-    let stage = Stage::set(LAZY, &format!("{EXACT} policy=event enforce=1"))?;
+    let stage = Stage::set(LAZY, &format!("{EXACT} {PAPER}"))?;
     let loads = [
         Load::start(&format!("--kernel-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 900 {WAIT}"))?,
@@ -369,7 +370,7 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
     for parameters in [
         "accounting=often",
         "scale=clients randomize=1",
-        "scale=active",
+        "scale=active randomize=0",
         "accounting=sparse policy=event-cl enforce=1",
     ] {
         ensure!(
@@ -377,7 +378,8 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
             "{parameters} was accepted"
         );
     }
-    stage.add_loga("randomize=1 accounting=sparse policy=event-cl")?;
+    // As is: phases that vary, growing with active clients.
+    stage.add_loga("accounting=sparse policy=event-cl")?;
     let knobs = |scale: &str, way: &str| -> Verdict {
         let is = (sysfs::read("scale")?, sysfs::read("accounting")?);
         ensure!(is == (scale.to_owned(), way.to_owned()), "{is:?}");

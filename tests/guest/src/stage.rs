@@ -17,7 +17,12 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
 /// polling, then 100 ms without.
-pub(crate) const LONG_PHASES: &str = "policy=event poll_ms=20 ratio=5 enforce=1";
+pub(crate) const LONG_PHASES: &str =
+    "policy=event poll_ms=20 ratio=5 enforce=1 randomize=0 accounting=burst";
+
+/// Parameters of LoGA for the rule and the phases of the paper: steady, polled in bursts, growing
+/// with channels.
+pub(crate) const PAPER: &str = "policy=event enforce=1 randomize=0 accounting=burst";
 
 /// Parameters of the model where exact times do not matter: submissions are seen 50 us late by an
 /// idle GPU, 100 us by a busy one, and both cost the machine several times less.

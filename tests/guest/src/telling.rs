@@ -12,14 +12,17 @@ use crate::sharing::for_process;
 use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use crate::sysfs;
 use loga::uapi;
 use loga::uapi::Event;
+use loga_cli::device::Device;
 use nix::errno::Errno;
 use std::time::Duration;
 
 crate::ktap::tests![
     user_sees_only_its_own_clients_and_changes_nothing,
+    user_is_not_told_when_the_gpu_is_looked_at,
     events_tell_the_life_of_a_client,
     slow_reader_of_events_sees_how_many_it_lost,
     totals_outlive_processes_until_root_resets_them,
@@ -42,6 +45,9 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
         all.clients.len()
     );
     let set = weighted(for_process(of_user.pid()), 10_000);
+    let of_others = weighted(for_process(of_root.pid()), 300);
+    let (result, refusal) = Calls::open()?.set_share(&of_others);
+    ensure!(result.is_ok(), "{result:?} {refusal}");
     let (seen, answers) = as_user(1000, || {
         let calls = Calls::open()?;
         let knobs = uapi::Configure {
@@ -53,10 +59,11 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
         let answers = [
             calls.set_share(&set).0,
             calls.configure(&knobs).0,
-            calls.shares().map(drop),
             totals(uapi::SUBJECT_USER, uapi::TOTALS_RESET).map(drop),
             totals(uapi::SUBJECT_CGROUP, 0).map(drop),
         ];
+        let shares = calls.shares().map_err(|errno| errno.to_string())?;
+        ensure!(shares.is_empty(), "settings of others: {shares:?}");
         let own = totals(uapi::SUBJECT_USER, 0).map_err(|errno| errno.to_string())?;
         ensure!(own == 1, "{own} totals");
         Ok((stage.stat()?, answers))
@@ -82,6 +89,55 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
     stage.strike()
 }
 
+/// Looks at the GPU of many instants, as a user who has a client: nothing in it moves with phases,
+/// decisions or what others do.
+fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
+    let stage = Stage::set(LAZY, "accounting=burst")?;
+    let of_root = Load::start(HOG)?;
+    let of_user = Load::start_as(1000, HOG)?;
+    for load in [&of_root, &of_user] {
+        let limit = Duration::from_secs(20);
+        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
+    }
+    let told = as_user(1000, || {
+        let device = Device::open().map_err(|error| error.to_string())?;
+        let mut told = Vec::new();
+        for _ in 0..50 {
+            let info = device.snapshot(0).map_err(|error| error.to_string())?.info;
+            let times = [
+                info.polled_ns,
+                info.unpolled_ns,
+                info.idle_ns,
+                info.unknown_ns,
+                info.t_sys_ns,
+                info.last_poll_ns,
+                info.last_nonpoll_ns,
+            ];
+            let counts = [
+                info.polls,
+                info.register_reads,
+                info.switches,
+                info.decisions,
+                info.revokes,
+                info.restores,
+                u64::from(info.open_files),
+            ];
+            let polls = info.flags & uapi::GPU_POLLING;
+            told.push((times, counts, polls, info.flags & uapi::GPU_WITHHELD != 0));
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Ok(told)
+    })?;
+    for one in told {
+        ensure!(one == ([0; 7], [0; 7], 0, true), "a user is told {one:?}");
+    }
+    // Root is told.
+    let stat = stage.stat()?;
+    ensure!(!stat.withheld && stat.decisions > 0, "root is told nothing");
+    drop((of_root, of_user));
+    stage.strike()
+}
+
 /// Numbers of the kinds of the events about a process.
 fn kinds_of(events: &[Event], pid: u32) -> Vec<u32> {
     let own = events
@@ -91,7 +147,7 @@ fn kinds_of(events: &[Event], pid: u32) -> Vec<u32> {
 }
 
 fn events_tell_the_life_of_a_client() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let everything = (1 << uapi::EVENT_KINDS) - 1;
     let calls = Calls::open()?;
     ensure!(

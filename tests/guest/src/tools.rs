@@ -7,6 +7,7 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::Stage;
 use crate::stage::LAZY;
+use crate::stage::PAPER;
 use serde_json::Value;
 use std::process::Child;
 use std::process::Command;
@@ -155,7 +156,7 @@ fn totals_outlive_the_client_until_they_are_reset() -> Verdict {
 }
 
 fn policy_that_was_switched_shows_everywhere() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=event enforce=1")?;
+    let stage = Stage::set(LAZY, PAPER)?;
     let switched = objects("policy switch none --json")?;
     ensure!(switched[0]["policy"] == "none", "{switched:?}");
     let stat = objects("stat --json")?;

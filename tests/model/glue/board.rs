@@ -18,8 +18,8 @@ use crate::truth::Entry;
 use crate::truth::Truth;
 use kernel::prelude::*;
 
-/// Completions kept until the host is told; more than end in one call.
-const NOTICES: usize = 32;
+/// Words of the bitmap of address spaces.
+const DUE_WORDS: usize = SPACES.div_ceil(64);
 /// Rows of the ground truth's table of processes.
 const ACCOUNTS: usize = 512;
 
@@ -58,9 +58,21 @@ pub(super) struct Board {
     pub(super) owners: KVVec<Owner>,
     pub(super) spaces: KVVec<Option<KBox<Space>>>,
     pub(super) truth: Truth<KVVec<Option<Entry>>, KVVec<Account>>,
-    pub(super) lost: bool,
-    /// Channels whose completions the host has not been told.
-    completed: [Option<Chid>; NOTICES],
+    /// Registers keep what they read.
+    pub(super) silent: bool,
+    /// Completions that the host has not been told, by address space.
+    completed: KVVec<Completed>,
+    /// Address spaces that have some, one bit each.
+    due: [u64; DUE_WORDS],
+}
+
+/// Completions of one client that the host has not been told.
+#[derive(Clone, Copy)]
+pub(super) struct Completed {
+    /// Commands.
+    pub(super) commands: u32,
+    /// The channel of the last one.
+    pub(super) last: Chid,
 }
 
 impl Board {
@@ -89,36 +101,37 @@ impl Board {
             )?,
             spaces,
             truth: Truth::new(entries, accounts, now),
-            lost: false,
-            completed: [None; NOTICES],
+            silent: false,
+            completed: KVVec::from_elem(
+                Completed {
+                    commands: 0,
+                    last: Chid(0),
+                },
+                SPACES,
+                GFP_KERNEL,
+            )?,
+            due: [0; DUE_WORDS],
         };
         board.bar0.fill(0);
         board.userd.fill(0);
         Ok(board)
     }
 
-    /// Tells the host of the completions so far.
-    ///
-    /// Waking a process takes microseconds, for which a card does not wait: to be called when the
-    /// card has gone on to what comes next.
-    pub(super) fn interrupt(&mut self) {
-        for slot in 0..NOTICES {
-            let Some(chid) = self.completed[slot].take() else {
-                break;
-            };
-            self.signal(chid);
-        }
+    /// Whether the host has to be told of completions.
+    pub(super) fn has_completed(&self) -> bool {
+        self.due.iter().any(|&word| word != 0)
     }
 
-    fn signal(&self, chid: Chid) {
-        let space = self
-            .owners
-            .get(usize::from(chid.0))
-            .and_then(|owner| owner.space);
-        let space = space.and_then(|space| self.spaces.get(space)?.as_ref());
-        if let Some(space) = space {
-            space.signal(chid);
-        }
+    /// Takes the completions of one address space.
+    pub(super) fn take_completed(&mut self) -> Option<(usize, Completed)> {
+        let index = self.due.iter().position(|&word| word != 0)?;
+        // CAST: below 64.
+        let slot = index * 64 + self.due[index].trailing_zeros() as usize;
+        self.due[index] &= self.due[index] - 1;
+        let completed = self.completed.get_mut(slot)?;
+        let taken = *completed;
+        completed.commands = 0;
+        Some((slot, taken))
     }
 }
 
@@ -154,7 +167,7 @@ impl Bus for Board {
     }
 
     fn publish(&mut self, offset: u32, value: u32) {
-        if !self.lost {
+        if !self.silent {
             self.bar0.write(u64::from(offset), value);
         }
     }
@@ -173,9 +186,14 @@ impl Bus for Board {
         let Notice::NonStall(chid) = notice else {
             return;
         };
-        match self.completed.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => *slot = Some(chid),
-            None => self.signal(chid),
+        let owner = self.owners.get(usize::from(chid.0));
+        let Some(slot) = owner.and_then(|owner| owner.space) else {
+            return;
+        };
+        if let Some(completed) = self.completed.get_mut(slot) {
+            completed.commands = completed.commands.saturating_add(1);
+            completed.last = chid;
+            self.due[slot / 64] |= 1 << (slot % 64);
         }
     }
 }

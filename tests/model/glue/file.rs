@@ -9,6 +9,7 @@ use super::ioctl;
 use super::mapping;
 use super::mapping::Target;
 use super::params::Branch;
+use super::pci::card_with;
 use super::pci::GPUS_MAX;
 use super::space::Listener;
 use super::stand;
@@ -198,10 +199,17 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
     let Some(stand) = stand() else {
         return ENODEV.to_errno();
     };
+    // An open that does its work and fails then undoes it itself: nothing else would be seen.
+    if super::params::fail_open() {
+        return EIO.to_errno();
+    }
     let (control, gpu) = match device {
         Some((_, abi::CTL_MINOR)) => (true, 0),
-        Some((_, minor)) if (minor as usize) < stand.cards.len() => (false, minor as usize),
-        _ => return ENODEV.to_errno(),
+        Some((_, minor)) => match card_with(minor) {
+            Some(gpu) => (false, gpu),
+            None => return ENODEV.to_errno(),
+        },
+        None => return ENODEV.to_errno(),
     };
     let private = match new_private(control, gpu) {
         Ok(private) => private,
@@ -283,8 +291,11 @@ unsafe extern "C" fn poll(
     let Some(private) = private else {
         return bindings::POLLERR;
     };
+    let Ok(wait) = private.listener.wait() else {
+        return bindings::POLLERR;
+    };
     // SAFETY: As above; the position lock is not used by these files.
-    table.register_wait(unsafe { File::from_raw_file(file) }, &private.listener.wait);
+    table.register_wait(unsafe { File::from_raw_file(file) }, wait);
     if private.listener.pending() == 0 {
         return 0;
     }

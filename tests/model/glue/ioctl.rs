@@ -8,6 +8,7 @@ use super::file;
 use super::file::Private;
 use super::machine::Machine;
 use super::objects::set;
+use super::params;
 use super::params::Branch;
 use super::pci;
 use super::rm::Caller;
@@ -103,7 +104,15 @@ pub fn call(stand: &Stand, private: &Private, request: u32, argument: usize) -> 
         size,
         argument,
     };
-    call.dispatch(number)
+    let fails = number == params::fail_ioctl();
+    if fails && !params::fail_after() {
+        return Err(EIO);
+    }
+    let result = call.dispatch(number);
+    if fails {
+        return Err(EIO);
+    }
+    result
 }
 
 impl Call<'_> {
@@ -239,17 +248,18 @@ impl Call<'_> {
             return Err(EINVAL);
         }
         let mut writer = UserSlice::new(self.argument, self.size).writer();
-        for gpu in 0..count {
-            let Some(card) = self.stand.cards.get(gpu) else {
+        let mut cards = self.stand.cards.iter().enumerate();
+        for _ in 0..count {
+            let bound = cards.find_map(|(gpu, card)| Some((gpu as u32, pci::minor_of(gpu)?, card)));
+            // CAST: at most six cards, also below.
+            let Some((gpu, minor, card)) = bound else {
                 writer.write(&rm::CardInfo::default())?;
                 continue;
             };
             let at = &card.machine.at;
-            // CAST: at most six cards.
-            let minor = gpu as u32;
             let mut info = rm::CardInfo {
                 valid: 1,
-                gpu_id: pci::DOMAIN << 8 | minor,
+                gpu_id: pci::DOMAIN << 8 | gpu,
                 interrupt_line: 11,
                 reg_address: at.bar0,
                 reg_size: at.bar0_size,
@@ -259,8 +269,9 @@ impl Call<'_> {
                 ..Default::default()
             };
             info.pci.domain = pci::DOMAIN;
+            info.pci.slot = gpu as u8;
             info.pci.vendor = pci::VENDOR;
-            info.pci.device = pci::DEVICE;
+            info.pci.device = self.stand.params.device;
             writer.write(&info)?;
         }
         Ok(())

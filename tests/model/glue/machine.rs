@@ -3,13 +3,19 @@
 //! The card in motion: the state machine, the memory around it, and the timer that drives it.
 //!
 //! One lock, taken with interrupts off, covers the state machine and everything it reaches. The
-//! timer is pinned to CPU 0; after a change of registers CPU 0 is asked to look at once.
+//! timer is pinned to CPU 0; after a change of registers CPU 0 is asked to look at once. Both run in
+//! hard interrupt context, so the lock is a raw one, and whoever hears of completions is woken
+//! afterwards, from an interrupt work, which PREEMPT_RT runs in a thread.
 
 use super::board::Apertures;
 use super::board::Board;
 use super::board::Owner;
 use super::params::Params;
+use super::raw_lock::new_raw_spinlock;
+use super::raw_lock::RawSpinLock;
+use super::space::Listeners;
 use super::space::Space;
+use super::space::SPACES;
 use crate::abi::submit;
 use crate::gpu::channel::Channel;
 use crate::gpu::regs;
@@ -42,8 +48,8 @@ const RUNLIST_SIZE: u64 = 0x10000;
 
 /// The state behind the lock.
 pub struct Core {
-    gpu: Gpu<KVVec<Channel>>,
-    board: Board,
+    pub(super) gpu: Gpu<KVVec<Channel>>,
+    pub(super) board: Board,
     /// Short looks since the last thorough one.
     glances: u32,
 }
@@ -52,17 +58,22 @@ pub struct Core {
 #[pin_data]
 pub struct Machine {
     #[pin]
-    core: SpinLockIrq<Core>,
+    core: RawSpinLock<Core>,
     #[pin]
     timer: Opaque<bindings::hrtimer>,
+    /// Who hears of completions, by address space. Never taken with `core` held.
+    #[pin]
+    pub(super) listeners: SpinLockIrq<KVVec<Listeners>>,
+    #[pin]
+    pub(super) telling: Opaque<bindings::irq_work>,
     /// Parameters at load.
     pub params: Params,
     /// Where its apertures lie.
     pub at: Apertures,
 }
 
-// SAFETY: The timer is only touched by the kernel's functions for it, on CPU 0 or after the
-// module stopped using it; the rest is `Sync` by itself.
+// SAFETY: The timer and the interrupt work are only touched by the kernel's functions for them, on
+// CPU 0 or after the module stopped using them; the rest is `Sync` by itself.
 unsafe impl Sync for Machine {}
 // SAFETY: As above; the object is pinned and may be dropped on any thread.
 unsafe impl Send for Machine {}
@@ -89,6 +100,7 @@ impl Machine {
         let mut board = Board::new(&params, at, now())?;
         let table = KVVec::from_elem(Channel::NEW, channels, GFP_KERNEL)?;
         let mut gpu = Gpu::new(params.timing, table);
+        gpu.identify(params.identity);
         gpu.publish_all(&mut board);
         // CAST: an offset in BAR1, below 2^40.
         let base = regs::USERD_BASE_VALID | (at.userd >> 12) as u32;
@@ -98,9 +110,18 @@ impl Machine {
             board,
             glances: 0,
         };
+        let mut listeners = KVVec::with_capacity(SPACES, GFP_KERNEL)?;
+        for _ in 0..SPACES {
+            listeners.push(Listeners::NONE, GFP_KERNEL)?;
+        }
         KBox::pin_init(
             pin_init!(Self {
-                core <- new_spinlock_irq!(core, "loga_model_core"),
+                core <- new_raw_spinlock!(core, "loga_model_core"),
+                listeners <- new_spinlock_irq!(listeners, "loga_model_listeners"),
+                telling: Opaque::new(bindings::irq_work {
+                    func: Some(super::telling::told),
+                    ..Default::default()
+                }),
                 timer <- Opaque::ffi_init(|timer| {
                     // SAFETY: `timer` points to the memory of this object's timer, which is pinned
                     // and lives until `stop` has cancelled it.
@@ -122,8 +143,12 @@ impl Machine {
 
     /// Stops the timer for good. May sleep.
     pub fn stop(&self) {
-        // SAFETY: The timer was set up in `new`; nothing starts it any more once no file is open.
-        unsafe { bindings::hrtimer_cancel(self.timer.get()) };
+        // SAFETY: Both were set up in `new`; nothing starts the timer any more once no file is
+        // open, and nothing but the timer queues the work then.
+        unsafe {
+            bindings::hrtimer_cancel(self.timer.get());
+            bindings::irq_work_sync(self.telling.get());
+        }
     }
 
     /// Lets the GPU act on what changed. May sleep.
@@ -177,7 +202,11 @@ impl Machine {
             Some(next) => self.arm(next.max(now().saturating_add(NEAREST_NS))),
             None => {}
         }
-        board.interrupt();
+        // Waking a process takes microseconds, for which a card does not wait.
+        if board.has_completed() {
+            // SAFETY: The work was set up in `new`, and the machine outlives it.
+            unsafe { bindings::irq_work_queue(self.telling.get()) };
+        }
     }
 
     /// Arms the timer; called with the lock held.
@@ -197,7 +226,7 @@ impl Machine {
     }
 
     /// Runs `f` with the lock held and interrupts off.
-    fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         f(&mut self.core.lock())
     }
 
@@ -322,14 +351,12 @@ impl Machine {
         });
     }
 
-    /// Makes the card vanish from the bus, or come back.
-    pub fn set_lost(&self, lost: bool) {
+    /// Lets PMC_BOOT_0 name another chip; everything else stays as it is.
+    pub fn look_like(&self, boot0: u32) {
         self.with(|core| {
-            core.board.lost = lost;
-            core.board.bar0.fill(if lost { 0xff } else { 0 });
-            if !lost {
-                core.gpu.publish_all(&mut core.board);
-            }
+            core.board.bar0.write(regs::PMC_BOOT_0.into(), boot0);
+            let channels = regs::CHANNELS;
+            core.board.bar0.write(regs::CHANNEL_COUNT.into(), channels);
         });
     }
 

@@ -45,24 +45,31 @@ extern "C" {
     fn loga_model_is_cow(vma: *mut bindings::vm_area_struct) -> bool;
 }
 
+/// Operations that nothing changes.
+#[repr(transparent)]
+struct Operations(bindings::vm_operations_struct);
+
+// SAFETY: The objects are only read; what they point at, if anything, is constant.
+unsafe impl Sync for Operations {}
+
 /// Operations of card mappings of 470 and later.
-static CARD_OPERATIONS: bindings::vm_operations_struct = bindings::vm_operations_struct {
+static CARD_OPERATIONS: Operations = Operations(bindings::vm_operations_struct {
     open: Some(opened),
     close: Some(closed),
     fault: Some(fault),
     access: Some(bindings::generic_access_phys),
     // SAFETY: All-zero bytes are a valid value: no functions.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-};
+});
 
 /// Operations of card mappings of 340.
-static CARD_OPERATIONS_340: bindings::vm_operations_struct = bindings::vm_operations_struct {
+static CARD_OPERATIONS_340: Operations = Operations(bindings::vm_operations_struct {
     open: Some(opened),
     close: Some(closed),
     access: Some(bindings::generic_access_phys),
     // SAFETY: As above.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-};
+});
 
 /// The real driver's operations touch `vm_private_data` here if it is set; it is not for pages of
 /// the card, and whoever sets it breaks the driver.
@@ -83,11 +90,14 @@ pub unsafe extern "C" fn mmap(
     file: *mut bindings::file,
     vma: *mut bindings::vm_area_struct,
 ) -> c_int {
-    match params::fail_mmap() {
-        0 => {}
+    let failure = match params::fail_mmap() {
+        0 => None,
         // 470 `nv-mmap.c`: a failed state check returns a positive RM status from mmap.
-        2 => return 0x0f,
-        _ => return ENXIO.to_errno(),
+        2 => Some(0x0f),
+        _ => Some(ENXIO.to_errno()),
+    };
+    if let (Some(failure), false) = (failure, params::fail_after()) {
+        return failure;
     }
     // SAFETY: The VFS holds the file during the call.
     let private = unsafe { file::private(file) };
@@ -96,7 +106,10 @@ pub unsafe extern "C" fn mmap(
     };
     // SAFETY: The memory manager passes an area it is setting up, write-locked.
     let result = unsafe { map(stand, &private, vma) };
-    result.map_or_else(|error| error.to_errno(), |()| 0)
+    match failure {
+        Some(failure) => failure,
+        None => result.map_or_else(|error| error.to_errno(), |()| 0),
+    }
 }
 
 /// Start, length in bytes and page offset of an area.
@@ -143,8 +156,8 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
         }
         Target::Card(physical, _) => {
             let operations = match branch {
-                Branch::B340 => &raw const CARD_OPERATIONS_340,
-                Branch::B470 | Branch::B550 => &raw const CARD_OPERATIONS,
+                Branch::B340 => &raw const CARD_OPERATIONS_340.0,
+                Branch::B470 | Branch::B550 => &raw const CARD_OPERATIONS.0,
             };
             // SAFETY: The caller's promise; the range lies in the card's BAR1.
             let error = unsafe {

@@ -9,6 +9,9 @@
 //! | [`pci`] | the PCI device and its apertures |
 //! | [`board`] | what the state machine reaches |
 //! | [`machine`] | state machine, lock, timer |
+//! | [`registers`] | registers that do not say what it does |
+//! | [`telling`] | completions |
+//! | [`raw_lock`] | a lock that hard interrupts may take |
 //! | [`rm`] | the resource manager's clients and objects |
 //! | [`channels`] | its hardware channels |
 //! | [`space`] | what a client's channels reach, who hears of completions |
@@ -29,9 +32,13 @@ pub mod memory;
 pub mod objects;
 pub mod params;
 pub mod pci;
+pub mod raw_lock;
+pub mod registers;
 pub mod rm;
 pub mod space;
+pub mod telling;
 
+use crate::gpu::regs;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering;
 use kernel::new_mutex;
@@ -65,6 +72,9 @@ impl Stand {
         let mut cards = KVec::with_capacity(params.gpus, GFP_KERNEL)?;
         for gpu in 0..params.gpus {
             let machine = Machine::new(params, pci::apertures(gpu))?;
+            if params::is_turing(gpu) {
+                machine.look_like(regs::PMC_BOOT_0_TU104);
+            }
             let rm = rm::Rm::new()?;
             let card = KBox::pin_init(
                 pin_init!(Card {
@@ -114,6 +124,7 @@ fn take_turns(on: bool) -> Result {
 /// The module. Fields are dropped by [`LogaModel::drop`] in the order in which users go away.
 pub struct LogaModel {
     nodes: Option<file::Nodes>,
+    driver: Option<pci::Driver>,
     files: Option<Pin<KBox<debugfs::Files>>>,
     cards: Option<pci::Cards>,
     stand: Option<KBox<Stand>>,
@@ -128,13 +139,15 @@ impl kernel::Module for LogaModel {
         // From here on an early return drops `this`, which undoes the steps done.
         let mut this = Self {
             nodes: None,
+            driver: None,
             files: None,
             cards: None,
             stand: Some(stand),
         };
-        this.cards = Some(pci::Cards::new(params.gpus)?);
+        this.cards = Some(pci::Cards::new(params.gpus, params.device)?);
         this.files = Some(KBox::pin_init(debugfs::files(params.gpus), GFP_KERNEL)?);
         if params.nodes {
+            this.driver = Some(pci::Driver::new()?);
             this.nodes = Some(file::Nodes::new(module, params.branch)?);
         }
         machine::warn_if_coarse();
@@ -154,6 +167,7 @@ impl Drop for LogaModel {
         // What was possible at the beginning is now.
         let _ = take_turns(false);
         self.nodes = None;
+        self.driver = None;
         self.files = None;
         self.cards = None;
         if let Some(stand) = &self.stand {

@@ -6,6 +6,7 @@ use super::file;
 use super::ioctl::Call;
 use super::mapping::Target;
 use super::params::Branch;
+use super::pci;
 use super::rm::Kind;
 use super::rm::Outcome;
 use super::Card;
@@ -50,9 +51,13 @@ impl Call<'_> {
             0 => rm::DeviceParams::default(),
             address => self.params(address)?,
         };
-        let gpu = params.device_id as usize;
+        // RM numbers the cards that it has as the nodes are numbered.
+        let minor = params.device_id;
+        let gpu = pci::card_with(minor).ok_or(status::INVALID_DEVICE)?;
         let card = self.stand.cards.get(gpu).ok_or(status::INVALID_DEVICE)?;
-        if self.branch() != Branch::B340 && !file::process_has_gpu_open(self.branch(), gpu) {
+        if self.branch() != Branch::B340
+            && !file::process_has_gpu_open(self.branch(), minor as usize)
+        {
             return Err(status::INSUFFICIENT_PERMISSIONS);
         }
         card.rm.lock().alloc_plain(self.caller, data)

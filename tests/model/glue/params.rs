@@ -3,6 +3,8 @@
 //! Module parameters; `shim.c` declares them.
 
 use super::pci::GPUS_MAX;
+use super::registers::Registers;
+use crate::gpu::chip::Identity;
 use crate::gpu::Timing;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
@@ -17,7 +19,14 @@ extern "C" {
     static loga_model_log_entries: AtomicU32;
     static loga_model_nodes: AtomicU32;
     static loga_model_gpus: AtomicU32;
+    static loga_model_device: AtomicU32;
+    static loga_model_boot_0: AtomicU32;
+    static loga_model_boot_42: AtomicU32;
+    static loga_model_fail_open: AtomicU32;
+    static loga_model_fail_ioctl: AtomicU32;
     static loga_model_fail_mmap: AtomicU32;
+    static loga_model_fail_after: AtomicU32;
+    static loga_model_turing: AtomicU32;
 }
 
 /// Longest time accepted for a parameter, in us.
@@ -60,6 +69,10 @@ pub struct Params {
     pub gpus: usize,
     /// Whether the driver's nodes are registered.
     pub nodes: bool,
+    /// PCI device id.
+    pub device: u16,
+    /// The chip that the cards say they are.
+    pub identity: Identity,
 }
 
 impl Params {
@@ -102,6 +115,7 @@ impl Params {
             pr_err!("gpus must be 1..={GPUS_MAX}\n");
             return Err(EINVAL);
         }
+        let (device, identity) = identity()?;
         let branch = match branch {
             340 => Branch::B340,
             470 => Branch::B470,
@@ -124,8 +138,46 @@ impl Params {
             log_entries: entries,
             gpus,
             nodes: nodes != 0,
+            device,
+            identity,
         })
     }
+}
+
+/// The PCI device id and what the identifying registers read.
+fn identity() -> Result<(u16, Identity)> {
+    // SAFETY: as in `Params::read`.
+    let (device, boot_0, boot_42) = unsafe {
+        (
+            loga_model_device.load(Ordering::Relaxed),
+            loga_model_boot_0.load(Ordering::Relaxed),
+            loga_model_boot_42.load(Ordering::Relaxed),
+        )
+    };
+    let Ok(id) = u16::try_from(device) else {
+        pr_err!("device must be a PCI device id, 0 to 0xffff, not {device:#x}\n");
+        return Err(EINVAL);
+    };
+    let known = Identity::of_device(id);
+    if known.is_none() && (boot_0 == 0 || boot_42 == 0) {
+        pr_err!("device={id:#x} is not known: give boot_0 and boot_42 too\n");
+        return Err(EINVAL);
+    }
+    let mut identity = known.unwrap_or(Identity::GK110B);
+    if boot_0 != 0 {
+        identity.boot_0 = boot_0;
+    }
+    if boot_42 != 0 {
+        identity.boot_42 = boot_42;
+    }
+    Ok((id, identity))
+}
+
+/// Whether a card shall look like a Turing.
+pub fn is_turing(gpu: usize) -> bool {
+    // SAFETY: as in `Params::read`.
+    let cards = unsafe { loga_model_turing.load(Ordering::Relaxed) };
+    gpu < GPUS_MAX && cards & 1 << gpu != 0
 }
 
 /// How mmap shall fail: 0 not, 1 with ENXIO, 2 with a positive status.
@@ -134,12 +186,55 @@ pub fn fail_mmap() -> u32 {
     unsafe { loga_model_fail_mmap.load(Ordering::Relaxed) }
 }
 
+/// Whether open shall fail.
+pub fn fail_open() -> bool {
+    // SAFETY: as in `Params::read`.
+    unsafe { loga_model_fail_open.load(Ordering::Relaxed) != 0 }
+}
+
+/// The number of the call that shall fail, 0 for none.
+pub fn fail_ioctl() -> u32 {
+    // SAFETY: as in `Params::read`.
+    unsafe { loga_model_fail_ioctl.load(Ordering::Relaxed) }
+}
+
+/// Whether what shall fail does its work first.
+pub fn fail_after() -> bool {
+    // SAFETY: as in `Params::read`.
+    unsafe { loga_model_fail_after.load(Ordering::Relaxed) != 0 }
+}
+
+/// Called by `shim.c` when `registers` is written.
+#[no_mangle]
+extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
+    let state = match what {
+        0 => Registers::Live,
+        1 => Registers::Still,
+        2 => Registers::Random,
+        _ => {
+            pr_err!("registers must be 0, 1 or 2, not {what}\n");
+            return EINVAL.to_errno();
+        }
+    };
+    match super::machine(0) {
+        Some(machine) => {
+            machine.set_registers(state);
+            0
+        }
+        None => EBUSY.to_errno(),
+    }
+}
+
 /// Called by `shim.c` when `lost` is written.
 #[no_mangle]
 extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
     match super::machine(0) {
         Some(machine) => {
-            machine.set_lost(lost);
+            machine.set_registers(if lost {
+                Registers::Gone
+            } else {
+                Registers::Live
+            });
             0
         }
         // The parameter may be given before the card exists, where it makes no sense.

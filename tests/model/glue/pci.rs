@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A PCI root bus with one device for each card: 10de:100c, whose BARs are reserved memory.
+//! A PCI root bus with one device for each card, 10de:100c by default, whose BARs are reserved memory.
 //!
 //! The kernel is booted with `memmap=SIZE$0x20000000`, so that the range is no ordinary memory: 128M
 //! for one card, 64M more for each further one.
@@ -11,6 +11,42 @@ use kernel::bindings;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
+
+extern "C" {
+    fn loga_model_bind() -> c_int;
+    fn loga_model_unbind();
+    fn loga_model_minor_of(card: c_uint) -> c_int;
+}
+
+/// The PCI driver, bound to the cards while this lives.
+pub struct Driver(());
+
+impl Driver {
+    /// Binds it to the cards. May sleep.
+    pub fn new() -> Result<Self> {
+        // SAFETY: Called once, when the cards are there; `drop` takes it back.
+        kernel::error::to_result(unsafe { loga_model_bind() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`.
+        unsafe { loga_model_unbind() };
+    }
+}
+
+/// N of a card's `/dev/nvidiaN`, if the driver is bound to it.
+pub fn minor_of(card: usize) -> Option<u32> {
+    // SAFETY: Any context. CAST: at most GPUS_MAX cards.
+    u32::try_from(unsafe { loga_model_minor_of(card as c_uint) }).ok()
+}
+
+/// The card with this minor.
+pub fn card_with(minor: u32) -> Option<usize> {
+    (0..GPUS_MAX).find(|card| minor_of(*card) == Some(minor))
+}
 
 /// First byte of the reserved range.
 const WINDOW: u64 = 0x2000_0000;
@@ -24,8 +60,6 @@ pub const GPUS_MAX: usize = 6;
 pub const DOMAIN: u32 = 1;
 /// Vendor id.
 pub const VENDOR: u16 = 0x10de;
-/// Device id: GeForce GTX TITAN Black.
-pub const DEVICE: u16 = 0x100c;
 
 /// A base address register: its offset in the configuration space, address, size, type bits.
 struct Bar {
@@ -142,11 +176,11 @@ pub fn check_window(gpus: usize) -> Result {
 
 impl Cards {
     /// Creates bus and devices. May sleep.
-    pub fn new(gpus: usize) -> Result<Self> {
+    pub fn new(gpus: usize, device: u16) -> Result<Self> {
         let mut configs = KVec::with_capacity(gpus, GFP_KERNEL)?;
         for gpu in 0..gpus {
             configs.push([0; CONFIG_SIZE], GFP_KERNEL)?;
-            fill_config(&mut configs[gpu], &bars(gpu));
+            fill_config(&mut configs[gpu], device, &bars(gpu));
         }
         let mut root = KBox::new(
             Root {
@@ -219,12 +253,16 @@ impl Cards {
 
 impl Drop for Cards {
     fn drop(&mut self) {
-        // SAFETY: The bus was created in `new` and is removed once, under the PCI core's lock.
+        // SAFETY: The bus was created in `new` and is removed once, under the PCI core's lock. The
+        // bridge keeps the reference with which `pci_create_root_bus` made it: removing does not
+        // give that back, so its device is there until the last line does.
         unsafe {
+            let bridge = (*self.root.bus).bridge;
             bindings::pci_lock_rescan_remove();
             bindings::pci_stop_root_bus(self.root.bus);
             bindings::pci_remove_root_bus(self.root.bus);
             bindings::pci_unlock_rescan_remove();
+            bindings::put_device(bridge);
         }
         CONFIGS.store(core::ptr::null_mut(), Ordering::Release);
     }
@@ -237,14 +275,14 @@ use core::sync::atomic::Ordering;
 static CONFIGS: AtomicPtr<Root> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Source of the offsets: `include/uapi/linux/pci_regs.h`.
-fn fill_config(config: &mut [u8; CONFIG_SIZE], bars: &[Bar]) {
+fn fill_config(config: &mut [u8; CONFIG_SIZE], device: u16, bars: &[Bar]) {
     let mut put = |offset: usize, bytes: &[u8]| {
         for (index, byte) in bytes.iter().enumerate() {
             config[offset + index] = *byte;
         }
     };
     put(0x00, &VENDOR.to_le_bytes());
-    put(0x02, &DEVICE.to_le_bytes());
+    put(0x02, &device.to_le_bytes());
     put(0x04, &0x0006_u16.to_le_bytes());
     put(0x08, &[0xa1, 0x00, 0x00, 0x03]);
     for bar in bars {

@@ -158,12 +158,7 @@ impl Rm {
             at.handle,
             Kind::Event(listener.clone()),
         )?;
-        let mut listener = Some(listener);
-        let stored = machine.with_space(space, |space| {
-            let free = space.listeners.iter_mut().find(|slot| slot.is_none());
-            free.map(|slot| *slot = listener.take()).is_some()
-        });
-        if stored != Some(true) {
+        if !machine.add_listener(space, listener) {
             self.remove_object(machine, caller, at.root, at.handle)?;
             return Err(status::INSUFFICIENT_RESOURCES);
         }
@@ -384,20 +379,7 @@ impl Rm {
                 client.memory = client.memory.saturating_sub(memory.size());
                 Self::forget_memory(machine, space, &memory);
             }
-            Kind::Event(listener) => {
-                let taken = machine.with_space(space, |space| {
-                    let is_it = |slot: &Option<Arc<Listener>>| {
-                        slot.as_ref()
-                            .is_some_and(|other| Arc::ptr_eq(other, &listener))
-                    };
-                    space
-                        .listeners
-                        .iter_mut()
-                        .find(|slot| is_it(slot))
-                        .and_then(Option::take)
-                });
-                drop(taken);
-            }
+            Kind::Event(listener) => machine.remove_listener(space, &listener),
             Kind::Plain(_) => {}
         }
     }

@@ -10,6 +10,7 @@ use kernel::new_poll_condvar;
 use kernel::prelude::*;
 use kernel::sync::poll::PollCondVar;
 use kernel::sync::Arc;
+use kernel::sync::SetOnce;
 
 /// GPU address spaces, one per client of the resource manager.
 pub const SPACES: usize = 1024;
@@ -19,25 +20,35 @@ pub const MAPS: usize = 128;
 const LISTENERS: usize = 8;
 
 /// What waits for completions of a client's commands: an open file.
-#[pin_data]
 pub struct Listener {
     pending: AtomicU32,
     last_chid: AtomicU32,
-    #[pin]
-    pub(super) wait: PollCondVar,
+    /// Made when the file is polled first: where it is, closing the file waits for a grace period
+    /// of RCU, which the real driver's files do not.
+    wait: SetOnce<Pin<KBox<PollCondVar>>>,
 }
 
 impl Listener {
     /// A listener that has not heard anything.
     pub fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                pending: AtomicU32::new(0),
-                last_chid: AtomicU32::new(0),
-                wait <- new_poll_condvar!("loga_model_listener"),
-            }),
-            GFP_KERNEL,
-        )
+        let listener = Self {
+            pending: AtomicU32::new(0),
+            last_chid: AtomicU32::new(0),
+            wait: SetOnce::new(),
+        };
+        Ok(Arc::new(listener, GFP_KERNEL)?)
+    }
+
+    /// What a caller of `poll` waits for. May sleep.
+    pub(super) fn wait(&self) -> Result<&PollCondVar> {
+        loop {
+            if let Some(wait) = self.wait.as_ref() {
+                return Ok(wait);
+            }
+            let made = new_poll_condvar!("loga_model_listener");
+            // Another caller may have been faster.
+            self.wait.populate(KBox::pin_init(made, GFP_KERNEL)?);
+        }
     }
 
     /// Completions not yet consumed.
@@ -55,14 +66,16 @@ impl Listener {
         Some((self.last_chid.load(Ordering::Relaxed), before > 1))
     }
 
-    fn signal(&self, chid: Chid) {
+    fn signal(&self, chid: Chid, commands: u32) {
         self.last_chid.store(u32::from(chid.0), Ordering::Relaxed);
-        let add = |pending: u32| Some(pending.saturating_add(1));
+        let add = |pending: u32| Some(pending.saturating_add(commands));
         // The closure always returns a value, so the update cannot fail.
         let _ = self
             .pending
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-        self.wait.notify_all();
+        if let Some(wait) = self.wait.as_ref() {
+            wait.notify_all();
+        }
     }
 }
 
@@ -78,12 +91,45 @@ pub struct GpuMap {
     pub offset: u64,
 }
 
-/// What a client's channels can reach, and who hears of their completions.
+/// The files that hear of one client's completions.
+///
+/// Not part of [`Space`]: waking takes locks that may sleep under PREEMPT_RT, which the card's own
+/// lock forbids.
+pub struct Listeners([Option<Arc<Listener>>; LISTENERS]);
+
+impl Listeners {
+    /// Nobody listens.
+    pub const NONE: Self = Self([const { None }; LISTENERS]);
+
+    /// Adds a listener; gives it back if there is no room.
+    pub(super) fn add(&mut self, listener: Arc<Listener>) -> Option<Arc<Listener>> {
+        match self.0.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => slot.replace(listener),
+            None => Some(listener),
+        }
+    }
+
+    /// Takes a listener out; the caller drops it, which may sleep.
+    pub(super) fn remove(&mut self, listener: &Arc<Listener>) -> Option<Arc<Listener>> {
+        let is_it = |slot: &Option<Arc<Listener>>| {
+            slot.as_ref()
+                .is_some_and(|other| Arc::ptr_eq(other, listener))
+        };
+        self.0.iter_mut().find(|slot| is_it(slot))?.take()
+    }
+
+    /// Tells all of so many completions.
+    pub(super) fn signal(&self, chid: Chid, commands: u32) {
+        for listener in self.0.iter().flatten() {
+            listener.signal(chid, commands);
+        }
+    }
+}
+
+/// What a client's channels can reach.
 pub struct Space {
     /// Mappings.
     pub maps: [Option<GpuMap>; MAPS],
-    /// Listeners.
-    pub listeners: [Option<Arc<Listener>>; LISTENERS],
 }
 
 impl Space {
@@ -91,16 +137,8 @@ impl Space {
     pub fn new() -> Result<KBox<Self>> {
         let space = Self {
             maps: [const { None }; MAPS],
-            listeners: [const { None }; LISTENERS],
         };
         Ok(KBox::new(space, GFP_KERNEL)?)
-    }
-
-    /// Tells all listeners of a completion.
-    pub(super) fn signal(&self, chid: Chid) {
-        for listener in self.listeners.iter().flatten() {
-            listener.signal(chid);
-        }
     }
 
     pub(super) fn find(&self, va: u64) -> Option<(&Memory, u64)> {

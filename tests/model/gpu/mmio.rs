@@ -4,6 +4,7 @@
 
 use super::channel::Fetch;
 use super::channel::Status;
+use super::chip::Identity;
 use super::regs;
 use super::Bus;
 use super::Channel;
@@ -19,6 +20,7 @@ use core::ops::DerefMut;
 /// Registers that only keep what was written, or collect events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
+    pub(super) identity: Identity,
     pmc_enable: u32,
     userd_base: u32,
     intr: u32,
@@ -38,6 +40,7 @@ impl Stored {
     /// Values after reset.
     pub(super) const fn new() -> Self {
         Self {
+            identity: Identity::GK110B,
             pmc_enable: 0,
             userd_base: 0,
             intr: 0,
@@ -73,8 +76,9 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     pub fn mmio_read(&self, offset: u32) -> u32 {
         let stored = &self.stored;
         match offset {
-            regs::PMC_BOOT_0 => regs::PMC_BOOT_0_GK110B,
-            regs::PMC_BOOT_42 => regs::PMC_BOOT_42_GK110B,
+            regs::PMC_BOOT_0 => stored.identity.boot_0,
+            regs::PMC_BOOT_42 => stored.identity.boot_42,
+            regs::CHANNEL_COUNT => stored.identity.channels,
             regs::PMC_ENABLE => stored.pmc_enable,
             regs::PMC_PBDMA_ENABLE => (1 << ENGINES) - 1,
             regs::PFIFO_INTR => stored.intr,
@@ -198,6 +202,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let single = [
             regs::PMC_BOOT_0,
             regs::PMC_BOOT_42,
+            regs::CHANNEL_COUNT,
             regs::PMC_ENABLE,
             regs::PMC_PBDMA_ENABLE,
             regs::PFIFO_INTR,

@@ -10,6 +10,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`regs`] | offsets and fields, each with its source |
+//! | [`chip`] | which chip the card says it is |
 //! | [`channel`] | one channel: bind, enable, fetch state, status |
 //! | `fetch` | GPFIFO and pushbuffer: methods up to the next command |
 //! | `runlist` | lists of channels, walked round robin |
@@ -23,6 +24,7 @@
 //! share a context; *FECS* microcontroller that switches contexts.
 
 pub mod channel;
+pub mod chip;
 mod doorbell;
 mod engine;
 mod fetch;
@@ -179,6 +181,11 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             recent_at: 0,
             short_looks: 0,
         }
+    }
+
+    /// Lets the card say that it is another chip.
+    pub fn identify(&mut self, identity: chip::Identity) {
+        self.stored.identity = identity;
     }
 
     /// The channel `chid`, if the table has it.

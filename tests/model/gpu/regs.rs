@@ -11,6 +11,8 @@
 pub const PMC_BOOT_0: u32 = 0x00_0000;
 /// What PMC_BOOT_0 reads: GK110B. Source: nouveau `engine/device/base.c` (chipset 0x0f1).
 pub const PMC_BOOT_0_GK110B: u32 = 0x0f10_00a1;
+/// What PMC_BOOT_0 reads on a TU104: a chip that submits through a doorbell.
+pub const PMC_BOOT_0_TU104: u32 = 0x1640_00a1;
 /// PMC_BOOT_42, the same in other places: architecture 29:24, implementation 23:20, major
 /// revision 19:16, minor 15:12. Driver 470 asks it what chip this is.
 /// Source: `drivers/gpu/nova-core/regs.rs`.
@@ -21,6 +23,9 @@ pub const PMC_BOOT_42_GK110B: u32 = 0x0f1a_1000;
 pub const PMC_ENABLE: u32 = 0x00_0200;
 /// PBDMA enable: writing all ones reads back the existing units. Source: nouveau `fifo/gf100.c`.
 pub const PMC_PBDMA_ENABLE: u32 = 0x00_0204;
+
+/// How many channels there are, from GM200 on. Source: nouveau `fifo/gm200.c`, `gm200_fifo_chid_nr`.
+pub const CHANNEL_COUNT: u32 = 0x00_2008;
 
 /// PFIFO interrupt status, write one to clear. Source: nouveau `fifo/gk104.c`, `gk104_fifo_intr`.
 pub const PFIFO_INTR: u32 = 0x00_2100;

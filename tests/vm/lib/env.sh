@@ -3,7 +3,8 @@
 #
 # Where things are: sourced by the scripts that build and run. Sets `root` (the
 # checkout), `cache`, `out`, `modules` (built modules) and CARGO_TARGET_DIR, and
-# takes over what tests/vm/setup found.
+# takes over what tests/vm/setup found. LOGA_FLAVOUR selects the kernel of
+# tests/vm/kernel-FLAVOUR.config, with modules of its own.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 cache=${LOGA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/loga}
@@ -18,6 +19,11 @@ if [ -r "$cache/env" ]; then
 elif [ -z "${KDIR:-}" ]; then
 	die "nothing is set up yet: run make kernel"
 fi
+if [ -n "${LOGA_FLAVOUR:-}" ]; then
+	[ -r "$cache/env-$LOGA_FLAVOUR" ] || die "no kernel for $LOGA_FLAVOUR yet: run tests/vm/setup --flavour $LOGA_FLAVOUR"
+	# shellcheck disable=SC1090
+	. "$cache/env-$LOGA_FLAVOUR"
+fi
 KDIR=${KDIR:-$KDIR_DEFAULT}
 RUSTC_KERNEL=${RUSTC_KERNEL:-rustc}
 CARGO=${CARGO:-cargo}
@@ -26,7 +32,7 @@ CARGO=${CARGO:-cargo}
 # folder below a module's source.
 checkout=$(printf '%s' "$root" | sha256sum | cut -c 1-12)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$checkout}
-modules=$cache/modules-$checkout
+modules=$cache/modules-$checkout${LOGA_FLAVOUR:+-$LOGA_FLAVOUR}
 programs=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/release
 runner=$CARGO_TARGET_DIR/release/loga-vm
 mkdir -p "$out" "$cache/log"

@@ -54,55 +54,89 @@ newest_kernel() {
 	echo "$found"
 }
 
-# Sets KDIR, KIMAGE and KRUSTC.
+# A kernel with the address sanitizer: the Rust compiler's instrumentation goes
+# with clang's only.
+llvm_version=19
+
+# Sets KDIR, KIMAGE, KRUSTC and KLLVM. FLAVOUR selects kernel-FLAVOUR.config on
+# top of kernel.config; without one it is the everyday kernel.
 build_kernel() {
-	local key config=$here/kernel.config
+	local key flavour=${1:-} fragments=("$here/kernel.config")
 	KRUSTC=/usr/bin/rustc
+	KLLVM=
+	if [ -n "$flavour" ]; then
+		fragments+=("$here/kernel-$flavour.config")
+		[ -e "${fragments[1]}" ] || die "there is no kernel flavour $flavour: no tests/vm/kernel-$flavour.config"
+	fi
+	if [ "$flavour" = kasan ]; then
+		install_missing clang-$llvm_version lld-$llvm_version llvm-$llvm_version
+		KLLVM=-$llvm_version
+	fi
 	key=$({
-		cat "$KSRC/.loga-complete" "$config"
+		cat "$KSRC/.loga-complete" "${fragments[@]}"
 		$KRUSTC --version
 		"$BINDGEN" --version
-		gcc -dumpfullversion
+		if [ -n "$KLLVM" ]; then "clang$KLLVM" --version; else gcc -dumpfullversion; fi
 		echo "$KSRC"
 	} | sha256sum | cut -c 1-16)
-	KDIR=$cache/kernel-$key
+	KDIR=$cache/kernel${flavour:+-$flavour}-$key
 	KIMAGE=$KDIR/arch/x86/boot/bzImage
 	[ ! -e "$KDIR/.loga-complete" ] || return 0
-	kmake=(make -C "$KSRC" "O=$KDIR" "RUSTC=$KRUSTC")
+	kmake=(make -C "$KSRC" "O=$KDIR" "RUSTC=$KRUSTC" ${KLLVM:+"LLVM=$KLLVM"})
 	export LIBCLANG_PATH PATH="$(dirname "$BINDGEN"):$PATH"
 	mkdir -p "$KDIR"
 	if [ ! -e "$KDIR/.loga-configured" ]; then
-		configure_kernel "$config"
+		configure_kernel "${fragments[@]}"
 	fi
-	step "kernel (about 6 minutes on two processors)"
-	counted kernel $build_lines "${kmake[@]}" -j"$(nproc)" bzImage modules ||
-		die "the kernel does not build, see $cache/log/kernel.log; run again to resume"
+	step "kernel${flavour:+ for $flavour} (about 6 minutes on two processors${flavour:+, debug code takes longer})"
+	counted "kernel${flavour:+-$flavour}" $build_lines "${kmake[@]}" -j"$(nproc)" bzImage modules ||
+		die "the kernel does not build, see $cache/log/kernel${flavour:+-$flavour}.log; run again to resume"
 	[ -s "$KDIR/Module.symvers" ] || die "the kernel build left no Module.symvers"
 	touch "$KDIR/.loga-complete"
 }
 
+# configure_kernel FRAGMENT..: a later one overrides an earlier one.
 configure_kernel() {
-	local config=$1 line symbol
+	local line symbol name
 	step "kernel configuration"
 	logged rustavailable "${kmake[@]}" rustavailable ||
 		die "the Rust tools do not satisfy the kernel, see $cache/log/rustavailable.log"
 	logged tinyconfig "${kmake[@]}" tinyconfig || die "make tinyconfig failed"
-	logged merge "$KSRC/scripts/kconfig/merge_config.sh" -m -O "$KDIR" "$KDIR/.config" "$config" ||
-		die "merging kernel.config failed"
+	logged merge "$KSRC/scripts/kconfig/merge_config.sh" -m -O "$KDIR" "$KDIR/.config" "$@" ||
+		die "merging $* failed"
 	logged olddefconfig "${kmake[@]}" olddefconfig || die "make olddefconfig failed"
 	# A line that the kernel does not know or whose conditions are not met
 	# would vanish without a word.
-	while read -r line; do
-		case "$line" in
-		CONFIG_*=*)
-			grep -qxF "$line" "$KDIR/.config" || die "kernel.config: $line did not take effect"
-			;;
-		'# CONFIG_'*' is not set')
-			symbol=${line#\# }
-			symbol=${symbol%% *}
-			! grep -q "^$symbol=" "$KDIR/.config" || die "kernel.config: $line did not take effect"
-			;;
-		esac
-	done < "$config"
+	for name in "$@"; do
+		while read -r line; do
+			case "$line" in
+			CONFIG_*=*)
+				symbol=${line%%=*}
+				grep -qxF "$line" "$KDIR/.config" || overridden "$symbol" "$name" "$@" ||
+					die "${name##*/}: $line did not take effect"
+				;;
+			'# CONFIG_'*' is not set')
+				symbol=${line#\# }
+				symbol=${symbol%% *}
+				! grep -q "^$symbol=" "$KDIR/.config" || overridden "$symbol" "$name" "$@" ||
+					die "${name##*/}: $line did not take effect"
+				;;
+			esac
+		done < "$name"
+	done
 	touch "$KDIR/.loga-configured"
+}
+
+# overridden SYMBOL FRAGMENT ALL..: whether a fragment after FRAGMENT says
+# something else about SYMBOL.
+overridden() {
+	local symbol=$1 of=$2 name after=
+	shift 2
+	for name in "$@"; do
+		if [ -n "$after" ] && grep -qE "^(# )?$symbol[= ]" "$name"; then
+			return 0
+		fi
+		[ "$name" != "$of" ] || after=yes
+	done
+	return 1
 }

@@ -33,6 +33,8 @@ pub(crate) enum Echo {
     All,
     /// Test results, line by line, so that a long run shows its progress.
     Results,
+    /// The console is the terminal of the caller, which the emulator reads and writes itself.
+    Terminal,
 }
 
 /// The machine itself.
@@ -46,7 +48,7 @@ pub(crate) struct Machine {
     qemu: PathBuf,
     /// Clock of the guest
     #[arg(long, value_enum, default_value = "exact")]
-    time: Time,
+    pub(crate) time: Time,
     /// Seed of the guest's random numbers, and of when everything in it begins
     #[arg(long, default_value_t = 1)]
     seed: u32,
@@ -115,10 +117,11 @@ impl Machine {
     fn run_in(&self, work: &Path, echo: Echo) -> Result<Run> {
         let console = Tail::create(work.join("console"))?;
         let files = Tail::create(work.join("files"))?;
-        let child = self
-            .command(work)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
+        let mut command = self.command(work, echo);
+        if echo != Echo::Terminal {
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+        }
+        let child = command
             .spawn()
             .with_context(|| format!("cannot run {}", self.qemu.display()))?;
         let mut session = Session {
@@ -144,7 +147,7 @@ impl Machine {
         Ok(session.run)
     }
 
-    fn command(&self, work: &Path) -> Command {
+    fn command(&self, work: &Path, echo: Echo) -> Command {
         // Whatever ends this program ends the machine too.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.qemu);
@@ -176,11 +179,16 @@ impl Machine {
             }
         }
         // Files, not pipes: a reader that is late must not hold up the guest.
-        for (name, file) in [("console", "console"), ("files", "files")] {
-            let path = work.join(file);
-            command
-                .arg("-chardev")
-                .arg(format!("file,id={name},path={}", path.display()));
+        for name in ["console", "files"] {
+            let path = work.join(name);
+            let path = path.display();
+            let device = match (name, echo) {
+                ("console", Echo::Terminal) => {
+                    format!("stdio,id={name},signal=off,logfile={path}")
+                }
+                _ => format!("file,id={name},path={path}"),
+            };
+            command.arg("-chardev").arg(device);
             command.arg("-serial").arg(format!("chardev:{name}"));
         }
         command.arg("-kernel").arg(&self.kernel);
@@ -307,6 +315,7 @@ impl Session {
         let (text, shown) = match self.echo {
             Echo::All => (new.to_owned(), new.len()),
             Echo::Results => results(new),
+            Echo::Terminal => (String::new(), new.len()),
         };
         let mut output = std::io::stdout().lock();
         // A closed pipe on our side is no reason to leave a machine behind.

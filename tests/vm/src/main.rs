@@ -3,7 +3,7 @@
 //! [tool] Boots the virtual machine with what is to be tested inside, runs one
 //! shell line in it and judges the result.
 //!
-//! `boot` hands on the guest's exit status; `test` runs the tests that live in
+//! `boot` hands on the guest's exit status; `shell` gives the terminal to the guest; `test` runs the tests that live in
 //! the guest and in the kernel (KUnit) and counts them. In both a complaint of
 //! the kernel (a warning, a bug, a lock rule broken) is a failure, whatever the
 //! line returned.
@@ -16,16 +16,20 @@ mod cpio;
 mod image;
 mod ktap;
 mod machine;
+mod signs;
+mod terminal;
 mod transfer;
 mod trouble;
 
 use std::fs;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 use clap::Parser;
 
+use crate::clock::Time;
 use crate::image::Contents;
 use crate::ktap::Outcome;
 use crate::ktap::Report;
@@ -33,6 +37,7 @@ use crate::ktap::Test;
 use crate::machine::Echo;
 use crate::machine::Machine;
 use crate::machine::Run;
+use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]
 #[command(name = "loga-vm", version, about = "Runs LoGA in a virtual machine")]
@@ -41,6 +46,16 @@ enum Command {
     Boot(BootArgs),
     /// Boot, run KUnit and the guest's tests, count them
     Test(TestArgs),
+    /// Boot and give the caller's terminal to a shell in the machine, until it ends
+    Shell(ShellArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ShellArgs {
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    contents: Contents,
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,6 +87,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Boot(args) => boot(&args),
         Command::Test(args) => test(&args),
+        Command::Shell(args) => shell(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -85,6 +101,18 @@ fn main() -> ExitCode {
 fn boot(args: &BootArgs) -> Result<u8> {
     let image = args.contents.build(&args.line.join(" "))?;
     let run = args.machine.run(&image, Echo::All)?;
+    print_trouble(&run);
+    Ok(run.exit_code())
+}
+
+fn shell(args: &ShellArgs) -> Result<u8> {
+    let terminal = Terminal::of_caller()?;
+    if args.machine.time == Time::Exact {
+        bail!("--time exact: the clock of a machine that waits for a key would run ahead, give --time fast");
+    }
+    let image = args.contents.build(&terminal.shell_line())?;
+    let run = args.machine.run(&image, Echo::Terminal)?;
+    drop(terminal);
     print_trouble(&run);
     Ok(run.exit_code())
 }

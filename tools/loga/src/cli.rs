@@ -11,6 +11,7 @@ use clap::Subcommand;
 use loga::engine::Config;
 use loga::policies;
 use loga::share::Limit;
+use loga::uapi::MAX_CGROUP_DEPTH;
 use loga::units::Weight;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,8 +45,10 @@ pub enum Command {
     /// Set the weight, limit or class of a process, user or cgroup
     ///
     /// A setting of a process goes away with it; one of a user or cgroup stays until it is cleared
-    /// or the module is unloaded. A process that has none of its own follows its cgroup, or else
-    /// its user. For root.
+    /// or the module is unloaded. A process that has no weight or class of its own follows the
+    /// nearest cgroup around it that has one, or else its user; limits of all cgroups around it
+    /// hold. For root; every user may lower its own processes: set them idle, or give them a
+    /// weight and a limit not above what holds for them, and take that back with --clear.
     Set(Set),
     /// Show or change who decides, and how
     Policy(Policy),
@@ -57,12 +60,14 @@ pub enum Command {
     /// process, so that its exit status is the one seen. It is the setting of that one process:
     /// programs that it starts in turn have none, unless a cgroup or user gives them one. Exits
     /// with 125 if the setting is refused, 126 if the command cannot be run, 127 if it does not
-    /// exist. For root; to run the command as somebody else:
+    /// exist. Every user may lower what holds, such as with `--class idle`; only root gives more.
+    /// As root, to run the command as another user:
     /// `loga run --weight 300 -- setpriv --reuid=ann --regid=ann --init-groups COMMAND`.
     Run(Run),
     /// Print what each user or cgroup got, those included whose processes have exited
     ///
-    /// Users see their own total; root sees all of them and may reset them.
+    /// Users see their own total; a caller with CAP_PERFMON sees all of them, and root may reset
+    /// them.
     Totals(Totals),
     /// Write manual pages or completions
     #[command(hide = true)]
@@ -127,7 +132,7 @@ pub struct Set {
     /// For all processes of this user, by name or number
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
-    /// For all processes of this cgroup, by its path below the mount point of cgroup v2, or by the
+    /// For all processes of this cgroup and those below it, by its path below the mount point of cgroup v2, or by the
     /// inode number of its directory
     #[arg(long, value_name = "CGROUP")]
     pub cgroup: Option<String>,
@@ -201,6 +206,10 @@ pub struct Knobs {
     /// What fairness is between
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(names::GROUP_BY))]
     pub group_by: Option<String>,
+    /// Level at which groups by cgroup are formed, 1 to 15; 0: at the nearest cgroup that has a
+    /// weight, else at level 1
+    #[arg(long, value_name = "LEVEL", value_parser = value_parser!(u32).range(0..=i64::from(MAX_CGROUP_DEPTH)))]
+    pub cgroup_depth: Option<u32>,
     /// How time is accounted
     #[arg(long, value_name = "WAY", value_parser = PossibleValuesParser::new(names::ACCOUNTING))]
     pub accounting: Option<String>,

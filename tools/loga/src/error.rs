@@ -143,7 +143,7 @@ mod tests {
     fn other_version_names_both_if_known() {
         let ours = Call::SetShare.header();
         let said = text(libc::EINVAL, ours, None);
-        assert!(said.contains("version 3 (80 bytes)"), "{said}");
+        assert!(said.contains("version 4 (80 bytes)"), "{said}");
         assert!(
             said.contains("the kernel module another one: use"),
             "{said}"
@@ -170,7 +170,28 @@ mod tests {
         let said = text(libc::EINVAL, Call::SetShare.header(), Some(refusal));
         assert_eq!(
             said,
-            "limit=80 is above that of its cgroup or user, want at most 50"
+            "limit=80 is above that of a cgroup or user around it, want at most 50"
+        );
+    }
+
+    #[test]
+    fn user_without_privilege_is_told_what_it_may_set() {
+        let refusal = |code| Refusal {
+            code,
+            field: 1,
+            value: 300,
+            min: 1,
+            max: 100,
+        };
+        let ours = Call::SetShare.header();
+        let said = |code| text(libc::EPERM, ours, Some(refusal(code)));
+        assert_eq!(
+            said(uapi::REFUSED_NOT_LOWER),
+            "weight=300 is more than what holds for it, which is for root (CAP_SYS_ADMIN): want at most 100"
+        );
+        assert_eq!(
+            said(uapi::REFUSED_NOT_OWN),
+            "this is for root (CAP_SYS_ADMIN): a user may lower its own processes only"
         );
     }
 

@@ -69,7 +69,7 @@ pub fn subject(number: u32) -> String {
 }
 
 /// Ways of accounting, in the order of `ACCOUNTING_*`.
-pub const ACCOUNTING: [&str; 2] = ["burst", "sparse"];
+pub const ACCOUNTING: [&str; 3] = ["burst", "sparse", "auto"];
 
 /// Way of accounting.
 pub fn accounting(number: u32) -> String {
@@ -86,7 +86,8 @@ pub fn scale(number: u32) -> String {
 
 /// Kinds of events, in the order of `EVENT_*`.
 pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
-    "appeared", "held", "released", "exited", "fallback", "gpu-lost", "policy",
+    "appeared", "held", "released", "exited", "fallback", "gpu-lost", "policy", "gpu-back",
+    "unknown", "evasion",
 ];
 
 /// Kind of an event.

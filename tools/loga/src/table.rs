@@ -59,7 +59,12 @@ pub fn render(stat: &Stat) -> String {
         clients.push('\n');
         clients.push_str(&groups);
     }
-    format!("{}\n{}\n{clients}\n", headline(stat), activity(stat))
+    let mut lines = vec![headline(stat), activity(stat)];
+    lines.extend(alarms(stat));
+    let evasions = stat.clients.iter().filter_map(evasion);
+    lines.extend(evasions.map(|line| line.trim_end().to_string()));
+    lines.push(clients);
+    lines.join("\n") + "\n"
 }
 
 /// Rows below titles, columns side by side; nothing without rows. Columns named in `left` begin at
@@ -149,10 +154,10 @@ pub(crate) fn limit(percent: u32) -> String {
     }
 }
 
-/// Virtual time ahead of the system's, in milliseconds.
-pub(crate) fn ahead(ns: i64) -> String {
+/// Virtual time ahead of the system's, in milliseconds, if that is known.
+pub(crate) fn ahead(ns: Option<i64>) -> String {
     // CAST: shown with one digit behind the point; a float holds that.
-    format!("{:+.1}", ns as f64 / 1e6)
+    ns.map_or("-".to_string(), |ns| format!("{:+.1}", ns as f64 / 1e6))
 }
 
 fn headline(stat: &Stat) -> String {
@@ -168,7 +173,20 @@ fn headline(stat: &Stat) -> String {
     )
 }
 
+/// A line about a client that ran when the GPU was not polled.
+fn evasion(client: &Client) -> Option<String> {
+    (client.evasions > 0).then(|| {
+        format!(
+            "{} {} (user {}) ran while the GPU was not polled, found {} times: it is charged what was found\n",
+            client.pid, client.comm, client.uid, client.evasions
+        )
+    })
+}
+
 fn activity(stat: &Stat) -> String {
+    if stat.withheld {
+        return "only your own clients: figures of the whole GPU are for root".to_string();
+    }
     let span = if stat.interval { "last" } else { "all" };
     format!(
         "{span} {} ms: busy {}, idle {}, unknown {}; phases {} ms polling, {} ms not; {} decisions, {} held back, {} released",
@@ -182,6 +200,24 @@ fn activity(stat: &Stat) -> String {
         stat.revokes,
         stat.restores,
     )
+}
+
+/// What needs a look: a line each.
+fn alarms(stat: &Stat) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(chid) = stat.unknown_chid {
+        lines.push(format!(
+            "warning: channel {chid} was on the engine and belongs to no client: {} of the time is charged to none",
+            percent(stat.unknown)
+        ));
+    }
+    if stat.unmanaged_mappings > 0 {
+        lines.push(format!(
+            "warning: {} mappings of submission pages are not managed: their channels run unthrottled",
+            stat.unmanaged_mappings
+        ));
+    }
+    lines
 }
 
 /// Milliseconds with one digit behind the point.
@@ -214,6 +250,30 @@ mod tests {
             words[..10],
             ["102", "throttle", "0", "0", "100", "-", "360.0", "60.0", "%", "50.0"]
         );
+    }
+
+    #[test]
+    fn client_that_ran_unpolled_has_a_line_of_its_own() {
+        let mut found = snapshot(1);
+        found.clients[1].evasions = 3;
+        let text = render(&Stat::new(&found, None));
+        assert!(
+            text.contains("102 throttle (user 0) ran while the GPU was not polled, found 3 times")
+        );
+        assert!(!text.contains("101 throttle (user 0) ran"));
+    }
+
+    #[test]
+    fn figures_that_are_withheld_are_not_shown_as_zeros() {
+        let mut own = snapshot(1);
+        own.info.withhold();
+        let text = render(&Stat::new(&own, None));
+        assert!(
+            text.contains("figures of the whole GPU are for root"),
+            "{text}"
+        );
+        assert!(!text.contains("decisions"));
+        assert!(!text.contains("+0.0"));
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Loga {
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Accounting::Burst,
+            accounting_follows: false,
             enforce: settings.enforce || looks.evened(),
             policy,
             poll_always: settings.poll_always,

@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 /// TIMEOUT: longest wait between two looks at the time left; waiting costs nothing.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// One event; an object of `loga events --json`. Which of the last five members there are depends
+/// One event; an object of `loga events --json`. Which of the last six members there are depends
 /// on the kind.
 #[derive(Serialize)]
 struct Line {
@@ -46,6 +46,8 @@ struct Line {
     fallback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gained_ns: Option<u64>,
 }
 
 /// Whom an event is about.
@@ -78,6 +80,7 @@ impl Line {
             gpu_time_ns: value(uapi::EVENT_EXITED),
             fallback: value(uapi::EVENT_FALLBACK).map(names::fallback),
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
+            gained_ns: value(uapi::EVENT_EVASION),
         }
     }
 
@@ -111,6 +114,13 @@ impl Line {
         }
         if let Some(policy) = &self.policy {
             write!(out, " {policy} decides")?;
+        }
+        if let Some(gained_ns) = self.gained_ns {
+            write!(
+                out,
+                ", it ran while the GPU was not polled: {:.1} ms that were not charged are",
+                ms(gained_ns)
+            )?;
         }
         writeln!(out)
     }

@@ -29,9 +29,11 @@ struct Line {
     ratio: u32,
     randomize: bool,
     group_by: String,
+    cgroup_depth: u32,
     accounting: String,
     scale: String,
-    settings: u32,
+    /// Nothing if the caller may not know.
+    settings: Option<u32>,
 }
 
 /// One policy; an object of `loga policy list --json`.
@@ -134,6 +136,10 @@ fn argument(knobs: &cli::Knobs) -> Result<uapi::Configure, Failure> {
         argument.poll_ms = poll_ms;
         argument.mask |= uapi::KNOB_POLL_MS;
     }
+    if let Some(depth) = knobs.cgroup_depth {
+        argument.cgroup_depth = depth;
+        argument.mask |= uapi::KNOB_CGROUP_DEPTH;
+    }
     if let Some(ratio) = knobs.ratio {
         argument.ratio = ratio;
         argument.mask |= uapi::KNOB_RATIO;
@@ -153,9 +159,10 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
             ratio: info.ratio,
             randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
             group_by: names::group_by(info.group_by),
+            cgroup_depth: info.cgroup_depth,
             accounting: names::accounting(info.accounting),
             scale: names::scale(info.scale),
-            settings: info.settings,
+            settings: (info.flags & uapi::GPU_WITHHELD == 0).then_some(info.settings),
         };
         if json {
             print_json(out, &line)?;
@@ -168,10 +175,14 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
             line.poll_ms.to_string(),
             line.ratio.to_string(),
             cli::SWITCH[usize::from(line.randomize)].to_string(),
-            line.group_by,
+            match line.cgroup_depth {
+                0 => line.group_by,
+                depth => format!("{}, cgroup_depth {depth}", line.group_by),
+            },
             line.accounting,
             line.scale,
-            line.settings.to_string(),
+            line.settings
+                .map_or_else(|| "-".to_string(), |count| count.to_string()),
         ]);
     }
     if !json {
@@ -285,7 +296,8 @@ mod tests {
     #[test]
     fn every_knob_has_its_own_bit_and_field() {
         let fake = FakeKernel::new(1);
-        let line = "set --policy none --ratio 7 --randomize on --accounting sparse --enforce off";
+        let line = "set --policy none --ratio 7 --randomize on --accounting sparse --enforce off \
+            --cgroup-depth 2";
         policy(&fake, line).expect("set");
         let wanted = fake.configured.get().expect("configured");
         assert_eq!(&wanted.policy[..5], b"none\0");
@@ -295,7 +307,9 @@ mod tests {
             | uapi::KNOB_RATIO
             | uapi::KNOB_RANDOMIZE
             | uapi::KNOB_ACCOUNTING
+            | uapi::KNOB_CGROUP_DEPTH
             | uapi::KNOB_ENFORCE;
+        assert_eq!(wanted.cgroup_depth, 2);
         assert_eq!(wanted.mask, mask);
     }
 

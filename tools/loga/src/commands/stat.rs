@@ -54,7 +54,7 @@ fn print(
     for (i, snapshot) in now.iter().enumerate() {
         let stat = Stat::new(snapshot, before.get(i));
         if json {
-            print_json(out, &stat)?;
+            print_json(out, &stat.told()?)?;
         } else {
             writeln!(out, "{}", table::render(&stat))?;
         }

@@ -48,6 +48,8 @@ pub fn run(
     // Whatever is wrong is said before the screen is taken over.
     control.chosen(arguments.gpu)?;
     let mut screen = ratatui::try_init()?;
+    // A terminal without a second screen shows what was there before, and only changes are drawn.
+    screen.clear()?;
     let result = follow(arguments, control, directory, &mut screen, keys);
     ratatui::restore();
     result

@@ -63,14 +63,18 @@ pub struct Client {
     /// Time in which it wanted the GPU and did not have it.
     #[serde(default)]
     pub waited_ns: u64,
-    /// Virtual time minus the system's.
-    pub vtime_ahead_ns: i64,
+    /// Virtual time minus the system's, if the caller may know that.
+    #[serde(default)]
+    pub vtime_ahead_ns: Option<i64>,
     /// Time held back.
     pub held_ns: u64,
     /// Times it was held back.
     pub held_count: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
+    /// Times that it was found to run while the GPU was not polled.
+    #[serde(default)]
+    pub evasions: u64,
 }
 
 impl Client {
@@ -78,13 +82,14 @@ impl Client {
         now: &uapi::Client,
         before: Option<&uapi::Client>,
         phases: &Phases,
-        t_sys_ns: u64,
+        t_sys_ns: Option<u64>,
     ) -> Self {
         let zero = uapi::Client::default();
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
         let measured_ns = since(|client| client.measured_ns);
         let error_ns = error_ns(since(|client| client.variance_us2), phases.look_ns);
+        let gpu_time_ns = since(|client| client.gpu_time_ns);
         let entitled_ns = since(|client| client.entitled_ns);
         Client {
             id: now.id,
@@ -103,15 +108,16 @@ impl Client {
             share_error: fraction(error_ns, phases.span_ns).filter(|_| error_ns > 0),
             waited_ns: since(|client| client.waited_ns),
             measured_ns,
-            gpu_time_ns: since(|client| client.gpu_time_ns),
-            share: fraction(measured_ns, phases.polled_ns),
+            gpu_time_ns,
+            share: phases.share(measured_ns, gpu_time_ns),
             entitled_ns,
             entitled: fraction(entitled_ns, phases.span_ns),
             // CAST: as two's complement; the difference of two times near each other.
-            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
+            vtime_ahead_ns: t_sys_ns.map(|t_sys_ns| now.vtime_ns.wrapping_sub(t_sys_ns) as i64),
             held_ns: since(|client| client.held_ns),
             held_count: since(|client| client.held_count),
             runs: since(|client| client.runs),
+            evasions: since(|client| client.evasions),
         }
     }
 }

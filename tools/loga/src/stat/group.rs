@@ -36,8 +36,9 @@ pub struct Group {
     pub entitled: Option<f64>,
     /// Time in which its processes wanted the GPU and did not have it.
     pub waited_ns: u64,
-    /// Virtual time minus the system's.
-    pub vtime_ahead_ns: i64,
+    /// Virtual time minus the system's, if the caller may know that.
+    #[serde(default)]
+    pub vtime_ahead_ns: Option<i64>,
     /// Time held back, summed over its processes.
     pub held_ns: u64,
     /// Times held back, summed over its processes.
@@ -51,12 +52,13 @@ impl Group {
         now: &uapi::Group,
         before: Option<&uapi::Group>,
         phases: &Phases,
-        t_sys_ns: u64,
+        t_sys_ns: Option<u64>,
     ) -> Self {
         let zero = uapi::Group::default();
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Group) -> u64| pick(now).saturating_sub(pick(old));
         let measured_ns = since(|group| group.measured_ns);
+        let gpu_time_ns = since(|group| group.gpu_time_ns);
         let entitled_ns = since(|group| group.entitled_ns);
         Group {
             id: now.id,
@@ -66,13 +68,13 @@ impl Group {
             weight: now.weight,
             held: now.held != 0,
             measured_ns,
-            gpu_time_ns: since(|group| group.gpu_time_ns),
-            share: fraction(measured_ns, phases.polled_ns),
+            gpu_time_ns,
+            share: phases.share(measured_ns, gpu_time_ns),
             entitled_ns,
             entitled: fraction(entitled_ns, phases.span_ns),
             waited_ns: since(|group| group.waited_ns),
             // CAST: as two's complement; the difference of two times near each other.
-            vtime_ahead_ns: now.vtime_ns.wrapping_sub(t_sys_ns) as i64,
+            vtime_ahead_ns: t_sys_ns.map(|t_sys_ns| now.vtime_ns.wrapping_sub(t_sys_ns) as i64),
             held_ns: since(|group| group.held_ns),
             held_count: since(|group| group.held_count),
             runs: since(|group| group.runs),

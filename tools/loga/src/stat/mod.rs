@@ -3,6 +3,9 @@
 //! [tool] One GPU's figures: sums since the module was loaded, or what happened between two
 //! snapshots. The structures here are the layout of `loga stat --json`.
 //!
+//! Who may not see figures of the whole GPU gets its own clients, with shares of the time that went
+//! by. Members that would be figures of the whole GPU are left out of the JSON then.
+//!
 //! Shares are fractions of the time polled and entitlements fractions of the phases they stand for;
 //! both are absent while there was none. The kernel books a polling phase when it ends, together
 //! with the non-polling phase before it; what is under way appears in no figure. Counters that went
@@ -21,10 +24,37 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// Members that only those have who may see figures of the whole GPU.
+const WITHHELD: [&str; 22] = [
+    "polling",
+    "span_ns",
+    "polled_ns",
+    "busy",
+    "idle",
+    "unknown",
+    "last_poll_ns",
+    "last_nonpoll_ns",
+    "polls",
+    "register_reads",
+    "switches",
+    "decisions",
+    "revokes",
+    "restores",
+    "fallbacks",
+    "overdue_drains",
+    "t_sys_ns",
+    "settings",
+    "look_ns",
+    "open_files",
+    "unmanaged_files",
+    "evasions",
+];
 
 /// One GPU.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub struct Stat {
     /// [`VERSION`].
     pub version: u32,
@@ -38,6 +68,8 @@ pub struct Stat {
     pub policy: String,
     /// Whether its decisions are carried out.
     pub enforcing: bool,
+    /// Whether figures of the whole GPU are left out, because the caller may not see them.
+    pub withheld: bool,
     /// Whether a polling phase is under way.
     pub polling: bool,
     /// Whether the device stopped answering.
@@ -86,6 +118,9 @@ pub struct Stat {
     /// How time is accounted: `burst` or `sparse`.
     #[serde(default)]
     pub accounting: String,
+    /// Whether that follows from the other settings, because nobody chose it.
+    #[serde(default)]
+    pub accounting_auto: bool,
     /// What phases grow with: `channels` or `active`.
     #[serde(default)]
     pub scale: String,
@@ -108,6 +143,15 @@ pub struct Stat {
     pub open_files: u32,
     /// Files that were open before and are passed through.
     pub unmanaged_files: u64,
+    /// Mappings of submission pages that LoGA could not take on: their channels run unthrottled.
+    #[serde(default)]
+    pub unmanaged_mappings: u64,
+    /// The last channel without a known owner that was on the engine; ids of channel groups count
+    /// from 4096. Nothing if there was none.
+    #[serde(default)]
+    pub unknown_chid: Option<u32>,
+    /// Times that clients were found to run while the GPU was not polled.
+    pub evasions: u64,
     /// The clients, most GPU time first.
     pub clients: Vec<Client>,
     /// The groups, most GPU time first.
@@ -123,7 +167,15 @@ impl Stat {
         let old = before.map_or(&zero, |before| &before.info);
         let since = |pick: fn(&uapi::Gpu) -> u64| pick(info).saturating_sub(pick(old));
         let polled_ns = since(|gpu| gpu.polled_ns);
-        let span_ns = booked_ns(info).saturating_sub(booked_ns(old));
+        let withheld = info.flags & uapi::GPU_WITHHELD != 0;
+        let span_ns = match (withheld, before) {
+            (false, _) => booked_ns(info).saturating_sub(booked_ns(old)),
+            (true, Some(_)) => since(|gpu| gpu.now_ns),
+            // Each client has one of its own.
+            (true, None) => 0,
+        };
+        let t_sys_ns = (!withheld).then_some(info.t_sys_ns);
+        let first_ns = now.clients.iter().map(|client| client.since_ns).min();
         let idle = fraction(since(|gpu| gpu.idle_ns), polled_ns);
         let unknown = fraction(since(|gpu| gpu.unknown_ns), polled_ns);
         let mut clients: Vec<Client> = now
@@ -131,12 +183,17 @@ impl Stat {
             .iter()
             .map(|client| {
                 let earlier = before.and_then(|before| find(before, client.id));
+                let own_ns = info.now_ns.saturating_sub(client.since_ns);
                 let phases = Phases {
-                    span_ns,
-                    polled_ns,
+                    span_ns: if withheld && before.is_none() {
+                        own_ns
+                    } else {
+                        span_ns
+                    },
+                    polled_ns: (!withheld).then_some(polled_ns),
                     look_ns: info.look_ns,
                 };
-                Client::new(client, earlier, &phases, info.t_sys_ns)
+                Client::new(client, earlier, &phases, t_sys_ns)
             })
             .collect();
         let mut groups: Vec<Group> = now
@@ -145,12 +202,17 @@ impl Stat {
             .map(|group| {
                 let same = |old: &&uapi::Group| old.id == group.id && old.kind == group.kind;
                 let earlier = before.and_then(|before| before.groups.iter().find(same));
+                let own_ns = info.now_ns.saturating_sub(first_ns.unwrap_or(info.now_ns));
                 let phases = Phases {
-                    span_ns,
-                    polled_ns,
+                    span_ns: if withheld && before.is_none() {
+                        own_ns
+                    } else {
+                        span_ns
+                    },
+                    polled_ns: (!withheld).then_some(polled_ns),
                     look_ns: info.look_ns,
                 };
-                Group::new(group, earlier, &phases, info.t_sys_ns)
+                Group::new(group, earlier, &phases, t_sys_ns)
             })
             .collect();
         groups.sort_by_key(|group| (std::cmp::Reverse(group.gpu_time_ns), group.id));
@@ -162,6 +224,7 @@ impl Stat {
             pci: names::pci(info.pci_domain, info.pci_bdf),
             policy: names::text(&info.policy),
             enforcing: info.flags & uapi::GPU_ENFORCING != 0,
+            withheld,
             polling: info.flags & uapi::GPU_POLLING != 0,
             lost: info.flags & uapi::GPU_LOST != 0,
             source: names::source(info.source),
@@ -187,6 +250,7 @@ impl Stat {
             t_sys_ns: info.t_sys_ns,
             group_by: names::group_by(info.group_by),
             accounting: names::accounting(info.accounting),
+            accounting_auto: info.flags & uapi::GPU_ACCOUNTING_AUTO != 0,
             scale: names::scale(info.scale),
             poll_ms: info.poll_ms,
             ratio: info.ratio,
@@ -195,18 +259,50 @@ impl Stat {
             look_ns: info.look_ns,
             open_files: info.open_files,
             unmanaged_files: info.unmanaged_files,
+            unmanaged_mappings: info.unmanaged_mappings,
+            unknown_chid: (info.flags & uapi::GPU_UNKNOWN_SEEN != 0).then_some(info.unknown_chid),
+            evasions: since(|gpu| gpu.evasions),
             clients,
             groups,
         }
     }
 }
 
+impl Stat {
+    /// As JSON, without members that the caller may not see.
+    ///
+    /// # Errors
+    ///
+    /// None that is known: all members can be written.
+    pub fn told(&self) -> serde_json::Result<serde_json::Value> {
+        let mut value = serde_json::to_value(self)?;
+        if let Some(members) = value.as_object_mut().filter(|_| self.withheld) {
+            for name in WITHHELD {
+                members.remove(name);
+            }
+        }
+        Ok(value)
+    }
+}
+
 /// Lengths that shares are fractions of.
 struct Phases {
     span_ns: u64,
-    polled_ns: u64,
+    /// Nothing if the caller may not know.
+    polled_ns: Option<u64>,
     /// Time between two looks, if accounting is sparse; else 0.
     look_ns: u64,
+}
+
+impl Phases {
+    /// The share of somebody with these times. Who may not know how long was polled gets one of
+    /// the time that went by.
+    fn share(&self, measured_ns: u64, gpu_time_ns: u64) -> Option<f64> {
+        match self.polled_ns {
+            Some(polled_ns) => fraction(measured_ns, polled_ns),
+            None => fraction(gpu_time_ns, self.span_ns),
+        }
+    }
 }
 
 /// Length of the phases that are in the clients' figures.
@@ -290,8 +386,8 @@ pub(crate) mod tests {
         assert_eq!(stat.clients[0].share, Some(0.6));
         assert_eq!(stat.clients[1].share, Some(0.15));
         assert_eq!(stat.clients[1].entitled, Some(0.5));
-        assert_eq!(stat.clients[1].vtime_ahead_ns, 500_000);
-        assert_eq!(stat.clients[0].vtime_ahead_ns, -1_000_000);
+        assert_eq!(stat.clients[1].vtime_ahead_ns, Some(500_000));
+        assert_eq!(stat.clients[0].vtime_ahead_ns, Some(-1_000_000));
         assert_eq!(stat.pci, "0001:01:00.0");
         assert_eq!(stat.policy, "event");
         assert!(stat.enforcing && !stat.interval);
@@ -320,6 +416,33 @@ pub(crate) mod tests {
         assert_eq!(stat.span_ns, 600_000_000);
         assert_eq!(stat.clients[0].share, Some(0.6));
         assert_eq!(stat.clients[0].entitled, Some(0.5));
+    }
+
+    #[test]
+    fn figures_that_are_withheld_are_left_out_and_shares_are_of_the_time() {
+        let snapshot = |times: u64| {
+            let mut own = snapshot(times);
+            own.info.now_ns = times * 600_000_000;
+            own.info.withhold();
+            own
+        };
+        let stat = Stat::new(&snapshot(3), Some(&snapshot(1)));
+        assert_eq!(stat.clients[0].share, Some(0.6));
+        assert_eq!(stat.clients[0].entitled, Some(0.5));
+        assert_eq!(stat.clients[0].vtime_ahead_ns, None);
+        assert_eq!(stat.busy, None);
+        let json = stat.told().expect("JSON");
+        assert_eq!(json["withheld"], true);
+        for name in WITHHELD {
+            assert!(json.get(name).is_none(), "{name}");
+        }
+        assert_eq!(json["clients"][0]["gpu_time_ns"], 720_000_000);
+        let again: Stat = serde_json::from_value(json).expect("readable");
+        assert_eq!(again.clients, stat.clients);
+        let whole = Stat::new(&tests::snapshot(1), None).told().expect("JSON");
+        for name in WITHHELD {
+            assert!(whole.get(name).is_some(), "{name}");
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(super) struct Row {
     pub(super) share: Option<f64>,
     pub(super) entitled: Option<f64>,
     waited: Option<f64>,
-    ahead_ns: i64,
+    ahead_ns: Option<i64>,
     held_count: u64,
     state: String,
     pub(super) history: History,

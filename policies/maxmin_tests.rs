@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the rules of `maxmin`, one for each.
+
+use super::maxmin::{MaxMin, FREE, LONGEST_HOLD, SPENT, WANT};
+use super::{ClientState, Memory, Phase, Policy};
+use crate::fair::WHOLE;
+use crate::ids::ClientId;
+use crate::units::{Ns, VTime, Weight};
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_maxmin_rules))]
+mod tests {
+    use super::*;
+
+    /// 12 ms polled, 60 ms not, system time at one second.
+    fn phase(busy_ms: u64) -> Phase {
+        Phase {
+            poll: Ns::from_ms(12),
+            nonpoll: Ns::from_ms(60),
+            lead: Ns::from_ms(72),
+            idle: Ns::from_ms(12 - busy_ms),
+            t_sys: VTime::new(1_000_000_000),
+        }
+    }
+
+    /// A client that used and waited for so much, and is `ahead_ms` ahead of the system.
+    fn client(busy_ms: u64, waited_ms: u64, ahead_ms: u64) -> ClientState {
+        let vtime = VTime::new(1_000_000_000 + Ns::from_ms(ahead_ms).get());
+        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
+        client.busy = Ns::from_ms(busy_ms);
+        client.waited = Ns::from_ms(waited_ms);
+        client
+    }
+
+    /// Decides, with what the clients used as the use of the GPU.
+    fn decide(clients: &mut [ClientState]) -> VTime {
+        let busy = clients.iter().map(|client| client.busy.get()).sum::<u64>();
+        let phase = phase(busy / 1_000_000);
+        MaxMin::decide(&phase, &mut Memory::default(), clients)
+    }
+
+    fn want_percent(client: &ClientState) -> u64 {
+        client.scratch[WANT] * 100 / WHOLE
+    }
+
+    #[test]
+    fn demand_is_the_use_of_the_time_not_spent_waiting() {
+        let mut clients = [client(4, 4, 0), client(8, 4, 0), client(0, 12, 0)];
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 50);
+        assert_eq!(want_percent(&clients[1]), 100);
+        // Who has only waited may want everything.
+        assert_eq!(want_percent(&clients[2]), 100);
+    }
+
+    #[test]
+    fn wait_that_does_not_fit_beside_the_use_is_cut() {
+        let mut clients = [client(4, 500, 0), client(8, 4, 0)];
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 100);
+        assert_eq!(clients[0].scratch[FREE], Ns::from_ms(4).get());
+    }
+
+    #[test]
+    fn demand_of_who_is_held_is_kept() {
+        let mut clients = [client(6, 6, 500), client(6, 6, 0)];
+        decide(&mut clients);
+        assert!(clients[0].held);
+        clients[0].busy = Ns::ZERO;
+        clients[0].waited = Ns::ZERO;
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[0]), 100);
+    }
+
+    // What the policy is for: `event` holds the first back here.
+    #[test]
+    fn client_that_always_wants_more_runs_beside_one_that_wants_little() {
+        let mut clients = [client(11, 1, 0), client(1, 0, 0)];
+        for _ in 0..50 {
+            decide(&mut clients);
+            assert!(!clients[0].held);
+        }
+    }
+
+    #[test]
+    fn client_that_wants_little_and_hardly_waits_moves_on_with_time() {
+        let mut clients = [client(11, 1, 0), client(1, 0, 0)];
+        decide(&mut clients);
+        assert_eq!(clients[1].vtime, VTime::new(1_072_000_000));
+    }
+
+    #[test]
+    fn demand_of_who_comes_back_is_known_at_once() {
+        let mut clients = [client(12, 0, 0), client(0, 0, 0)];
+        for _ in 0..30 {
+            decide(&mut clients);
+        }
+        clients[0].busy = Ns::from_ms(11);
+        clients[1].busy = Ns::from_ms(1);
+        clients[1].waited = Ns::from_ms(11);
+        decide(&mut clients);
+        assert_eq!(want_percent(&clients[1]), 100);
+    }
+
+    // A sampled estimate of a ninth of the time: nothing, nothing, a third.
+    #[test]
+    fn client_whose_waits_are_known_badly_moves_on_with_time() {
+        let mut clients = [client(8, 1, 0), client(1, 0, 0)];
+        for period in 0..60u64 {
+            clients[1].waited = Ns::from_ms(4 * (period % 3 / 2));
+            decide(&mut clients);
+        }
+        let by = clients[1].vtime.get() - 1_000_000_000;
+        assert!(by > Ns::from_ms(60 * 72 * 97 / 100).get());
+    }
+
+    #[test]
+    fn client_ahead_of_its_equal_by_more_than_a_step_is_held() {
+        // Both are entitled to a half: a step is two periods.
+        for (ahead_ms, held) in [(143, false), (145, true)] {
+            let mut clients = [client(6, 6, ahead_ms), client(6, 6, 0)];
+            decide(&mut clients);
+            assert_eq!(clients[0].held, held);
+            assert!(!clients[1].held);
+        }
+    }
+
+    #[test]
+    fn client_of_three_times_the_weight_advances_a_third() {
+        let mut clients = [client(6, 6, 0), client(6, 6, 0)];
+        clients[0].weight = Weight::new(300).unwrap_or_default();
+        decide(&mut clients);
+        let advance = |client: &ClientState| client.vtime.get() - 1_000_000_000;
+        // 36 ms used, of three quarters and of a quarter.
+        assert!(advance(&clients[0]).abs_diff(48_000_000) < 1_000);
+        assert!(advance(&clients[1]).abs_diff(144_000_000) < 1_000);
+    }
+
+    #[test]
+    fn hold_that_idles_the_gpu_ends_and_is_paid_off_before_the_next() {
+        let mut memory = Memory::default();
+        let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
+        MaxMin::decide(&phase(12), &mut memory, &mut clients);
+        assert!(clients[0].held);
+        clients[0].busy = Ns::ZERO;
+        clients[0].waited = Ns::ZERO;
+        clients[1].busy = Ns::from_ms(1);
+        clients[1].waited = Ns::ZERO;
+        // 11 of 12 ms were lost: 66 ms of the period, at 7.2 ms allowed in each.
+        for _ in 0..9 {
+            MaxMin::decide(&phase(1), &mut memory, &mut clients);
+            assert!(!clients[0].held);
+            assert!(memory.0[SPENT] > 0);
+        }
+        MaxMin::decide(&phase(1), &mut memory, &mut clients);
+        assert_eq!(memory.0[SPENT], 0);
+    }
+
+    // Regression: all that was beyond three steps was forgiven, and who submitted seconds of work
+    // with one store paid for some periods of it.
+    #[test]
+    fn debt_of_many_steps_is_paid() {
+        let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
+        let t_sys = decide(&mut clients);
+        assert_eq!(t_sys, clients[1].vtime);
+        let mut periods = 0;
+        while clients[0].held {
+            clients[0].busy = Ns::ZERO;
+            clients[0].waited = Ns::ZERO;
+            clients[1].busy = Ns::from_ms(12);
+            clients[1].waited = Ns::ZERO;
+            decide(&mut clients);
+            periods += 1;
+        }
+        // Five seconds of virtual time, at two steps of a period in each: less a lead of 144 ms.
+        assert!((30..=36).contains(&periods));
+    }
+
+    #[test]
+    fn debt_holds_back_for_a_minute_at_most() {
+        let mut clients = [client(6, 6, 1_000_000), client(6, 6, 0)];
+        let t_sys = decide(&mut clients);
+        // Of a GPU of which each is entitled to a half.
+        let floor = clients[0].vtime.get() - 2 * LONGEST_HOLD.get();
+        assert!(t_sys.get().abs_diff(floor) < 1_000_000);
+    }
+
+    #[test]
+    fn debt_fades_while_nobody_may_be_held_back() {
+        let mut memory = Memory::default();
+        // More than is paid off in the time of this test.
+        memory.0[SPENT] = Ns::from_ms(100_000).get();
+        let mut clients = [client(6, 6, 1_000), client(6, 6, 0)];
+        let mut at = phase(12);
+        for _ in 0..139 {
+            at.t_sys = MaxMin::decide(&at, &mut memory, &mut clients);
+            assert!(!clients[0].held);
+        }
+        // Ten seconds later: a third.
+        let lead = clients[0].vtime.saturating_sub(clients[1].vtime).get() / 1_000_000;
+        assert!((300..=420).contains(&lead));
+    }
+
+    #[test]
+    fn least_of_clients_that_are_all_held_runs_first() {
+        // What the first has submitted before still runs.
+        let mut clients = [client(12, 0, 2_000), client(0, 0, 1_000)];
+        clients.iter_mut().for_each(|client| client.held = true);
+        decide(&mut clients);
+        assert!(clients[0].held);
+        assert!(!clients[1].held);
+    }
+
+    #[test]
+    fn client_alone_is_never_held() {
+        let mut clients = [client(12, 0, 5_000)];
+        clients[0].held = true;
+        decide(&mut clients);
+        assert!(!clients[0].held);
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What users set for their own processes.
+//!
+//! A user may lower what holds for a process, and take that back; nothing else. What it lowered is
+//! kept apart from what an administrator set. Of both the lower one holds, so that nothing a user
+//! does raises anything, whatever an administrator sets before or later.
+
+use super::setting::{Change, Limit, Setting, Subject, Who};
+use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
+use crate::error::Error;
+use core::ops::DerefMut;
+
+/// Settings that users made: the rest of the table is an administrator's.
+pub const MAX_LOWERED: usize = MAX_SETTINGS / 2;
+/// Settings that one user made.
+pub const MAX_LOWERED_OF_USER: usize = 32;
+
+impl<S: DerefMut<Target = [Entry]>> Settings<S> {
+    /// Lowers what holds for a process, or takes back what was lowered, for its user.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`], [`Error::NothingToSet`]; [`Error::NotLower`] for more than what
+    /// an administrator lets it have, [`Error::Full`] for more than [`MAX_LOWERED_OF_USER`] or
+    /// [`MAX_LOWERED`] such processes. Then nothing has changed.
+    pub fn lower(&mut self, who: &Who, change: &Change) -> Result<(), Error> {
+        let subject = Subject::Process(who.process);
+        let old = self.entry(subject).copied().unwrap_or_default();
+        let lowered = change.apply(&old.lowered)?;
+        check_lower(change, &self.inherited(who))?;
+        if old.subject != subject || old.lowered.is_empty() {
+            self.check_lowered_room(who.user)?;
+        }
+        // The budget stays: a debt under an administrator's limit is not shaken off.
+        self.put(Entry {
+            subject,
+            lowered,
+            within: Some(*who),
+            ..old
+        })
+    }
+
+    /// Forgets what the user of a process lowered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSet`] if it lowered nothing.
+    pub fn clear_lowered(&mut self, who: &Who) -> Result<(), Error> {
+        let old = self.entry(Subject::Process(who.process)).copied();
+        let entry = old.filter(|old| !old.lowered.is_empty());
+        let mut entry = entry.ok_or(Error::NotSet)?;
+        if entry.setting.is_empty() {
+            return self.clear(entry.subject);
+        }
+        entry.lowered = Setting::default();
+        self.put(entry)
+    }
+
+    /// What would hold for a process if its user had lowered nothing.
+    pub fn inherited(&self, who: &Who) -> Resolved {
+        self.collect(who, |entry| entry.setting.limit)
+    }
+
+    /// Refuses one process more that a user lowers, if there are too many.
+    fn check_lowered_room(&self, user: u32) -> Result<(), Error> {
+        let lowered = || self.all().iter().filter(|entry| entry.is_of_user());
+        let own = lowered().filter(|entry| entry.user() == Some(user)).count();
+        for (count, max) in [(own, MAX_LOWERED_OF_USER), (lowered().count(), MAX_LOWERED)] {
+            if count >= max {
+                let name = "settings";
+                return Err(Error::Full { name, max });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what is more than an administrator lets a process have.
+fn check_lower(change: &Change, most: &Resolved) -> Result<(), Error> {
+    let refuse = |name, value: u32, max: u32| {
+        let (value, max) = (value.into(), max.into());
+        Err(Error::NotLower { name, value, max })
+    };
+    let weight = most.weight.get();
+    if let Some(value) = change.weight.filter(|value| *value > weight) {
+        return refuse("weight", value, weight);
+    }
+    let limit = most.limit.unwrap_or(Limit::NONE).get();
+    if let Some(value) = change.limit.filter(|value| *value > limit) {
+        return refuse("limit", value, limit);
+    }
+    if change.class.is_some_and(|class| class < most.class) {
+        return Err(Error::NotIdle);
+    }
+    Ok(())
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_lowering))]
+mod tests {
+    use super::super::Class;
+    use super::*;
+
+    fn process(process: u64) -> Who {
+        Who {
+            process,
+            user: 30,
+            ..Who::default()
+        }
+    }
+
+    fn weight(weight: u32) -> Change {
+        Change {
+            weight: Some(weight),
+            ..Change::default()
+        }
+    }
+
+    fn limit(percent: u32) -> Change {
+        Change {
+            limit: Some(percent),
+            ..Change::default()
+        }
+    }
+
+    fn class(class: Class) -> Change {
+        Change {
+            class: Some(class),
+            ..Change::default()
+        }
+    }
+
+    #[test]
+    fn user_takes_back_what_it_lowered_and_no_more() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        let who = process(10);
+        let user = Subject::User(30);
+        assert_eq!(settings.set(user, None, &weight(50)), Ok(()));
+        assert_eq!(settings.lower(&who, &weight(7)), Ok(()));
+        assert_eq!(settings.resolve(&who).weight.get(), 7);
+        assert_eq!(settings.lower(&who, &weight(50)), Ok(()));
+        let refused = Error::NotLower {
+            name: "weight",
+            value: 51,
+            max: 50,
+        };
+        assert_eq!(settings.lower(&who, &weight(51)), Err(refused));
+        // Also what was set before holds if an administrator lowers more.
+        assert_eq!(settings.set(user, None, &weight(3)), Ok(()));
+        assert_eq!(settings.resolve(&who).weight.get(), 3);
+        assert_eq!(settings.clear_lowered(&who), Ok(()));
+        assert_eq!(settings.clear_lowered(&who), Err(Error::NotSet));
+        assert_eq!(settings.resolve(&who).weight.get(), 3);
+        assert_eq!(settings.all().len(), 1);
+    }
+
+    #[test]
+    fn user_leaves_the_idle_class_only_if_it_chose_it() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        let who = process(10);
+        assert_eq!(settings.lower(&who, &class(Class::Idle)), Ok(()));
+        assert_eq!(settings.resolve(&who).class, Class::Idle);
+        assert_eq!(settings.lower(&who, &class(Class::Normal)), Ok(()));
+        assert_eq!(settings.resolve(&who).class, Class::Normal);
+        let own = Subject::Process(10);
+        assert_eq!(settings.set(own, Some(who), &class(Class::Idle)), Ok(()));
+        let refused = settings.lower(&who, &class(Class::Normal));
+        assert_eq!(refused, Err(Error::NotIdle));
+        assert_eq!(settings.clear_lowered(&who), Ok(()));
+        assert_eq!(settings.resolve(&who).class, Class::Idle);
+    }
+
+    // A user could start the budget of its process anew again and again.
+    #[test]
+    fn debt_under_a_limit_stays_when_a_user_lowers_it() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        let (who, own) = (process(10), Subject::Process(10));
+        assert_eq!(settings.set(own, Some(who), &limit(40)), Ok(()));
+        let spent = super::super::Spent {
+            used: crate::units::Ns::from_ms(500),
+            allowed: true,
+        };
+        let period = crate::units::Ns::from_ms(6);
+        settings.spend(&settings.resolve(&who), &spent);
+        settings.settle(period, period, period);
+        let resolved = settings.resolve(&who);
+        assert!(settings.exhausted(&resolved));
+        for percent in [39, 40] {
+            assert_eq!(settings.lower(&who, &limit(percent)), Ok(()));
+            assert!(settings.exhausted(&resolved));
+        }
+        assert_eq!(settings.clear_lowered(&who), Ok(()));
+        assert!(settings.exhausted(&resolved));
+    }
+
+    // Its tables do not fit on the stack of a kernel thread.
+    #[cfg(not(loga_kunit))]
+    #[test]
+    fn user_fills_its_part_of_the_table_only() {
+        let mut store = [Entry::default(); 64];
+        let mut settings = Settings::new(&mut store[..]);
+        for id in 1..=32 {
+            assert_eq!(settings.lower(&process(id), &weight(1)), Ok(()));
+        }
+        let full = Error::Full {
+            name: "settings",
+            max: MAX_LOWERED_OF_USER,
+        };
+        assert_eq!(settings.lower(&process(33), &weight(1)), Err(full));
+        assert_eq!(settings.lower(&process(1), &limit(5)), Ok(()));
+        let other = Who {
+            user: 31,
+            ..process(34)
+        };
+        assert_eq!(settings.lower(&other, &weight(1)), Ok(()));
+        // What users lowered does not stand in an administrator's way.
+        let user = Subject::User(30);
+        assert_eq!(settings.set(user, None, &limit(1)), Ok(()));
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of what holds for a process, and of what is refused.
+
+use super::*;
+use crate::error::Error;
+use crate::units::Ns;
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_settings))]
+mod tests {
+    use super::*;
+
+    const WHO: Who = Who {
+        process: 10,
+        cgroup: 20,
+        above: [0; MAX_LEVELS],
+        user: 30,
+    };
+    const PROCESS: Subject = Subject::Process(10);
+    const CGROUP: Subject = Subject::Cgroup(20);
+    const USER: Subject = Subject::User(30);
+
+    fn weight(weight: u32) -> Change {
+        Change {
+            weight: Some(weight),
+            ..Change::default()
+        }
+    }
+
+    fn limit(percent: u32) -> Change {
+        Change {
+            limit: Some(percent),
+            ..Change::default()
+        }
+    }
+
+    #[test]
+    fn more_specific_setting_wins() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.resolve(&WHO).weight.get(), 100);
+        for (subject, value) in [(USER, 3), (CGROUP, 2), (PROCESS, 1)] {
+            assert_eq!(settings.set(subject, Some(WHO), &weight(value)), Ok(()));
+            assert_eq!(settings.resolve(&WHO).weight.get(), value);
+        }
+        assert_eq!(settings.clear(PROCESS), Ok(()));
+        assert_eq!(settings.resolve(&WHO).weight.get(), 2);
+        assert_eq!(settings.clear(PROCESS), Err(Error::NotSet));
+    }
+
+    #[test]
+    fn setting_of_another_is_not_taken() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        // The same number, but of another kind.
+        assert_eq!(settings.set(Subject::User(10), None, &weight(5)), Ok(()));
+        assert_eq!(settings.set(Subject::Process(20), None, &weight(5)), Ok(()));
+        assert_eq!(settings.resolve(&WHO), Resolved::default());
+    }
+
+    #[test]
+    fn refused_setting_leaves_the_previous_one() {
+        let mut store = [Entry::default(); 1];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
+        assert!(settings.set(USER, None, &weight(0)).is_err());
+        assert!(settings.set(USER, None, &limit(101)).is_err());
+        let full = Error::Full {
+            name: "settings",
+            max: 1,
+        };
+        assert_eq!(settings.set(CGROUP, None, &weight(5)), Err(full));
+        assert_eq!(settings.resolve(&WHO).weight.get(), 5);
+        assert_eq!(settings.all().len(), 1);
+    }
+
+    #[test]
+    fn limit_of_a_process_above_its_groups_is_refused() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.set(USER, None, &limit(50)), Ok(()));
+        let refused = Error::LimitAboveGroup {
+            limit: 51,
+            group: 50,
+        };
+        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(51)), Err(refused));
+        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(50)), Ok(()));
+    }
+
+    #[test]
+    fn limit_of_a_group_below_a_members_is_refused() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
+        let refused = Error::LimitBelowMember {
+            limit: 59,
+            member: 60,
+        };
+        assert_eq!(settings.set(CGROUP, None, &limit(59)), Err(refused));
+        assert_eq!(settings.set(CGROUP, None, &limit(60)), Ok(()));
+        assert_eq!(settings.set(Subject::User(31), None, &limit(1)), Ok(()));
+    }
+
+    /// A process in cgroup 3, which is in 2, which is in the root.
+    fn nested(process: u64, own: u64) -> Who {
+        let mut who = Who {
+            process,
+            cgroup: own,
+            user: 30,
+            ..Who::default()
+        };
+        (who.above[0], who.above[1]) = (1, 2);
+        who
+    }
+
+    /// Where cgroup 2 is, or 3.
+    fn place(cgroup: u64) -> Option<Who> {
+        let mut who = Who {
+            user: NO_USER,
+            ..nested(0, cgroup)
+        };
+        if cgroup == 2 {
+            who.above[1] = 0;
+        }
+        Some(who)
+    }
+
+    #[test]
+    fn nearest_cgroup_gives_the_weight_and_all_of_them_limits() {
+        let mut store = [Entry::default(); 6];
+        let mut settings = Settings::new(&mut store[..]);
+        let who = nested(10, 3);
+        let both = |percent| Change {
+            weight: Some(percent * 10),
+            ..limit(percent)
+        };
+        let outer = settings.set(Subject::Cgroup(2), place(2), &both(30));
+        assert_eq!(outer, Ok(()));
+        assert_eq!(settings.resolve(&who).weight.get(), 300);
+        assert_eq!(settings.resolve(&who).limit, Limit::new(30).ok());
+        let inner = settings.set(Subject::Cgroup(3), place(3), &both(20));
+        assert_eq!(inner, Ok(()));
+        assert_eq!(settings.resolve(&who).weight.get(), 200);
+        assert_eq!(settings.resolve(&who).limit, Limit::new(20).ok());
+        // In another cgroup below the outer one.
+        assert_eq!(settings.resolve(&nested(11, 4)).weight.get(), 300);
+        // What one process uses is used of both.
+        let spent = Spent {
+            used: Ns::from_ms(500),
+            allowed: true,
+        };
+        settings.spend(&settings.resolve(&who), &spent);
+        let period = Ns::from_ms(6);
+        settings.settle(period, period, period);
+        let held = |who: &Who| settings.exhausted(&settings.resolve(who));
+        assert!(held(&who) && held(&nested(11, 4)));
+        assert!(settings.all().iter().all(Entry::exhausted));
+    }
+
+    #[test]
+    fn limit_of_a_cgroup_above_the_one_around_it_is_refused() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        let mut set = |id, percent| settings.set(Subject::Cgroup(id), place(id), &limit(percent));
+        assert_eq!(set(2, 30), Ok(()));
+        let above = Error::LimitAboveGroup {
+            limit: 31,
+            group: 30,
+        };
+        assert_eq!(set(3, 31), Err(above));
+        assert_eq!(set(3, 30), Ok(()));
+        let below = Error::LimitBelowMember {
+            limit: 29,
+            member: 30,
+        };
+        assert_eq!(set(2, 29), Err(below));
+        assert_eq!(set(3, 10), Ok(()));
+        assert_eq!(set(2, 29), Ok(()));
+    }
+
+    #[test]
+    fn cgroup_too_deep_to_be_found_is_refused() {
+        let mut store = [Entry::default(); 1];
+        let mut settings = Settings::new(&mut store[..]);
+        let deep = Who {
+            cgroup: 99,
+            above: [7; MAX_LEVELS],
+            ..Who::default()
+        };
+        let refused = settings.set(Subject::Cgroup(99), Some(deep), &limit(1));
+        assert_eq!(refused, Err(Error::CgroupTooDeep { max: 15 }));
+    }
+
+    #[test]
+    fn groups_by_cgroup_are_formed_above_the_leaves() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        let (one, other) = (nested(10, 3), nested(11, 4));
+        let of = |settings: &Settings<&mut [Entry]>, who: &Who, depth| {
+            settings.group_of(who, GroupBy::Cgroup, depth)
+        };
+        for who in [&one, &other] {
+            assert_eq!(of(&settings, who, 0), Subject::Cgroup(2));
+            assert_eq!(of(&settings, who, 1), Subject::Cgroup(2));
+        }
+        assert_eq!(of(&settings, &one, 2), Subject::Cgroup(3));
+        assert_eq!(of(&settings, &one, 15), Subject::Cgroup(3));
+        let heavy = settings.set(Subject::Cgroup(3), place(3), &weight(300));
+        assert_eq!(heavy, Ok(()));
+        assert_eq!(of(&settings, &one, 0), Subject::Cgroup(3));
+        assert_eq!(of(&settings, &other, 0), Subject::Cgroup(2));
+        let weight_of = |group, who| settings.weight_of(group, who).get();
+        assert_eq!(weight_of(Subject::Cgroup(3), &one), 300);
+        assert_eq!(weight_of(Subject::Cgroup(2), &other), 100);
+    }
+
+    #[test]
+    fn lowest_of_all_limits_is_reported() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
+        assert_eq!(settings.set(USER, None, &limit(80)), Ok(()));
+        assert_eq!(settings.resolve(&WHO).limit, Limit::new(60).ok());
+    }
+
+    #[test]
+    fn settings_of_dead_processes_are_forgotten() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::new(&mut store[..]);
+        assert_eq!(settings.set(PROCESS, Some(WHO), &weight(5)), Ok(()));
+        assert_eq!(settings.set(Subject::Process(11), None, &weight(5)), Ok(()));
+        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
+        settings.retain_processes(|key| key == 11);
+        assert_eq!(settings.all().len(), 2);
+        assert!(settings.get(PROCESS).is_none());
+        settings.clear_all();
+        assert!(settings.all().is_empty());
+    }
+}

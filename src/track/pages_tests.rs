@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of who owns which page.
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_pages))]
+mod tests {
+    use crate::account::Slot;
+    use crate::ids::{Chid, ClientId};
+    use crate::track::pages::{Change, Claim, Page, Pages};
+    use crate::units::Ns;
+
+    type Few<'a> = Pages<&'a mut [Page<u8>]>;
+
+    fn claim(client: u64, proven: bool) -> Claim {
+        Claim {
+            owner: ClientId::new(client),
+            // CAST: small numbers.
+            at: client as usize,
+            proven,
+        }
+    }
+
+    fn owner(pages: &Few<'_>, number: u16) -> Option<u64> {
+        pages.get(number).map(|page| page.owner().get())
+    }
+
+    const RAN: Slot = Slot {
+        held: Ns::from_us(10),
+        runs: 1,
+    };
+
+    #[test]
+    fn page_that_is_mapped_stays_with_its_owner() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Pages::new(&mut store[..]);
+        assert!(pages.map(5, &claim(1, false), 7).is_some());
+        let second = pages.map(5, &claim(2, false), 8);
+        assert!(second.is_some_and(|second| second.owner == ClientId::new(1) && !second.moved));
+        // A third page does not fit.
+        assert!(pages.map(6, &claim(2, false), 8).is_some());
+        assert!(pages.map(7, &claim(2, false), 9).is_none());
+        assert_eq!(pages.get(5).and_then(|page| page.gate().copied()), Some(7));
+    }
+
+    #[test]
+    fn proven_claim_moves_the_page_and_keeps_its_gate() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Pages::new(&mut store[..]);
+        assert!(pages.map(5, &claim(1, true), 7).is_some());
+        let moved = pages.map(5, &claim(2, true), 8);
+        assert!(moved.is_some_and(|moved| moved.moved));
+        assert_eq!(owner(&pages, 5), Some(2));
+        assert_eq!(pages.get(5).and_then(|page| page.gate().copied()), Some(7));
+        assert_eq!(pages.get(5).map(Page::mappings), Some(2));
+    }
+
+    // Regression: time of a channel whose slot lies in a mapped page, and which was never mapped
+    // itself, was charged to nobody.
+    #[test]
+    fn channel_beside_a_mapped_one_is_its_owners() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Pages::new(&mut store[..]);
+        assert!(pages.map(5, &claim(3, true), 7).is_some());
+        assert_eq!(pages.charge(Chid::from_bits(47), &RAN, true), Some(3));
+        assert_eq!(pages.charge(Chid::from_bits(48), &RAN, true), None);
+        let seen = pages
+            .channels()
+            .map(|(chid, _, seen)| (chid.get(), seen.runs));
+        assert!(seen.eq([(47, 1)]));
+    }
+
+    // Regression: a queue that was submitted before the page was unmapped ran for nobody.
+    #[test]
+    fn page_without_mappings_stays_while_a_channel_exists() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Pages::new(&mut store[..]);
+        assert!(pages.map(5, &claim(1, true), 7).is_some());
+        pages.set_live(5, 0b11, |_, _, _, _| ());
+        assert_eq!(pages.allocated(), 2);
+        assert!(pages.unmap(5));
+        assert_eq!(pages.doubtful(), Some(5));
+        let mut gone = 0;
+        pages.set_live(5, 0b01, |_, _, change, _| {
+            gone += u32::from(change == Change::Destroyed);
+        });
+        assert_eq!((gone, owner(&pages, 5)), (1, Some(1)));
+        pages.set_live(5, 0, |_, _, _, _| ());
+        assert_eq!(owner(&pages, 5), None);
+        assert_eq!((pages.allocated(), pages.doubtful()), (0, None));
+    }
+
+    #[test]
+    fn positions_follow_when_a_client_is_forgotten() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Pages::new(&mut store[..]);
+        assert!(pages.map(5, &claim(3, true), 7).is_some());
+        pages.forget_position(1);
+        assert_eq!(pages.get(5).map(Page::at), Some(2));
+        assert!(pages.has_owner(ClientId::new(3)) && !pages.has_owner(ClientId::new(2)));
+    }
+}

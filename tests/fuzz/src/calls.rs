@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Arguments of `/dev/loga`, and the queue of a listener.
+
+use crate::input::Input;
+use loga::uapi;
+use loga::uapi::Call;
+use loga::uapi::Event;
+use loga::uapi::EventQueue;
+use loga::uapi::Refusal;
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+/// A refusal as a caller may leave it in its argument: mostly none.
+fn refusal(input: &mut Input<'_>) -> Refusal {
+    if input.u8() % 8 != 7 {
+        return Refusal::default();
+    }
+    Refusal {
+        code: input.u32(),
+        field: input.u32(),
+        value: input.u64(),
+        min: input.u64(),
+        max: input.u64(),
+    }
+}
+
+/// A refusal names a reason, in words, and a range that the value is really outside of.
+fn sound(refusal: Refusal) {
+    assert_ne!(refusal.code, uapi::REFUSED_NOT, "refused without a reason");
+    let said = refusal.to_string();
+    assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
+    if refusal.code == uapi::REFUSED_RANGE {
+        let range = refusal.min..=refusal.max;
+        assert!(
+            !range.is_empty() && !range.contains(&refusal.value),
+            "{said}"
+        );
+        assert!((refusal.field as usize) < uapi::FIELDS.len());
+    }
+}
+
+/// Whether a number that is given lies in its range, and one that is not given is not there.
+fn given<T: Copy>(mask: u32, bit: u32, taken: Option<T>, value: u32, range: RangeInclusive<u32>) {
+    assert_eq!(
+        taken.is_some(),
+        mask & bit != 0,
+        "bit {bit:#x} of {mask:#x}"
+    );
+    assert!(
+        taken.is_none() || range.contains(&value),
+        "{value} for bit {bit:#x}"
+    );
+}
+
+/// Bytes are a command with its header, and an argument of any call.
+///
+/// # Panics
+///
+/// Something is accepted that must not be, or refused without a reason that holds.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let kind = input.u8();
+    let cmd = input.u32();
+    let header = uapi::Header {
+        version: input.u32(),
+        size: input.u32(),
+    };
+    if let Some(call) = Call::of(cmd) {
+        let right = call.header();
+        let number = Call::ALL.iter().find(|(other, _)| *other == call);
+        let number = number.map_or(0, |(_, number)| *number);
+        let same = cmd == number && header == right;
+        assert_eq!(
+            call.check(cmd, header),
+            if same { Ok(()) } else { Err(right) }
+        );
+        assert_eq!(right.size as usize, call.size());
+    }
+    let said = Refusal {
+        code: input.u32(),
+        field: input.u32(),
+        value: 1,
+        min: 2,
+        max: 3,
+    };
+    assert!(!said.to_string().is_empty());
+    match kind % 5 {
+        0 => snapshot(&mut input),
+        1 => set_share(&mut input),
+        2 => totals(&mut input),
+        3 => configure(&mut input),
+        _ => subscribe(&mut input),
+    }
+}
+
+fn snapshot(input: &mut Input<'_>) {
+    let snapshot = uapi::Snapshot {
+        flags: u32::from(input.u8() / 128),
+        reserved: u32::from(input.u8() / 128),
+        gpu: input.u32(),
+        client_count: input.u32(),
+        ..Default::default()
+    };
+    match snapshot.check() {
+        Ok(()) => assert_eq!((snapshot.flags, snapshot.reserved), (0, 0)),
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn set_share(input: &mut Input<'_>) {
+    let set = uapi::SetShare {
+        gpu: input.u32(),
+        action: u32::from(input.u8() % 4),
+        subject: u32::from(input.u8() % 5),
+        mask: u32::from(input.u8()),
+        id: input.u64(),
+        weight: input.u32(),
+        limit_pct: input.u32(),
+        class: u32::from(input.u8() % 4),
+        reserved: u32::from(input.u8() / 128),
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    match set.check() {
+        Ok(request) => {
+            assert!(set.reserved == 0 && set.refusal == Refusal::default() && set.mask < 8);
+            assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
+            assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
+            let named = match request.named {
+                uapi::Named::Caller => (uapi::SUBJECT_PROCESS, 0),
+                // CAST: negative process ids are refused.
+                uapi::Named::Process(pid) => (uapi::SUBJECT_PROCESS, pid as u64),
+                uapi::Named::User(uid) => (uapi::SUBJECT_USER, uid.into()),
+                uapi::Named::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
+            };
+            assert_eq!(named, (set.subject, set.id));
+            if let Some(change) = request.change {
+                given(
+                    set.mask,
+                    uapi::SHARE_WEIGHT,
+                    change.weight,
+                    set.weight,
+                    1..=10_000,
+                );
+                given(
+                    set.mask,
+                    uapi::SHARE_LIMIT,
+                    change.limit,
+                    set.limit_pct,
+                    1..=100,
+                );
+                given(set.mask, uapi::SHARE_CLASS, change.class, set.class, 0..=1);
+            }
+        }
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn totals(input: &mut Input<'_>) {
+    let read = uapi::ReadTotals {
+        gpu: input.u32(),
+        flags: u32::from(input.u8() % 4),
+        kind: u32::from(input.u8() % 4),
+        count: input.u32(),
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    match read.check() {
+        Ok((_, reset)) => {
+            assert!((uapi::SUBJECT_USER..=uapi::SUBJECT_CGROUP).contains(&read.kind));
+            assert_eq!(reset, read.flags == uapi::TOTALS_RESET);
+            assert!(read.flags <= uapi::TOTALS_RESET && read.refusal == Refusal::default());
+        }
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn configure(input: &mut Input<'_>) {
+    let configure = uapi::Configure {
+        gpu: input.u32(),
+        mask: u32::from(input.u16() % 1024),
+        policy: input.array(),
+        enforce: u32::from(input.u8() % 4),
+        poll_ms: input.u32(),
+        ratio: input.u32(),
+        randomize: u32::from(input.u8() % 4),
+        group_by: u32::from(input.u8() % 4),
+        accounting: u32::from(input.u8() % 4),
+        scale: u32::from(input.u8() % 4),
+        cgroup_depth: u32::from(input.u8() / 8),
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    match configure.check() {
+        Ok(knobs) => {
+            assert!(configure.refusal == Refusal::default());
+            let mask = configure.mask;
+            assert!(mask != 0);
+            let all =
+                |bit, taken: Option<bool>, value, range| given(mask, bit, taken, value, range);
+            all(uapi::KNOB_ENFORCE, knobs.enforce, configure.enforce, 0..=1);
+            all(
+                uapi::KNOB_RANDOMIZE,
+                knobs.randomize,
+                configure.randomize,
+                0..=1,
+            );
+            all(uapi::KNOB_SCALE, knobs.scale_active, configure.scale, 0..=1);
+            given(
+                mask,
+                uapi::KNOB_POLL_MS,
+                knobs.poll_ms,
+                configure.poll_ms,
+                1..=1000,
+            );
+            given(
+                mask,
+                uapi::KNOB_RATIO,
+                knobs.ratio,
+                configure.ratio,
+                1..=1000,
+            );
+            given(
+                mask,
+                uapi::KNOB_GROUP_BY,
+                knobs.group_by,
+                configure.group_by,
+                0..=2,
+            );
+            given(
+                mask,
+                uapi::KNOB_ACCOUNTING,
+                knobs.accounting,
+                configure.accounting,
+                0..=2,
+            );
+            given(
+                mask,
+                uapi::KNOB_CGROUP_DEPTH,
+                knobs.cgroup_depth,
+                configure.cgroup_depth,
+                0..=uapi::MAX_CGROUP_DEPTH,
+            );
+            let name = configure.policy.split(|byte| *byte == 0).next();
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            assert!(knobs
+                .policy
+                .is_none_or(|policy| Some(policy.name()) == name));
+        }
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn subscribe(input: &mut Input<'_>) {
+    let subscribe = uapi::Subscribe {
+        gpu: input.u32() % 4,
+        flags: u32::from(input.u8() / 128),
+        mask: input.u64(),
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    match subscribe.check() {
+        Ok(()) => assert!(subscribe.flags == 0 && subscribe.mask >> uapi::EVENT_KINDS == 0),
+        Err(refusal) => sound(refusal),
+    }
+    let event = Event {
+        kind: input.u32(),
+        gpu: input.u32() % 4,
+        ..Event::default()
+    };
+    let wants = subscribe.gpu == event.gpu
+        && event.kind < uapi::EVENT_KINDS
+        && subscribe.mask & 1 << event.kind != 0;
+    assert_eq!(subscribe.wants(&event), wants);
+}
+
+/// Bytes are the room of a queue, then one event or one read each.
+///
+/// # Panics
+///
+/// The queue differs from one that keeps the newest of all that came.
+pub fn run_events(data: &[u8]) {
+    let mut input = Input::new(data);
+    let room = usize::from(input.u8() % 9);
+    let mut store = vec![Event::default(); room];
+    let mut queue = EventQueue::new(&mut store[..]);
+    let mut model: VecDeque<Event> = VecDeque::new();
+    let mut sequence = 0;
+    while !input.is_empty() {
+        let byte = input.u8();
+        if byte % 3 == 0 {
+            assert_eq!(queue.pop(), model.pop_front());
+        } else {
+            let event = Event {
+                value: byte.into(),
+                ..Event::default()
+            };
+            queue.push(&event);
+            model.push_back(Event { sequence, ..event });
+            if model.len() > room {
+                model.pop_front();
+            }
+            sequence += 1;
+        }
+        assert_eq!(
+            (queue.len(), queue.is_empty()),
+            (model.len(), model.is_empty())
+        );
+    }
+}

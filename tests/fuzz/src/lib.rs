@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What reads bytes from outside, and what has to be true of it for any bytes.
+//!
+//! A target takes any bytes and panics where something is wrong. `make fuzz` puts each under a
+//! coverage-guided fuzzer; `cargo test` replays the inputs of `corpus/TARGET`, among them every
+//! one that once found a mistake. Where an answer can be worked out in another way it is, and both
+//! are compared: a target that could only crash would miss a wrong answer.
+//!
+//! | target | bytes are | file |
+//! |---|---|---|
+//! | `rm` | an ioctl of the driver and its argument | [`rm`] |
+//! | `slots` | a mapping, BAR1 and the slots in it | [`slots`] |
+//! | `registers` | what a card answers, read by read | [`registers`] |
+//! | `calls` | an argument of `/dev/loga` | [`calls`] |
+//! | `events` | what happens to the queue of a listener | [`calls`] |
+//! | `scenario` | a scenario file, and changes to it | [`texts`] |
+//! | `profile` | a profile of an application | [`texts`] |
+//! | `replay` | recorded observations | [`texts`] |
+//! | `words` | command lines of `loga` and `throttle` | [`texts`] |
+
+#![forbid(unsafe_code)]
+
+pub mod calls;
+mod input;
+pub mod registers;
+pub mod rm;
+pub mod slots;
+pub mod texts;
+
+/// What is done with an input.
+pub type Target = fn(&[u8]);
+
+/// Every target, by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("rm", rm::run),
+    ("slots", slots::run),
+    ("registers", registers::run),
+    ("calls", calls::run),
+    ("events", calls::run_events),
+    ("scenario", texts::run_scenario),
+    ("profile", texts::run_profile),
+    ("replay", texts::run_replay),
+    ("words", texts::run_words),
+];
+
+/// The target with this name.
+pub fn target(name: &str) -> Option<Target> {
+    let found = TARGETS.iter().find(|(other, _)| *other == name);
+    found.map(|(_, target)| *target)
+}

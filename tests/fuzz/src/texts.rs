@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Files and command lines.
+
+use clap::Parser;
+use loga::policies::NAMES;
+use loga_eval::replay;
+use loga_eval::scenario;
+use loga_eval::scenario::Profile;
+use loga_eval::scenario::Span;
+
+/// Longest time that a file may ask for, in nanoseconds: a day.
+const LONGEST_NS: f64 = 86_400e9;
+
+/// A reason that says where, and what.
+fn sound(error: &scenario::Error) {
+    assert!(
+        !error.place.is_empty() && !error.reason.is_empty(),
+        "{error:?}"
+    );
+}
+
+/// A length of time that can be drawn.
+fn drawable(span: &Span) {
+    let mean = span.mean();
+    assert!((0.0..=LONGEST_NS).contains(&mean), "{span:?}: mean {mean}");
+}
+
+/// Bytes are changes, one per line, then a line `---`, then the file; or only the file.
+///
+/// # Panics
+///
+/// A scenario is accepted that cannot be run, or refused without a place or a reason.
+pub fn run_scenario(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let (changes, text) = text.split_once("\n---\n").unwrap_or(("", text));
+    let changes: Vec<String> = changes.lines().map(str::to_owned).collect();
+    let scenario = match scenario::parse("x.toml", text, &changes) {
+        Ok(scenario) => scenario,
+        Err(error) => return sound(&error),
+    };
+    assert!(!scenario.gpus.is_empty() && !scenario.clients.is_empty() && scenario.seeds > 0);
+    assert!(scenario.length.get() > 0);
+    assert!(scenario
+        .until
+        .is_none_or(|until| until < scenario.clients.len()));
+    for client in &scenario.clients {
+        assert!(
+            client.gpu < scenario.gpus.len() && !client.phases.is_empty(),
+            "{client:?}"
+        );
+        assert!(client.deepest() > 0 && client.channels > 0, "{client:?}");
+        for phase in &client.phases {
+            drawable(&phase.cpu);
+            phase.copy.iter().chain(&phase.kernel).for_each(drawable);
+        }
+        // Both only look at what is there.
+        let _ = (client.copies(), client.always_wants());
+    }
+}
+
+/// Bytes are a profile.
+///
+/// # Panics
+///
+/// A profile is accepted whose time alone is no time, or refused without a place or a reason.
+pub fn run_profile(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    match Profile::parse("x.toml", text) {
+        Ok(profile) => {
+            let alone = profile.alone_us();
+            assert!(alone.is_finite() && alone >= 0.0, "{alone}");
+        }
+        Err(error) => sound(&error),
+    }
+}
+
+/// The first byte chooses a policy, the rest is a recording.
+///
+/// # Panics
+///
+/// There is not one decision per line up to the one that is refused, or a decision is no JSON.
+pub fn run_replay(data: &[u8]) {
+    let Some((policy, mut recording)) = data.split_first() else {
+        return;
+    };
+    let policy = NAMES[usize::from(*policy) % NAMES.len()];
+    let lines = recording.split(|byte| *byte == b'\n');
+    let blank = |line: &&[u8]| line.iter().all(u8::is_ascii_whitespace);
+    let given = lines.filter(|line| !blank(line)).count();
+    let mut decisions = Vec::new();
+    let done = replay::replay(policy, "x.jsonl", &mut recording, &mut decisions);
+    let made = decisions.iter().filter(|byte| **byte == b'\n').count();
+    assert!(made <= given);
+    if let Err(error) = &done {
+        let said = error.to_string();
+        let place = format!("x.jsonl:{}:", 1);
+        assert!(said.len() > place.len() || made == 0, "{said}");
+    }
+    for line in decisions
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let decision: Result<serde_json::Value, _> = serde_json::from_slice(line);
+        assert!(decision.is_ok_and(|decision| decision["t_sys_ns"].is_u64()));
+    }
+}
+
+/// Bytes are a command line of `loga` if the first is even, else of `throttle`.
+///
+/// # Panics
+///
+/// A number is accepted that makes no sense, or a message has no first line.
+pub fn run_words(data: &[u8]) {
+    let Some((first, line)) = data.split_first() else {
+        return;
+    };
+    let Ok(line) = std::str::from_utf8(line) else {
+        return;
+    };
+    if first % 2 == 0 {
+        let words = std::iter::once("loga").chain(line.split_whitespace());
+        if let Err(error) = loga_cli::cli::Arguments::try_parse_from(words) {
+            let said = loga_cli::cli::one_line(&error);
+            assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
+        }
+        // Neither looks anywhere but at the text and, for a path, at the file system.
+        let directory = loga_cli::who::Directory::default();
+        if let Ok(uid) = directory.user_id(line) {
+            assert_ne!(uid, u32::MAX);
+        }
+        let _ = directory.cgroup_id(line);
+        return;
+    }
+    let words = std::iter::once("throttle").chain(line.split_whitespace());
+    let Ok(plan) = throttle::plan::Plan::try_parse_from(words) else {
+        return;
+    };
+    if let Err(error) = plan.check() {
+        assert!(!error.to_string().is_empty());
+    }
+}

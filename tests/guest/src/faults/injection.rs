@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Every allocation of every call fails once: /proc/PID/fail-nth.
+//!
+//! The kernel lets the n-th place of a task that can fail (kmalloc, a page) fail. Each call is
+//! repeated with n from 1 on, until it runs through without reaching the n-th place. Whatever the
+//! call answers, the stage must be as usable as before, and both modules must unload. What is lost
+//! shows at the end of the run (`leaks`).
+//!
+//! Source: Documentation/fault-injection/fault-injection.rst, "fail-nth".
+
+use crate::calls::Calls;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use loga::uapi;
+use loga_cli::device::Device;
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use throttle::plan::Engine;
+use throttle::rm;
+use throttle::rm::Client;
+use throttle::standin::open_channels;
+use throttle::sys;
+
+crate::ktap::tests![
+    failing_allocations_in_open,
+    failing_allocations_in_first_channels_and_mmap,
+    failing_allocations_in_fork,
+    failing_allocations_in_fdinfo,
+    failing_allocations_in_calls_that_read,
+    failing_allocations_in_calls_that_change,
+    failing_allocations_in_events,
+    failing_allocations_in_attach_and_detach,
+];
+
+/// Where a task says which of its places shall fail.
+const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
+/// TIMEOUT: more places than any call here has.
+const PLACES_MAX: u32 = 2000;
+/// Settings that let every kind of allocation fail, without a backtrace for each.
+const SETTINGS: [(&str, &str); 6] = [
+    ("failslab/ignore-gfp-wait", "N"),
+    ("failslab/verbose", "0"),
+    ("fail_page_alloc/ignore-gfp-wait", "N"),
+    ("fail_page_alloc/ignore-gfp-highmem", "N"),
+    ("fail_page_alloc/min-order", "0"),
+    ("fail_page_alloc/verbose", "0"),
+];
+
+/// Whether the kernel can let allocations fail.
+pub(crate) fn can_inject() -> bool {
+    Path::new(FAIL_NTH).exists()
+}
+
+/// The file that says which place of this thread fails.
+struct Injector(File);
+
+impl Injector {
+    fn new() -> Result<Self, String> {
+        for (name, value) in SETTINGS {
+            let path = format!("/sys/kernel/debug/{name}");
+            fs::write(&path, value).map_err(|error| format!("{path}={value}: {error}"))?;
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(FAIL_NTH)
+            .map_err(|error| format!("{FAIL_NTH}: {error}"))?;
+        Ok(Injector(file))
+    }
+
+    fn arm(&self, place: u32) -> Result<(), String> {
+        self.0
+            .write_all_at(place.to_string().as_bytes(), 0)
+            .map_err(|error| format!("{FAIL_NTH}={place}: {error}"))
+    }
+
+    /// No place fails any more; whether the one that was named has.
+    fn disarm(&self) -> Result<bool, String> {
+        let mut text = [0u8; 16];
+        let read = self
+            .0
+            .read_at(&mut text, 0)
+            .map_err(|error| format!("{FAIL_NTH}: {error}"))?;
+        self.arm(0)?;
+        Ok(text[..read].trim_ascii() == b"0")
+    }
+
+    /// Makes a call with each of its places failing once, and undoes it where it worked.
+    fn each<T>(
+        &self,
+        what: &str,
+        mut call: impl FnMut() -> Result<T, String>,
+        mut undo: impl FnMut(T) -> Verdict,
+    ) -> Verdict {
+        let (mut refused, mut survived) = (0, 0);
+        for place in 1..=PLACES_MAX {
+            self.arm(place)?;
+            let answer = call();
+            let failed = self.disarm()?;
+            let answered = answer.is_ok();
+            match answer {
+                Ok(made) => {
+                    undo(made).map_err(|error| format!("{what}, place {place}: {error}"))?
+                }
+                Err(error) if !failed => return Err(format!("{what}: {error}")),
+                Err(_) => {}
+            }
+            if !failed {
+                ensure!(place > 1, "{what}: no place that can fail");
+                println!(
+                    "# {what}: {} places, {refused} refused, {survived} not",
+                    place - 1
+                );
+                return Ok(());
+            }
+            if answered {
+                survived += 1;
+            } else {
+                refused += 1;
+            }
+        }
+        Err(format!("{what}: more than {PLACES_MAX} places"))
+    }
+}
+
+/// A client works, is known and is gone afterwards.
+fn check(stage: &Stage) -> Verdict {
+    let mut puppet = Strings::with_channels(2)?;
+    let run = puppet.ask("run 100 100")?;
+    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
+    let pid = puppet.pid();
+    drop(puppet);
+    stage.wait_until_gone(pid)?;
+    let mut left = stage.stat()?.clients;
+    // What this process has used is known for as long as it lives.
+    left.retain(|client| u32::try_from(client.pid) != Ok(std::process::id()));
+    ensure!(left.is_empty(), "clients left: {left:?}");
+    Ok(())
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn failing_allocations_in_open() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    for path in [rm::CTL_PATH, "/dev/nvidia0", uapi::DEVICE_PATH] {
+        let open = || File::open(path).map_err(text);
+        injector.each(&format!("open {path}"), open, |_| Ok(()))?;
+    }
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_first_channels_and_mmap() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let open = || {
+        let mut client = Client::open(0).map_err(text)?;
+        let channels = open_channels(&mut client, 2, 3, Engine::Compute).map_err(text)?;
+        Ok((channels, client))
+    };
+    // Channels go before their client.
+    injector.each("two channels", open, |(channels, client)| {
+        drop(channels);
+        drop(client);
+        Ok(())
+    })?;
+    let (mut channels, client) = open()?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    injector.each(
+        "mmap",
+        || {
+            channel.unmap_userd();
+            channel.map_userd(&client).map_err(text)
+        },
+        |()| Ok(()),
+    )?;
+    drop(channels);
+    drop(client);
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_fork() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let mut client = Client::open(0).map_err(text)?;
+    let channels = open_channels(&mut client, 1, 3, Engine::Compute).map_err(text)?;
+    let fork = || match sys::fork().map_err(text)? {
+        Some(pid) => Ok(Pid::from_raw(pid)),
+        None => sys::exit_now(0),
+    };
+    injector.each("fork", fork, |pid| {
+        waitpid(pid, None).map(drop).map_err(text)
+    })?;
+    drop(channels);
+    drop(client);
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_fdinfo() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let client = Client::open(0).map_err(text)?;
+    let path = format!("/proc/self/fdinfo/{}", client.gpu_file().as_raw_fd());
+    injector.each("fdinfo", || fs::read(&path).map_err(text), |_| Ok(()))?;
+    drop(client);
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_calls_that_read() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let puppet = Strings::with_channels(2)?;
+    let device = Device::open().map_err(text)?;
+    let calls = Calls::open()?;
+    injector.each("snapshot", || device.snapshot(0).map_err(text), |_| Ok(()))?;
+    let totals = || calls.totals(uapi::SUBJECT_USER, 0).map_err(text);
+    injector.each("totals", totals, |_| Ok(()))?;
+    injector.each("list", || calls.shares().map_err(text), |_| Ok(()))?;
+    drop((puppet, device, calls));
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_calls_that_change() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let puppet = Strings::with_channels(1)?;
+    let calls = Calls::open()?;
+    for policy in ["event", "maxmin"] {
+        let turn = || crate::sysfs::write("policy", policy);
+        injector.each(&format!("policy={policy}"), turn, |()| Ok(()))?;
+    }
+    let set = uapi::SetShare {
+        gpu: uapi::ALL_GPUS,
+        action: uapi::ACTION_SET,
+        subject: uapi::SUBJECT_PROCESS,
+        mask: uapi::SHARE_WEIGHT,
+        id: puppet.pid().into(),
+        weight: 200,
+        ..Default::default()
+    };
+    injector.each("set", || calls.set_share(&set).0.map_err(text), |()| Ok(()))?;
+    drop((puppet, calls));
+    check(&stage)?;
+    stage.strike()
+}
+
+fn failing_allocations_in_events() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    let subscribe = || {
+        let calls = Calls::open()?;
+        calls
+            .subscribe((1 << uapi::EVENT_KINDS) - 1)
+            .map_err(text)?;
+        Ok(calls)
+    };
+    injector.each("subscribe", subscribe, |_| Ok(()))?;
+    let calls = subscribe()?;
+    drop(Strings::with_channels(1)?);
+    injector
+        .each("read events", || calls.events(), |_| Ok(()))
+        .or_else(|error| {
+            // Reading copies what is there: it may have no place at all.
+            if error.contains("no place") {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })?;
+    drop(calls);
+    check(&stage)?;
+    stage.strike()
+}
+
+fn attach(value: &str) -> Result<(), String> {
+    modules::set(LOGA, "attach", value).map_err(|errno| format!("attach={value}: {errno}"))
+}
+
+fn failing_allocations_in_attach_and_detach() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let injector = Injector::new()?;
+    attach("0")?;
+    injector.each("attach", || attach("1"), |()| attach("0"))?;
+    attach("1")?;
+    injector
+        .each("detach", || attach("0"), |()| attach("1"))
+        .or_else(|error| {
+            if error.contains("no place") {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })?;
+    check(&stage)?;
+    stage.strike()
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Faults: the driver, the card, memory or the processor fail, and LoGA fails open.
+//!
+//! | file | contents |
+//! |---|---|
+//! | this one | the card's registers, its removal, calls of the driver, processors |
+//! | [`injection`] | every allocation of every call, on kernels that can inject failures |
+//!
+//! docs/faults.md lists what is expected and what was observed.
+
+pub(crate) mod injection;
+
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::modules::MODEL;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use crate::strings::SOON;
+use loga_model::abi::nr;
+use nix::sched::sched_setaffinity;
+use nix::sched::CpuSet;
+use nix::unistd::Pid;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+crate::ktap::tests![
+    registers_that_stand_still_leave_nobody_held,
+    registers_of_random_words_leave_nobody_held,
+    card_removed_while_a_client_is_held_lets_everybody_run,
+    driver_calls_that_fail_get_the_same_answers_and_leave_nothing,
+    starved_threads_leave_nobody_held,
+];
+
+/// The model's first card.
+const CARD: &str = "/sys/bus/pci/devices/0001:00:00.0";
+/// Real-time priority of a program that leaves a processor to nobody.
+const URGENT: i32 = 50;
+/// TIMEOUT: longest time that a client may be blocked while LoGA's threads do not run: two
+/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_HOLD`), one
+/// before it, and a quarter of a second (`THROTTLE_GRACE`); a store waits for a processor besides.
+const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
+/// For how long the threads do not run.
+const STARVED: Duration = Duration::from_secs(9);
+
+fn set(parameter: &str, value: &str) -> Result<(), String> {
+    modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
+}
+
+/// A hog that is held back beside a light client.
+struct Held {
+    hog: Strings,
+    light: Load,
+}
+
+impl Held {
+    fn new(stage: &Stage) -> Result<Self, String> {
+        let mut hog = Strings::with_channels(1)?;
+        let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
+        hog.tell("run 1000 1500")?;
+        stage.wait_until_held(hog.pid())?;
+        Ok(Held { hog, light })
+    }
+
+    /// That both come to their end; returns the longest time that a store of the hog took.
+    fn check_they_end(mut self) -> Result<Duration, String> {
+        let run = self
+            .hog
+            .answer(SOON)
+            .map_err(|error| format!("the hog that was held back: {error}"))?;
+        self.light.stop()?;
+        Ok(Duration::from_micros(run[2]))
+    }
+}
+
+/// The whole life of a client works.
+fn check_work() -> Verdict {
+    let mut puppet = Strings::with_channels(2)?;
+    let run = puppet.ask("run 100 100")?;
+    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
+    Ok(())
+}
+
+/// Registers go wrong while a client is held back; afterwards they are right again.
+fn with_registers(state: &str) -> Verdict {
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
+    let held = Held::new(&stage)?;
+    set("registers", state)?;
+    let ended = held.check_they_end();
+    set("registers", "0")?;
+    let longest = ended?;
+    println!("# longest store {} ms", longest.as_millis());
+    check_work()?;
+    stage.strike()
+}
+
+fn registers_that_stand_still_leave_nobody_held() -> Verdict {
+    with_registers("1")
+}
+
+fn registers_of_random_words_leave_nobody_held() -> Verdict {
+    with_registers("2")
+}
+
+fn card_removed_while_a_client_is_held_lets_everybody_run() -> Verdict {
+    let stage = Stage::set(LAZY, LONG_PHASES)?;
+    let held = Held::new(&stage)?;
+    fs::write(format!("{CARD}/remove"), "1").map_err(|error| format!("{CARD}/remove: {error}"))?;
+    let longest = held.check_they_end()?;
+    println!("# longest store {} ms", longest.as_millis());
+    stage.strike()
+}
+
+/// Calls of the driver that a client makes on its way to a kernel.
+const CALLS: [(&str, u32); 9] = [
+    ("CHECK_VERSION_STR", nr::CHECK_VERSION_STR),
+    ("CARD_INFO", nr::CARD_INFO),
+    ("ALLOC", nr::ALLOC),
+    ("ALLOC_MEMORY", nr::ALLOC_MEMORY),
+    ("CONTROL", nr::CONTROL),
+    ("MAP_MEMORY", nr::MAP_MEMORY),
+    ("MAP_MEMORY_DMA", nr::MAP_MEMORY_DMA),
+    ("UNMAP_MEMORY", nr::UNMAP_MEMORY),
+    ("FREE", nr::FREE),
+];
+
+/// What a client is told when calls fail, in a fixed order.
+fn answers_when_calls_fail() -> Result<Vec<String>, String> {
+    let mut answers = Vec::new();
+    for after in ["0", "1"] {
+        set("fail_after", after)?;
+        let faults = CALLS
+            .iter()
+            .map(|(name, number)| (*name, "fail_ioctl", number.to_string()))
+            .chain([
+                ("open", "fail_open", "1".to_string()),
+                ("mmap", "fail_mmap", "1".to_string()),
+                ("mmap", "fail_mmap", "2".to_string()),
+            ]);
+        for (name, parameter, value) in faults {
+            set(parameter, &value)?;
+            let mut puppet = Strings::new()?;
+            let opened = puppet.ask("open 2").map(drop);
+            let freed = puppet.ask("destroy 0").map(drop);
+            let again = puppet.ask("map").map(drop);
+            drop(puppet);
+            set(parameter, "0")?;
+            answers.push(format!(
+                "{name} {value} after={after}: {opened:?} {freed:?} {again:?}"
+            ));
+            check_work().map_err(|error| format!("after {name} had failed: {error}"))?;
+        }
+    }
+    set("fail_after", "0")?;
+    Ok(answers)
+}
+
+fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
+    let mut both = Vec::new();
+    for with_loga in [false, true] {
+        let stage = Stage::without_loga(LAZY)?;
+        if with_loga {
+            stage.add_loga(LONG_PHASES)?;
+        }
+        both.push(answers_when_calls_fail()?);
+        if with_loga {
+            let stat = stage.stat()?;
+            ensure!(stat.clients.is_empty(), "clients left: {:?}", stat.clients);
+        }
+        stage.strike()?;
+    }
+    let failed = both[0].iter().filter(|line| line.contains("Err")).count();
+    println!("# {} faults, {failed} seen by the program", both[0].len());
+    ensure!(
+        failed > both[0].len() / 2,
+        "hardly anything failed: {:?}",
+        both[0]
+    );
+    for (without, with) in both[0].iter().zip(&both[1]) {
+        ensure!(without == with, "without LoGA {without}\nwith LoGA {with}");
+    }
+    Ok(())
+}
+
+/// Kernel threads of LoGA.
+fn threads() -> Result<Vec<i32>, String> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+    for entry in entries.flatten() {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        // A program has a command line, a kernel thread has none.
+        let is_program = fs::read(entry.path().join("cmdline")).is_ok_and(|line| !line.is_empty());
+        if name.starts_with("loga") && !is_program {
+            found.extend(
+                entry
+                    .file_name()
+                    .to_str()
+                    .and_then(|pid| pid.parse::<i32>().ok()),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Keeps processor 1 busy for `time`, before everything else that wants it.
+fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
+    let mut cpus = CpuSet::new();
+    cpus.set(1).map_err(|errno| errno.to_string())?;
+    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|errno| errno.to_string())?;
+    let urgent = nix::libc::sched_param {
+        sched_priority: URGENT,
+    };
+    // SAFETY: a system call on the calling thread and a local variable.
+    let rc = unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_FIFO, &raw const urgent) };
+    if rc != 0 {
+        return Err(format!("SCHED_FIFO: {}", nix::errno::Errno::last()));
+    }
+    started.store(true, Ordering::Release);
+    let since = Instant::now();
+    while since.elapsed() < time {}
+    Ok(())
+}
+
+/// All of LoGA's threads on a processor that a real-time program takes for itself.
+fn starved_threads_leave_nobody_held() -> Verdict {
+    let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
+    let held = Held::new(&stage)?;
+    let mut cpus = CpuSet::new();
+    cpus.set(1).map_err(|errno| errno.to_string())?;
+    let threads = threads()?;
+    ensure!(
+        threads.len() >= 2,
+        "{} threads of LoGA, not two",
+        threads.len()
+    );
+    for pid in &threads {
+        // The poller is bound there already, and may not be moved.
+        let _ = sched_setaffinity(Pid::from_raw(*pid), &cpus);
+    }
+    let started = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        let spinner = scope.spawn(|| occupy(STARVED, &started));
+        let longest = held.check_they_end();
+        spinner
+            .join()
+            .map_err(|_| "the thread of high priority panicked".to_string())??;
+        longest
+    })?;
+    println!("# longest store {} ms", longest.as_millis());
+    ensure!(
+        longest < BLOCKED_MAX,
+        "a client was blocked for {longest:?} while LoGA's threads did not run"
+    );
+    check_work()?;
+    stage.strike()
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Programs that are throttled and mean to take others with them: by kernel code that
+//! touches a submission page under a lock, by mappings without number, by processes without
+//! number; and one that stores while it maps.
+
+use super::bystander::Bystander;
+use super::bystander::PLACE;
+use super::model;
+use super::ownership::baseline;
+use super::ownership::keep_busy;
+use super::ownership::measure;
+use super::ownership::open;
+use super::ownership::prepare_through;
+use super::ownership::ready;
+use super::ownership::LIFE;
+use super::Program;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::sharing::for_process;
+use crate::sharing::limit;
+use crate::sharing::set;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use loga_model::abi;
+use loga_model::abi::nr;
+use nix::errno::Errno;
+use nix::libc;
+use std::fs;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::rm;
+use throttle::rm::ReadyToMap;
+use throttle::sys;
+use throttle::sys::Visibility;
+
+crate::ktap::tests![
+    kernel_faults_on_a_throttled_page_fail_and_block_no_directory: timed,
+    many_mappings_are_revoked_at_once_and_more_are_refused: timed,
+    store_beside_a_mapping_is_no_way_past_the_gate: timed,
+    full_quota_of_one_user_leaves_room_for_others: timed,
+];
+
+/// The tests of `make test`.
+pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[1]];
+
+/// The programs of this file.
+pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
+    ("directory", directory),
+    ("maps", maps),
+    ("remap", |_| remap()),
+    ("crowd", |_| crowd()),
+];
+
+/// How long others are watched.
+const WATCH: Duration = Duration::from_millis(2500);
+/// Offset in a page of the last slot: that of a channel which the programs do not have.
+const LAST_SLOT: usize = 7 * 512;
+
+/// A folder with some files, that anybody may read.
+fn make_place() -> Result<(), String> {
+    fs::create_dir_all(PLACE).map_err(|error| error.to_string())?;
+    for number in 0..40 {
+        let path = Path::new(PLACE).join(format!("file-{number}"));
+        fs::write(&path, "").map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn kernel_faults_on_a_throttled_page_fail_and_block_no_directory() -> Verdict {
+    make_place()?;
+    for target in ["heap", "page"] {
+        let stage = Stage::set(&model(LAZY), "enforce=1")?;
+        let program = Program::start(&format!("directory {target}"))?;
+        std::thread::sleep(Duration::from_millis(500));
+        set(for_process(program.pid()), limit(1))?;
+        stage.wait_until_held(program.pid())?;
+        let longest = Bystander::open()?.watch(WATCH)?;
+        println!("# directory entries to the {target}: {longest}");
+        longest.check()?;
+        let text = program.finish()?;
+        println!("# {}", text.trim());
+        if target == "page" {
+            ensure!(text.contains("EFAULT"), "no call failed: {text}");
+        }
+        stage.strike()?;
+    }
+    Ok(())
+}
+
+/// A hog that reads a directory into its submission page, or into other memory, over and over.
+/// Says how the calls ended.
+fn directory(words: &[String]) -> Result<(), String> {
+    const ENTRIES: usize = 256;
+    let (client, mut channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    let page = map_at(&ready, std::ptr::null_mut())?;
+    let mut heap = vec![0u8; ENTRIES];
+    let target = match words.first().map(String::as_str) {
+        Some("page") => page.wrapping_add(LAST_SLOT),
+        _ => heap.as_mut_ptr(),
+    } as usize;
+    let reader = std::thread::spawn(move || {
+        let (mut fine, mut failed) = (0u32, 0u32);
+        let mut longest = Duration::ZERO;
+        let since = Instant::now();
+        while since.elapsed() < WATCH + Duration::from_secs(3) {
+            let Ok(folder) = File::open(PLACE) else { break };
+            let begin = Instant::now();
+            // SAFETY: the kernel checks the address; it writes to a slot that no channel of this
+            // program has, or to memory that lives as long as this thread.
+            let rc =
+                unsafe { libc::syscall(libc::SYS_getdents64, folder.as_raw_fd(), target, ENTRIES) };
+            longest = longest.max(begin.elapsed());
+            match Errno::result(rc) {
+                Ok(_) => fine += 1,
+                Err(_) => failed += 1,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!(
+            "{fine} calls succeeded, {failed} ended with EFAULT, the longest took {longest:?}"
+        );
+        // The hog may be asleep.
+        sys::exit_now(0);
+    });
+    keep_busy(&mut channels[0], LIFE);
+    reader
+        .join()
+        .map_err(|_| "the reader panicked".to_string())?;
+    drop(heap);
+    Ok(())
+}
+
+/// Maps a prepared page, at an address or anywhere.
+fn map_at(ready: &ReadyToMap, address: *mut u8) -> Result<*mut u8, String> {
+    let flags = match address.is_null() {
+        true => libc::MAP_SHARED,
+        false => libc::MAP_SHARED | libc::MAP_FIXED,
+    };
+    // SAFETY: a mapping anywhere, or in the place of one that this program made before.
+    let at = unsafe {
+        libc::mmap(
+            address.cast(),
+            usize::try_from(ready.length).unwrap_or(0),
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            ready.file.as_raw_fd(),
+            i64::try_from(ready.offset).unwrap_or(0),
+        )
+    };
+    match at == libc::MAP_FAILED {
+        true => Err(Errno::last().to_string()),
+        false => Ok(at.cast()),
+    }
+}
+
+fn many_mappings_are_revoked_at_once_and_more_are_refused() -> Verdict {
+    make_place()?;
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let program = Program::start("maps 500")?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    stage.wait_until_held(program.pid())?;
+    let longest = Bystander::open()?.watch(WATCH)?;
+    let worst = revocations()?.into_iter().max().unwrap_or(0);
+    println!("# 500 mappings: revoked within {worst} ns; {longest}");
+    ensure!(worst > 0, "nothing was revoked");
+    ensure!(worst <= 1_000_000, "revoking took {worst} ns");
+    longest.check()?;
+    drop(program);
+    let refused = Program::start("maps 1000")?.finish()?;
+    ensure!(
+        refused.contains("EMFILE"),
+        "1000 mappings: {}",
+        refused.trim()
+    );
+    drop(other);
+    stage.strike()
+}
+
+/// What the last revocations took, in ns.
+fn revocations() -> Result<Vec<u64>, String> {
+    const COSTS: &str = "/sys/kernel/debug/loga/costs";
+    let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("gpu0 revoke_ns"));
+    let words = line.unwrap_or_default().split_whitespace();
+    Ok(words.filter_map(|word| word.parse().ok()).collect())
+}
+
+/// A hog that has its page mapped many times over through one file.
+fn maps(words: &[String]) -> Result<(), String> {
+    let count: u32 = words
+        .first()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(1);
+    let (client, mut channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    for number in 0..count {
+        if let Err(reason) = map_at(&ready, std::ptr::null_mut()) {
+            println!("mapping {number}: {reason}");
+            return Ok(());
+        }
+    }
+    keep_busy(&mut channels[0], LIFE);
+    Ok(())
+}
+
+fn store_beside_a_mapping_is_no_way_past_the_gate() -> Verdict {
+    let plain = baseline()?;
+    let figures = measure("remap")?;
+    ensure!(
+        figures.used <= plain.used + 1.0,
+        "it got {:.1} %, the plain hog {:.1} %",
+        figures.used,
+        plain.used
+    );
+    Ok(())
+}
+
+/// A hog that maps its page anew at the same address, over and over, while it stores.
+fn remap() -> Result<(), String> {
+    let (client, mut channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    let map = ready
+        .map(Visibility::Shared)
+        .map_err(|error| error.to_string())?;
+    let address = map.address();
+    let linear = ready.linear;
+    channels[0].use_userd(map, linear);
+    std::thread::spawn(move || loop {
+        // A mapping that fails leaves the address unmapped, and the program ends there.
+        let _ = map_at(&ready, std::ptr::without_provenance_mut(address));
+        std::thread::sleep(Duration::from_micros(50));
+    });
+    keep_busy(&mut channels[0], LIFE);
+    Ok(())
+}
+
+fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "enforce=1")?;
+    let mut program = Program::start("crowd")?;
+    let text = program.line(Duration::from_secs(120))?;
+    println!("# {}", text.trim());
+    let clients = stage.stat()?.clients.len();
+    ensure!(
+        (2_000..=2_100).contains(&clients),
+        "{clients} clients, not as many as one user may have"
+    );
+    // A stranger is a client of its own, and is accounted.
+    let stranger = Load::start_as(1001, "--kernel-us 200 --wait block --channels 1")?;
+    let client = stage.wait_for_client(
+        stranger.pid(),
+        Duration::from_secs(10),
+        "accounted",
+        |client| client.measured_ns > 0,
+    )?;
+    println!("# {clients} clients; the stranger is client {}", client.id);
+    drop(stranger);
+    drop(program);
+    stage.strike()
+}
+
+/// More processes than one user may have clients: each has allocated through a control file, on
+/// which the first process has its page prepared and maps it.
+fn crowd() -> Result<(), String> {
+    const PROCESSES: u32 = 2_200;
+    let (client, mut channels) = open(1, 4)?;
+    for _ in 0..PROCESSES {
+        let ctl = rm::open_node(rm::CTL_PATH).map_err(|error| error.to_string())?;
+        let (done, told) = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            let mut alloc = abi::rm::Alloc {
+                class: abi::class::ROOT_CLIENT,
+                ..Default::default()
+            };
+            let _ = sys::call(ctl.as_fd(), nr::ALLOC, &mut alloc, &mut (), |_, _| ());
+            // That it has been there is enough; the driver has room for a thousand of them.
+            let mut free = abi::rm::Free {
+                root: alloc.handle,
+                object: alloc.handle,
+                ..Default::default()
+            };
+            let _ = sys::call(ctl.as_fd(), nr::FREE, &mut free, &mut (), |_, _| ());
+            drop(told);
+            std::thread::sleep(LIFE);
+            sys::exit_now(0);
+        }
+        drop(told);
+        // The end of the pipe.
+        let read = nix::unistd::read(&done, &mut [0]);
+        read.map_err(|errno| errno.to_string())?;
+        let ready = prepare_through(&ctl, &client, &channels[0])?;
+        drop(
+            ready
+                .map(Visibility::Shared)
+                .map_err(|error| error.to_string())?,
+        );
+    }
+    println!("{PROCESSES} processes");
+    keep_busy(&mut channels[0], LIFE);
+    Ok(())
+}

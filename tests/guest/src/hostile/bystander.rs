@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] A process that has nothing to do with a hostile program: how long its calls take.
+//!
+//! Its thread goes before all others of the machine: what a call takes long for is a lock, or a
+//! processor on which something may not be preempted.
+
+use super::model;
+use super::ownership::open;
+use super::ownership::ready;
+use super::Program;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use nix::errno::Errno;
+use nix::libc;
+use std::fmt;
+use std::fs;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::rm;
+use throttle::rm::Client;
+use throttle::rm::ReadyToMap;
+use throttle::sys::Visibility;
+
+crate::ktap::tests![calls_of_a_bystander_take_no_longer_beside_hostile_programs: timed];
+
+/// Where the files of a test lie.
+pub(super) const PLACE: &str = "/tmp/hostile";
+/// Between two rounds of calls.
+const PAUSE: Duration = Duration::from_micros(500);
+/// No call may take longer.
+const LIMIT: Duration = Duration::from_millis(1);
+
+/// The kinds of calls.
+const KINDS: [&str; 3] = [
+    "file made and removed",
+    "node opened and closed",
+    "page mapped and unmapped",
+];
+
+/// The longest of each kind of call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Longest([Duration; KINDS.len()]);
+
+impl Longest {
+    /// Fails if a call took longer than [`LIMIT`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (kind, took) in KINDS.iter().zip(self.0) {
+            ensure!(took <= LIMIT, "{kind} in {took:?}, more than {LIMIT:?}");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Longest {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (kind, took) in KINDS.iter().zip(self.0) {
+            write!(to, "{separator}{kind} in {} us", took.as_micros())?;
+            separator = ", ";
+        }
+        write!(to, " at most")
+    }
+}
+
+/// A process with a channel that it does not use.
+pub(super) struct Bystander {
+    _client: Client,
+    ready: ReadyToMap,
+}
+
+impl Bystander {
+    /// Opens the GPU.
+    pub(super) fn open() -> Result<Self, String> {
+        fs::create_dir_all(PLACE).map_err(|error| error.to_string())?;
+        let (client, channels) = open(1, 4)?;
+        let channel = channels.first().ok_or("no channel")?;
+        let ready = ready(&client, channel)?;
+        Ok(Self {
+            _client: client,
+            ready,
+        })
+    }
+
+    /// Makes its calls for so long.
+    pub(super) fn watch(&self, time: Duration) -> Result<Longest, String> {
+        first_of_all(|| {
+            let mut longest = Longest::default();
+            let since = Instant::now();
+            while since.elapsed() < time {
+                for (kind, longest) in longest.0.iter_mut().enumerate() {
+                    let begin = Instant::now();
+                    self.call(kind)?;
+                    *longest = (*longest).max(begin.elapsed());
+                }
+                std::thread::sleep(PAUSE);
+            }
+            Ok(longest)
+        })
+    }
+
+    fn call(&self, kind: usize) -> Result<(), String> {
+        match kind {
+            0 => {
+                let path = Path::new(PLACE).join("other");
+                File::create(&path).map_err(|error| error.to_string())?;
+                fs::remove_file(&path).map_err(|error| error.to_string())
+            }
+            1 => rm::open_node(&rm::gpu_path(0))
+                .map(drop)
+                .map_err(|error| error.to_string()),
+            _ => self
+                .ready
+                .map(Visibility::Shared)
+                .map(drop)
+                .map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Runs `act` in a thread that goes before all others of the machine.
+fn first_of_all<T: Send>(act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let first = libc::sched_param { sched_priority: 50 };
+            // SAFETY: concerns the calling thread; the kernel reads the structure.
+            let rc = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
+            ensure!(rc == 0, "sched_setscheduler: {}", Errno::last());
+            act()
+        });
+        thread
+            .join()
+            .map_err(|_| "the thread panicked".to_owned())?
+    })
+}
+
+/// The programs beside which a bystander is watched, with their arguments.
+const NEIGHBOURS: &[&str] = &[
+    "plain",
+    "sibling",
+    "decoy",
+    "scapegoat",
+    "relay",
+    "unmap",
+    "ctl2",
+    "forge",
+    "orphan",
+    "directory page",
+    "maps 500",
+    "remap",
+    "hog 60000",
+    "dodge flag 60000",
+    "dodge counters 60000",
+    "dodge thread 60000",
+    "deep 3000 60000",
+    "spin 1 60000",
+    "bomb 200 60000",
+    "churn 1 60000",
+    "many 256 60000",
+    "look",
+    "listen",
+];
+
+/// The longest calls of a bystander beside a program and a client of short kernels.
+fn beside(program: &str, loga: Option<&str>) -> Result<Longest, String> {
+    const WATCH: Duration = Duration::from_millis(1500);
+    let stage = Stage::without_loga(&model(LAZY))?;
+    if let Some(parameters) = loga {
+        stage.add_loga(parameters)?;
+    }
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    let neighbour = Program::start(program)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let longest = Bystander::open()?.watch(WATCH)?;
+    let without = if loga.is_none() { ", without LoGA" } else { "" };
+    println!("# {program}{without}: {longest}");
+    drop((neighbour, other));
+    stage.strike()?;
+    Ok(longest)
+}
+
+fn calls_of_a_bystander_take_no_longer_beside_hostile_programs() -> Verdict {
+    // For comparison: what the model's driver takes by itself.
+    beside("plain", None)?;
+    for program in NEIGHBOURS {
+        let longest = beside(program, Some("enforce=1"))?;
+        longest
+            .check()
+            .map_err(|reason| format!("beside {program}: {reason}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] GPUs that belong to another driver, that go, sleep, do not answer, and come back.
+
+use super::model;
+use super::Act;
+use super::Program;
+use crate::kernel_log::KernelLog;
+use crate::ktap::ensure;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::modules::MODEL;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::stage::LONG_PHASES;
+use crate::strings::Strings;
+use std::fs;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use std::time::Instant;
+
+crate::ktap::tests![
+    gpu_of_another_driver_is_left_alone,
+    gpu_that_cannot_be_followed_does_not_refuse_others,
+    opens_do_not_fill_the_log,
+    gpu_that_answers_again_is_taken_back,
+    machine_sleeps_with_a_held_client,
+    gpu_taken_from_its_driver_lets_everybody_run,
+];
+
+/// See [`super::PROGRAMS`].
+pub(super) const PROGRAMS: &[(&str, Act)] = &[("open-gpu", open_gpu)];
+
+/// Opens of a GPU, one after the other.
+const OPENS: u32 = 160;
+/// The PCI driver of the model.
+const DRIVER: &str = "/sys/bus/pci/drivers/loga_model";
+
+/// Opens and closes a node so many times.
+fn open_gpu(arguments: &[String]) -> Result<(), String> {
+    let [path, count] = arguments else {
+        return Err("open-gpu PATH COUNT".to_string());
+    };
+    let count: u32 = count.parse().map_err(|_| "COUNT: not a number")?;
+    for _ in 0..count {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The PCI address that `fdinfo` names for a node.
+fn address_of(path: &str) -> Result<Option<String>, String> {
+    let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))
+        .map_err(|error| error.to_string())?;
+    let find = |line: &str| Some(line.strip_prefix("drm-pdev:")?.trim().to_string());
+    Ok(info.lines().find_map(find))
+}
+
+fn gpu_of_another_driver_is_left_alone() -> Verdict {
+    let stage = Stage::set(&model(&format!("gpus=2 unbound=1 {LAZY}")), "")?;
+    // The driver has the second card only, and calls it /dev/nvidia0.
+    let address = address_of("/dev/nvidia0")?;
+    ensure!(
+        address.as_deref() == Some("0001:00:01.0"),
+        "/dev/nvidia0 is said to be {address:?}"
+    );
+    let puppet = Strings::with_channels(1)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    let stat = stage.stat()?;
+    ensure!(stat.open_files > 0, "no file of gpu 0 is open");
+    ensure!(
+        !fs::exists("/sys/class/misc/loga/gpu1").unwrap_or(true),
+        "the other driver's card is looked after"
+    );
+    drop(puppet);
+    stage.strike()?;
+    // The driver calls the card nvidia0 that it gets first, wherever it sits on the bus.
+    let stage = Stage::without_loga(&model(&format!("gpus=2 unbound=3 {LAZY}")))?;
+    for address in ["0001:00:01.0", "0001:00:00.0"] {
+        bind(address)?;
+    }
+    stage.add_loga("")?;
+    for (path, right) in [
+        ("/dev/nvidia0", "0001:00:01.0"),
+        ("/dev/nvidia1", "0001:00:00.0"),
+    ] {
+        let address = address_of(path)?;
+        ensure!(
+            address.as_deref() == Some(right),
+            "{path} is said to be {address:?}, not {right}"
+        );
+    }
+    stage.strike()
+}
+
+/// Binds a card to the model's driver that was left to others.
+fn bind(address: &str) -> Verdict {
+    fs::write(format!("{DRIVER}/bind"), address).map_err(|error| format!("bind {address}: {error}"))
+}
+
+fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
+    let stage = Stage::without_loga(&model(&format!("gpus=2 turing=1 {LAZY}")))?;
+    let mut log = KernelLog::from_now()?;
+    stage.add_loga("")?;
+    let refusals = log.with(&["loga", "0001:00:00.0", "0x164"])?;
+    ensure!(
+        refusals.len() == 1,
+        "{} lines about the Turing",
+        refusals.len()
+    );
+    let address = address_of("/dev/nvidia1")?;
+    ensure!(
+        address.as_deref() == Some("0001:00:01.0"),
+        "/dev/nvidia1 is said to be {address:?}"
+    );
+    let load = Load::start("--gpu 1 --kernel-us 100 --wait block --channels 1")?;
+    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
+        client.measured_ns > 0
+    })?;
+    load.stop()?;
+    stage.strike()
+}
+
+fn opens_do_not_fill_the_log() -> Verdict {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost: {errno}"))?;
+    stage.add_loga("")?;
+    let mut log = KernelLog::from_now()?;
+    Program::start(&format!("open-gpu /dev/nvidia0 {OPENS}"))?.finish()?;
+    let lines = log.with(&["loga: "])?.len();
+    println!("# {OPENS} opens, {lines} lines");
+    ensure!(lines <= 2, "{lines} lines after {OPENS} opens of a user");
+    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
+    stage.strike()
+}
+
+/// Waits until the GPU time of a process grows.
+fn wait_until_measured(stage: &Stage, pid: u32, limit: Duration) -> Verdict {
+    let before = stage.client(pid)?.map_or(0, |client| client.measured_ns);
+    stage
+        .wait_for_client(pid, limit, "measured again", |client| {
+            client.measured_ns > before
+        })
+        .map(|_| ())
+}
+
+fn gpu_that_answers_again_is_taken_back() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let mut log = KernelLog::from_now()?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+    let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    stage.wait_until_held(hog.pid())?;
+    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost: {errno}"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    ensure!(stage.stat()?.lost, "a GPU that does not answer is not lost");
+    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
+    let since = Instant::now();
+    while stage.stat()?.lost {
+        ensure!(
+            since.elapsed() < Duration::from_millis(2500),
+            "lost for 2.5 s although it answers"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("# taken back after {:?}", since.elapsed());
+    wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
+    stage.wait_until_held(hog.pid())?;
+    for what in ["not answer any more", "answers again"] {
+        let lines = log.with(&["loga", what])?.len();
+        ensure!(lines == 1, "{lines} lines with {what:?}, not 1");
+    }
+    hog.stop()?;
+    other.stop()?;
+    stage.strike()
+}
+
+fn machine_sleeps_with_a_held_client() -> Verdict {
+    let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+    let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    stage.wait_until_held(hog.pid())?;
+    let write = |path: &str, value: &str| {
+        fs::write(path, value).map_err(|error| format!("{path}: {error}"))
+    };
+    write("/sys/module/suspend/parameters/pm_test_delay", "3")?;
+    write("/sys/power/pm_test", "freezer")?;
+    let reads = || stage.stat().map(|stat| stat.register_reads);
+    let before = reads()?;
+    std::thread::sleep(Duration::from_secs(1));
+    let asleep_from = reads()?;
+    let slept = write("/sys/power/state", "mem");
+    let after = reads()?;
+    write("/sys/power/pm_test", "none")?;
+    slept?;
+    let (awake, asleep) = (asleep_from - before, after - asleep_from);
+    println!("# {awake} register reads in a second awake, {asleep} in three asleep");
+    ensure!(
+        awake > 0 && asleep < awake,
+        "{asleep} register reads in three seconds of sleep, {awake} in one awake"
+    );
+    wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
+    stage.wait_until_held(hog.pid())?;
+    hog.stop()?;
+    other.stop()?;
+    stage.strike()
+}
+
+fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
+    const ADDRESS: &str = "0001:00:00.0";
+    let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
+    let mut log = KernelLog::from_now()?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+    let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    stage.wait_until_held(hog.pid())?;
+    let taken = fs::write(format!("{DRIVER}/unbind"), ADDRESS);
+    taken.map_err(|error| format!("unbind: {error}"))?;
+    // A decision books what was read before.
+    std::thread::sleep(Duration::from_millis(500));
+    let reads = stage.stat()?.register_reads;
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(500) {
+        let client = stage.client(hog.pid())?.ok_or("the hog is gone")?;
+        ensure!(client.state != "held", "held back on a GPU that has gone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let read = stage.stat()?.register_reads;
+    ensure!(
+        read == reads,
+        "{} reads of a GPU that the driver does not have",
+        read - reads
+    );
+    fs::write(format!("{DRIVER}/bind"), ADDRESS).map_err(|error| format!("bind: {error}"))?;
+    wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
+    stage.wait_until_held(hog.pid())?;
+    for what in ["taken from its driver", "followed again"] {
+        let lines = log.with(&["loga", what])?.len();
+        ensure!(lines == 1, "{lines} lines with {what:?}, not 1");
+    }
+    hog.stop()?;
+    other.stop()?;
+    ensure!(modules::is_loaded(LOGA), "LoGA has gone");
+    stage.strike()
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Loading, attaching, detaching and unloading, beside users who do what they can.
+
+use super::model;
+use super::Act;
+use super::Program;
+use crate::kernel_log::KernelLog;
+use crate::ktap::ensure;
+use crate::ktap::Test;
+use crate::ktap::Verdict;
+use crate::modules;
+use crate::modules::LOGA;
+use crate::modules::MODEL;
+use crate::stage::Stage;
+use crate::stage::LAZY;
+use crate::strings::Strings;
+use nix::errno::Errno;
+use nix::libc;
+use std::fs;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+crate::ktap::tests![
+    opener_beside_failing_loads_finds_no_file,
+    storm_of_attaching_beside_unloading,
+    loaded_before_the_driver_it_waits,
+    attaching_needs_no_node,
+    call_that_stays_inside_does_not_stop_detaching,
+    hook_of_another_module_is_found,
+];
+
+/// Those that a short run can afford: all but the storm.
+pub(super) fn quick() -> Vec<Test> {
+    let is_quick = |test: &&Test| !test.name.starts_with("storm");
+    TESTS.iter().filter(is_quick).copied().collect()
+}
+
+/// See [`super::PROGRAMS`].
+pub(super) const PROGRAMS: &[(&str, Act)] = &[("opener", opener), ("stays-inside", stays_inside)];
+
+/// Loads of LoGA that fail, one after the other.
+const FAILING_LOADS: u32 = 40;
+/// Times that LoGA is loaded and removed in the storm.
+const STORM: u32 = 6;
+/// Another module that hooks the driver.
+const HOOKER: &str = "loga_hooker";
+const ATTACH: &str = "/sys/module/loga/parameters/attach";
+
+/// Opens the control device as often as it can, keeps some files, and uses them.
+fn opener(arguments: &[String]) -> Result<(), String> {
+    const KEPT: usize = 64;
+    let seconds = arguments.first().and_then(|word| word.parse().ok());
+    let limit = Duration::from_secs(seconds.ok_or("opener SECONDS")?);
+    let (since, mut files, mut opened) = (Instant::now(), Vec::new(), 0_u64);
+    while since.elapsed() < limit {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(loga::uapi::DEVICE_PATH);
+        if let Ok(file) = file {
+            opened += 1;
+            files.push(file);
+        }
+        // A file that outlives its module would be used here.
+        for file in &mut files {
+            let _ = file.read(&mut [0; 64]);
+        }
+        if files.len() > KEPT {
+            files.clear();
+            // An open file keeps the module: this is when it can be unloaded.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    println!("{opened}");
+    Ok(())
+}
+
+/// Makes a call whose argument never comes: it stays inside the driver.
+fn stays_inside(_: &[String]) -> Result<(), String> {
+    let page = userfaultfd_page()?;
+    let control =
+        throttle::rm::open_node(throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
+    println!("calling");
+    // RM_FREE, whose argument the driver reads first: it waits for the page.
+    let request = (3 << 30) | (16 << 16) | (u64::from(b'F') << 8) | 0x29;
+    // SAFETY: The address is that of a page of this process.
+    let answer = unsafe { libc::ioctl(control.as_raw_fd(), request, page) };
+    Err(format!("the call came back with {answer}"))
+}
+
+/// A page of this process that never comes, because no thread answers for it.
+fn userfaultfd_page() -> Result<usize, String> {
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+    let failed = |what: &str| format!("{what}: {}", Errno::last());
+    // SAFETY: Makes a file descriptor, which stays open as long as the process.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
+    let fd = i32::try_from(fd).map_err(|error| error.to_string())?;
+    if fd < 0 {
+        return Err(failed("userfaultfd"));
+    }
+    let mut api = [0xaa_u64, 0, 0];
+    // SAFETY: The structure has the size that the number names.
+    if unsafe { libc::ioctl(fd, UFFDIO_API, api.as_mut_ptr()) } != 0 {
+        return Err(failed("UFFDIO_API"));
+    }
+    // SAFETY: A new mapping, which nothing else uses.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return Err(failed("mmap"));
+    }
+    let page = page as usize;
+    let mut register = [page as u64, 4096, 1, 0];
+    // SAFETY: As above.
+    if unsafe { libc::ioctl(fd, UFFDIO_REGISTER, register.as_mut_ptr()) } != 0 {
+        return Err(failed("UFFDIO_REGISTER"));
+    }
+    Ok(page)
+}
+
+fn clear() -> Verdict {
+    modules::remove_patiently(LOGA)?;
+    modules::remove_patiently(MODEL)
+}
+
+fn attached() -> bool {
+    fs::read_to_string(ATTACH).is_ok_and(|text| text.trim() == "1")
+}
+
+fn wait_until_attached(limit: Duration) -> Verdict {
+    let since = Instant::now();
+    while !attached() {
+        ensure!(since.elapsed() < limit, "not attached after {limit:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn check_work(puppet: &mut Strings) -> Verdict {
+    let run = puppet.ask("run 100 100")?;
+    // That the GPU works at all; how fast is for other tests.
+    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
+    Ok(())
+}
+
+fn opener_beside_failing_loads_finds_no_file() -> Verdict {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    let openers = [Program::start("opener 6")?, Program::start("opener 6")?];
+    for _ in 0..FAILING_LOADS {
+        let refused = modules::load(LOGA, "policy=typo");
+        ensure!(refused == Err(Errno::EINVAL), "{refused:?}, not EINVAL");
+        ensure!(
+            !Path::new(loga::uapi::DEVICE_PATH).exists(),
+            "the control device was there"
+        );
+    }
+    for opener in openers {
+        let opened = opener.finish()?;
+        ensure!(
+            opened.trim() == "0",
+            "an opener got {} files of a module that was not loaded",
+            opened.trim()
+        );
+    }
+    stage.strike()
+}
+
+fn storm_of_attaching_beside_unloading() -> Verdict {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    let opener = Program::start("opener 4")?;
+    let ends = AtomicBool::new(false);
+    let writes = |value: &str| {
+        while !ends.load(Ordering::Relaxed) {
+            let _ = fs::write(ATTACH, value);
+            // Unloading is refused while somebody is inside, and wants its moment.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let cycles = std::thread::scope(|scope| {
+        scope.spawn(|| writes("1"));
+        scope.spawn(|| writes("0"));
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                let _ = fs::read_to_string(ATTACH);
+            }
+        });
+        let cycles = (0..STORM).try_for_each(|_| {
+            modules::load(LOGA, "").map_err(|errno| format!("insmod: {errno}"))?;
+            std::thread::sleep(Duration::from_millis(30));
+            modules::remove_patiently(LOGA)
+        });
+        ends.store(true, Ordering::Relaxed);
+        cycles
+    });
+    cycles?;
+    drop(opener);
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn loaded_before_the_driver_it_waits() -> Verdict {
+    clear()?;
+    let mut log = KernelLog::from_now()?;
+    let loaded = modules::load(LOGA, "attach=1");
+    ensure!(loaded.is_ok(), "insmod without a driver: {loaded:?}");
+    let lines = log.with(&["loga", "waits"])?;
+    ensure!(lines.len() == 1, "{} lines say that it waits", lines.len());
+    ensure!(!attached(), "attached to nothing");
+    let asked = modules::set(LOGA, "attach", "1");
+    ensure!(asked == Err(Errno::ENODEV), "{asked:?}, not ENODEV");
+    modules::load(MODEL, &model(LAZY)).map_err(|errno| format!("insmod: {errno}"))?;
+    wait_until_attached(Duration::from_secs(3))?;
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    clear()
+}
+
+fn attaching_needs_no_node() -> Verdict {
+    const AWAY: &str = "/dev/nvidiactl.away";
+    let stage = Stage::without_loga(&model(LAZY))?;
+    fs::rename(throttle::rm::CTL_PATH, AWAY).map_err(|error| error.to_string())?;
+    // A node that leads elsewhere is no way either.
+    fs::write(throttle::rm::CTL_PATH, "").map_err(|error| error.to_string())?;
+    let loaded = stage.add_loga("");
+    fs::rename(AWAY, throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
+    loaded?;
+    ensure!(attached(), "not attached without a node");
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(puppet);
+    stage.strike()
+}
+
+fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
+    const USERFAULTFD: &str = "/proc/sys/vm/unprivileged_userfaultfd";
+    let stage = Stage::set(&model(LAZY), "")?;
+    fs::write(USERFAULTFD, "1").map_err(|error| format!("{USERFAULTFD}: {error}"))?;
+    let mut inside = Program::start("stays-inside")?;
+    let mut said = [0; 8];
+    let stdout = inside.output().ok_or("no output")?;
+    stdout
+        .read_exact(&mut said)
+        .map_err(|error| error.to_string())?;
+    std::thread::sleep(Duration::from_millis(300));
+    let since = Instant::now();
+    let ends = AtomicBool::new(false);
+    let (refused, slowest) = std::thread::scope(|scope| {
+        let readers = scope.spawn(|| {
+            let mut slowest = Duration::ZERO;
+            while !ends.load(Ordering::Relaxed) {
+                let since = Instant::now();
+                let _ = fs::read_to_string(ATTACH);
+                let _ = stage.stat();
+                let _ = fs::read_to_string("/sys/kernel/debug/loga/costs");
+                slowest = slowest.max(since.elapsed());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            slowest
+        });
+        // A detachment without a bound would keep this test for ever.
+        let (pid, ends) = (inside.pid(), &ends);
+        scope.spawn(move || {
+            while !ends.load(Ordering::Relaxed) && since.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            if ends.load(Ordering::Relaxed) {
+                return;
+            }
+            // CAST: process ids are positive.
+            let pid = nix::unistd::Pid::from_raw(pid as i32);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        });
+        let refused = modules::set(LOGA, "attach", "0");
+        ends.store(true, Ordering::Relaxed);
+        (refused, readers.join())
+    });
+    let took = since.elapsed();
+    let slowest = slowest.map_err(|_| "a reader failed")?;
+    println!("# refused with {refused:?}; the slowest reader took {slowest:?}");
+    ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
+    // Who detaches waits three seconds; readers share two processors with it.
+    ensure!(
+        slowest < Duration::from_secs(1),
+        "a reader waited {slowest:?} for who detaches ({took:?})"
+    );
+    ensure!(attached(), "not attached after EBUSY");
+    drop(inside);
+    // LoGA's functions are in force again.
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(puppet);
+    let detached = modules::set(LOGA, "attach", "0");
+    ensure!(detached.is_ok(), "detach afterwards: {detached:?}");
+    stage.strike()
+}
+
+fn hook_of_another_module_is_found() -> Verdict {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    let load = || modules::load(HOOKER, "").map_err(|errno| format!("insmod {HOOKER}: {errno}"));
+    load()?;
+    let mut log = KernelLog::from_now()?;
+    // LoGA loads, and does not attach.
+    let _ = modules::load(LOGA, "");
+    let found = attached();
+    let lines = log.with(&["loga", "hooked already"])?;
+    modules::remove_patiently(HOOKER)?;
+    ensure!(
+        !found,
+        "attached although unlocked_ioctl was another module's"
+    );
+    ensure!(lines.len() == 1, "{} lines say so", lines.len());
+    let asked = modules::set(LOGA, "attach", "1");
+    ensure!(asked.is_ok(), "attach when the other has gone: {asked:?}");
+    load()?;
+    let refused = modules::set(LOGA, "attach", "0");
+    let worked = Strings::with_channels(1).and_then(|mut puppet| check_work(&mut puppet));
+    // First, whatever was found: unloading LoGA waits for the other module.
+    modules::remove_patiently(HOOKER)?;
+    worked?;
+    ensure!(
+        refused == Err(Errno::EBUSY),
+        "detaching from under another module: {refused:?}, not EBUSY"
+    );
+    let mut puppet = Strings::with_channels(1)?;
+    check_work(&mut puppet)?;
+    drop(puppet);
+    let detached = modules::set(LOGA, "attach", "0");
+    ensure!(
+        detached.is_ok(),
+        "detach when the other has gone: {detached:?}"
+    );
+    stage.strike()
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Hostile programs: what an unprivileged user can try, and tests that it gains nothing.
+//!
+//! A program runs in a process of its own, as a user without privilege; the test that starts it
+//! compares the model's own log with what LoGA says and does. Tests of this folder load the
+//! model through [`model`], so that `loga-guest run --hostile BRANCH` repeats all of them on
+//! each branch of the driver. A test that a short run can afford is in `QUICK` of its file too,
+//! and part of `make test`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`bystander`] | how long calls of a process that is not involved wait beside each program |
+//! | [`blocking`] | a throttled program that means to take others with it |
+//! | [`devices`] | GPUs that are another driver's, go, and come back |
+//! | [`fuzz`] | random system calls, compared with a driver without LoGA |
+//! | [`loading`] | loading, attaching and detaching beside users |
+//! | [`ownership`] | channels that run for a process that LoGA must find out |
+//! | [`steering`] | running when nobody looks, steering decisions and phases, deep queues, busy processors |
+//! | [`storms`] | hundreds of processes that come and go; loading and unloading beside them |
+//! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
+
+mod blocking;
+mod bystander;
+mod devices;
+mod fuzz;
+mod loading;
+mod ownership;
+mod steering;
+pub(crate) mod storms;
+mod tenants;
+
+use crate::ktap::Test;
+use nix::poll::poll;
+use nix::poll::PollFd;
+use nix::poll::PollFlags;
+use nix::sys::signal::killpg;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Child;
+use std::process::ChildStdout;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+/// The user that hostile programs run as.
+pub(crate) const USER: u32 = 1000;
+
+/// What a hostile program does with its arguments.
+type Act = fn(&[String]) -> Result<(), String>;
+
+/// Every hostile program, by name.
+const PROGRAMS: &[&[(&str, Act)]] = &[
+    ownership::PROGRAMS,
+    blocking::PROGRAMS,
+    fuzz::PROGRAMS,
+    storms::PROGRAMS,
+    loading::PROGRAMS,
+    devices::PROGRAMS,
+    tenants::PROGRAMS,
+    steering::PROGRAMS,
+];
+
+/// The tests that are part of `make test`.
+pub(crate) fn quick() -> Vec<Test> {
+    const QUICK: &[&[Test]] = &[
+        ownership::QUICK,
+        blocking::QUICK,
+        fuzz::QUICK,
+        storms::QUICK,
+        devices::TESTS,
+        tenants::QUICK,
+        steering::QUICK,
+    ];
+    let mut tests = QUICK.concat();
+    tests.extend(loading::quick());
+    tests
+}
+
+/// All tests of this folder.
+pub(crate) fn all() -> Vec<Test> {
+    const ALL: &[&[Test]] = &[
+        ownership::TESTS,
+        blocking::TESTS,
+        bystander::TESTS,
+        fuzz::QUICK,
+        fuzz::LONG,
+        storms::QUICK,
+        storms::LONG,
+        loading::TESTS,
+        devices::TESTS,
+        tenants::TESTS,
+        steering::ALL,
+    ];
+    ALL.concat()
+}
+
+/// The driver branch that the model stands in for.
+static BRANCH: AtomicU32 = AtomicU32::new(470);
+
+/// Chooses the branch for the tests that follow.
+pub(crate) fn set_branch(branch: u32) {
+    BRANCH.store(branch, Ordering::Relaxed);
+}
+
+/// Parameters of the model: the branch, and these.
+pub(crate) fn model(parameters: &str) -> String {
+    format!("branch={} {parameters}", BRANCH.load(Ordering::Relaxed))
+}
+
+/// Runs the program with this name; returns when it has ended.
+pub(crate) fn program(name: &str, arguments: &[String]) -> bool {
+    let mut programs = PROGRAMS.iter().copied().flatten();
+    let Some((_, act)) = programs.find(|(other, _)| *other == name) else {
+        eprintln!("loga-guest: {name}: no such program");
+        return false;
+    };
+    match act(arguments) {
+        Ok(()) => true,
+        Err(reason) => {
+            eprintln!("loga-guest: {name}: {reason}");
+            false
+        }
+    }
+}
+
+/// A hostile program in a process of its own; killed when dropped, with what it forked.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Starts a program of [`PROGRAMS`] as [`USER`], with words as its arguments.
+    pub(crate) fn start(words: &str) -> Result<Self, String> {
+        Program::start_as(USER, words)
+    }
+
+    /// As [`Program::start`], as this user.
+    pub(crate) fn start_as(uid: u32, words: &str) -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(&own);
+        command.args(["as", &uid.to_string(), "--"]).arg(&own);
+        command.arg("hostile").args(words.split_whitespace());
+        let child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("hostile {words}: {error}"))?;
+        Ok(Program { child })
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line that it prints, within this time.
+    pub(crate) fn line(&mut self, limit: Duration) -> Result<String, String> {
+        let stdout = self.child.stdout.as_mut().ok_or("no output")?;
+        let (since, mut line) = (Instant::now(), Vec::new());
+        while since.elapsed() < limit {
+            let mut files = [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut files, 100u16).map_err(|errno| errno.to_string())?;
+            let mut byte = [0];
+            if ready == 0 {
+                continue;
+            }
+            match stdout.read(&mut byte).map_err(|error| error.to_string())? {
+                0 => return Err("the hostile program has ended".to_string()),
+                _ if byte[0] == b'\n' => return Ok(String::from_utf8_lossy(&line).into_owned()),
+                _ => line.push(byte[0]),
+            }
+        }
+        Err(format!("nothing printed within {limit:?}"))
+    }
+
+    /// Tells it a line.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
+        use std::io::Write;
+        let stdin = self.child.stdin.as_mut().ok_or("it has no input")?;
+        writeln!(stdin, "{line}").map_err(|error| error.to_string())
+    }
+
+    /// What it prints.
+    pub(crate) fn output(&mut self) -> Option<&mut ChildStdout> {
+        self.child.stdout.as_mut()
+    }
+
+    /// Waits for its end; an error if it failed.
+    pub(crate) fn finish(mut self) -> Result<String, String> {
+        let mut text = String::new();
+        if let Some(stdout) = &mut self.child.stdout {
+            stdout
+                .read_to_string(&mut text)
+                .map_err(|error| error.to_string())?;
+        }
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() {
+            Ok(text)
+        } else {
+            Err(format!("the hostile program ended with {status}: {text}"))
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            // One that has ended needs none.
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Programs that run when nobody looks, or steer when LoGA looks and decides.
+//!
+//! | program | does |
+//! |---|---|
+//! | `hog MS` | 1 ms kernels back to back: what the others are compared with |
+//! | `dodge WAY MS` | the same, only while it believes that nobody polls; WAY is `flag` (of the snapshot), `counters` (what moves there with a decision) or `thread` (the poller's state in `/proc`) |
+//! | `deep COUNT MS` | one store of COUNT kernels, then as `hog` |
+//! | `spin CPU MS` | as `hog`, and its processor is the poller's, which it never leaves while a kernel runs |
+//! | `bomb THREADS MS` | as `hog`, beside so many threads that never sleep |
+//! | `churn CHANNELS MS` | maps and unmaps the page of its last channel in a loop |
+//! | `many CHANNELS MS` | allocates and maps so many channels, and uses one |
+
+use super::model;
+use super::Program;
+use crate::ktap::ensure;
+use crate::ktap::Test;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::stage::client_of;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::FINE;
+use crate::truth::Truth;
+use loga::uapi;
+use loga_cli::device::Device;
+use nix::sched::sched_setaffinity;
+use nix::sched::CpuSet;
+use nix::unistd::Pid;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::channel::Channel;
+use throttle::plan::Engine;
+use throttle::rm::Client;
+use throttle::standin::open_channels;
+
+pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
+    ("hog", hog),
+    ("dodge", dodge),
+    ("deep", deep),
+    ("spin", spin),
+    ("bomb", bomb),
+    ("churn", churn),
+    ("many", many),
+];
+
+/// Tests, by the names of their functions.
+macro_rules! list {
+    ($($name:ident),* $(,)?) => {
+        &[$(Test { name: stringify!($name), run: $name, timed: true }),*]
+    };
+}
+
+pub(super) const QUICK: &[Test] = list![
+    dodging_by_the_flag_gains_nothing,
+    churn_forces_few_decisions,
+    deep_queue_is_paid,
+];
+
+pub(super) const ALL: &[Test] = list![
+    dodging_by_the_flag_gains_nothing,
+    dodging_by_counters_gains_nothing,
+    dodging_by_the_thread_gains_nothing,
+    dodging_bursts_is_charged,
+    deep_queue_is_paid,
+    spinning_beside_the_poller_gains_nothing,
+    bomb_of_threads_gains_nothing,
+    churn_forces_few_decisions,
+    churn_of_a_second_channel_forces_none,
+    many_channels_do_not_lengthen_phases,
+];
+
+/// Length of a hostile kernel.
+const KERNEL: Duration = Duration::from_millis(1);
+/// Commands in the ring of a `deep` program at most.
+const DEEPEST: u32 = 16_384;
+/// Channels of a dodger and of its victim, as many as CUDA makes.
+const CHANNELS: u64 = 12;
+/// For how long a dodger submits after what it took for a decision: less than most non-polling
+/// phases of the default parameters last, less its own command.
+const AFTER_DECISION: Duration = Duration::from_millis(12);
+
+/// The one who is harmed: always wants the GPU.
+const VICTIM: &str = "--kernel-us 100 --depth 4 --wait block --channels 12";
+/// What LoGA is loaded with.
+const ENFORCE: &str = "enforce=1";
+/// The same where the poller polls.
+const BURST: &str = "enforce=1 accounting=burst";
+/// Time until shares have settled, and time of a measurement.
+const SETTLE: Duration = Duration::from_millis(1500);
+const WINDOW: Duration = Duration::from_secs(4);
+/// By how many points a hostile program may get more than the plain hog.
+const GAIN: f64 = 1.0;
+/// By how many points what LoGA charges may differ from the model's log.
+const CHARGE: f64 = 2.0;
+
+fn number(arguments: &[String], at: usize) -> Result<u64, String> {
+    let word = arguments.get(at).ok_or("a number is missing")?;
+    word.parse().map_err(|_| format!("{word}: not a number"))
+}
+
+/// A client with one channel or more, and how long it goes on.
+struct Hostile {
+    // The channels go first.
+    channels: Vec<Channel>,
+    client: Client,
+    since: Instant,
+    lasts: Duration,
+}
+
+impl Hostile {
+    fn open(channels: u64, depth: u32, ms: u64) -> Result<Self, String> {
+        let channels = u32::try_from(channels).map_err(|error| error.to_string())?;
+        let mut client = Client::open(0).map_err(|error| error.to_string())?;
+        let channels = open_channels(&mut client, channels, depth, Engine::Compute)
+            .map_err(|error| error.to_string())?;
+        Ok(Hostile {
+            channels,
+            client,
+            since: Instant::now(),
+            lasts: Duration::from_millis(ms),
+        })
+    }
+
+    fn goes_on(&self) -> bool {
+        self.since.elapsed() < self.lasts
+    }
+
+    fn first(&mut self) -> Result<&mut Channel, String> {
+        self.channels.first_mut().ok_or_else(|| "no channel".into())
+    }
+
+    /// Commands of the first channel that have not ended.
+    fn under_way(&mut self) -> Result<u32, String> {
+        let channel = self.first()?;
+        Ok(channel.sequence().wrapping_sub(channel.completed()))
+    }
+
+    /// Submits so many kernels with one store.
+    fn submit(&mut self, count: u32) -> Result<(), String> {
+        let channel = self.first()?;
+        for _ in 0..count {
+            // CAST: a millisecond.
+            channel.prepare(KERNEL.as_nanos() as u64, false);
+        }
+        channel.submit();
+        Ok(())
+    }
+
+    /// Keeps two kernels in the queue until the end.
+    fn keep_busy(&mut self) -> Result<(), String> {
+        self.keep(2, || Ok(true))
+    }
+
+    /// Keeps so many kernels in the queue until the end, whenever `may` says so.
+    fn keep(
+        &mut self,
+        depth: u32,
+        mut may: impl FnMut() -> Result<bool, String>,
+    ) -> Result<(), String> {
+        while self.goes_on() {
+            if self.under_way()? < depth && may()? {
+                self.submit(1)?;
+            } else {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn hog(arguments: &[String]) -> Result<(), String> {
+    Hostile::open(CHANNELS, 3, number(arguments, 0)?)?.keep_busy()
+}
+
+fn deep(arguments: &[String]) -> Result<(), String> {
+    let count = u32::try_from(number(arguments, 0)?).unwrap_or(u32::MAX);
+    let mut hostile = Hostile::open(1, DEEPEST, number(arguments, 1)?)?;
+    hostile.submit(count.min(DEEPEST))?;
+    hostile.keep_busy()
+}
+
+fn dodge(arguments: &[String]) -> Result<(), String> {
+    let way = arguments.first().map(String::as_str);
+    let mut hostile = Hostile::open(CHANNELS, 3, number(arguments, 1)?)?;
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let snapshot = || device.snapshot(0).map_err(|error| error.to_string());
+    // Believes that nobody polls until so long after polling seemed to end.
+    let mut ended = Instant::now();
+    match way {
+        Some("flag") => hostile.keep(1, || {
+            let info = snapshot()?.info;
+            let polls = info.flags & uapi::GPU_POLLING != 0;
+            if polls {
+                ended = Instant::now();
+            }
+            // The last phase tells how long this one is; a command must end within it.
+            let known = Duration::from_nanos(info.last_nonpoll_ns);
+            let lasts = known.saturating_sub(4 * KERNEL).max(AFTER_DECISION);
+            Ok(!polls && ended.elapsed() < lasts)
+        }),
+        Some("counters") => {
+            let mut last = None;
+            hostile.keep(1, || {
+                let seen = snapshot()?;
+                let own = seen.clients.first().copied().unwrap_or_default();
+                let info = seen.info;
+                let now = (
+                    (info.decisions, info.polled_ns, info.t_sys_ns),
+                    (
+                        own.gpu_time_ns,
+                        own.vtime_ns,
+                        own.entitled_ns,
+                        own.waited_ns,
+                    ),
+                );
+                if last.replace(now) != Some(now) {
+                    ended = Instant::now();
+                }
+                Ok(ended.elapsed() < AFTER_DECISION)
+            })
+        }
+        Some("thread") => {
+            let poller = thread("loga-poll")?;
+            hostile.keep(1, || {
+                let polls = Running::of(poller)?.now;
+                if polls {
+                    ended = Instant::now();
+                }
+                Ok(!polls && ended.elapsed() < AFTER_DECISION)
+            })
+        }
+        other => Err(format!("{other:?}: no such way to dodge")),
+    }
+}
+
+fn pin(cpu: usize) -> Result<(), String> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).map_err(|error| error.to_string())?;
+    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|error| error.to_string())
+}
+
+fn spin(arguments: &[String]) -> Result<(), String> {
+    let cpu = usize::try_from(number(arguments, 0)?).unwrap_or(usize::MAX);
+    let mut hostile = Hostile::open(1, 3, number(arguments, 1)?)?;
+    pin(cpu)?;
+    while hostile.goes_on() {
+        // Without a pause, which would let the poller run.
+        if hostile.under_way()? < 2 {
+            hostile.submit(1)?;
+        }
+    }
+    Ok(())
+}
+
+fn bomb(arguments: &[String]) -> Result<(), String> {
+    let threads = number(arguments, 0)?;
+    let mut hostile = Hostile::open(1, 3, number(arguments, 1)?)?;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let builder = std::thread::Builder::new().stack_size(32 << 10);
+            builder
+                .spawn_scoped(scope, || {
+                    while !done.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+                .map_err(|error| error.to_string())?;
+        }
+        let result = hostile.keep_busy();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn churn(arguments: &[String]) -> Result<(), String> {
+    let mut hostile = Hostile::open(number(arguments, 0)?, 3, number(arguments, 1)?)?;
+    let mut rounds = 0u64;
+    while hostile.goes_on() {
+        let (channels, client) = (&mut hostile.channels, &hostile.client);
+        let channel = channels.last_mut().ok_or("no channel")?;
+        channel.unmap_userd();
+        channel
+            .map_userd(client)
+            .map_err(|error| error.to_string())?;
+        rounds += 1;
+    }
+    println!("{rounds}");
+    Ok(())
+}
+
+fn many(arguments: &[String]) -> Result<(), String> {
+    Hostile::open(number(arguments, 0)?, 3, number(arguments, 1)?)?.keep_busy()
+}
+
+/// Process id of the kernel thread with this name.
+fn thread(name: &str) -> Result<u32, String> {
+    let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+    for process in processes.flatten() {
+        let pid = process
+            .file_name()
+            .to_str()
+            .and_then(|pid| pid.parse().ok());
+        let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        if let Some(pid) = pid.filter(|_| comm.starts_with(name)) {
+            return Ok(pid);
+        }
+    }
+    Err(format!("no thread {name}"))
+}
+
+/// Whether a thread runs, and how long it has.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    now: bool,
+    ticks: u64,
+}
+
+impl Running {
+    fn of(pid: u32) -> Result<Self, String> {
+        let path = format!("/proc/{pid}/stat");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let rest = text.rsplit(')').next().unwrap_or_default();
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        Ok(Running {
+            now: words.first() == Some(&"R"),
+            ticks: ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0),
+        })
+    }
+}
+
+/// What a program got beside the victim, in percent of the window.
+#[derive(Clone, Copy, Debug)]
+struct Got {
+    /// By the model's own log.
+    real: f64,
+    /// By what LoGA charged.
+    charged: f64,
+    /// By the model's own log, the victim.
+    victim: f64,
+}
+
+/// Runs a program beside the victim for a window.
+fn beside_victim(stage: &Stage, words: &str) -> Result<Got, String> {
+    let victim = Load::start(VICTIM)?;
+    stage.wait_for_client(
+        victim.pid(),
+        Duration::from_secs(10),
+        "measured",
+        |client| client.measured_ns > 0,
+    )?;
+    let ms = (SETTLE + WINDOW).as_millis() + 2_000;
+    let program = Program::start(&format!("{words} {ms}"))?;
+    stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+    std::thread::sleep(SETTLE);
+    let got = during(stage, words, &program, &victim, WINDOW)?;
+    drop(program);
+    stage.check_no_fallback()?;
+    Ok(got)
+}
+
+/// Compares both sides for a while.
+fn during(
+    stage: &Stage,
+    words: &str,
+    program: &Program,
+    victim: &Load,
+    window: Duration,
+) -> Result<Got, String> {
+    Truth::reset()?;
+    let stat = stage.stat_during(window)?;
+    let truth = Truth::read()?;
+    let client = client_of(&stat, program.pid()).ok_or("the program is no client")?;
+    let got = Got {
+        real: 100.0 * truth.held_share(program.pid()),
+        charged: 100.0 * client.gpu_time_ns as f64 / stat.span_ns.max(1) as f64,
+        victim: 100.0 * truth.held_share(victim.pid()),
+    };
+    println!(
+        "# {words}: {:.1} % by the model's log, charged {:.1} %, victim {:.1} %, held back {} times, found out {}; unknown {:.1} %, accounting {}",
+        got.real,
+        got.charged,
+        got.victim,
+        client.held_count,
+        client.evasions,
+        100.0 * stat.unknown.unwrap_or(0.0),
+        stat.accounting,
+    );
+    Ok(got)
+}
+
+/// That a program gets no more than the plain hog does, and is charged what it gets.
+fn gains_nothing(loga: &str, words: &str) -> Verdict {
+    let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
+    let plain = beside_victim(&stage, "hog")?;
+    stage.strike()?;
+    let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
+    let got = beside_victim(&stage, words)?;
+    stage.strike()?;
+    ensure!(
+        got.real <= plain.real + GAIN,
+        "{words} got {:.1} %, the plain hog {:.1} %",
+        got.real,
+        plain.real
+    );
+    ensure!(
+        (got.real - got.charged).abs() <= CHARGE,
+        "{words} got {:.1} % and was charged {:.1} %",
+        got.real,
+        got.charged
+    );
+    Ok(())
+}
+
+fn dodging_by_the_flag_gains_nothing() -> Verdict {
+    gains_nothing(ENFORCE, "dodge flag")
+}
+
+fn dodging_by_counters_gains_nothing() -> Verdict {
+    gains_nothing(ENFORCE, "dodge counters")
+}
+
+fn dodging_by_the_thread_gains_nothing() -> Verdict {
+    gains_nothing(ENFORCE, "dodge thread")
+}
+
+fn dodging_bursts_is_charged() -> Verdict {
+    gains_nothing(BURST, "dodge thread")
+}
+
+fn spinning_beside_the_poller_gains_nothing() -> Verdict {
+    gains_nothing(BURST, "spin 1")
+}
+
+fn bomb_of_threads_gains_nothing() -> Verdict {
+    gains_nothing(ENFORCE, "bomb 1500")
+}
+
+/// Work of three seconds in one store: what it gets until long after is what the hog gets.
+fn deep_queue_is_paid() -> Verdict {
+    const QUEUED: u32 = 3_000;
+    let long = Duration::from_secs(10);
+    let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
+    let plain = beside_victim(&stage, "hog")?;
+    stage.strike()?;
+    let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
+    let victim = Load::start(VICTIM)?;
+    stage.wait_for_client(
+        victim.pid(),
+        Duration::from_secs(10),
+        "measured",
+        |client| client.measured_ns > 0,
+    )?;
+    let words = format!("deep {QUEUED}");
+    let program = Program::start(&format!("{words} 14000"))?;
+    stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+    let got = during(&stage, &words, &program, &victim, long)?;
+    drop((program, victim));
+    stage.strike()?;
+    ensure!(
+        got.real <= plain.real + GAIN,
+        "{words} got {:.1} %, the plain hog {:.1} %",
+        got.real,
+        plain.real
+    );
+    Ok(())
+}
+
+/// Decisions and processor time of both threads in a second, while a program does something.
+fn costs_of(words: &str) -> Result<(f64, f64), String> {
+    const WINDOW: Duration = Duration::from_secs(2);
+    let stage = Stage::set(&model(FINE), &format!("{BURST} {EXACT}"))?;
+    let victim = Load::start(VICTIM)?;
+    stage.wait_for_client(
+        victim.pid(),
+        Duration::from_secs(10),
+        "measured",
+        |client| client.measured_ns > 0,
+    )?;
+    let threads = [thread("loga-poll")?, thread("loga-main")?];
+    let ticks = || -> Result<u64, String> {
+        let each = threads.map(|pid| Running::of(pid).map(|running| running.ticks));
+        each.into_iter().sum()
+    };
+    let mut figures = Vec::new();
+    for words in ["hog", words] {
+        let program = Program::start(&format!("{words} 10000"))?;
+        stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+        std::thread::sleep(Duration::from_millis(500));
+        let before = ticks()?;
+        let stat = stage.stat_during(WINDOW)?;
+        let cpu = (ticks()? - before) as f64 / WINDOW.as_secs_f64();
+        let decisions = stat.decisions as f64 / WINDOW.as_secs_f64();
+        println!("# {words}: {decisions:.1} decisions/s, {cpu:.1} % of a processor");
+        figures.push((decisions, cpu));
+    }
+    drop(victim);
+    stage.strike()?;
+    figures.pop().ok_or_else(|| "no figures".into())
+}
+
+/// One forced decision in `poll_ms * ratio` = 5 ms at most, and those that are made anyway.
+fn churn_forces_few_decisions() -> Verdict {
+    let (decisions, cpu) = costs_of("churn 1")?;
+    ensure!(decisions <= 240.0, "{decisions:.1} decisions a second");
+    ensure!(cpu <= 40.0, "{cpu:.1} % of a processor");
+    Ok(())
+}
+
+fn churn_of_a_second_channel_forces_none() -> Verdict {
+    let (decisions, cpu) = costs_of("churn 9")?;
+    ensure!(decisions <= 40.0, "{decisions:.1} decisions a second");
+    ensure!(cpu <= 30.0, "{cpu:.1} % of a processor");
+    Ok(())
+}
+
+fn many_channels_do_not_lengthen_phases() -> Verdict {
+    let stage = Stage::set(
+        &model(FINE),
+        "policy=event enforce=1 scale=channels accounting=burst randomize=0",
+    )?;
+    let victim = Load::start(VICTIM)?;
+    let program = Program::start("many 256 15000")?;
+    stage.wait_for_client(
+        program.pid(),
+        Duration::from_secs(20),
+        "with channels",
+        |client| client.channels >= 256,
+    )?;
+    std::thread::sleep(Duration::from_secs(2));
+    let stat = stage.stat()?;
+    println!(
+        "# 256 channels: phases of {:.1} and {:.1} ms",
+        stat.last_poll_ns as f64 / 1e6,
+        stat.last_nonpoll_ns as f64 / 1e6
+    );
+    // A client counts as 16 channels at most, the victim has twelve.
+    ensure!(
+        stat.last_poll_ns <= 35_000_000,
+        "a polling phase of {} ns",
+        stat.last_poll_ns
+    );
+    drop((program, victim));
+    stage.strike()
+}

@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Limits, groups and permissions: what a tenant with a cgroup or subordinate users of its
+//! own, and any user with `/dev/loga`, can try.
+
+use super::bystander::Bystander;
+use super::model;
+use super::Act;
+use super::Program;
+use super::USER;
+use crate::calls::as_user;
+use crate::calls::become_user;
+use crate::calls::without_capabilities;
+use crate::calls::Calls;
+use crate::cgroups::Cgroup;
+use crate::ktap::ensure;
+use crate::ktap::Test;
+use crate::ktap::Verdict;
+use crate::load::Load;
+use crate::sharing::for_process;
+use crate::sharing::limit;
+use crate::sharing::set;
+use crate::sharing::weight;
+use crate::sharing::PROMPT;
+use crate::sharing::STRICT;
+use crate::stage::Stage;
+use crate::stage::EXACT;
+use crate::stage::LAZY;
+use crate::sysfs;
+use crate::truth::Truth;
+use loga::uapi;
+use loga_cli::device::Device;
+use nix::errno::Errno;
+use nix::sched::unshare;
+use nix::sched::CloneFlags;
+use std::fs;
+use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use std::time::Instant;
+use throttle::plan::Engine;
+use throttle::rm::Client;
+use throttle::standin::open_channels;
+use throttle::sys;
+
+crate::ktap::tests![
+    limit_holds_in_cgroups_that_its_tenant_made,
+    nested_limits_hold_all_at_once,
+    leaves_of_a_tenant_share_one_share,
+    subordinate_user_counts_as_the_owner_of_its_namespace,
+    namespaces_see_their_own_numbers,
+    root_without_capabilities_changes_nothing,
+    user_lowers_its_own_processes_and_never_raises_them,
+    user_lowers_without_filling_the_table,
+    three_hundred_cgroups_push_no_total_out,
+    listener_of_one_user_leaves_room_for_others,
+    snapshots_of_a_user_do_not_stall_others,
+];
+
+/// Those that are part of `make test`: all but the last, whose bound is not reached yet.
+pub(super) const QUICK: &[Test] = TESTS.split_at(TESTS.len() - 1).0;
+
+/// The programs of this file.
+pub(super) const PROGRAMS: &[(&str, Act)] = &[
+    ("member", member),
+    ("subordinate", subordinate),
+    ("contained", contained),
+    ("wander", wander),
+    ("listen", listen),
+    ("look", look),
+    ("rest", rest),
+];
+
+/// Two channels that are never empty, of commands short enough to leave when told to.
+const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2 --json --seconds 3600";
+
+/// TIMEOUT: longest wait for a client to be measured.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Puts a throttle in the place of this process.
+fn become_throttle() -> String {
+    let error = Command::new("/bin/throttle")
+        .args(BUSY.split(' '))
+        .stdout(std::process::Stdio::null())
+        .exec();
+    format!("throttle: {error}")
+}
+
+fn next_line() -> Result<String, String> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| error.to_string())?;
+    Ok(line.trim().to_owned())
+}
+
+fn move_to(cgroup: &Path) -> Result<(), String> {
+    let path = cgroup.join("cgroup.procs");
+    fs::write(&path, "0\n").map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Moves to the cgroup that it is told, made if it is not there, then keeps the GPU busy. An
+/// empty line: it stays where it is.
+fn member(_: &[String]) -> Result<(), String> {
+    let line = next_line()?;
+    if !line.is_empty() {
+        let path = Path::new(&line);
+        if !path.exists() {
+            fs::create_dir(path).map_err(|error| format!("{line}: {error}"))?;
+        }
+        move_to(path)?;
+    }
+    Err(become_throttle())
+}
+
+/// Makes a user namespace, and keeps the GPU busy as its user 5 once it is told that there is one.
+fn subordinate(_: &[String]) -> Result<(), String> {
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| format!("unshare: {errno}"))?;
+    println!("ready");
+    next_line()?;
+    become_user(5)?;
+    Err(become_throttle())
+}
+
+/// A container of its own: prints what the first process in it sees of each client, `pid uid
+/// cgroup`.
+fn contained(_: &[String]) -> Result<(), String> {
+    next_line()?;
+    let all = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWCGROUP;
+    unshare(all).map_err(|errno| format!("unshare: {errno}"))?;
+    let map = format!("0 {USER} 1\n");
+    fs::write("/proc/self/uid_map", map).map_err(|error| format!("uid_map: {error}"))?;
+    if let Some(pid) = sys::fork().map_err(|error| error.to_string())? {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        return match nix::sys::wait::waitpid(pid, None) {
+            Ok(nix::sys::wait::WaitStatus::Exited(_, 0)) => Ok(()),
+            other => Err(format!("its first process: {other:?}")),
+        };
+    }
+    let told = work(1).and_then(|_kept| {
+        let device = Device::open().map_err(|error| error.to_string())?;
+        let snapshot = device.snapshot(0).map_err(|error| error.to_string())?;
+        for client in &snapshot.clients {
+            println!("{} {} {}", client.pid, client.uid, client.cgroup);
+        }
+        Ok(())
+    });
+    if let Err(reason) = &told {
+        eprintln!("contained: {reason}");
+    }
+    sys::exit_now(told.is_err().into())
+}
+
+/// Opens a client with one channel, and runs so many kernels.
+fn work(kernels: u32) -> Result<(Client, Vec<throttle::channel::Channel>), String> {
+    let text = |error: throttle::error::Error| error.to_string();
+    let mut client = Client::open(0).map_err(text)?;
+    let mut channels = open_channels(&mut client, 1, 3, Engine::Compute).map_err(text)?;
+    for _ in 0..kernels {
+        run(&mut channels)?;
+    }
+    Ok((client, channels))
+}
+
+/// Runs one kernel of 200 us in the first channel.
+fn run(channels: &mut [throttle::channel::Channel]) -> Result<(), String> {
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let sequence = channel.prepare(200_000, false);
+    channel.submit();
+    let since = Instant::now();
+    while channel.completed().wrapping_sub(sequence) >= 1 << 31 {
+        ensure!(since.elapsed() < SOON, "a kernel did not end");
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
+}
+
+/// Makes so many cgroups below one, and uses the GPU in each of them until LoGA has noticed.
+fn wander(arguments: &[String]) -> Result<(), String> {
+    let [path, count] = arguments else {
+        return Err("want a cgroup and a number".to_owned());
+    };
+    let count: u32 = count.parse().map_err(|_| "not a number")?;
+    next_line()?;
+    let (_client, mut channels) = work(1)?;
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let used_in = |cgroup: u64| -> Result<Option<u64>, String> {
+        let snapshot = device.snapshot(0).map_err(|error| error.to_string())?;
+        let clients = snapshot.clients.iter();
+        let mut own = clients.filter(|client| client.cgroup == cgroup);
+        Ok(own.next().map(|client| client.gpu_time_ns))
+    };
+    for number in 0..count {
+        let path = Path::new(path).join(format!("leaf{number}"));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        move_to(&path)?;
+        let cgroup = fs::metadata(&path)
+            .map_err(|error| error.to_string())?
+            .ino();
+        let (since, mut first) = (Instant::now(), None);
+        loop {
+            run(&mut channels)?;
+            let used = used_in(cgroup)?;
+            first = first.or(used);
+            if used > first {
+                break;
+            }
+            ensure!(since.elapsed() < SOON, "no time was charged to {cgroup}");
+        }
+    }
+    Ok(())
+}
+
+/// Subscribes with as many files as it can; says how many, and keeps them.
+fn listen(_: &[String]) -> Result<(), String> {
+    let mut files = Vec::new();
+    while let Ok(calls) = Calls::open() {
+        if calls.subscribe(1).is_err() || files.len() == 200 {
+            break;
+        }
+        files.push(calls);
+    }
+    println!("{}", files.len());
+    next_line().map(drop)
+}
+
+/// Opens a client, and keeps it without using it.
+fn rest(_: &[String]) -> Result<(), String> {
+    let _kept = work(1)?;
+    next_line().map(drop)
+}
+
+/// Takes snapshots without a pause.
+fn look(_: &[String]) -> Result<(), String> {
+    let device = Device::open().map_err(|error| error.to_string())?;
+    loop {
+        device.snapshot(0).map_err(|error| error.to_string())?;
+    }
+}
+
+/// A program that waits for a line, and is in this cgroup.
+fn in_cgroup(words: &str, cgroup: &Cgroup) -> Result<Program, String> {
+    let program = Program::start(words)?;
+    cgroup.add_process(program.pid())?;
+    Ok(program)
+}
+
+/// Waits until LoGA has measured a process.
+fn measured(stage: &Stage, pid: u32) -> Result<loga_cli::stat::Client, String> {
+    stage.wait_for_client(pid, SOON, "measured", |client| client.measured_ns > 0)
+}
+
+/// Percentages of a window that the engine was each process's, by the model's own log.
+fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f64; N], String> {
+    std::thread::sleep(Duration::from_millis(settle_ms));
+    Truth::reset()?;
+    std::thread::sleep(Duration::from_millis(ms));
+    let truth = Truth::read()?;
+    let shares = pids.map(|pid| truth.held_share(pid) * 100.0);
+    println!("# shares {shares:.1?}");
+    Ok(shares)
+}
+
+fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let tenant = Cgroup::make("tenant")?;
+    tenant.delegate(USER)?;
+    set(tenant.chosen()?, limit(10))?;
+    let mut shown = Vec::new();
+    for place in ["", "inner"] {
+        let mut program = in_cgroup("member", &tenant)?;
+        let path = tenant.path().join(place);
+        program.tell(&path.display().to_string())?;
+        let client = measured(&stage, program.pid())?;
+        shown.push(client.limit);
+        let [share] = shares([program.pid()], 500, 2000)?;
+        ensure!(
+            (7.0..=11.5).contains(&share),
+            "{share:.1} % in {:?} below a cgroup with a limit of 10 %",
+            place
+        );
+    }
+    ensure!(shown == [10, 10], "limits shown: {shown:?}");
+    stage.check_no_fallback()?;
+    stage.strike()
+}
+
+fn nested_limits_hold_all_at_once() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let outer = Cgroup::make("outer")?;
+    let (left, right) = (Cgroup::make("outer/left")?, Cgroup::make("outer/right")?);
+    set(outer.chosen()?, limit(30))?;
+    set(left.chosen()?, limit(10))?;
+    let above = set(right.chosen()?, limit(31));
+    ensure!(
+        above
+            .as_ref()
+            .is_err_and(|said| said.contains("want at most 30")),
+        "a limit above that of the cgroup around it: {above:?}"
+    );
+    let below = set(outer.chosen()?, limit(9));
+    ensure!(
+        below
+            .as_ref()
+            .is_err_and(|said| said.contains("want at least 10")),
+        "a limit below that of a cgroup in it: {below:?}"
+    );
+    let mut programs = [in_cgroup("member", &left)?, in_cgroup("member", &right)?];
+    for program in &mut programs {
+        program.tell("")?;
+        measured(&stage, program.pid())?;
+    }
+    let pids = [programs[0].pid(), programs[1].pid()];
+    let [in_left, in_right] = shares(pids, 1000, 3000)?;
+    ensure!(in_left <= 11.0, "{in_left:.1} % with a limit of 10 %");
+    let both = in_left + in_right;
+    ensure!(
+        (24.0..=31.5).contains(&both),
+        "{both:.1} % in a cgroup with a limit of 30 %"
+    );
+    stage.check_no_fallback()?;
+    drop((programs, left, right));
+    stage.strike()
+}
+
+fn leaves_of_a_tenant_share_one_share() -> Verdict {
+    let stage = Stage::set(&model(PROMPT), &format!("{STRICT} {EXACT}"))?;
+    sysfs::write("group_by", "cgroup")?;
+    let (many, one) = (Cgroup::make("many")?, Cgroup::make("one")?);
+    many.delegate(USER)?;
+    let mut programs = Vec::new();
+    for leaf in ["a", "b", "c"] {
+        let mut program = in_cgroup("member", &many)?;
+        program.tell(&many.path().join(leaf).display().to_string())?;
+        programs.push(program);
+    }
+    let mut other = in_cgroup("member", &one)?;
+    other.tell("")?;
+    programs.push(other);
+    for program in &programs {
+        measured(&stage, program.pid())?;
+    }
+    let pids = [0, 1, 2, 3].map(|at: usize| programs[at].pid());
+    let got = shares(pids, 1000, 4000)?;
+    let part = got[3] / got.iter().sum::<f64>() * 100.0;
+    ensure!(
+        (part - 50.0).abs() <= 3.0,
+        "{part:.1} % beside a tenant with three cgroups, not half"
+    );
+    stage.check_no_fallback()?;
+    drop(programs);
+    stage.strike()
+}
+
+fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let of_user = uapi::SetShare {
+        subject: uapi::SUBJECT_USER,
+        id: USER.into(),
+        ..Default::default()
+    };
+    set(of_user, limit(20))?;
+    let mut program = Program::start("subordinate")?;
+    let mut line = String::new();
+    let output = program.output().ok_or("no output")?;
+    BufReader::new(output)
+        .read_line(&mut line)
+        .map_err(|error| error.to_string())?;
+    ensure!(line == "ready\n", "{line:?}");
+    let map = format!("/proc/{}/uid_map", program.pid());
+    fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
+    program.tell("go")?;
+    let client = measured(&stage, program.pid())?;
+    let [share] = shares([program.pid()], 500, 2000)?;
+    ensure!(
+        (16.0..=21.5).contains(&share),
+        "user 100005 got {share:.1} % under a limit of 20 % for the owner of its namespace"
+    );
+    ensure!(client.uid == USER, "counted as user {}", client.uid);
+    stage.check_no_fallback()?;
+    drop(program);
+    stage.strike()
+}
+
+fn namespaces_see_their_own_numbers() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "")?;
+    let (inside, outside) = (Cgroup::make("inside")?, Cgroup::make("outside")?);
+    let mut other = in_cgroup("member", &outside)?;
+    other.tell("")?;
+    measured(&stage, other.pid())?;
+    let mut program = in_cgroup("contained", &inside)?;
+    program.tell("go")?;
+    let seen = program.finish()?;
+    let lines: Vec<&str> = seen.lines().collect();
+    // Its own process is the first one of its namespace; the other one has no number there, and
+    // neither has its cgroup.
+    let own = format!("1 0 {}", inside.chosen()?.id);
+    ensure!(lines.contains(&own.as_str()), "{lines:?}, not {own:?}");
+    ensure!(lines.contains(&"0 0 0"), "{lines:?}, not \"0 0 0\"");
+    ensure!(lines.len() == 2, "{lines:?}");
+    drop(other);
+    stage.strike()
+}
+
+fn root_without_capabilities_changes_nothing() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "")?;
+    let ratio = sysfs::read("ratio")?;
+    let answers = without_capabilities(|| {
+        let calls = Calls::open()?;
+        let knobs = uapi::Configure {
+            mask: uapi::KNOB_RATIO,
+            ratio: 9,
+            ..Default::default()
+        };
+        let own = uapi::SetShare {
+            mask: uapi::SHARE_WEIGHT,
+            weight: 200,
+            subject: uapi::SUBJECT_USER,
+            ..Default::default()
+        };
+        let attach = || fs::write("/sys/module/loga/parameters/attach", "0\n");
+        Ok([
+            ("gpu0/ratio", sysfs::write("ratio", "9").is_ok()),
+            ("IOC_CONFIGURE", calls.configure(&knobs).0.is_ok()),
+            ("IOC_SET_SHARE", calls.set_share(&own).0.is_ok()),
+            ("parameters/attach", attach().is_ok()),
+        ])
+    })?;
+    for (what, done) in answers {
+        ensure!(!done, "user 0 without capabilities changed {what}");
+    }
+    ensure!(sysfs::read("ratio")? == ratio, "the knob was turned");
+    stage.strike()
+}
+
+/// The errno and the sentence of a refused call.
+fn refused(calls: &Calls, set: &uapi::SetShare) -> (Option<Errno>, String) {
+    let (result, refusal) = calls.set_share(set);
+    (result.err(), refusal.to_string())
+}
+
+fn lower(set: uapi::SetShare, fill: impl FnOnce(&mut uapi::SetShare)) -> uapi::SetShare {
+    let mut set = set;
+    fill(&mut set);
+    set
+}
+
+fn class(class: u32) -> impl FnOnce(&mut uapi::SetShare) {
+    move |set| {
+        set.mask = uapi::SHARE_CLASS;
+        set.class = class;
+    }
+}
+
+fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let own = Load::start_as(USER, "--kernel-us 200 --wait block")?;
+    let foreign = Load::start_as(1001, "--kernel-us 200 --wait block")?;
+    for load in [&own, &foreign] {
+        measured(&stage, load.pid())?;
+    }
+    let target = for_process(own.pid());
+    let clear = uapi::SetShare {
+        action: uapi::ACTION_CLEAR,
+        ..target
+    };
+    let of_user = uapi::SetShare {
+        subject: uapi::SUBJECT_USER,
+        id: USER.into(),
+        ..Default::default()
+    };
+    let see = |want: (u32, u32, &str)| -> Result<(), String> {
+        // What a user lowers holds from the next decision on.
+        let limit = Duration::from_secs(2);
+        let is = |client: &loga_cli::stat::Client| {
+            (client.weight, client.limit, client.class.as_str()) == want
+        };
+        let what = format!("of weight, limit and class {want:?}");
+        stage.wait_for_client(own.pid(), limit, &what, is).map(drop)
+    };
+    let user = |set: uapi::SetShare| -> Result<(), String> {
+        as_user(USER, || match refused(&Calls::open()?, &set) {
+            (None, _) => Ok(()),
+            (errno, said) => Err(format!("{set:?}: {errno:?} {said}")),
+        })
+    };
+    let never = |set: uapi::SetShare, why: &str| -> Result<(), String> {
+        let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &set)))?;
+        ensure!(
+            errno == Some(Errno::EPERM) && said.contains(why),
+            "{set:?}: {errno:?} {said:?}, not {why:?}"
+        );
+        Ok(())
+    };
+    user(lower(target, weight(50)))?;
+    see((50, 100, "normal"))?;
+    user(lower(target, class(uapi::CLASS_IDLE)))?;
+    user(lower(target, limit(30)))?;
+    see((50, 30, "idle"))?;
+    // What it lowered it may undo, and no more.
+    user(lower(target, weight(100)))?;
+    user(lower(target, class(uapi::CLASS_NORMAL)))?;
+    user(lower(target, limit(60)))?;
+    see((100, 60, "normal"))?;
+    never(lower(target, weight(101)), "want at most 100")?;
+    user(clear)?;
+    see((100, 100, "normal"))?;
+    // What an administrator sets stays.
+    set(target, weight(20))?;
+    set(of_user, limit(40))?;
+    set(target, class(uapi::CLASS_IDLE))?;
+    never(lower(target, weight(21)), "want at most 20")?;
+    never(lower(target, limit(41)), "want at most 40")?;
+    never(lower(target, class(uapi::CLASS_NORMAL)), "idle")?;
+    user(lower(target, weight(10)))?;
+    user(lower(target, limit(15)))?;
+    see((10, 15, "idle"))?;
+    // An administrator lowers further: the lower of both holds.
+    set(target, weight(5))?;
+    see((5, 15, "idle"))?;
+    user(clear)?;
+    see((5, 40, "idle"))?;
+    let own_processes = "its own processes";
+    never(lower(for_process(foreign.pid()), weight(1)), own_processes)?;
+    never(lower(of_user, weight(1)), own_processes)?;
+    drop((own, foreign));
+    let line = ["run", "--class", "idle", "--weight", "7", "--", "true"];
+    let words: Vec<String> = ["loga"]
+        .iter()
+        .chain(&line)
+        .map(|word| (*word).to_owned())
+        .collect();
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program)
+        .args(["as", &USER.to_string(), "--"])
+        .args(&words)
+        .output()
+        .map_err(|error| error.to_string())?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "loga run of a user: {complaint}");
+    stage.strike()
+}
+
+/// Waits until a program has become one of [`USER`].
+fn wait_until_of_user(program: &Program) -> Result<(), String> {
+    let path = format!("/proc/{}", program.pid());
+    let since = Instant::now();
+    while !fs::metadata(&path).is_ok_and(|found| found.uid() == USER) {
+        ensure!(since.elapsed() < SOON, "{path} is not of user {USER}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn user_lowers_without_filling_the_table() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "")?;
+    let (mut children, mut taken, mut last) = (Vec::new(), 0, String::new());
+    for _ in 0..60 {
+        let child = Program::start("member")?;
+        let own = lower(for_process(child.pid()), weight(1));
+        wait_until_of_user(&child)?;
+        let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
+        match errno {
+            None => taken += 1,
+            Some(_) => last = said,
+        }
+        children.push(child);
+    }
+    println!("# a user lowered {taken} of 60: {last}");
+    ensure!(taken == 32, "{taken} settings of one user, not 32");
+    ensure!(last.contains("32"), "{last:?} does not say how many");
+    drop(children);
+    // Processes that are gone are not in the way of later ones.
+    let child = Program::start("member")?;
+    wait_until_of_user(&child)?;
+    let own = lower(for_process(child.pid()), weight(1));
+    let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
+    ensure!(errno.is_none(), "{errno:?} {said}");
+    drop(child);
+    stage.strike()
+}
+
+fn three_hundred_cgroups_push_no_total_out() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "poll_ms=1 ratio=1")?;
+    let (quiet, tenant) = (Cgroup::make("quiet")?, Cgroup::make("tenant")?);
+    tenant.delegate(USER)?;
+    let mut program = in_cgroup("member", &quiet)?;
+    program.tell("")?;
+    let pid = program.pid();
+    stage.wait_for_client(pid, SOON, "measured", |c| c.gpu_time_ns > 50_000_000)?;
+    drop(program);
+    stage.wait_until_gone(pid)?;
+    let words = format!("wander {} 300", tenant.path().display());
+    let mut program = in_cgroup(&words, &tenant)?;
+    program.tell("go")?;
+    program.finish()?;
+    let totals = Calls::open()?.totals(uapi::SUBJECT_CGROUP, 0);
+    let totals = totals.map_err(|errno| errno.to_string())?;
+    let others = totals
+        .iter()
+        .filter(|total| total.flags == uapi::TOTAL_OTHERS);
+    let rest: u64 = others.map(|total| total.gpu_time_ns).sum();
+    println!(
+        "# {} totals, {} us of all others",
+        totals.len(),
+        rest / 1000
+    );
+    let id = quiet.chosen()?.id;
+    let kept = totals.iter().find(|total| total.id == id);
+    ensure!(
+        kept.is_some_and(|total| total.gpu_time_ns >= 50_000_000),
+        "the total of another cgroup is gone, or less: {kept:?}"
+    );
+    // As many as there is room for, and that of all others.
+    ensure!(totals.len() == 257 && rest > 0, "{} totals", totals.len());
+    stage.strike()
+}
+
+fn listener_of_one_user_leaves_room_for_others() -> Verdict {
+    let stage = Stage::set(&model(LAZY), "")?;
+    let mut program = Program::start("listen")?;
+    let mut line = String::new();
+    let output = program.output().ok_or("no output")?;
+    BufReader::new(output)
+        .read_line(&mut line)
+        .map_err(|error| error.to_string())?;
+    println!("# one user listens with {} files", line.trim());
+    let other = as_user(1001, || {
+        let calls = Calls::open()?;
+        Ok(calls.subscribe(1))
+    })?;
+    ensure!(other == Ok(()), "another user: {other:?}");
+    drop(program);
+    stage.strike()
+}
+
+fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
+    const WATCH: Duration = Duration::from_millis(1500);
+    let stage = Stage::set(&model(LAZY), "policy=event")?;
+    let mut clients = Vec::new();
+    for _ in 0..24 {
+        clients.push(Program::start("rest")?);
+    }
+    for program in &clients {
+        stage.wait_for_client(program.pid(), SOON, "there", |_| true)?;
+    }
+    let bystander = Bystander::open()?;
+    let alone = bystander.watch(WATCH)?;
+    let mut lookers = Vec::new();
+    for _ in 0..8 {
+        lookers.push(Program::start("look")?);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let beside = bystander.watch(WATCH)?;
+    println!("# {alone}\n# beside 8 that take snapshots: {beside}");
+    beside.check()?;
+    drop((bystander, lookers, clients));
+    stage.strike()
+}

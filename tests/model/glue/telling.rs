@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completions: the card counts them, an interrupt work wakes those who wait.
+//!
+//! Waking takes locks that sleep under PREEMPT_RT, so it happens neither with the card's lock held
+//! nor in the timer's callback.
+
+use super::machine::Machine;
+use super::space::Listener;
+use kernel::bindings;
+use kernel::sync::Arc;
+
+impl Machine {
+    /// Wakes whoever waits for completions.
+    fn tell(&self) {
+        loop {
+            let taken = self.with(|core| core.board.take_completed());
+            let Some((slot, completed)) = taken else {
+                break;
+            };
+            if let Some(listeners) = self.listeners.lock().get(slot) {
+                listeners.signal(completed.last, completed.commands);
+            }
+        }
+    }
+
+    /// Lets a listener hear of a client's completions; false if it has too many.
+    pub fn add_listener(&self, space: usize, listener: Arc<Listener>) -> bool {
+        let refused = match self.listeners.lock().get_mut(space) {
+            Some(listeners) => listeners.add(listener),
+            None => Some(listener),
+        };
+        // What was refused is dropped here, where the lock is not held.
+        refused.is_none()
+    }
+
+    /// Takes a listener away.
+    pub fn remove_listener(&self, space: usize, listener: &Arc<Listener>) {
+        let mut listeners = self.listeners.lock();
+        let taken = listeners
+            .get_mut(space)
+            .and_then(|listeners| listeners.remove(listener));
+        drop(listeners);
+        drop(taken);
+    }
+}
+
+/// Runs after the timer's callback, outside of the card's lock.
+pub(super) unsafe extern "C" fn told(work: *mut bindings::irq_work) {
+    // SAFETY: As in `expired`, for the work of the same machine.
+    let machine = unsafe {
+        &*work
+            .byte_sub(core::mem::offset_of!(Machine, telling))
+            .cast::<Machine>()
+    };
+    machine.tell();
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The driver's calls, as bytes.
+//!
+//! Numbers and sizes: the open part of the driver, `nv-ioctl-numbers.h`, `nv-ioctl.h`, `nv.c`,
+//! branches 470 and 550, which agree in what is used here.
+
+use std::fs::{File, OpenOptions};
+use std::io::Error;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Number and size of a call.
+pub(crate) type Call = (u32, usize);
+
+/// NV_ESC_CHECK_VERSION_STR, with `nv_ioctl_rm_api_version_t`.
+pub(crate) const CHECK_VERSION: Call = (210, 72);
+/// NV_ESC_CARD_INFO, with room for 32 cards of 72 bytes.
+pub(crate) const CARD_INFO: Call = (200, 32 * 72);
+/// NV_ESC_REGISTER_FD with `nv_ioctl_register_fd_t`.
+pub(crate) const REGISTER_FD: Call = (201, 4);
+/// NV_ESC_WAIT_OPEN_COMPLETE with `nv_ioctl_wait_open_complete_t`; 550 has it, 470 does not.
+pub(crate) const WAIT_OPEN_COMPLETE: Call = (218, 8);
+/// NV_ESC_RM_ALLOC with NVOS21_PARAMETERS.
+pub(crate) const RM_ALLOC: Call = (0x2b, 32);
+/// NV_ESC_RM_FREE with NVOS00_PARAMETERS.
+pub(crate) const RM_FREE: Call = (0x29, 16);
+/// NV_ESC_IOCTL_XFER_CMD with `nv_ioctl_xfer_t`.
+pub(crate) const XFER: Call = (211, 16);
+/// NV_ESC_RM_MAP_MEMORY with `nv_ioctl_nvos33_parameters_with_fd`.
+pub(crate) const MAP_MEMORY: Call = (0x4e, 56);
+/// A call that the driver does not have.
+pub(crate) const UNKNOWN: Call = (0x7e, 16);
+/// Class NV01_ROOT_CLIENT.
+const ROOT_CLIENT: u32 = 0x41;
+
+pub(crate) fn open(node: &str, flags: i32) -> Result<File, Error> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(node)
+}
+
+/// The argument of the version check.
+pub(crate) fn version(text: &str) -> Vec<u8> {
+    let mut bytes = vec![0; CHECK_VERSION.1];
+    bytes[8..8 + text.len()].copy_from_slice(text.as_bytes());
+    bytes
+}
+
+/// The argument that makes an RM client; its handle comes back in bytes 8 to 11.
+pub(crate) fn client() -> Vec<u8> {
+    let mut bytes = vec![0; RM_ALLOC.1];
+    bytes[12..16].copy_from_slice(&ROOT_CLIENT.to_le_bytes());
+    bytes
+}
+
+/// The argument that frees an RM client.
+pub(crate) fn free(handle: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; RM_FREE.1];
+    bytes[..4].copy_from_slice(handle);
+    bytes[8..12].copy_from_slice(handle);
+    bytes
+}
+
+/// Makes one call: how it ended, and the structure as it came back.
+pub(crate) fn make(file: &File, (nr, size): Call, argument: &[u8]) -> (String, Vec<u8>) {
+    let mut bytes = argument.to_vec();
+    assert!(bytes.len() >= size, "the driver may write {size} bytes");
+    let cmd = (3 << 30) | ((size as u64) << 16) | (u64::from(b'F') << 8) | u64::from(nr);
+    // SAFETY: `bytes` has at least `size` bytes, which is all that the driver may touch.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), cmd, bytes.as_mut_ptr()) };
+    let answer = if answer < 0 {
+        Error::last_os_error().to_string()
+    } else {
+        answer.to_string()
+    };
+    (answer, bytes)
+}
+
+/// A mapping that was not prepared: whether it was made. It is taken away again.
+pub(crate) fn map(file: &File, sharing: i32) -> String {
+    // SAFETY: Asks for a new range; nothing existing is touched.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            super::PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            sharing,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Error::last_os_error().to_string();
+    }
+    // SAFETY: The range was made above and nobody else knows it.
+    unsafe { libc::munmap(address, super::PAGE) };
+    "mapped".to_owned()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
+}
