@@ -182,6 +182,16 @@ impl Program {
         Err(format!("nothing printed within {limit:?}"))
     }
 
+    /// Whether it or a process that it made still has its output open.
+    pub(crate) fn runs(&mut self) -> Result<bool, String> {
+        let stdout = self.child.stdout.as_mut().ok_or("no output")?;
+        let mut files = [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)];
+        poll(&mut files, 0u16).map_err(|errno| errno.to_string())?;
+        Ok(!files[0]
+            .revents()
+            .is_some_and(|seen| seen.contains(PollFlags::POLLHUP)))
+    }
+
     /// Tells it a line.
     pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
         use std::io::Write;

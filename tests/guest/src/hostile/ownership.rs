@@ -92,11 +92,15 @@ pub(super) struct Figures {
 pub(super) fn measure(program: &str) -> Result<Figures, String> {
     let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
-    let hostile = Program::start(program)?;
+    let mut hostile = Program::start(program)?;
     std::thread::sleep(WARM_UP);
     Truth::reset()?;
     let stat = stage.stat_during(WINDOW)?;
     let truth = Truth::read()?;
+    ensure!(
+        hostile.runs()?,
+        "{program} ended before the figures were taken"
+    );
     let share = |stat: &loga_cli::stat::Stat, pid| {
         client_of(stat, pid)
             .and_then(|client| client.share)
@@ -265,9 +269,14 @@ fn decoy(stays: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Every 30 ms a fresh process maps the page of a fresh channel and submits.
+/// A fresh process maps the page of a fresh channel and submits, one after the other.
 fn relay() -> Result<(), String> {
-    const CHANNELS: u32 = 160;
+    const TURN: Duration = Duration::from_millis(50);
+    const CHANNELS: u32 = 240;
+    const _: () = assert!(
+        TURN.as_millis() * CHANNELS as u128 > WARM_UP.as_millis() + WINDOW.as_millis(),
+        "it ends before the figures are taken"
+    );
     let (client, mut channels) = open(CHANNELS, DEPTH)?;
     for channel in &mut channels {
         channel.unmap_userd();
@@ -282,7 +291,7 @@ fn relay() -> Result<(), String> {
             None => {
                 if let Ok(page) = map(&ready) {
                     channel.use_userd(page, ready.linear);
-                    keep_busy(channel, Duration::from_millis(30));
+                    keep_busy(channel, TURN);
                 }
                 sys::exit_now(0);
             }
