@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -36,6 +37,14 @@ pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
 pub mod share;
+pub mod storage;
 pub mod track;
 pub mod uapi;
 pub mod units;
+
+/// Tables in vectors. The kernel module has its own.
+pub struct Vectors;
+
+impl storage::Storage for Vectors {
+    type Of<T: 'static> = alloc::vec::Vec<T>;
+}

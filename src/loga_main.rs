@@ -13,6 +13,7 @@ pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
 pub mod share;
+pub mod storage;
 pub mod track;
 pub mod uapi;
 pub mod units;

@@ -6,6 +6,7 @@
 use loga::share::{
     Change, Class, Entry, GroupBy, Limit, Settings, Subject, Who, MAX_LEVELS, NO_USER,
 };
+use loga::Vectors;
 use proptest::prelude::*;
 
 /// Cgroups of a tree; each but the first is below an earlier one.
@@ -102,7 +103,7 @@ proptest! {
         own in changes(),
         depth in 0..MAX_LEVELS as u32,
     ) {
-        let mut settings = Settings::new(vec![Entry::default(); 64]);
+        let mut settings = Settings::<Vectors>::new(vec![Entry::default(); 64]);
         for (whom, change) in &wishes {
             let place = within(&tree, at, *whom);
             let deep = matches!(whom, Whom::Cgroup(at) if path(&tree, *at).len() > MAX_LEVELS);

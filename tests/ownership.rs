@@ -12,6 +12,7 @@ use loga::account::Slot;
 use loga::ids::{Chid, ClientId};
 use loga::track::pages::{Claim, Page, Pages, MAX_PAGES, SLOTS};
 use loga::units::Ns;
+use loga::Vectors;
 use proptest::prelude::*;
 
 /// Pages that the RM of the model gives out.
@@ -105,7 +106,7 @@ struct World {
     clients: Vec<Client>,
     /// Gates that are shut, by number.
     shut: Vec<bool>,
-    pages: Pages<Vec<Page<u32>>>,
+    pages: Pages<Vectors, u32>,
 }
 
 impl World {

@@ -12,6 +12,7 @@ use loga::share::{
     QUIET,
 };
 use loga::units::Ns;
+use loga::Vectors;
 use proptest::prelude::*;
 
 /// Processes, of three users.
@@ -34,9 +35,9 @@ fn spell() -> impl Strategy<Value = Spell> {
 /// The books of a GPU, as the main thread keeps them.
 struct Books {
     engine: Engine,
-    shares: Shares<Vec<Member>, Vec<Group>, Vec<ClientState>>,
-    settings: Settings<Vec<Entry>>,
-    totals: Totals<Vec<Row>>,
+    shares: Shares<Vectors>,
+    settings: Settings<Vectors>,
+    totals: Totals<Vectors>,
     now: Ns,
     /// Nobody may sleep.
     wakes: bool,
@@ -49,7 +50,7 @@ impl Books {
             enforce: true,
             ..Config::default()
         };
-        let mut settings = Settings::new(vec![Entry::default(); 4]);
+        let mut settings = Settings::<Vectors>::new(vec![Entry::default(); 4]);
         let fifth = Change {
             limit: Some(20),
             ..Change::default()
@@ -65,7 +66,7 @@ impl Books {
                 group_by,
             ),
             settings,
-            totals: Totals::new(vec![Row::default(); 8]),
+            totals: Totals::<Vectors>::new(vec![Row::default(); 8]),
             now: Ns::from_ms(1),
             wakes,
         };

@@ -115,7 +115,7 @@ fn poll(gpu: &mut Gpu, seed: u64) -> Vec<(u64, u32)> {
         vec![Watched::default(); count],
         vec![Chid::from_bits(0); count * usize::from(CHANNELS)],
     );
-    let mut waits = Waits::new(storage.0, storage.1, seed);
+    let mut waits = Waits::<loga::Vectors>::new(storage.0, storage.1, seed);
     let owner = |chid: u16| ClientId::new(u64::from(chid / CHANNELS));
     let channels = 0..count as u16 * CHANNELS;
     assert!(waits.watch(

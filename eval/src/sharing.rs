@@ -20,6 +20,7 @@ use loga::share::{
     MAX_SETTINGS, MAX_TOTALS,
 };
 use loga::units::Ns;
+use loga::Vectors;
 
 /// Most processes in one calculation.
 pub const MAX_PROCESSES: usize = 128;
@@ -91,11 +92,11 @@ pub struct Machine {
     accounting: Accounting,
     slots: Vec<Slot>,
     /// Who gets how much.
-    pub shares: Shares<Vec<Member>, Vec<Group>, Vec<ClientState>>,
+    pub shares: Shares<Vectors>,
     /// What is set.
-    pub settings: Settings<Vec<Entry>>,
+    pub settings: Settings<Vectors>,
     /// Totals of users and cgroups.
-    pub totals: Totals<Vec<Row>>,
+    pub totals: Totals<Vectors>,
     watched: Option<Vec<(Ns, Option<usize>)>>,
 }
 
@@ -135,8 +136,8 @@ impl Machine {
                 vec![ClientState::default(); 2 * MAX_PROCESSES],
                 group_by,
             ),
-            settings: Settings::new(vec![Entry::default(); MAX_SETTINGS]),
-            totals: Totals::new(vec![Row::default(); MAX_TOTALS]),
+            settings: Settings::<Vectors>::new(vec![Entry::default(); MAX_SETTINGS]),
+            totals: Totals::<Vectors>::new(vec![Row::default(); MAX_TOTALS]),
             watched: None,
         };
         for at in 0..processes.len() {

@@ -28,8 +28,8 @@ use crate::fair::mul_div;
 use crate::ids::{Chid, ClientId};
 use crate::random::XorShift;
 use crate::regs::{Occupant, Work};
+use crate::storage::Storage;
 use crate::units::Ns;
-use core::ops::DerefMut;
 
 /// Reads between the beginnings of two samples, polls included, on average.
 pub const READS_PER_SAMPLE: u32 = 64;
@@ -84,9 +84,9 @@ impl Watched {
 
 /// The clients that are watched, and the sample under way. Belongs to the poller during a
 /// polling phase. The storage belongs to the caller; its length is the room there is.
-pub struct Waits<W, C> {
-    clients: W,
-    channels: C,
+pub struct Waits<S: Storage> {
+    clients: S::Of<Watched>,
+    channels: S::Of<Chid>,
     /// Clients in use.
     len: usize,
     /// The client that is asked for.
@@ -96,13 +96,9 @@ pub struct Waits<W, C> {
     random: XorShift,
 }
 
-impl<W, C> Waits<W, C>
-where
-    W: DerefMut<Target = [Watched]>,
-    C: DerefMut<Target = [Chid]>,
-{
+impl<S: Storage> Waits<S> {
     /// Nobody is watched. The same seed gives the same gaps.
-    pub const fn new(clients: W, channels: C, seed: u64) -> Self {
+    pub const fn new(clients: S::Of<Watched>, channels: S::Of<Chid>, seed: u64) -> Self {
         Self {
             clients,
             channels,
@@ -119,7 +115,7 @@ where
     }
 
     /// Takes other storage. Nobody is watched afterwards.
-    pub fn refit(&mut self, clients: W, channels: C) {
+    pub fn refit(&mut self, clients: S::Of<Watched>, channels: S::Of<Chid>) {
         self.clients = clients;
         self.channels = channels;
         self.stop();

@@ -5,6 +5,7 @@
 use super::waits::*;
 use crate::ids::{Chid, ClientId};
 use crate::regs::{Occupant, Work};
+use crate::storage::Borrowed;
 use crate::units::Ns;
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_waits))]
@@ -29,7 +30,7 @@ mod tests {
             .map(|(id, channel)| (ClientId::new(id), chid(channel)))
     }
 
-    type OnSlices<'a> = Waits<&'a mut [Watched], &'a mut [Chid]>;
+    type OnSlices<'a> = Waits<Borrowed<'a>>;
     type Store = ([Watched; 3], [Chid; 4]);
 
     fn store() -> Store {
@@ -37,7 +38,7 @@ mod tests {
     }
 
     fn waits(store: &mut Store) -> OnSlices<'_> {
-        let mut waits = Waits::new(&mut store.0[..], &mut store.1[..], 1);
+        let mut waits = Waits::<Borrowed<'_>>::new(&mut store.0[..], &mut store.1[..], 1);
         waits.watch([5, 6, 7].into_iter().map(ClientId::new), channels());
         waits
     }
@@ -72,11 +73,11 @@ mod tests {
     fn watch_without_room_watches_nobody() {
         let ids = || [5, 6, 7].into_iter().map(ClientId::new);
         let (mut clients, mut list) = store();
-        let mut waits = Waits::new(&mut clients[..], &mut list[..3], 1);
+        let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..], &mut list[..3], 1);
         assert!(!waits.watch(ids(), channels()));
         assert!(!waits.watches());
         let (mut clients, mut list) = store();
-        let mut waits = Waits::new(&mut clients[..2], &mut list[..], 1);
+        let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..2], &mut list[..], 1);
         assert!(!waits.watch(ids(), channels()));
         assert!(!waits.watches());
         assert!(waits.watch([5, 7].into_iter().map(ClientId::new), channels()));
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn client_with_more_channels_than_a_sample_reads_is_found_in_the_next() {
         let (mut clients, mut list) = ([Watched::default(); 1], [chid(0); 20]);
-        let mut waits = Waits::new(&mut clients[..], &mut list[..], 1);
+        let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..], &mut list[..], 1);
         let channels = (0..20).map(|id| (ClientId::new(1), chid(id)));
         assert!(waits.watch([ClientId::new(1)].into_iter(), channels));
         let only_17 = |id| if id == 17 { Work::Waits } else { Work::None };

@@ -20,6 +20,7 @@ use crate::regs::Chip;
 use crate::share::{
     self, Entry, Group, GroupBy, Kind, Member, Row, Settings, Who, MAX_SETTINGS, MAX_TOTALS,
 };
+use crate::storage::Storage;
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
 use crate::units::Ns;
@@ -35,8 +36,15 @@ const MAX_CLIENTS: usize = 16_384;
 /// no user can take the table from others.
 const MAX_CLIENTS_OF_USER: usize = 2_048;
 
+/// Tables in vectors of the kernel.
+pub(super) struct Vectors;
+
+impl Storage for Vectors {
+    type Of<T: 'static> = KVVec<T>;
+}
+
 /// The clients of one GPU and the groups between which it is divided.
-pub(super) type Shares = share::Shares<KVVec<Member>, KVVec<Group>, KVVec<ClientState>>;
+pub(super) type Shares = share::Shares<Vectors>;
 /// A page of submission slots.
 pub(super) type Page = pages::Page<Arc<Gate>>;
 
@@ -48,10 +56,10 @@ pub(super) struct Books {
     /// The clients are its members, element by element with `owners`.
     pub(super) shares: Shares,
     pub(super) owners: KVVec<Owner>,
-    pub(super) settings: Settings<KVVec<Entry>>,
+    pub(super) settings: Settings<Vectors>,
     /// Per user and cgroup.
-    pub(super) totals: share::Totals<KVVec<Row>>,
-    pub(super) pages: pages::Pages<KVVec<Page>>,
+    pub(super) totals: share::Totals<Vectors>,
+    pub(super) pages: pages::Pages<Vectors, Arc<Gate>>,
     /// Gates to be turned once the books are unlocked.
     pub(super) turns: KVec<Turn>,
     pub(super) chip: Option<Chip>,

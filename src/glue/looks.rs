@@ -12,6 +12,7 @@
 //! If the policy wants to know who waits, one in [`LOOKS_PER_SAMPLE`] looks of sparse accounting
 //! asks the next client too.
 
+use super::books::Vectors;
 use super::ffi;
 use super::gpu::Gpu;
 use super::poller::Phase;
@@ -53,7 +54,7 @@ pub(super) struct Looks {
     /// As `slots`.
     sampler: Option<Sampler>,
     /// As `slots`.
-    waits: Waits<KVVec<Watched>, KVVec<Chid>>,
+    waits: Waits<Vectors>,
     /// Whom to tell that the device has gone.
     main: Option<Ringer>,
     pub(super) sums: Sums,

@@ -60,7 +60,7 @@ pub(super) struct Phase {
     /// What looks have cost.
     pub(super) looked: Sums,
     /// Who is asked whether it waits.
-    pub(super) waits: Waits<KVVec<Watched>, KVVec<Chid>>,
+    pub(super) waits: Waits<Vectors>,
     /// Reads of the channel table for that, since attaching.
     pub(super) state_reads: u64,
 }
@@ -95,7 +95,7 @@ impl Eyes<'_> {
     fn ask(
         &mut self,
         gpu: &Gpu,
-        waits: &mut Waits<KVVec<Watched>, KVVec<Chid>>,
+        waits: &mut Waits<Vectors>,
     ) -> Option<(u32, u32)> {
         let gap = waits.begin();
         let mut reads: u32 = 0;

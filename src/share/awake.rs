@@ -17,8 +17,8 @@ use super::member::{Group, Member};
 use super::setting::Class;
 use super::shares::Shares;
 use crate::policies::ClientState;
+use crate::storage::Storage;
 use crate::units::Ns;
-use core::ops::DerefMut;
 
 /// Decisions after which a process that does nothing sleeps. What a policy remembers of it has
 /// faded by then.
@@ -69,12 +69,7 @@ impl Member {
     }
 }
 
-impl<M, G, C> Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Shares<S> {
     /// Positions of the processes that are awake, in no order.
     pub fn awake(&self) -> impl Iterator<Item = usize> + '_ {
         let place = |at: usize| self.members().get(at).map(|_| at);
@@ -227,21 +222,22 @@ where
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_awake))]
 mod tests {
-    use super::super::{Change, Entry, GroupBy, Hold, Period, Row, Settings, Subject, Totals, Who};
+    use super::super::{Change, Entry, GroupBy, Hold, Period, Settings, Subject, Totals, Who};
     use super::*;
     use crate::account::{Accounts, Slot};
     use crate::ids::ClientId;
+    use crate::storage::Borrowed;
     use crate::units::VTime;
 
-    type OnSlices<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
-    type SomeSettings<'a> = Settings<&'a mut [Entry]>;
+    type OnSlices<'a> = Shares<Borrowed<'a>>;
+    type SomeSettings<'a> = Settings<Borrowed<'a>>;
 
     /// Three processes, 1 and 2 of user 5, 3 of user 6.
-    fn with_three(group_by: GroupBy, check: fn(&mut OnSlices<'_>, &mut SomeSettings<'_>)) {
+    fn with_three(group_by: GroupBy, check: for<'a> fn(&mut OnSlices<'a>, &mut SomeSettings<'a>)) {
         let mut members = [Member::default(); 4];
         let (mut groups, mut states) = ([Group::default(); 8], [ClientState::default(); 8]);
         let mut entries = [Entry::default(); 2];
-        let mut settings = Settings::new(&mut entries[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut entries[..]);
         let (members, groups, states) = (&mut members[..], &mut groups[..], &mut states[..]);
         let mut shares = Shares::new(members, groups, states, group_by);
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
@@ -257,15 +253,14 @@ mod tests {
     }
 
     /// So many decisions at a system time, in each of which the process at `at` uses the GPU.
-    fn decide(
-        shares: &mut OnSlices<'_>,
-        settings: &mut SomeSettings<'_>,
+    fn decide<'a>(
+        shares: &mut OnSlices<'a>,
+        settings: &mut SomeSettings<'a>,
         count: u8,
         at: usize,
         t_sys: u64,
     ) {
-        let mut rows = [Row::default(); 4];
-        let mut totals = Totals::new(&mut rows[..]);
+        let mut totals = Totals::<Borrowed<'a>>::new(&mut [][..]);
         for _ in 0..count {
             shares.begin();
             let slot = Slot {

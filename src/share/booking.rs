@@ -7,16 +7,15 @@ use super::budget::Spent;
 use super::groups::virtual_time;
 use super::member::{Account, Group, Hold, Member, Used};
 use super::setting::{Class, Limit};
-use super::settings::{Entry, Settings};
+use super::settings::Settings;
 use super::shares::Shares;
-use super::totals::{Kind, Row, Totals};
+use super::totals::{Kind, Totals};
 use crate::account::doubt::Verdict;
 use crate::account::sparse::variance_us2;
 use crate::fair;
 use crate::ids::ClientId;
-use crate::policies::ClientState;
+use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
-use core::ops::DerefMut;
 
 /// What those who were held back used of a period, which is charged to them as it is.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +53,7 @@ pub struct Period {
     pub sparse: Option<Ns>,
 }
 
-impl<M, G, C> Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Shares<S> {
     /// Forgets what was used in the last phase. Before time is charged to the members.
     pub fn begin(&mut self) {
         self.each_awake(|member| member.used = Used::default());
@@ -137,10 +131,7 @@ where
     /// changed settings over first. Returns what those who were held back used:
     /// [`crate::account::PhaseTotals::apart`]. `poll` is the length of the polling phase, `span`
     /// that of the period.
-    pub fn gather<S>(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
         self.compare(poll, span);
         self.take_over(settings);
         self.apart = Apart::NONE;
@@ -200,15 +191,7 @@ where
 
     /// Books the period and says who is held back, see [`Member::hold`]. After the
     /// decision.
-    pub fn book<S, R>(
-        &mut self,
-        settings: &mut Settings<S>,
-        totals: &mut Totals<R>,
-        period: &Period,
-    ) where
-        S: DerefMut<Target = [Entry]>,
-        R: DerefMut<Target = [Row]>,
-    {
+    pub fn book(&mut self, settings: &mut Settings<S>, totals: &mut Totals<S>, period: &Period) {
         let mut at = self.first;
         while let Some(member) = self.members.all_mut().get_mut(at) {
             at = member.next_awake();
@@ -259,10 +242,7 @@ where
     }
 
     /// Takes over settings that have changed, if they have.
-    pub(super) fn take_over<S>(&mut self, settings: &Settings<S>)
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub(super) fn take_over(&mut self, settings: &Settings<S>) {
         if self.generation == settings.generation() {
             return;
         }
@@ -290,10 +270,7 @@ where
     }
 
     /// Says who is held back from now on.
-    pub(super) fn hold<S>(&mut self, settings: &Settings<S>, period: &Period)
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub(super) fn hold(&mut self, settings: &Settings<S>, period: &Period) {
         self.wake_held();
         let (groups, states) = (self.groups.all(), self.states.all());
         let is_held = |member: &Member| {

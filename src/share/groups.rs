@@ -8,33 +8,25 @@
 //! or ends and begins again, pays what it owes. What that costs another program of the user is
 //! one wait of this length at its start.
 
-use super::member::{Group, Member, Parts};
+use super::member::{Group, Parts};
 use super::setting::{GroupBy, Limit, Setting, Subject, Who};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
+use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
-use core::ops::DerefMut;
 
-impl<M, G, C> Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Shares<S> {
     /// Position of the group that a process belongs to, made if there is none; counts
     /// the process in.
-    pub(super) fn group_for<S>(
+    pub(super) fn group_for(
         &mut self,
         who: &Who,
         settings: &Settings<S>,
         t_sys: VTime,
-    ) -> Option<usize>
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    ) -> Option<usize> {
         let subject = settings.group_of(who, self.group_by, self.depth);
         let at = match self.groups().iter().position(|g| g.subject() == subject) {
             Some(at) => at,
@@ -197,7 +189,7 @@ where
     }
 }
 
-impl<S: DerefMut<Target = [Entry]>> Settings<S> {
+impl<S: Storage> Settings<S> {
     /// The group to which a process belongs.
     ///
     /// Groups by cgroup are formed at level `depth` of the hierarchy, so that no number of

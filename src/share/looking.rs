@@ -4,19 +4,13 @@
 //! seen of groups, and decisions about groups become holds of processes.
 
 use super::booking::Period;
-use super::member::{Group, Member};
-use super::settings::{Entry, Settings};
+use super::settings::Settings;
 use super::shares::Shares;
-use crate::policies::{ClientState, Seen};
+use crate::policies::Seen;
+use crate::storage::Storage;
 use crate::units::Ns;
-use core::ops::DerefMut;
 
-impl<M, G, C> Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Shares<S> {
     /// Forgets what the last look showed. Before anything is seen in a new one.
     pub fn begin_look(&mut self) {
         for state in self.states_mut() {
@@ -45,10 +39,7 @@ where
 
     /// Says who is held back, see [`Member::hold`], after a look was decided on. Takes changed
     /// settings over first: members know positions of limits in their table.
-    pub fn carry_out<S>(&mut self, settings: &Settings<S>, now: Ns, enforce: bool)
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub fn carry_out(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
         let period = Period {
             now,
             enforce,
@@ -62,20 +53,22 @@ where
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_looking))]
 mod tests {
-    use super::super::{GroupBy, Hold, Who};
+    use super::super::{Entry, Group, GroupBy, Hold, Member, Who};
     use super::*;
     use crate::ids::ClientId;
+    use crate::policies::ClientState;
+    use crate::storage::Borrowed;
     use crate::units::VTime;
 
-    type OnSlices<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
+    type OnSlices<'a> = Shares<Borrowed<'a>>;
 
     /// Two processes of user 5 and one of user 6, divided by user.
-    fn by_user(check: fn(&mut OnSlices<'_>, &Settings<&mut [Entry]>)) {
+    fn by_user(check: for<'a> fn(&mut OnSlices<'a>, &Settings<Borrowed<'a>>)) {
         let mut members = [Member::default(); 3];
         let (mut groups, mut states) = ([Group::default(); 6], [ClientState::default(); 6]);
         let mut entries = [Entry::default(); 2];
-        let settings = Settings::new(&mut entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut members[..],
             &mut groups[..],
             &mut states[..],
@@ -171,8 +164,8 @@ mod tests {
         let mut members = [Member::default(); 2];
         let (mut groups, mut states) = ([Group::default(); 4], [ClientState::default(); 4]);
         let (mut entries, mut rows) = ([Entry::default(); 4], [Row::default(); 8]);
-        let mut settings = Settings::new(&mut entries[..]);
-        let mut totals = Totals::new(&mut rows[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut rows[..]);
         let limit = |limit| Change {
             limit: Some(limit),
             ..Change::default()
@@ -182,7 +175,7 @@ mod tests {
         for (subject, change) in [used_up(6), (Subject::User(5), limit(90))] {
             assert_eq!(settings.set(subject, None, &change), Ok(()));
         }
-        let mut shares = Shares::new(
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut members[..],
             &mut groups[..],
             &mut states[..],

@@ -9,14 +9,14 @@
 use super::setting::{Change, Limit, Setting, Subject, Who};
 use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
 use crate::error::Error;
-use core::ops::DerefMut;
+use crate::storage::Storage;
 
 /// Settings that users made: the rest of the table is an administrator's.
 pub const MAX_LOWERED: usize = MAX_SETTINGS / 2;
 /// Settings that one user made.
 pub const MAX_LOWERED_OF_USER: usize = 32;
 
-impl<S: DerefMut<Target = [Entry]>> Settings<S> {
+impl<S: Storage> Settings<S> {
     /// Lowers what holds for a process, or takes back what was lowered, for its user.
     ///
     /// # Errors
@@ -101,6 +101,7 @@ fn check_lower(change: &Change, most: &Resolved) -> Result<(), Error> {
 mod tests {
     use super::super::Class;
     use super::*;
+    use crate::storage::Borrowed;
 
     fn process(process: u64) -> Who {
         Who {
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn user_takes_back_what_it_lowered_and_no_more() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let who = process(10);
         let user = Subject::User(30);
         assert_eq!(settings.set(user, None, &weight(50)), Ok(()));
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn user_leaves_the_idle_class_only_if_it_chose_it() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let who = process(10);
         assert_eq!(settings.lower(&who, &class(Class::Idle)), Ok(()));
         assert_eq!(settings.resolve(&who).class, Class::Idle);
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn debt_under_a_limit_stays_when_a_user_lowers_it() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let (who, own) = (process(10), Subject::Process(10));
         assert_eq!(settings.set(own, Some(who), &limit(40)), Ok(()));
         let spent = super::super::Spent {
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn user_fills_its_part_of_the_table_only() {
         let mut store = [Entry::default(); 64];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         for id in 1..=32 {
             assert_eq!(settings.lower(&process(id), &weight(1)), Ok(()));
         }

@@ -32,7 +32,6 @@
 
 mod awake;
 mod booking;
-mod bounded;
 mod budget;
 mod groups;
 mod looking;
@@ -49,7 +48,6 @@ mod totals;
 
 pub use awake::QUIET;
 pub use booking::Period;
-pub use bounded::Bounded;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_HOLD};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Hold, Member, Used};

@@ -12,12 +12,11 @@
 //! What the user of a process lowered itself is kept apart from what an administrator set, see
 //! `lowering`.
 
-use super::bounded::Bounded;
 use super::budget::{Budget, Spent};
 use super::setting::{Change, Class, Limit, Setting, Subject, Who, MAX_LEVELS};
 use crate::error::Error;
+use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, Weight};
-use core::ops::DerefMut;
 
 /// Settings of one GPU. A table of them takes less than 200 KiB.
 pub const MAX_SETTINGS: usize = 512;
@@ -138,15 +137,15 @@ impl Resolved {
 /// # Invariants
 ///
 /// In ascending order of subject, each subject once.
-pub struct Settings<S> {
-    table: Bounded<S>,
+pub struct Settings<S: Storage> {
+    table: Bounded<S::Of<Entry>>,
     /// Raised by every change.
     generation: u64,
 }
 
-impl<S: DerefMut<Target = [Entry]>> Settings<S> {
+impl<S: Storage> Settings<S> {
     /// No settings.
-    pub const fn new(store: S) -> Self {
+    pub const fn new(store: S::Of<Entry>) -> Self {
         Self {
             table: Bounded::new(store),
             generation: 1,

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::error::Error;
+use crate::storage::Borrowed;
 use crate::units::Ns;
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_settings))]
@@ -37,7 +38,7 @@ mod tests {
     #[test]
     fn more_specific_setting_wins() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.resolve(&WHO).weight.get(), 100);
         for (subject, value) in [(USER, 3), (CGROUP, 2), (PROCESS, 1)] {
             assert_eq!(settings.set(subject, Some(WHO), &weight(value)), Ok(()));
@@ -51,7 +52,7 @@ mod tests {
     #[test]
     fn setting_of_another_is_not_taken() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         // The same number, but of another kind.
         assert_eq!(settings.set(Subject::User(10), None, &weight(5)), Ok(()));
         assert_eq!(settings.set(Subject::Process(20), None, &weight(5)), Ok(()));
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn refused_setting_leaves_the_previous_one() {
         let mut store = [Entry::default(); 1];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
         assert!(settings.set(USER, None, &weight(0)).is_err());
         assert!(settings.set(USER, None, &limit(101)).is_err());
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn limit_of_a_process_above_its_groups_is_refused() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.set(USER, None, &limit(50)), Ok(()));
         let refused = Error::LimitAboveGroup {
             limit: 51,
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn limit_of_a_group_below_a_members_is_refused() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
         let refused = Error::LimitBelowMember {
             limit: 59,
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn nearest_cgroup_gives_the_weight_and_all_of_them_limits() {
         let mut store = [Entry::default(); 6];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let who = nested(10, 3);
         let both = |percent| Change {
             weight: Some(percent * 10),
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn limit_of_a_cgroup_above_the_one_around_it_is_refused() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let mut set = |id, percent| settings.set(Subject::Cgroup(id), place(id), &limit(percent));
         assert_eq!(set(2, 30), Ok(()));
         let above = Error::LimitAboveGroup {
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn cgroup_too_deep_to_be_found_is_refused() {
         let mut store = [Entry::default(); 1];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let deep = Who {
             cgroup: 99,
             above: [7; MAX_LEVELS],
@@ -194,9 +195,9 @@ mod tests {
     #[test]
     fn groups_by_cgroup_are_formed_above_the_leaves() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let (one, other) = (nested(10, 3), nested(11, 4));
-        let of = |settings: &Settings<&mut [Entry]>, who: &Who, depth| {
+        let of = |settings: &Settings<Borrowed<'_>>, who: &Who, depth| {
             settings.group_of(who, GroupBy::Cgroup, depth)
         };
         for who in [&one, &other] {
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn lowest_of_all_limits_is_reported() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
         assert_eq!(settings.set(USER, None, &limit(80)), Ok(()));
         assert_eq!(settings.resolve(&WHO).limit, Limit::new(60).ok());
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn settings_of_dead_processes_are_forgotten() {
         let mut store = [Entry::default(); 4];
-        let mut settings = Settings::new(&mut store[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.set(PROCESS, Some(WHO), &weight(5)), Ok(()));
         assert_eq!(settings.set(Subject::Process(11), None, &weight(5)), Ok(()));
         assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));

@@ -6,9 +6,10 @@ use super::*;
 use crate::account::{Accounts, Slot};
 use crate::ids::ClientId;
 use crate::policies::ClientState;
+use crate::storage::Borrowed;
 use crate::units::{Ns, VTime};
 
-type Few<'a> = Shares<&'a mut [Member], &'a mut [Group], &'a mut [ClientState]>;
+type Few<'a> = Shares<Borrowed<'a>>;
 
 /// System virtual time in all tests.
 const T_SYS: VTime = VTime::new(1_000_000);
@@ -77,8 +78,8 @@ mod tests {
     #[test]
     fn process_past_the_room_is_refused_until_one_leaves() {
         let mut store = store();
-        let settings = Settings::new(&mut store.entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -103,8 +104,8 @@ mod tests {
     #[test]
     fn group_without_processes_stays_until_it_has_paid() {
         let mut store = store();
-        let settings = Settings::new(&mut store.entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -129,8 +130,8 @@ mod tests {
     #[test]
     fn process_of_a_user_that_owes_starts_as_far_ahead() {
         let mut store = store();
-        let settings = Settings::new(&mut store.entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -161,14 +162,14 @@ mod tests {
     #[test]
     fn lead_of_groups_formed_anew_is_that_of_their_processes() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let heavy = Change {
             weight: Some(300),
             ..Change::default()
         };
         assert_eq!(settings.set(Subject::User(7), None, &heavy), Ok(()));
-        let mut shares = Shares::new(
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -199,8 +200,8 @@ mod tests {
     #[test]
     fn process_that_moves_takes_its_part_along() {
         let mut store = store();
-        let settings = Settings::new(&mut store.entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -222,9 +223,9 @@ mod tests {
     #[test]
     fn hold_of_a_group_holds_all_its_processes() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
-        let mut shares = Shares::new(
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -257,15 +258,15 @@ mod tests {
     #[test]
     fn decision_that_is_not_carried_out_holds_nobody() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let strict = Change {
             limit: Some(1),
             class: Some(Class::Idle),
             ..Change::default()
         };
         assert_eq!(settings.set(Subject::User(7), None, &strict), Ok(()));
-        let mut shares = Shares::new(
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -293,9 +294,9 @@ mod tests {
     #[test]
     fn hog_alone_gets_its_limit_though_its_commands_have_no_length() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
-        let mut shares = Shares::new(
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -333,9 +334,9 @@ mod tests {
     #[test]
     fn who_runs_on_after_a_hold_pays_what_it_ran_as_it_is() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
-        let mut shares = Shares::new(
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -375,9 +376,9 @@ mod tests {
     #[test]
     fn who_runs_when_nobody_polls_is_charged_what_was_found_in_the_end() {
         let mut store = store();
-        let mut settings = Settings::new(&mut store.entries[..]);
-        let mut totals = Totals::new(&mut store.rows[..]);
-        let mut shares = Shares::new(
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
@@ -412,8 +413,8 @@ mod tests {
     #[test]
     fn who_is_let_run_is_not_charged_for_what_was_found_of_it() {
         let mut store = store();
-        let settings = Settings::new(&mut store.entries[..]);
-        let mut shares = Shares::new(
+        let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],

@@ -4,16 +4,15 @@
 
 use super::awake::{Rest, NOBODY};
 use super::booking::Apart;
-use super::bounded::Bounded;
 use super::member::{Group, Hold, Member};
 use super::setting::{GroupBy, Who};
-use super::settings::{Entry, Settings};
+use super::settings::Settings;
 use crate::account::{Accounts, Charge, Slot};
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
+use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, VTime};
-use core::ops::DerefMut;
 
 /// The processes and groups of one GPU, in storage that the caller owns.
 ///
@@ -23,10 +22,10 @@ use core::ops::DerefMut;
 /// [`Group::seat`]; those of groups of which a process is awake come first. Every member
 /// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without members is ahead of the
 /// system.
-pub struct Shares<M, G, C> {
-    pub(super) members: Bounded<M>,
-    pub(super) groups: Bounded<G>,
-    pub(super) states: Bounded<C>,
+pub struct Shares<S: Storage> {
+    pub(super) members: Bounded<S::Of<Member>>,
+    pub(super) groups: Bounded<S::Of<Group>>,
+    pub(super) states: Bounded<S::Of<ClientState>>,
     pub(super) group_by: GroupBy,
     /// Level of the groups by cgroup, see [`Settings::group_of`].
     pub(super) depth: u32,
@@ -51,15 +50,15 @@ pub struct Shares<M, G, C> {
     pub(super) apart: Apart,
 }
 
-impl<M, G, C> Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Shares<S> {
     /// Nobody yet. There must be at least as much room for groups and for their states
     /// as for members; twice as much lets groups without members pay what they owe.
-    pub const fn new(members: M, groups: G, states: C, group_by: GroupBy) -> Self {
+    pub const fn new(
+        members: S::Of<Member>,
+        groups: S::Of<Group>,
+        states: S::Of<ClientState>,
+        group_by: GroupBy,
+    ) -> Self {
         Self {
             members: Bounded::new(members),
             groups: Bounded::new(groups),
@@ -85,7 +84,12 @@ where
     }
 
     /// Moves to larger storage.
-    pub fn grow(&mut self, members: M, groups: G, states: C) {
+    pub fn grow(
+        &mut self,
+        members: S::Of<Member>,
+        groups: S::Of<Group>,
+        states: S::Of<ClientState>,
+    ) {
         self.members.grow(members);
         self.groups.grow(groups);
         self.states.grow(states);
@@ -151,16 +155,13 @@ where
     /// # Errors
     ///
     /// [`Error::Full`] without room, see [`Shares::has_room`].
-    pub fn join<S>(
+    pub fn join(
         &mut self,
         id: ClientId,
         who: Who,
         settings: &Settings<S>,
         t_sys: VTime,
-    ) -> Result<usize, Error>
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    ) -> Result<usize, Error> {
         let full = Error::Full {
             name: "clients",
             max: self.members.room(),
@@ -210,16 +211,13 @@ where
     /// # Errors
     ///
     /// [`Error::Full`]; then it stays where it was.
-    pub fn rejoin<S>(
+    pub fn rejoin(
         &mut self,
         at: usize,
         who: Who,
         settings: &Settings<S>,
         t_sys: VTime,
-    ) -> Result<(), Error>
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    ) -> Result<(), Error> {
         self.generation = 0;
         self.wake(at);
         let Some(member) = self.members.all_mut().get_mut(at) else {
@@ -250,15 +248,12 @@ where
 
     /// Moves a process that is awake to the group where it belongs, with its part of what the old
     /// one is ahead, after [`Shares::split`].
-    fn move_member<S>(
+    fn move_member(
         &mut self,
         at: usize,
         settings: &Settings<S>,
         t_sys: VTime,
-    ) -> Result<(), Error>
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    ) -> Result<(), Error> {
         let Some(member) = self.members().get(at).copied() else {
             return Ok(());
         };
@@ -282,10 +277,7 @@ where
     }
 
     /// Moves processes whose group is another one since settings changed.
-    pub(super) fn regroup<S>(&mut self, settings: &Settings<S>)
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub(super) fn regroup(&mut self, settings: &Settings<S>) {
         // Only groups at the nearest cgroup that has a weight depend on what is set.
         if self.group_by != GroupBy::Cgroup || self.depth != 0 {
             return;
@@ -314,23 +306,18 @@ where
 
     /// Divides the GPU between something else from now on. Each new group is ahead by
     /// what its processes were ahead: nobody gets rid of time used.
-    pub fn set_group_by<S>(&mut self, group_by: GroupBy, settings: &Settings<S>, t_sys: VTime)
-    where
-        S: DerefMut<Target = [Entry]>,
-    {
+    pub fn set_group_by(&mut self, group_by: GroupBy, settings: &Settings<S>, t_sys: VTime) {
         self.set_grouping(group_by, self.depth, settings, t_sys);
     }
 
     /// As [`Shares::set_group_by`], with the level of groups by cgroup.
-    pub fn set_grouping<S>(
+    pub fn set_grouping(
         &mut self,
         group_by: GroupBy,
         depth: u32,
         settings: &Settings<S>,
         t_sys: VTime,
-    ) where
-        S: DerefMut<Target = [Entry]>,
-    {
+    ) {
         if (group_by, depth) == (self.group_by, self.depth) {
             return;
         }
@@ -366,12 +353,7 @@ where
     }
 }
 
-impl<M, G, C> Accounts for Shares<M, G, C>
-where
-    M: DerefMut<Target = [Member]>,
-    G: DerefMut<Target = [Group]>,
-    C: DerefMut<Target = [ClientState]>,
-{
+impl<S: Storage> Accounts for Shares<S> {
     fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
         self.wake(at);
         let member = self.members.all_mut().get_mut(at);

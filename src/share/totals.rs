@@ -8,11 +8,10 @@
 //! of them, but only below those that it was given: a further one pushes out a row from the
 //! nearest cgroup around it that has many rows, and no other.
 
-use super::bounded::Bounded;
 use super::member::Account;
 use super::setting::{Who, MAX_LEVELS};
+use crate::storage::{Bounded, Storage};
 use crate::units::Ns;
-use core::ops::DerefMut;
 
 /// Users, or cgroups, with a row of their own.
 pub const MAX_ROWS: usize = 256;
@@ -114,15 +113,15 @@ impl Row {
 
 /// Totals of one GPU, in storage that the caller owns, at most [`MAX_TOTALS`]: half of it for
 /// each kind.
-pub struct Totals<S> {
-    rows: Bounded<S>,
+pub struct Totals<S: Storage> {
+    rows: Bounded<S::Of<Row>>,
     /// Of users and of cgroups without a row.
     others: [Row; 2],
 }
 
-impl<S: DerefMut<Target = [Row]>> Totals<S> {
+impl<S: Storage> Totals<S> {
     /// No totals.
-    pub const fn new(store: S) -> Self {
+    pub const fn new(store: S::Of<Row>) -> Self {
         Self {
             rows: Bounded::new(store),
             others: [Row::others(Kind::User), Row::others(Kind::Cgroup)],
@@ -262,6 +261,7 @@ impl<S: DerefMut<Target = [Row]>> Totals<S> {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_totals))]
 mod tests {
     use super::*;
+    use crate::storage::Borrowed;
 
     fn got(ms: u64) -> Account {
         Account {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     /// GPU time of all rows of a kind together, and how many there are.
-    fn sum(totals: &mut Totals<&mut [Row]>, kind: Kind) -> (u64, usize) {
+    fn sum(totals: &mut Totals<Borrowed<'_>>, kind: Kind) -> (u64, usize) {
         let mut out = [Row::default(); 40];
         let count = totals.read(kind, false, &mut out);
         let ns = out
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn charges_of_a_user_add_up_under_any_hint() {
         let mut store = [Row::default(); 4];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         totals.charge(Kind::User, &user(1), 0, &got(1), Ns::new(1));
         let hint = totals.charge(Kind::User, &user(2), 0, &got(2), Ns::new(2));
         assert_eq!(
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn full_table_gives_the_least_recent_to_the_others() {
         let mut store = [Row::default(); 4];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         for id in 1..=2 {
             totals.charge(
                 Kind::User,
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn cgroups_of_one_tenant_push_out_no_other_row() {
         let mut store = [Row::default(); 64];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         totals.charge(Kind::User, &user(5), 0, &got(5), Ns::new(1));
         let mut now = 1;
         for id in 100..110 {
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn row_without_time_goes_first() {
         let mut store = [Row::default(); 4];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         totals.charge(Kind::Cgroup, &below(2, 10), 0, &got(1), Ns::new(1));
         totals.begin_process(Kind::Cgroup, &below(3, 11), Ns::new(2));
         totals.begin_process(Kind::Cgroup, &below(3, 12), Ns::new(3));
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn reset_takes_only_what_was_read() {
         let mut store = [Row::default(); 6];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         for id in 1..=3 {
             totals.charge(
                 Kind::User,
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn row_that_could_not_be_delivered_is_put_back() {
         let mut store = [Row::default(); 4];
-        let mut totals = Totals::new(&mut store[..]);
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
         totals.charge(Kind::User, &user(1), 0, &got(1), Ns::new(5));
         totals.begin_process(Kind::User, &user(1), Ns::new(6));
         let mut out = [Row::default(); 1];

@@ -19,9 +19,8 @@
 
 use crate::account::{Commands, Slot};
 use crate::ids::{Chid, ClientId, MAX_CHANNELS};
-use crate::share::Bounded;
+use crate::storage::{Bounded, Storage};
 use crate::units::Ns;
-use core::ops::DerefMut;
 
 /// Slots in a page: [`crate::regs::USERD_SLOT`] bytes each.
 pub const SLOTS: usize = 8;
@@ -175,15 +174,15 @@ pub enum Change {
 /// # Invariants
 ///
 /// In ascending order of number. A page in the table is mapped, or one of its channels exists.
-pub struct Pages<S> {
-    table: Bounded<S>,
+pub struct Pages<S: Storage, G: 'static> {
+    table: Bounded<S::Of<Page<G>>>,
     /// Where [`Pages::doubtful`] goes on.
     next: usize,
 }
 
-impl<G, S: DerefMut<Target = [Page<G>]>> Pages<S> {
+impl<S: Storage, G: 'static> Pages<S, G> {
     /// No page has an owner.
-    pub const fn new(store: S) -> Self {
+    pub const fn new(store: S::Of<Page<G>>) -> Self {
         Self {
             table: Bounded::new(store),
             next: 0,

@@ -6,10 +6,11 @@
 mod tests {
     use crate::account::Slot;
     use crate::ids::{Chid, ClientId};
+    use crate::storage::Borrowed;
     use crate::track::pages::{Change, Claim, Page, Pages};
     use crate::units::Ns;
 
-    type Few<'a> = Pages<&'a mut [Page<u8>]>;
+    type Few<'a> = Pages<Borrowed<'a>, u8>;
 
     fn claim(client: u64, proven: bool) -> Claim {
         Claim {
@@ -32,7 +33,7 @@ mod tests {
     #[test]
     fn page_that_is_mapped_stays_with_its_owner() {
         let mut store = [Page::default(), Page::default()];
-        let mut pages = Pages::new(&mut store[..]);
+        let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(1, false), 7).is_some());
         let second = pages.map(5, &claim(2, false), 8);
         assert!(second.is_some_and(|second| second.owner == ClientId::new(1) && !second.moved));
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn proven_claim_moves_the_page_and_keeps_its_gate() {
         let mut store = [Page::default(), Page::default()];
-        let mut pages = Pages::new(&mut store[..]);
+        let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(1, true), 7).is_some());
         let moved = pages.map(5, &claim(2, true), 8);
         assert!(moved.is_some_and(|moved| moved.moved));
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn channel_beside_a_mapped_one_is_its_owners() {
         let mut store = [Page::default(), Page::default()];
-        let mut pages = Pages::new(&mut store[..]);
+        let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(3, true), 7).is_some());
         assert_eq!(pages.charge(Chid::from_bits(47), &RAN, true), Some(3));
         assert_eq!(pages.charge(Chid::from_bits(48), &RAN, true), None);
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn page_without_mappings_stays_while_a_channel_exists() {
         let mut store = [Page::default(), Page::default()];
-        let mut pages = Pages::new(&mut store[..]);
+        let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(1, true), 7).is_some());
         pages.set_live(5, 0b11, |_, _, _, _| ());
         assert_eq!(pages.allocated(), 2);
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn positions_follow_when_a_client_is_forgotten() {
         let mut store = [Page::default(), Page::default()];
-        let mut pages = Pages::new(&mut store[..]);
+        let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(3, true), 7).is_some());
         pages.forget_position(1);
         assert_eq!(pages.get(5).map(Page::at), Some(2));

@@ -31,6 +31,8 @@ pub mod random;
 pub mod regs;
 #[path = "../../src/share/mod.rs"]
 pub mod share;
+#[path = "../../src/storage.rs"]
+pub mod storage;
 #[path = "../../src/units.rs"]
 pub mod units;
 

@@ -13,6 +13,7 @@ use crate::share::{
     Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Totals, Who, MAX_SETTINGS,
     MAX_TOTALS,
 };
+use crate::storage::Storage;
 use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -54,9 +55,9 @@ struct Channel {
 /// What the main thread has.
 pub(crate) struct Round {
     engine: Engine,
-    shares: Shares<KVVec<Member>, KVVec<Group>, KVVec<ClientState>>,
-    settings: Settings<KVVec<Entry>>,
-    totals: Totals<KVVec<Row>>,
+    shares: Shares<Vectors>,
+    settings: Settings<Vectors>,
+    totals: Totals<Vectors>,
     accountant: Accountant,
     slots: KVVec<Slot>,
     channels: KVVec<Channel>,
@@ -66,6 +67,13 @@ pub(crate) struct Round {
     now: Ns,
     /// Periods so far: what clients use and how long they wait changes from one to the next.
     periods: u32,
+}
+
+/// Tables in vectors of the kernel.
+struct Vectors;
+
+impl Storage for Vectors {
+    type Of<T: 'static> = KVVec<T>;
 }
 
 fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {

@@ -12,13 +12,14 @@ use loga::ids::{Chid, ClientId};
 use loga::policies::{PolicyKind, Sight};
 use loga::regs::{ChannelState, Occupant, Work};
 use loga::units::Ns;
+use loga::Vectors;
 
 /// Length of a read where reads take no time, in ns.
 const READ: u64 = 1_000;
 
 /// Who waits for the GPU.
 pub(super) struct Waiting {
-    waits: Waits<Vec<Watched>, Vec<Chid>>,
+    waits: Waits<Vectors>,
     wanted: bool,
     read: u64,
     /// When the next sample begins.

@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] A list with room for so many elements, in storage that the caller owns.
+//! [pure] Tables in memory of the caller: the kernel allocates one way, the host another, and
+//! neither while a lock is held.
 
 use core::ops::DerefMut;
 
-/// A list in somebody else's storage, such as a vector of default elements. The
-/// length of the storage is the room; it never grows by itself.
+/// A kind of memory for tables of any element. A table never grows by itself.
+pub trait Storage {
+    /// Memory for elements `T`.
+    type Of<T: 'static>: DerefMut<Target = [T]>;
+}
+
+/// Slices of a caller.
+pub struct Borrowed<'a>(core::marker::PhantomData<&'a ()>);
+
+impl<'a> Storage for Borrowed<'a> {
+    type Of<T: 'static> = &'a mut [T];
+}
+
+/// A list in memory of the caller, such as a vector of default elements. The length of the memory
+/// is the room.
 ///
 /// # Invariants
 ///
@@ -95,7 +109,7 @@ impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_bounded))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_storage))]
 mod tests {
     use super::*;
 
