@@ -6,6 +6,7 @@ pub mod account;
 pub mod engine;
 pub mod error;
 pub mod fair;
+pub mod gpu;
 pub mod ids;
 #[path = "../policies/mod.rs"]
 pub mod policies;

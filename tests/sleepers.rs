@@ -3,13 +3,13 @@
 //! Property: that processes sleep which do nothing changes no decision and no account. Two sets
 //! of books see the same phases; in one of them everybody is woken before each decision.
 
-use loga::account::{Accounts, PhaseTotals, Slot};
+use loga::account::{PhaseTotals, Slot};
 use loga::engine::{Action, ClientState, Config, Engine, Wake};
+use loga::gpu::{Ended, GpuState};
 use loga::ids::ClientId;
 use loga::policies::PolicyKind;
 use loga::share::{
-    Change, Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Subject, Totals, Who,
-    QUIET,
+    Change, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who, QUIET,
 };
 use loga::units::Ns;
 use loga::Vectors;
@@ -34,10 +34,7 @@ fn spell() -> impl Strategy<Value = Spell> {
 
 /// The books of a GPU, as the main thread keeps them.
 struct Books {
-    engine: Engine,
-    shares: Shares<Vectors>,
-    settings: Settings<Vectors>,
-    totals: Totals<Vectors>,
+    state: GpuState<Vectors>,
     now: Ns,
     /// Nobody may sleep.
     wakes: bool,
@@ -58,15 +55,17 @@ impl Books {
         let limited = settings.set(Subject::User(2), None, &fifth);
         limited.expect("in range");
         let mut books = Self {
-            engine: Engine::new(config, 1).expect("in range"),
-            shares: Shares::new(
-                vec![Member::default(); PROCESSES as usize],
-                vec![Group::default(); 2 * PROCESSES as usize],
-                vec![ClientState::default(); 2 * PROCESSES as usize],
-                group_by,
+            state: GpuState::new(
+                Engine::new(config, 1).expect("in range"),
+                Shares::new(
+                    vec![Member::default(); PROCESSES as usize],
+                    vec![Group::default(); 2 * PROCESSES as usize],
+                    vec![ClientState::default(); 2 * PROCESSES as usize],
+                    group_by,
+                ),
+                settings,
+                Totals::new(vec![Row::default(); 8]),
             ),
-            settings,
-            totals: Totals::<Vectors>::new(vec![Row::default(); 8]),
             now: Ns::from_ms(1),
             wakes,
         };
@@ -76,19 +75,16 @@ impl Books {
                 user: (id % 3) as u32,
                 ..Who::default()
             };
-            let t_sys = books.engine.start_vtime();
-            let joined = books
-                .shares
-                .join(ClientId::new(id), who, &books.settings, t_sys);
+            let joined = books.state.join(ClientId::new(id), who);
             joined.expect("room");
         }
-        books.engine.channels_changed(books.now, 12);
+        books.state.engine.channels_changed(books.now, 12);
         books
     }
 
     fn pass_until(&mut self, wanted: Action) {
-        while self.engine.wake(self.now, Wake::ChannelsChanged) != wanted {
-            let next = self.engine.next_deadline().expect("channels");
+        while self.state.engine.wake(self.now, Wake::ChannelsChanged) != wanted {
+            let next = self.state.engine.next_deadline().expect("channels");
             self.now = self.now.max(next);
         }
     }
@@ -103,43 +99,36 @@ impl Books {
             idle: length,
             ..PhaseTotals::default()
         };
-        self.shares.begin();
-        if self.wakes {
-            self.shares.wake_all();
-        }
-        for (at, part) in used.iter().enumerate() {
-            let held = Ns::new(length.get() * u64::from(*part) / 1000);
-            let is_held = self.shares.members()[at].hold().is_some();
-            if is_held || held == Ns::ZERO {
+        let mut slots = vec![Slot::default(); PROCESSES as usize];
+        for ((at, part), slot) in used.iter().enumerate().zip(&mut slots) {
+            if self.state.shares.members()[at].hold().is_some() {
                 continue;
             }
-            assert!(self.shares.charge_at(at, &Slot { held, runs: 1 }));
-            totals.idle = totals.idle.saturating_sub(held);
-            totals.held = totals.held.saturating_add(held);
+            slot.held = Ns::new(length.get() * u64::from(*part) / 1000);
+            slot.runs = u32::from(*part != 0);
+            totals.idle = totals.idle.saturating_sub(slot.held);
+            totals.held = totals.held.saturating_add(slot.held);
         }
-        let span = self.engine.span(&totals);
-        totals.apart = self.shares.gather(&self.settings, totals.length, span);
-        self.engine.decide(&totals, self.shares.states_mut());
-        let stats = self.engine.stats();
-        let period = Period {
-            now: self.now,
-            poll: totals.length,
-            span: stats.last_poll.saturating_add(stats.last_nonpoll),
-            next: self.engine.planned(),
-            t_sys: self.engine.start_vtime(),
-            enforce: true,
-            sparse: None,
+        if self.wakes {
+            self.state.shares.wake_all();
+        }
+        let ended = Ended {
+            totals,
+            slots: &slots,
+            used: (0..slots.len()).filter(|at| slots[*at].runs != 0),
+            strata: None,
+            alone: false,
         };
-        self.shares
-            .book(&mut self.settings, &mut self.totals, &period);
+        let waits = std::iter::empty();
+        self.state.end_phase(self.now, ended, &mut Some, waits);
     }
 
     /// What must not depend on who sleeps.
     fn shown(&self) -> Vec<String> {
-        let members = self.shares.members().iter();
+        let members = self.state.shares.members().iter();
         members
             .map(|member| {
-                let state = self.shares.state_of(member.group()).expect("a state");
+                let state = self.state.shares.state_of(member.group()).expect("a state");
                 let (vtime, held) = (state.vtime, state.held);
                 let account = member.account_at(self.now);
                 format!("{vtime:?} {held} {:?} {account:?}", member.hold())
@@ -164,7 +153,7 @@ proptest! {
                 sleepy.period(&spell.used);
                 wakeful.period(&spell.used);
                 prop_assert_eq!(sleepy.shown(), wakeful.shown());
-                prop_assert_eq!(sleepy.engine.last_fallback(), None);
+                prop_assert_eq!(sleepy.state.engine.last_fallback(), None);
             }
         }
     }
@@ -178,5 +167,5 @@ fn processes_of_a_long_spell_do_sleep() {
         books.period(&[100, 0, 0, 0, 0, 0]);
     }
     // Two are under the limit of their user.
-    assert_eq!(books.shares.awake().count(), 3);
+    assert_eq!(books.state.shares.awake().count(), 3);
 }

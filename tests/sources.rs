@@ -12,6 +12,7 @@ const SHARED: &[&str] = &[
     "src/engine",
     "src/error.rs",
     "src/fair",
+    "src/gpu",
     "src/ids.rs",
     "src/random.rs",
     "src/share",

@@ -8,15 +8,16 @@
 //! With [`Machine::watch`] it also notes who held the GPU when.
 
 use loga::account::drain::Drain;
-use loga::account::sparse::{Pace, Sparse};
-use loga::account::{settle, Accountant, Accounting, PhaseTotals, Slot};
-use loga::engine::{Action, Config, Engine, Sight, Wake};
+use loga::account::sparse::Sparse;
+use loga::account::{Accountant, Accounting, PhaseTotals, Slot};
+use loga::engine::{Action, Config, Engine, Wake};
 use loga::error::Error;
+use loga::gpu::{Ended, GpuState};
 use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::ClientState;
 use loga::regs::Occupant;
 use loga::share::{
-    Change, Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Subject, Totals, Who,
+    Change, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who,
     MAX_SETTINGS, MAX_TOTALS,
 };
 use loga::units::Ns;
@@ -80,10 +81,8 @@ pub struct Machine {
     /// Time that commands waited in this polling phase.
     waited: Vec<Ns>,
     last: usize,
-    engine: Engine,
     accountant: Accountant,
     sparse: Sparse,
-    pace: Pace,
     /// Looks after holds, with burst accounting.
     drain: Drain,
     drains: bool,
@@ -91,12 +90,8 @@ pub struct Machine {
     next_look: Option<Ns>,
     accounting: Accounting,
     slots: Vec<Slot>,
-    /// Who gets how much.
-    pub shares: Shares<Vectors>,
-    /// What is set.
-    pub settings: Settings<Vectors>,
-    /// Totals of users and cgroups.
-    pub totals: Totals<Vectors>,
+    /// The GPU as LoGA keeps it.
+    pub state: GpuState<Vectors>,
     watched: Option<Vec<(Ns, Option<usize>)>>,
 }
 
@@ -121,32 +116,32 @@ impl Machine {
             random: 0x9e37_79b9_7f4a_7c15,
             waited: vec![Ns::ZERO; processes.len()],
             last: processes.len().saturating_sub(1),
-            engine: Engine::new(config, 1)?,
             accountant: Accountant::new(),
             sparse: Sparse::new(1),
-            pace: Pace::new(),
             drain: Drain::new(1),
             drains: false,
             next_look: None,
             accounting: Accounting::Burst,
             slots: vec![Slot::default(); MAX_CHANNELS],
-            shares: Shares::new(
-                vec![Member::default(); MAX_PROCESSES],
-                vec![Group::default(); 2 * MAX_PROCESSES],
-                vec![ClientState::default(); 2 * MAX_PROCESSES],
-                group_by,
+            state: GpuState::new(
+                Engine::new(config, 1)?,
+                Shares::new(
+                    vec![Member::default(); MAX_PROCESSES],
+                    vec![Group::default(); 2 * MAX_PROCESSES],
+                    vec![ClientState::default(); 2 * MAX_PROCESSES],
+                    group_by,
+                ),
+                Settings::new(vec![Entry::default(); MAX_SETTINGS]),
+                Totals::new(vec![Row::default(); MAX_TOTALS]),
             ),
-            settings: Settings::<Vectors>::new(vec![Entry::default(); MAX_SETTINGS]),
-            totals: Totals::<Vectors>::new(vec![Row::default(); MAX_TOTALS]),
             watched: None,
         };
         for at in 0..processes.len() {
             let (id, who) = (ClientId::new(at as u64 + 1), machine.who(at));
-            let t_sys = machine.engine.start_vtime();
-            machine.shares.join(id, who, &machine.settings, t_sys)?;
+            machine.state.join(id, who)?;
         }
         let allocated = processes.iter().map(|p| u32::from(p.channels)).sum();
-        machine.engine.channels_changed(Ns::ZERO, allocated);
+        machine.state.engine.channels_changed(Ns::ZERO, allocated);
         Ok(machine)
     }
 
@@ -196,18 +191,21 @@ impl Machine {
     pub fn set_process(&mut self, at: usize, change: &Change) -> Result<(), Error> {
         let who = self.who(at);
         let subject = Subject::Process(who.process);
-        self.settings.set(subject, Some(who), change)
+        self.state.settings.set(subject, Some(who), change)
     }
 
     /// Divides the GPU between something else.
     pub fn set_group_by(&mut self, group_by: GroupBy) {
-        let t_sys = self.engine.start_vtime();
-        self.shares.set_group_by(group_by, &self.settings, t_sys);
+        let config = *self.state.engine.config();
+        let depth = self.state.shares.depth();
+        // The settings were in range when it was made.
+        let configured = self.state.configure(self.now, config, group_by, depth);
+        assert!(configured.is_ok(), "{configured:?}");
     }
 
     /// Decisions made so far.
     pub fn decisions(&self) -> u64 {
-        self.engine.stats().decisions
+        self.state.engine.stats().decisions
     }
 
     /// The time.
@@ -228,7 +226,7 @@ impl Machine {
 
     /// Runs until `end`.
     pub fn run_until(&mut self, end: Ns) {
-        if self.engine.next_deadline().is_none() {
+        if self.state.engine.next_deadline().is_none() {
             self.step(Wake::ChannelsChanged);
         }
         while let Some(next) = self.next_event().filter(|next| *next < end) {
@@ -242,7 +240,7 @@ impl Machine {
 
     /// Notes the time until `next` of those whose commands wait while somebody polls.
     fn wait(&mut self, next: Ns) {
-        if !self.engine.polling() {
+        if !self.state.engine.polling() {
             return;
         }
         let time = next.saturating_sub(self.now);
@@ -260,7 +258,7 @@ impl Machine {
         });
         let doing = doing.filter(|until| *until != Ns::new(u64::MAX));
         doing
-            .chain(self.engine.next_deadline())
+            .chain(self.state.engine.next_deadline())
             .chain(self.next_look)
             .min()
     }
@@ -276,15 +274,14 @@ impl Machine {
                 Accounting::Sparse => Some(self.sparse.look(&mut self.slots, self.now, occupant)),
             };
         }
-        if self.accounting == Accounting::Burst && self.engine.polling() {
+        if self.accounting == Accounting::Burst && self.state.engine.polling() {
             self.accountant.observe(&mut self.slots, self.now, occupant);
         }
-        match self.engine.wake(self.now, wake) {
+        match self.state.engine.wake(self.now, wake) {
             Action::None => {}
             Action::Look => {
-                self.shares.wake_all();
-                self.engine.look(self.now, self.shares.states_mut());
-                self.shares.release(self.now);
+                self.state.end_scan(self.now);
+                self.state.shares.release(self.now);
             }
             Action::StartPolling => self.begin(occupant),
             Action::StopPolling => {
@@ -302,29 +299,16 @@ impl Machine {
 
     fn begin(&mut self, occupant: Occupant) {
         if self.accounting == Accounting::Burst {
-            if self.drains {
-                // CAST: at most MAX_PROCESSES.
-                let client =
-                    |(chid, time): &(Chid, Ns)| (ClientId::new(chid.index() as u64 + 1), *time);
-                let compares = self.engine.config().randomize;
-                let found = self.drain.found().iter().map(client);
-                self.shares.note_drained(found, compares);
-            }
+            // CAST: at most MAX_PROCESSES.
+            let client =
+                |(chid, time): &(Chid, Ns)| (ClientId::new(chid.index() as u64 + 1), *time);
+            let found = self.drains.then(|| self.drain.found().iter().map(client));
+            self.state.begin_phase(found);
             self.next_look = None;
             self.accountant.begin(&mut self.slots, self.now, occupant);
             return;
         }
-        let length = self.sparse.end().length;
-        let used = self.shares.members().iter().map(|m| m.used().busy);
-        let interval = {
-            let alone = self.processes.len() <= 1;
-            let limited = self
-                .shares
-                .members()
-                .iter()
-                .any(|m| m.resolved().limit.is_some());
-            self.pace.interval(length, alone, limited, used)
-        };
+        let (_, interval) = self.state.plan();
         let next = self.sparse.begin(&mut self.slots, self.now, interval);
         self.next_look = Some(next);
     }
@@ -346,7 +330,7 @@ impl Machine {
     }
 
     fn submit(&mut self) {
-        for (doing, member) in self.doing.iter_mut().zip(self.shares.members()) {
+        for (doing, member) in self.doing.iter_mut().zip(self.state.shares.members()) {
             if matches!(*doing, Doing::Sleeps { until } if until <= self.now) {
                 *doing = Doing::Submits;
             }
@@ -413,58 +397,30 @@ impl Machine {
     }
 
     /// Decides after a polling phase, as the main thread of the kernel module does.
-    fn decide(&mut self, mut totals: PhaseTotals) {
-        self.shares.begin();
-        let mut owner = |slot: usize| Some(slot);
-        let shares = &mut self.shares;
-        match self.accounting {
-            Accounting::Burst => {
-                let used = self.accountant.used();
-                settle(&mut totals, &self.slots, used, &mut owner, shares);
-            }
-            Accounting::Sparse => {
-                let used = self.sparse.used();
-                settle(&mut totals, &self.slots, used, &mut owner, shares);
-            }
-        }
-        for (at, waited) in self.waited.iter_mut().enumerate() {
-            let waited = std::mem::take(waited);
-            if self.engine.config().wants() == Sight::Waits {
-                self.shares.add_waited(at, waited);
-            }
-        }
-        let span = self.engine.span(&totals);
-        totals.apart = self.shares.gather(&self.settings, totals.length, span);
-        if self.engine.concerns_all() {
-            self.shares.wake_all();
-        }
-        self.engine.decide(&totals, self.shares.states_mut());
-        assert_eq!(
-            self.engine.last_fallback(),
-            None,
-            "a policy broke its contract"
-        );
-        let stats = self.engine.stats();
-        let span = stats.last_poll.saturating_add(stats.last_nonpoll);
-        let next = self.engine.next_deadline().unwrap_or(self.now);
-        let period = Period {
-            now: self.now,
-            poll: stats.last_poll,
-            span,
-            next: next
-                .saturating_sub(self.now)
-                .saturating_add(stats.last_poll),
-            t_sys: self.engine.start_vtime(),
-            enforce: self.engine.config().enforce,
-            sparse: self.interval(),
+    fn decide(&mut self, totals: PhaseTotals) {
+        let strata = self.interval();
+        let used: Vec<_> = match self.accounting {
+            Accounting::Burst => self.accountant.used().collect(),
+            Accounting::Sparse => self.sparse.used().collect(),
         };
-        self.shares
-            .book(&mut self.settings, &mut self.totals, &period);
+        let ended = Ended {
+            totals,
+            slots: &self.slots,
+            used: used.into_iter(),
+            strata,
+            alone: self.processes.len() <= 1,
+        };
+        let waited = self.waited.iter_mut().enumerate();
+        let waits =
+            waited.map(|(at, waited)| (ClientId::new(at as u64 + 1), std::mem::take(waited)));
+        let decision = self.state.end_phase(self.now, ended, &mut Some, waits);
+        assert_eq!(decision.fallback, None, "a policy broke its contract");
         let is_held = |member: &Member| member.hold().is_some();
         self.drains = self.accounting == Accounting::Burst
-            && !self.engine.config().policy.staged()
-            && self.shares.members().iter().any(is_held);
+            && !self.state.engine.config().policy.staged()
+            && self.state.shares.members().iter().any(is_held);
         if self.drains {
+            let next = self.state.engine.next_deadline().unwrap_or(self.now);
             let length = next.saturating_sub(self.now);
             self.next_look = self.drain.begin(self.now, length);
         }

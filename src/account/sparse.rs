@@ -204,12 +204,19 @@ pub fn bound(variance_us2: u64, interval: Ns) -> Ns {
 /// `S = 2 s (0.007 / 1.96)^2 / v`, where `v` is the largest `p (1 - p)` of all
 /// clients, within [`MIN_INTERVAL`] and [`MAX_INTERVAL`]. Two equal clients want most;
 /// many small ones are content with little.
+///
+/// A phase in which a client is throttled says nothing about one in which it runs again: for the
+/// latter, the last phase counts in which none was.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     /// For how long at most one client has been seen.
     quiet: Ns,
     /// The one that was seen alone last.
     sole: Option<usize>,
+    /// `v` of the last phase in which no client was throttled.
+    free: u64,
+    /// A client was throttled in the phase that has ended.
+    throttled: bool,
 }
 
 impl Pace {
@@ -218,18 +225,21 @@ impl Pace {
         Self {
             quiet: Ns::ZERO,
             sole: None,
+            free: 0,
+            throttled: false,
         }
     }
 
     /// The stratum for the next phase, from what each client used of the last one, of
     /// length `length`. `alone` says that only one client has channels at all,
-    /// `limited` that a limit is in force or somebody is held back: then the time of a
-    /// client that is seen alone matters too.
+    /// `limited` that a limit is in force, `throttled` that a client is throttled in the
+    /// next phase: then the time of a client that is seen alone matters too.
     pub fn interval(
         &mut self,
         length: Ns,
         alone: bool,
         limited: bool,
+        throttled: bool,
         used: impl Iterator<Item = Ns>,
     ) -> Ns {
         /// Microseconds for `v` of one, times 1024.
@@ -249,7 +259,14 @@ impl Pace {
         } else {
             self.quiet = self.quiet.saturating_add(length);
         }
-        if !limited && (alone || self.quiet >= QUIET) {
+        if !self.throttled {
+            self.free = largest;
+        }
+        self.throttled = throttled;
+        if !throttled {
+            largest = largest.max(self.free);
+        }
+        if !limited && !throttled && (alone || self.quiet >= QUIET) {
             return WATCH_INTERVAL;
         }
         let wanted = US.checked_div(largest).map_or(MAX_INTERVAL, Ns::from_us);

@@ -164,7 +164,7 @@ mod tests {
         for phase in 0..100 {
             let busy = |mine: bool| if mine { Ns::from_ms(10) } else { Ns::ZERO };
             let used = [busy(phase % 2 == 0), busy(phase % 2 == 1)];
-            interval = pace.interval(length, false, false, used.into_iter());
+            interval = pace.interval(length, false, false, false, used.into_iter());
         }
         assert!(interval <= MAX_INTERVAL);
     }
@@ -182,7 +182,7 @@ mod tests {
     fn pace_follows_the_largest_variance() {
         let of = |parts: &[u64]| {
             let used = parts.iter().map(|part| Ns::from_us(*part));
-            Pace::new().interval(Ns::from_ms(1), false, false, used)
+            Pace::new().interval(Ns::from_ms(1), false, false, false, used)
         };
         assert_eq!(of(&[500, 500]), MIN_INTERVAL);
         assert_eq!(of(&[625, 125, 125, 125]), MIN_INTERVAL);
@@ -191,20 +191,42 @@ mod tests {
     }
 
     #[test]
+    fn pace_after_a_client_was_throttled_is_that_of_before() {
+        let mut pace = Pace::new();
+        let phase = Ns::from_ms(144);
+        let both = [Ns::from_ms(72), Ns::from_ms(72)];
+        let other = [Ns::ZERO, phase];
+        // The first is throttled in the next phase, in which the other one runs alone.
+        pace.interval(phase, false, false, true, both.into_iter());
+        let alone = pace.interval(phase, false, false, true, other.into_iter());
+        assert_eq!(alone, MAX_INTERVAL);
+        // It runs again in the next one.
+        let again = pace.interval(phase, false, false, false, other.into_iter());
+        assert_eq!(again, MIN_INTERVAL);
+        // It does not any more.
+        pace.interval(phase, false, false, false, other.into_iter());
+        let gone = pace.interval(phase, false, false, false, other.into_iter());
+        assert_eq!(gone, MAX_INTERVAL);
+    }
+
+    #[test]
     fn pace_for_one_client_is_slow_after_a_while() {
         let mut pace = Pace::new();
         let (half, second) = (Ns::from_ms(500), Ns::from_ms(1000));
         let (one, both) = ([half].into_iter(), [half, half].into_iter());
         assert_eq!(
-            pace.interval(second, false, false, both.clone()),
+            pace.interval(second, false, false, false, both.clone()),
             MIN_INTERVAL
         );
-        assert!(pace.interval(half, false, false, one.clone()) < WATCH_INTERVAL);
+        assert!(pace.interval(half, false, false, false, one.clone()) < WATCH_INTERVAL);
         assert_eq!(
-            pace.interval(half, false, false, one.clone()),
+            pace.interval(half, false, false, false, one.clone()),
             WATCH_INTERVAL
         );
-        assert!(pace.interval(second, false, true, one) < WATCH_INTERVAL);
-        assert_eq!(pace.interval(second, true, false, both), WATCH_INTERVAL);
+        assert!(pace.interval(second, false, true, false, one) < WATCH_INTERVAL);
+        assert_eq!(
+            pace.interval(second, true, false, false, both),
+            WATCH_INTERVAL
+        );
     }
 }

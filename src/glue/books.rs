@@ -12,13 +12,13 @@ use super::latency::Latencies;
 use super::process::{self, Process};
 use super::trace;
 use super::work_period::WorkPeriods;
-use crate::account::sparse::{Pace, MIN_INTERVAL};
 use crate::account::waits::Watched;
 use crate::engine::{Census, ClientState, Engine};
+use crate::gpu::GpuState;
 use crate::ids::{Chid, ClientId};
 use crate::regs::Chip;
 use crate::share::{
-    self, Entry, Group, GroupBy, Kind, Member, Row, Settings, Who, MAX_SETTINGS, MAX_TOTALS,
+    Group, GroupBy, Kind, Member, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::storage::Storage;
 use crate::track::pages::{self, MAX_PAGES};
@@ -43,8 +43,6 @@ impl Storage for Vectors {
     type Of<T: 'static> = KVVec<T>;
 }
 
-/// The clients of one GPU and the groups between which it is divided.
-pub(super) type Shares = share::Shares<Vectors>;
 /// A page of submission slots.
 pub(super) type Page = pages::Page<Arc<Gate>>;
 
@@ -52,20 +50,13 @@ pub(super) type Page = pages::Page<Arc<Gate>>;
 pub(super) struct Books {
     /// Index of the GPU.
     pub(super) gpu: u32,
-    pub(super) engine: Engine,
-    /// The clients are its members, element by element with `owners`.
-    pub(super) shares: Shares,
+    /// The clients are members of its shares, element by element with `owners`.
+    pub(super) state: GpuState<Vectors>,
     pub(super) owners: KVVec<Owner>,
-    pub(super) settings: Settings<Vectors>,
-    /// Per user and cgroup.
-    pub(super) totals: share::Totals<Vectors>,
     pub(super) pages: pages::Pages<Vectors, Arc<Gate>>,
     /// Gates to be turned once the books are unlocked.
     pub(super) turns: KVec<Turn>,
     pub(super) chip: Option<Chip>,
-    /// How often to look, if accounting is sparse, and the strata of the next phase.
-    pub(super) pace: Pace,
-    pub(super) interval: Ns,
     /// Room to watch clients and channels in the next phase, and what there is room for now.
     pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
     pub(super) watch_room_of: (usize, usize),
@@ -102,11 +93,8 @@ pub(super) struct Books {
 /// Sums since attaching.
 #[derive(Default)]
 pub(super) struct Sums {
-    pub(super) idle: Ns,
-    pub(super) unknown: Ns,
     /// The channel of unknown time that was seen last, by its number in the status word.
     pub(super) unknown_chid: Option<u16>,
-    pub(super) switches: u64,
     pub(super) polls: u64,
     pub(super) reads: u64,
     pub(super) revokes: u64,
@@ -209,16 +197,16 @@ impl Books {
         } = Room::new(FIRST_CLIENTS)?;
         Ok(Self {
             gpu,
-            engine,
-            shares: Shares::new(members, groups, states, GroupBy::Process),
+            state: GpuState::new(
+                engine,
+                Shares::new(members, groups, states, GroupBy::Process),
+                Settings::new(storage(MAX_SETTINGS)?),
+                Totals::new(storage(MAX_TOTALS)?),
+            ),
             owners,
-            settings: Settings::new(storage(MAX_SETTINGS)?),
-            totals: share::Totals::new(storage(MAX_TOTALS)?),
             pages: pages::Pages::new(storage(MAX_PAGES)?),
             turns: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             chip,
-            pace: Pace::new(),
-            interval: MIN_INTERVAL,
             watch_room: None,
             watch_room_of: (0, 0),
             slots: None,
@@ -256,7 +244,7 @@ impl Books {
             mut owners,
             users,
         } = room;
-        self.shares.grow(members, groups, states);
+        self.state.shares.grow(members, groups, states);
         for owner in self.owners.drain_all() {
             // There is room: checked above.
             let _ = owners.push_within_capacity(owner);
@@ -285,7 +273,7 @@ impl Books {
             return Ok(at);
         }
         let count = self.owners.len();
-        if !self.shares.has_room() || count == self.owners.capacity() {
+        if !self.state.shares.has_room() || count == self.owners.capacity() {
             if count >= MAX_CLIENTS {
                 return Err(NoClient::Refused(ENOMEM));
             }
@@ -293,8 +281,8 @@ impl Books {
         }
         let id = ClientId::new(self.next_id);
         let at = self
-            .shares
-            .join(id, who, &self.settings, self.engine.start_vtime())
+            .state
+            .join(id, who)
             .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
         let owner = Owner {
@@ -307,10 +295,10 @@ impl Books {
             since: ffi::now(),
         };
         for kind in [Kind::User, Kind::Cgroup] {
-            self.totals.begin_process(kind, &who, owner.since);
+            self.state.totals.begin_process(kind, &who, owner.since);
         }
         trace::client_create(self.gpu, id.get(), owner.tgid, who.user, &owner.comm);
-        if let Some(member) = self.shares.members().get(at) {
+        if let Some(member) = self.state.shares.members().get(at) {
             events::appeared(self.gpu, &owner.about(member));
         }
         // There is room: checked above.
@@ -324,7 +312,7 @@ impl Books {
         if self.owners.len() < MAX_CLIENTS_OF_USER {
             return None;
         }
-        let members = self.shares.members().iter().enumerate();
+        let members = self.state.shares.members().iter().enumerate();
         let mut own = members.filter(|(_, member)| member.who().user == who.user);
         let (first, _) = own.next()?;
         (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
@@ -332,7 +320,11 @@ impl Books {
 
     /// Number and GPU time of a process's client, if it is one.
     pub(super) fn used_by(&self, process: &Process) -> Option<(u64, Ns)> {
-        let member = self.shares.members().get(self.find_process(process)?)?;
+        let member = self
+            .state
+            .shares
+            .members()
+            .get(self.find_process(process)?)?;
         Some((member.id().get(), member.account().received))
     }
 
@@ -375,21 +367,21 @@ impl Books {
         }
         self.swept = at;
         if self.owners.len() != before {
-            self.settings.retain_processes(process::is_alive);
+            self.state.settings.retain_processes(process::is_alive);
         }
     }
 
     /// Forgets the client at `at` if it is gone, or follows it.
     pub(super) fn look_after(&mut self, at: usize) {
-        let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
+        let (Some(member), Some(owner)) =
+            (self.state.shares.members().get(at), self.owners.get(at))
         else {
             return;
         };
         if let Some(who) = owner.pid.who() {
             if who != *member.who() {
-                let t_sys = self.engine.start_vtime();
                 // Without room for another group it stays where it is.
-                let _ = self.shares.rejoin(at, who, &self.settings, t_sys);
+                let _ = self.state.rejoin(at, who);
             }
         } else if !self.pages.has_owner(member.id()) {
             self.forget(at);
@@ -399,12 +391,12 @@ impl Books {
     /// Forgets the client at `at`, which owns no page. What it used stays in the totals.
     fn forget(&mut self, at: usize) {
         let (Some(member), Ok(owner)) = (
-            self.shares.members().get(at).copied(),
+            self.state.shares.members().get(at).copied(),
             self.owners.remove(at),
         ) else {
             return;
         };
-        self.shares.leave(at, self.engine.start_vtime());
+        self.state.leave(at);
         self.pages.forget_position(at);
         let account = member.account_at(ffi::now());
         events::exited(self.gpu, &owner.about(&member), account.received);

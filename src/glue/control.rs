@@ -146,14 +146,14 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
     let mut books = gpu.books.lock();
     if reader.all {
-        books.settings.retain_processes(is_alive);
+        books.state.settings.retain_processes(is_alive);
     }
     let is_shown = |entry: &&Entry| {
         let own = entry.user().is_some_and(|user| reader.may_see(user));
         reader.all || own
     };
     list.count = 0;
-    for entry in books.settings.all().iter().filter(is_shown) {
+    for entry in books.state.settings.all().iter().filter(is_shown) {
         list.count = list.count.saturating_add(1);
         // The table is cut to the room.
         let _ = shares.push_within_capacity(describe_share(entry));
@@ -221,7 +221,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     };
     rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
         .map_err(Error::from)?;
-    let there = gpu.books.lock().totals.read(kind, reset, &mut rows);
+    let there = gpu.books.lock().state.totals.read(kind, reset, &mut rows);
     rows.truncate(there);
     let mut count = there;
     if let Some(own) = own {
@@ -236,7 +236,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
         let mut books = gpu.books.lock();
         // What its reader did not get is not lost.
         for row in rows.iter().skip(if reset { delivered } else { rows.len() }) {
-            books.totals.merge(row);
+            books.state.totals.merge(row);
         }
         errno.into()
     })

@@ -289,7 +289,7 @@ impl Gpu {
 
     /// Tells the main thread that something was set: a decision is due.
     pub(super) fn settings_changed(&self) {
-        self.books.lock().engine.decide_soon(ffi::now());
+        self.books.lock().state.engine.decide_soon(ffi::now());
         self.ring();
     }
 }

@@ -139,7 +139,7 @@ impl Books {
         proven: bool,
         gate: Arc<Gate>,
     ) -> Result<Taken> {
-        let owner = self.shares.members().get(at).ok_or(EINVAL)?.id();
+        let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
         let of_page = self.pages.get(number).map(|page| page.owner());
         let payer = of_page.filter(|_| !proven).unwrap_or(owner);
         // Those of the page come along if it moves.
@@ -238,7 +238,7 @@ impl Books {
     /// Tells the engine how many channels there are. It says whether a decision is due.
     fn note_channels(&mut self, gpu: &Gpu) {
         let census = self.census();
-        if self.engine.count(ffi::now(), census) {
+        if self.state.engine.count(ffi::now(), census) {
             gpu.ring();
         }
     }
@@ -249,9 +249,9 @@ impl Books {
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         let mut throttled: u32 = 0;
-        for at in self.shares.awake() {
+        for at in self.state.shares.awake() {
             let (Some(member), Some(owner)) =
-                (self.shares.members().get(at), self.owners.get_mut(at))
+                (self.state.shares.members().get(at), self.owners.get_mut(at))
             else {
                 continue;
             };
@@ -307,7 +307,7 @@ impl Books {
 
     /// Lets everybody run until the next decision, whatever was decided.
     pub(super) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
-        self.shares.release(now);
+        self.state.shares.release(now);
         self.drive_gates(gpu, now, Ns::ZERO);
     }
 }

@@ -20,9 +20,8 @@ impl Gpu {
     /// What is wrong; then nothing has changed.
     pub(super) fn configure(&self, knobs: &Knobs) -> Result<(), Refusal> {
         let mut locked = self.books.lock();
-        let now = ffi::now();
         let books = &mut *locked;
-        let old = *books.engine.config();
+        let old = *books.state.engine.config();
         let new = Config {
             policy: knobs.policy.unwrap_or(old.policy),
             enforce: knobs.enforce.unwrap_or(old.enforce),
@@ -41,13 +40,10 @@ impl Gpu {
             },
             ..old
         };
-        books.engine.set_config(new)?;
-        let new = *books.engine.config();
-        let t_sys = books.engine.start_vtime();
-        let by = knobs.group_by.unwrap_or(books.shares.group_by());
-        let depth = knobs.cgroup_depth.unwrap_or(books.shares.depth());
-        books.shares.set_grouping(by, depth, &books.settings, t_sys);
-        if new.policy != old.policy || !new.enforce {
+        let now = ffi::now();
+        let by = knobs.group_by.unwrap_or(books.state.shares.group_by());
+        let depth = knobs.cgroup_depth.unwrap_or(books.state.shares.depth());
+        if books.state.configure(now, new, by, depth)? {
             books.release_all(self, now);
         }
         if new.policy != old.policy {
@@ -73,7 +69,7 @@ impl Gpu {
         // Those who may not change everything do not crowd out those who may.
         let _turn = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
-        let settings = &mut books.settings;
+        let settings = &mut books.state.settings;
         let before = settings.entry(chosen.subject).copied();
         let own = chosen.within.filter(|_| chosen.subject.is_process());
         match (change, all, own) {
@@ -99,6 +95,10 @@ impl Gpu {
     /// Puts back what was set before. For a process that is gone, that is nothing.
     pub(super) fn restore_share(&self, chosen: &Chosen, before: Option<Entry>) {
         let before = before.filter(|_| !chosen.is_gone());
-        self.books.lock().settings.restore(chosen.subject, before);
+        self.books
+            .lock()
+            .state
+            .settings
+            .restore(chosen.subject, before);
     }
 }

@@ -7,15 +7,15 @@
 //! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
+use super::books::Vectors;
 use super::ffi;
 use super::gpu::Gpu;
 use super::looks::{Looking, Looks, Sums};
 use super::thread::{self, Bell, Work};
 use super::trace;
 use crate::account::sparse::MIN_INTERVAL;
-use crate::account::waits::{Waits, Watched};
+use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
-use crate::ids::Chid;
 use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use kernel::prelude::*;
@@ -92,11 +92,7 @@ impl Eyes<'_> {
     /// the polls made, and after how many more the next client is asked for; nothing if the
     /// device has gone.
     #[inline(never)]
-    fn ask(
-        &mut self,
-        gpu: &Gpu,
-        waits: &mut Waits<Vectors>,
-    ) -> Option<(u32, u32)> {
+    fn ask(&mut self, gpu: &Gpu, waits: &mut Waits<Vectors>) -> Option<(u32, u32)> {
         let gap = waits.begin();
         let mut reads: u32 = 0;
         while let Some(chid) = waits.ask(self.last) {

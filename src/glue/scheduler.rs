@@ -10,11 +10,11 @@ use super::gpu::Gpu;
 use super::poller::Phase;
 use super::thread::{self, Bell, Work};
 use super::trace::{self, Reason};
-use crate::account::{self, Accounting, PhaseTotals, MAX_SLOTS};
+use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
+use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
 use crate::regs::Sampler;
-use crate::share::Period;
 use crate::units::Ns;
 use kernel::sync::atomic::{Acquire, Relaxed};
 use kernel::sync::Arc;
@@ -77,14 +77,14 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
     books.probe(gpu, now);
     books.watch_holds(gpu);
     let now = ffi::now();
-    if books.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
-        if books.engine.next_look().is_some_and(|at| at <= now) {
+    if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
+        if books.state.engine.next_look().is_some_and(|at| at <= now) {
             books.look(gpu);
         }
         return false;
     }
-    match books.engine.wake(now, wake) {
-        Action::None if books.engine.polling() => {}
+    match books.state.engine.wake(now, wake) {
+        Action::None if books.state.engine.polling() => {}
         Action::None => {
             gpu.end_turn();
             books.reread_channels(gpu);
@@ -115,7 +115,7 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
 
 /// Whether the poller is free. Looks need it for a moment only.
 fn may_poll(gpu: &Gpu, books: &Books) -> bool {
-    match books.engine.config().accounting {
+    match books.state.engine.config().accounting {
         Accounting::Burst => gpu.take_turn(),
         Accounting::Sparse => {
             gpu.end_turn();
@@ -137,7 +137,8 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     }
     books.note_drain(&mut phase, gpu);
     books.watch_waits(&mut phase);
-    phase.want(books.engine.accounting(), books.interval);
+    let (accounting, interval) = books.state.plan();
+    phase.want(accounting, interval);
     gpu.stop_polling.store(0, Relaxed);
     drop(phase);
     gpu.ring_poller();
@@ -147,11 +148,11 @@ impl Books {
     /// When there is something to do. Who waits for its turn to poll may look meanwhile.
     fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
         if waits_for_turn {
-            return self.engine.next_look();
+            return self.state.engine.next_look();
         }
-        let deadline = self.engine.next_deadline();
+        let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {
-            Some(_) => (WATCH, self.engine.holds_somebody()),
+            Some(_) => (WATCH, self.state.engine.holds_somebody()),
             None => (SWEEP, !self.owners.is_empty()),
         };
         let later = || ffi::now().saturating_add(time);
@@ -161,47 +162,22 @@ impl Books {
     /// Books a phase, decides, and drives the gates.
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
         let now = ffi::now();
-        let mut totals = phase.totals;
-        self.shares.begin();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
-        self.settle(phase, &mut totals);
-        self.book_waits(phase);
-        trace::phase_end(self.gpu, &totals);
-        self.sums.idle = self.sums.idle.saturating_add(totals.idle);
-        self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
-        self.sums.switches = self.sums.switches.saturating_add(totals.switches);
-        let span = self.engine.span(&totals);
-        totals.apart = self.shares.gather(&self.settings, totals.length, span);
-        let fallbacks = self.engine.stats().fallbacks;
-        if self.engine.concerns_all() {
-            self.shares.wake_all();
-        }
-        self.engine.decide(&totals, self.shares.states_mut());
-        self.tell_fallback(fallbacks);
-        let stats = self.engine.stats();
-        let period = Period {
-            now,
-            poll: totals.length,
-            span: stats.last_poll.saturating_add(stats.last_nonpoll),
-            next: self.engine.planned(),
-            t_sys: self.engine.start_vtime(),
-            enforce: self.engine.config().enforce,
-            sparse: phase.strata(),
-        };
-        self.shares
-            .book(&mut self.settings, &mut self.totals, &period);
-        self.set_pace(totals.length);
+        let decision = self.end_phase(phase, now);
+        trace::phase_end(self.gpu, &decision.totals);
+        self.tell_fallback(decision.fallback);
+        let period = decision.period;
         self.tell_evasions();
         self.trace_decision(period.span);
         if trace::wants_work_periods() {
-            let clients = self.shares.members();
+            let clients = self.state.shares.members();
             self.periods
-                .tell(self.gpu, clients, totals.length, period.span);
+                .tell(self.gpu, clients, period.poll, period.span);
         }
         if gpu.is_blind() {
-            self.shares.release(now);
+            self.state.shares.release(now);
         }
         let patience = period.span.max(period.next);
         self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
@@ -210,10 +186,43 @@ impl Books {
         self.sweep(CHECKED);
     }
 
+    /// Charges the phase to the channels that were seen, and to their clients, and decides. The
+    /// other channels take no time here.
+    fn end_phase(&mut self, phase: &Phase, now: Ns) -> Decision {
+        let counts_runs = phase.strata().is_none();
+        let mut pages = self.pages.all().iter();
+        let first = pages.next().map(|page| page.owner());
+        let ended = Ended {
+            totals: phase.totals,
+            slots: &phase.slots,
+            used: phase.used().iter(),
+            strata: phase.strata(),
+            alone: pages.all(|page| Some(page.owner()) == first),
+        };
+        let pages = &mut self.pages;
+        let mut unknown = None;
+        let mut owner = |index: usize| {
+            let slot = phase.slots.get(index)?;
+            let chid = u16::try_from(index).ok().and_then(Chid::new);
+            let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
+            if owner.is_none() && !slot.held.is_zero() {
+                unknown = Some(index);
+            }
+            owner
+        };
+        let waits = phase.waits_found();
+        let decision = self.state.end_phase(now, ended, &mut owner, waits);
+        if let Some(index) = unknown {
+            self.note_unknown(index, &decision.totals);
+        }
+        decision
+    }
+
     /// Tells who listens which clients were found to run when nobody polls.
     fn tell_evasions(&mut self) {
-        for at in self.shares.awake() {
-            let (Some(member), Some(owner)) = (self.shares.members().get(at), self.owners.get(at))
+        for at in self.state.shares.awake() {
+            let (Some(member), Some(owner)) =
+                (self.state.shares.members().get(at), self.owners.get(at))
             else {
                 continue;
             };
@@ -231,11 +240,11 @@ impl Books {
             return;
         }
         let (mut active, mut held) = (0u32, 0u32);
-        for (member, owner) in self.shares.members().iter().zip(self.owners.iter()) {
+        for (member, owner) in self.state.shares.members().iter().zip(self.owners.iter()) {
             let (busy, is_held) = (member.used().busy, member.hold().is_some());
             active = active.saturating_add((!busy.is_zero()).into());
             held = held.saturating_add(is_held.into());
-            let group = self.shares.state_of(member.group());
+            let group = self.state.shares.state_of(member.group());
             trace::client_decide(
                 self.gpu,
                 member.id().get(),
@@ -247,47 +256,8 @@ impl Books {
         }
         // CAST: `MAX_CLIENTS` fits.
         let clients = self.owners.len() as u32;
-        let t_sys = self.engine.start_vtime().get();
+        let t_sys = self.state.engine.start_vtime().get();
         trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
-    }
-
-    /// Says how often to look in the next phase, if accounting is sparse.
-    fn set_pace(&mut self, length: Ns) {
-        if self.engine.config().accounting == Accounting::Burst {
-            return;
-        }
-        let mut pages = self.pages.all().iter();
-        let first = pages.next().map(|page| page.owner());
-        let alone = pages.all(|page| Some(page.owner()) == first);
-        // Who is asleep is neither, and used nothing.
-        let shares = &self.shares;
-        let members = || shares.awake().filter_map(|at| shares.members().get(at));
-        let limited =
-            members().any(|member| member.resolved().limit.is_some() || member.hold().is_some());
-        let used = members().map(|member| member.used().busy);
-        self.interval = self.pace.interval(length, alone, limited, used);
-    }
-
-    /// Adds the phase to the channels that were seen, and to their clients. The others take no
-    /// time here.
-    fn settle(&mut self, phase: &Phase, totals: &mut PhaseTotals) {
-        let counts_runs = phase.strata().is_none();
-        let pages = &mut self.pages;
-        let mut unknown = None;
-        let mut owner = |index: usize| {
-            let slot = phase.slots.get(index)?;
-            let chid = u16::try_from(index).ok().and_then(Chid::new);
-            let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
-            if owner.is_none() && !slot.held.is_zero() {
-                unknown = Some(index);
-            }
-            owner
-        };
-        let used = phase.used().iter();
-        account::settle(totals, &phase.slots, used, &mut owner, &mut self.shares);
-        if let Some(index) = unknown {
-            self.note_unknown(index, totals);
-        }
     }
 
     /// Tells of time on the engine of a channel that no client owns, at most once a second.

@@ -2,7 +2,7 @@
 
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
-use super::books::{Books, Shares};
+use super::books::{Books, Vectors};
 use super::events::{hold_number, zero_terminated};
 use super::ffi;
 use super::gpu::Gpu;
@@ -11,7 +11,7 @@ use super::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
 use crate::account::{sparse, Accounting};
 use crate::engine::Scale;
 use crate::regs;
-use crate::share::{Account, Class, Limit, Member, Subject};
+use crate::share::{Account, Class, Limit, Member, Shares, Subject};
 use crate::uapi;
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -21,11 +21,11 @@ use kernel::sync::atomic::Relaxed;
 impl Books {
     /// The GPU as `/dev/loga` shows it.
     pub(super) fn describe(&self, gpu: &Gpu) -> uapi::Gpu {
-        let stats = self.engine.stats();
-        let config = self.engine.config();
+        let stats = self.state.engine.stats();
+        let config = self.state.engine.config();
         let mut flags = 0;
         for (set, flag) in [
-            (self.engine.polling(), uapi::GPU_POLLING),
+            (self.state.engine.polling(), uapi::GPU_POLLING),
             (config.enforce, uapi::GPU_ENFORCING),
             (gpu.lost.load(Relaxed) != 0, uapi::GPU_LOST),
             (config.randomize, uapi::GPU_RANDOMIZING),
@@ -50,14 +50,14 @@ impl Books {
             now_ns: ffi::now().get(),
             polled_ns: stats.polled.get(),
             unpolled_ns: stats.unpolled.get(),
-            idle_ns: self.sums.idle.get(),
-            unknown_ns: self.sums.unknown.get(),
-            t_sys_ns: self.engine.start_vtime().get(),
+            idle_ns: self.state.sums().idle.get(),
+            unknown_ns: self.state.sums().unknown.get(),
+            t_sys_ns: self.state.engine.start_vtime().get(),
             last_poll_ns: stats.last_poll.get(),
             last_nonpoll_ns: stats.last_nonpoll.get(),
             polls: self.sums.polls,
             register_reads: self.sums.reads,
-            switches: self.sums.switches,
+            switches: self.state.sums().switches,
             decisions: stats.decisions,
             revokes: self.sums.revokes,
             restores: self.sums.restores,
@@ -65,8 +65,8 @@ impl Books {
             overdue_drains: stats.overdue,
             unmanaged_files: self.unmanaged,
             unmanaged_mappings: self.unmanaged_mappings,
-            group_by: uapi::group_by_number(self.shares.group_by()),
-            cgroup_depth: self.shares.depth(),
+            group_by: uapi::group_by_number(self.state.shares.group_by()),
+            cgroup_depth: self.state.shares.depth(),
             accounting: match config.accounting {
                 Accounting::Burst => uapi::ACCOUNTING_BURST,
                 Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
@@ -78,7 +78,7 @@ impl Books {
             poll_ms: config.poll_ms,
             ratio: config.ratio,
             // CAST: at most `MAX_SETTINGS`.
-            settings: self.settings.all().len() as u32,
+            settings: self.state.settings.all().len() as u32,
             look_ns: self.looks_every().map_or(0, Ns::get),
             unknown_chid: self.sums.unknown_chid.map_or(0, u32::from),
             evasions: self.sums.evasions,
@@ -87,9 +87,9 @@ impl Books {
 
     /// A client as `/dev/loga` shows it to the calling process.
     fn describe_client(&self, at: usize, channels: u32, seen: &View) -> Option<uapi::Client> {
-        let member = self.shares.members().get(at)?;
+        let member = self.state.shares.members().get(at)?;
         let owner = self.owners.get(at)?;
-        let group = self.shares.state_of(member.group())?;
+        let group = self.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
         Some(uapi::Client {
             id: member.id().get(),
@@ -114,10 +114,10 @@ impl Books {
             variance_us2: account.variance_us2,
             entitled_ns: account.entitled.get(),
             waited_ns: account.waited.get(),
-            vtime_ns: if seen.shows_all_of(&self.shares, member.group()) {
+            vtime_ns: if seen.shows_all_of(&self.state.shares, member.group()) {
                 group.vtime.get()
             } else {
-                self.engine.start_vtime().get()
+                self.state.engine.start_vtime().get()
             },
             held_ns: account.held.get(),
             held_count: account.holds,
@@ -138,17 +138,17 @@ impl Books {
 
     /// Time between two looks, if accounting is sparse.
     fn looks_every(&self) -> Option<Ns> {
-        match self.engine.config().accounting {
+        match self.state.engine.config().accounting {
             Accounting::Burst => None,
-            Accounting::Sparse => Some(self.interval),
+            Accounting::Sparse => Some(self.state.plan().1),
         }
     }
 
     /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
     /// the caller's own processes are and got.
     fn describe_group(&self, at: usize, seen: &View) -> Option<uapi::Group> {
-        let group = self.shares.groups().get(at)?;
-        let state = self.shares.state_of(at)?;
+        let group = self.state.shares.groups().get(at)?;
+        let state = self.state.shares.state_of(at)?;
         let (kind, key) = match group.subject() {
             Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
             Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
@@ -157,9 +157,9 @@ impl Books {
         let whole = (group.members(), state.vtime, *group.account());
         let own = || {
             let part = seen.parts.get(at).copied().unwrap_or_default();
-            (part.members, self.engine.start_vtime(), part.account)
+            (part.members, self.state.engine.start_vtime(), part.account)
         };
-        let (members, vtime, account) = match seen.shows_all_of(&self.shares, at) {
+        let (members, vtime, account) = match seen.shows_all_of(&self.state.shares, at) {
             true => whole,
             false => own(),
         };
@@ -225,7 +225,7 @@ impl View {
         if self.reader.all {
             return;
         }
-        for member in books.shares.members() {
+        for member in books.state.shares.members() {
             if !self.reader.may_see(member.who().user) {
                 continue;
             }
@@ -237,7 +237,7 @@ impl View {
     }
 
     /// Whether all processes of a group may be seen. Other users take part in cgroups only.
-    fn shows_all_of(&self, shares: &Shares, group: usize) -> bool {
+    fn shows_all_of(&self, shares: &Shares<Vectors>, group: usize) -> bool {
         let part = self.parts.get(group).map_or(0, |part| part.members);
         let group = shares.groups().get(group);
         self.reader.all
@@ -278,9 +278,9 @@ impl Tables {
             let mut books = gpu.books.lock();
             if reader.all {
                 books.forget_gone_clients();
-                books.settings.retain_processes(is_alive);
+                books.state.settings.retain_processes(is_alive);
             }
-            let (owners, groups) = (books.owners.len(), books.shares.groups().len());
+            let (owners, groups) = (books.owners.len(), books.state.shares.groups().len());
             let channels = books.pages.channels().count();
             drop(books);
             // Some more, for those that start meanwhile.
@@ -306,7 +306,7 @@ impl Tables {
             }
             let books = gpu.books.lock();
             let fits = books.owners.len() <= owners
-                && books.shares.groups().len() <= groups
+                && books.state.shares.groups().len() <= groups
                 && books.pages.channels().count() <= channels;
             if fits {
                 snapshot.info = books.describe(gpu);
@@ -324,7 +324,7 @@ impl Tables {
     fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
         view.prepare(books);
         let view = &*view;
-        let members = books.shares.members();
+        let members = books.state.shares.members();
         let visible = |member: &Member| view.reader.may_see(member.who().user);
         let clients = members
             .iter()
@@ -333,7 +333,7 @@ impl Tables {
         snapshot.client_count = take(&mut self.clients, clients.map(|(at, _)| at), |at| {
             books.describe_client(at, view.channels.get(at).copied().unwrap_or(0), view)
         });
-        let groups = (0..books.shares.groups().len()).filter(|at| view.shows(*at));
+        let groups = (0..books.state.shares.groups().len()).filter(|at| view.shows(*at));
         snapshot.group_count = take(&mut self.groups, groups, |at| {
             books.describe_group(at, view)
         });

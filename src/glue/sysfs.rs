@@ -84,7 +84,7 @@ impl fmt::Write for Text<'_> {
 /// Writes the value of a knob.
 fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
     let books = gpu.books.lock();
-    let config = books.engine.config();
+    let config = books.state.engine.config();
     match name {
         "policy" => writeln!(f, "{}", config.policy.name()),
         "available_policies" => {
@@ -99,8 +99,8 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
         "poll_ms" => writeln!(f, "{}", config.poll_ms),
         "ratio" => writeln!(f, "{}", config.ratio),
         "randomize" => writeln!(f, "{}", u8::from(config.randomize)),
-        "group_by" => writeln!(f, "{}", books.shares.group_by().name()),
-        "cgroup_depth" => writeln!(f, "{}", books.shares.depth()),
+        "group_by" => writeln!(f, "{}", books.state.shares.group_by().name()),
+        "cgroup_depth" => writeln!(f, "{}", books.state.shares.depth()),
         "accounting" => writeln!(f, "{}", config.accounting.name()),
         "scale" => writeln!(f, "{}", config.scale.name()),
         _ => Err(fmt::Error),

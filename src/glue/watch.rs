@@ -22,7 +22,8 @@ use super::scheduler::{COMPUTE, PERIODS_PER_HOLD};
 use super::trace::{self, Reason};
 use crate::account::waits::Watched;
 use crate::account::Accounting;
-use crate::ids::Chid;
+use crate::engine::Fallback;
+use crate::ids::{Chid, ClientId};
 use crate::policies::{Seen, Sight};
 use crate::regs::{self, ChannelState, EngineStatus, Mmio, Occupant, Ring};
 use crate::share::Member;
@@ -40,14 +41,20 @@ impl Books {
     /// [`Gpu::make_watch_room`].
     pub(super) fn watch_waits(&mut self, phase: &mut Phase) {
         phase.waits.stop();
-        if self.engine.config().wants() != Sight::Waits {
+        if self.state.engine.config().wants() != Sight::Waits {
             return;
         }
         if let Some((watched, list)) = self.watch_room.take() {
             phase.waits.refit(watched, list);
         }
         let runs = |member: &&Member| member.hold().is_none();
-        let clients = self.shares.members().iter().filter(runs).map(Member::id);
+        let clients = self
+            .state
+            .shares
+            .members()
+            .iter()
+            .filter(runs)
+            .map(Member::id);
         let channels = self.pages.channels();
         phase.waits.watch(
             clients,
@@ -59,36 +66,26 @@ impl Books {
     /// Clients and channels that there is no room to watch yet.
     fn watch_room_wanted(&self) -> Option<(usize, usize)> {
         let (clients, channels) = self.watch_room_of;
-        let members = self.shares.members().len();
+        let members = self.state.shares.members().len();
         // CAST: at most 4096 channels.
         let needed = self.pages.allocated() as usize;
-        let wanted = self.engine.config().wants() == Sight::Waits
+        let wanted = self.state.engine.config().wants() == Sight::Waits
             && self.watch_room.is_none()
             && (members > clients || needed > channels);
         // Half as much again, so that this happens rarely.
         let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
         wanted.then(|| (grown(members), grown(needed)))
     }
+}
 
-    /// Books who waited in the phase that has ended, after the time used.
-    pub(super) fn book_waits(&mut self, phase: &Phase) {
-        let length = phase.totals.length;
-        for watched in phase.waits.found() {
-            if watched.waiting() == 0 {
-                continue;
-            }
-            let Some(at) = self.shares.find(watched.id()) else {
-                continue;
-            };
-            let used = self
-                .shares
-                .members()
-                .get(at)
-                .map(|member| member.used().busy);
-            // Measured by other means than the time used, it need not fit beside it.
-            let most = length.saturating_sub(used.unwrap_or_default());
-            self.shares.add_waited(at, watched.waited(length).min(most));
-        }
+impl Phase {
+    /// For how long clients waited in the phase that has ended.
+    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+        let length = self.totals.length;
+        let found = self.waits.found().iter();
+        found
+            .filter(|watched| watched.waiting() != 0)
+            .map(move |watched| (watched.id(), watched.waited(length)))
     }
 }
 
@@ -115,19 +112,19 @@ impl Books {
     /// back still run, and whether the others do what polling phases show. With sparse accounting,
     /// and where nobody knows how long a phase lasts, they are charged like all others.
     pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
-        let staged = self.engine.config().policy.staged();
-        if self.engine.accounting() != Accounting::Burst || staged {
+        let staged = self.state.engine.config().policy.staged();
+        if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
         }
         // By the policy, by a limit or by its class. Who sleeps is not.
-        let members = self.shares.members();
+        let members = self.state.shares.members();
         let is_held = |at: usize| {
             members
                 .get(at)
                 .is_some_and(|member| member.hold().is_some())
         };
-        let held = self.shares.awake().any(is_held);
-        let until = self.engine.next_deadline();
+        let held = self.state.shares.awake().any(is_held);
+        let until = self.state.engine.next_deadline();
         let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
         phase.begin_pause(gpu, length, held);
     }
@@ -143,33 +140,29 @@ impl Books {
             Some((page.owner(), *time))
         };
         let found = drain.found().iter().filter_map(client);
-        let compares = self.engine.config().randomize;
-        self.shares.note_drained(found, compares);
+        self.state.begin_phase(Some(found));
     }
 
     /// Looks at the channels, asks the policy, and drives the gates.
     pub(super) fn look(&mut self, gpu: &Gpu) {
-        if self.engine.config().policy.staged() && !gpu.is_away() {
+        if self.state.engine.config().policy.staged() && !gpu.is_away() {
             self.see_channels(gpu);
         }
         let now = ffi::now();
-        let before = *self.engine.stats();
-        self.shares.wake_all();
-        self.engine.look(now, self.shares.states_mut());
-        self.tell_fallback(before.fallbacks);
-        let overdue = self.engine.stats().overdue;
-        if overdue > before.overdue && overdue.is_power_of_two() {
+        let before = self.state.engine.stats().overdue;
+        let fallback = self.state.end_scan(now);
+        self.tell_fallback(fallback);
+        let overdue = self.state.engine.stats().overdue;
+        if overdue > before && overdue.is_power_of_two() {
             pr_warn!(
                 "gpu {}: a channel did not run empty in time, {overdue} times so far\n",
                 self.gpu
             );
         }
-        let enforce = self.engine.config().enforce;
-        self.shares.carry_out(&self.settings, now, enforce);
         if gpu.is_blind() {
-            self.shares.release(now);
+            self.state.shares.release(now);
         }
-        let deadline = self.engine.next_deadline().unwrap_or(now);
+        let deadline = self.state.engine.next_deadline().unwrap_or(now);
         let patience = deadline.saturating_sub(now).max(LEAST_PATIENCE);
         self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
     }
@@ -177,15 +170,14 @@ impl Books {
     /// Looks at all channels, and at who sleeps in a gate.
     fn see_channels(&mut self, gpu: &Gpu) {
         self.map_slots(gpu);
-        self.shares.wake_all();
-        self.shares.begin_look();
+        self.state.begin_scan();
         for page in self.pages.all_mut() {
             let seen = Seen {
                 blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
                 ..Seen::default()
             };
             let at = page.at();
-            self.shares.see(at, &seen, 0);
+            self.state.shares.see(at, &seen, 0);
             for (chid, channel) in page.channels_mut() {
                 let Ok(state) = ChannelState::read(&gpu.bar0, chid) else {
                     gpu.lost.store(1, Release);
@@ -194,7 +186,7 @@ impl Books {
                 let slots = self.slots.as_ref();
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
                 let seen = channel.commands.look(state, ring);
-                self.shares.see(at, &seen, 1);
+                self.state.shares.see(at, &seen, 1);
             }
         }
     }
@@ -217,25 +209,23 @@ impl Books {
     /// A main thread that does not come here at all holds nobody for ever either: each fault
     /// that waits in a gate has a bound of its own, and needs no lock for it.
     pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
-        if !self.engine.holds_somebody() || gpu.is_away() {
+        if !self.state.engine.holds_somebody() || gpu.is_away() {
             return;
         }
         let now = ffi::now();
         let word = gpu.bar0.read32(EngineStatus::offset(COMPUTE));
         // In a switch it does not matter to whom: the engine is not idle.
         let is_idle = EngineStatus::decode(word, false) == Ok(Occupant::Idle);
-        self.engine.note_idle(now, is_idle);
-        let fallbacks = self.engine.stats().fallbacks;
-        if self.engine.watchdog(now).is_some() {
-            self.tell_fallback(fallbacks);
+        self.state.engine.note_idle(now, is_idle);
+        if let Some(cause) = self.state.engine.watchdog(now) {
+            self.tell_fallback(Some(cause));
             self.release_all(gpu, now);
         }
     }
 
-    /// Says so if everybody was let run against a decision since there were so many fallbacks.
-    pub(super) fn tell_fallback(&self, fallbacks: u64) {
-        let happened = self.engine.stats().fallbacks > fallbacks;
-        if let Some(cause) = self.engine.last_fallback().filter(|_| happened) {
+    /// Says so if all clients were let run against a decision.
+    pub(super) fn tell_fallback(&self, fallback: Option<Fallback>) {
+        if let Some(cause) = fallback {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
             events::fallback(self.gpu, &Reason::Engine(cause));
         }

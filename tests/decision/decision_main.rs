@@ -21,6 +21,8 @@ pub mod engine;
 pub mod error;
 #[path = "../../src/fair/mod.rs"]
 pub mod fair;
+#[path = "../../src/gpu/mod.rs"]
+pub mod gpu;
 #[path = "../../src/ids.rs"]
 pub mod ids;
 #[path = "../../policies/mod.rs"]

@@ -3,16 +3,13 @@
 //! Periods of clients that are made up: what the main thread does in each, without the threads,
 //! the gates and the registers.
 
-use crate::account::{self, Accountant, Slot, MAX_SLOTS};
-use crate::engine::{Action, ClientState, Config, Engine, Wake};
+use crate::account::{Accountant, Slot, MAX_SLOTS};
+use crate::engine::{Action, Config, Engine, Wake};
+use crate::gpu::{Ended, GpuState};
 use crate::ids::{Chid, ClientId};
-use crate::policies::PolicyKind;
-use crate::policies::{Seen, Sight};
+use crate::policies::{PolicyKind, Seen};
 use crate::regs::Occupant;
-use crate::share::{
-    Entry, Group, GroupBy, Member, Period, Row, Settings, Shares, Totals, Who, MAX_SETTINGS,
-    MAX_TOTALS,
-};
+use crate::share::{GroupBy, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS};
 use crate::storage::Storage;
 use crate::units::Ns;
 use kernel::bindings;
@@ -54,15 +51,15 @@ struct Channel {
 
 /// What the main thread has.
 pub(crate) struct Round {
-    engine: Engine,
-    shares: Shares<Vectors>,
-    settings: Settings<Vectors>,
-    totals: Totals<Vectors>,
+    state: GpuState<Vectors>,
     accountant: Accountant,
     slots: KVVec<Slot>,
     channels: KVVec<Channel>,
+    /// Clients that used the GPU in the last polling phase, and for how long they waited in it.
+    waits: KVVec<(ClientId, Ns)>,
     /// A client in so many is active.
     every: u32,
+    active: u32,
     per_client: u32,
     now: Ns,
     /// Periods so far: what clients use and how long they wait changes from one to the next.
@@ -97,19 +94,23 @@ impl Round {
         // CAST: (all) a few thousand.
         let count = crowd.clients as usize;
         let mut round = Self {
-            engine: Engine::new(config, 1).map_err(|_| EINVAL)?,
-            shares: Shares::new(
-                storage(count)?,
-                storage(count * 2)?,
-                storage(count * 2)?,
-                crowd.group_by,
+            state: GpuState::new(
+                Engine::new(config, 1).map_err(|_| EINVAL)?,
+                Shares::new(
+                    storage(count)?,
+                    storage(count * 2)?,
+                    storage(count * 2)?,
+                    crowd.group_by,
+                ),
+                Settings::new(storage(MAX_SETTINGS)?),
+                Totals::new(storage(MAX_TOTALS)?),
             ),
-            settings: Settings::new(storage(MAX_SETTINGS)?),
-            totals: Totals::new(storage(MAX_TOTALS)?),
             accountant: Accountant::new(),
             slots: storage(MAX_SLOTS)?,
             channels: KVVec::new(),
+            waits: KVVec::with_capacity(count, GFP_KERNEL)?,
             every: crowd.clients.checked_div(crowd.active).unwrap_or(1),
+            active: crowd.active,
             per_client: crowd.channels,
             now: Ns::from_ms(1),
             periods: 0,
@@ -118,7 +119,7 @@ impl Round {
             round.join(number)?;
         }
         let allocated = crowd.clients.saturating_mul(crowd.channels);
-        round.engine.channels_changed(round.now, allocated);
+        round.state.engine.channels_changed(round.now, allocated);
         Ok(round)
     }
 
@@ -130,8 +131,7 @@ impl Round {
             user: number / PER_USER,
             ..Who::default()
         };
-        let t_sys = self.engine.start_vtime();
-        let joined = self.shares.join(client, who, &self.settings, t_sys);
+        let joined = self.state.join(client, who);
         let owner = joined.map_err(|_| ENOMEM)?;
         for channel in 0..self.per_client {
             // CAST: some thousands.
@@ -164,7 +164,7 @@ impl Round {
         self.poll();
         self.pass_until(Action::StopPolling);
         let mut cost = self.decide();
-        if self.engine.config().policy.staged() {
+        if self.state.engine.config().policy.staged() {
             let look = self.look();
             cost.policy = cost.policy.saturating_add(look.policy);
             cost.around = cost.around.saturating_add(look.around);
@@ -175,11 +175,11 @@ impl Round {
     /// Lets time pass until the engine wants this. Looks that it wants before are left out.
     fn pass_until(&mut self, wanted: Action) {
         for _ in 0..MAX_WAKES {
-            match self.engine.wake(self.now, Wake::ChannelsChanged) {
+            match self.state.engine.wake(self.now, Wake::ChannelsChanged) {
                 action if action == wanted => return,
                 Action::Look => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
                 _ => {
-                    let next = self.engine.next_deadline().unwrap_or(self.now);
+                    let next = self.state.engine.next_deadline().unwrap_or(self.now);
                     self.now = self.now.max(next);
                 }
             }
@@ -195,7 +195,10 @@ impl Round {
         self.accountant
             .begin(&mut self.slots, begin, Occupant::Idle);
         let mut now = begin;
-        for (at, member) in self.shares.members().iter().enumerate() {
+        // About that of the phase, in microseconds.
+        let length = u64::from(self.active) * 100;
+        self.waits.clear();
+        for (at, member) in self.state.shares.members().iter().enumerate() {
             // CAST: a few thousand.
             let number = at as u32;
             if !self.is_active(number) || member.hold().is_some() {
@@ -206,6 +209,10 @@ impl Round {
                 .observe(&mut self.slots, now, Occupant::Channel(chid));
             let turn = 50 + self.vary(number, 101);
             now = now.saturating_add(Ns::from_us(turn));
+            // Any part of the phase.
+            let waited = Ns::from_us(self.vary(number, 128) * length / 128);
+            // There is room for all clients.
+            let _ = self.waits.push_within_capacity((member.id(), waited));
         }
         self.accountant
             .observe(&mut self.slots, now, Occupant::Idle);
@@ -222,11 +229,9 @@ impl Round {
         number.checked_rem(self.every) == Some(0)
     }
 
-    /// As the main thread does.
+    /// As the main thread does, with the time that each step takes.
     fn decide(&mut self) -> Cost {
-        let mut totals = self.accountant.end(&mut self.slots, self.now);
-        let begin = clock();
-        self.shares.begin();
+        let totals = self.accountant.end(&mut self.slots, self.now);
         // CAST: a dozen.
         let (channels, per_client) = (&self.channels, self.per_client as usize);
         let mut owner = |index: usize| {
@@ -235,30 +240,20 @@ impl Round {
             let at = channels.binary_search_by_key(&number, find).ok()?;
             channels.get(at).map(|channel| channel.owner)
         };
-        let used = self.accountant.used();
-        let (slots, shares) = (&self.slots, &mut self.shares);
-        account::settle(&mut totals, slots, used, &mut owner, shares);
-        self.book_waits(totals.length);
-        let span = self.engine.span(&totals);
-        totals.apart = self.shares.gather(&self.settings, totals.length, span);
-        if self.engine.concerns_all() {
-            self.shares.wake_all();
-        }
-        let asked = clock();
-        self.engine.decide(&totals, self.shares.states_mut());
-        let answered = clock();
-        let stats = self.engine.stats();
-        let period = Period {
-            now: self.now,
-            poll: totals.length,
-            span: stats.last_poll.saturating_add(stats.last_nonpoll),
-            next: self.engine.planned(),
-            t_sys: self.engine.start_vtime(),
-            enforce: true,
-            sparse: None,
+        let ended = Ended {
+            totals,
+            slots: &self.slots,
+            used: self.accountant.used(),
+            strata: None,
+            alone: false,
         };
-        self.shares
-            .book(&mut self.settings, &mut self.totals, &period);
+        let begin = clock();
+        let waits = self.waits.iter().copied();
+        let totals = self.state.charge(ended, &mut owner, waits);
+        let asked = clock();
+        self.state.decide(&totals);
+        let answered = clock();
+        self.state.book(self.now, &totals, None, false);
         let end = clock();
         Cost {
             policy: answered.saturating_sub(asked),
@@ -267,31 +262,10 @@ impl Round {
                 .saturating_add(end.saturating_sub(answered)),
         }
     }
-
-    /// Who used the GPU waited too, for any part of the time, if the policy wants to know.
-    fn book_waits(&mut self, length: Ns) {
-        if self.engine.config().wants() != Sight::Waits {
-            return;
-        }
-        // CAST: some thousands.
-        let every = self.every.max(1) as usize;
-        for at in (0..self.shares.members().len()).step_by(every) {
-            let used = self.shares.members().get(at).map(|member| member.used());
-            let Some(used) = used.filter(|used| !used.busy.is_zero()) else {
-                continue;
-            };
-            let most = length.saturating_sub(used.busy).get() / 128;
-            // CAST: as above.
-            let waited = most.saturating_mul(self.vary(at as u32, 128));
-            self.shares.add_waited(at, Ns::new(waited));
-        }
-    }
-
     /// A look, for policies that work in stages; without the registers that it reads.
     fn look(&mut self) -> Cost {
         let begin = clock();
-        self.shares.wake_all();
-        self.shares.begin_look();
+        self.state.begin_scan();
         for channel in self.channels.iter() {
             let at = channel.owner;
             // CAST: a few thousand.
@@ -301,12 +275,12 @@ impl Round {
                 completed: 1,
                 ..Seen::default()
             };
-            self.shares.see(at, &seen, 1);
+            self.state.shares.see(at, &seen, 1);
         }
         let asked = clock();
-        self.engine.look(self.now, self.shares.states_mut());
+        self.state.decide_scan(self.now);
         let answered = clock();
-        self.shares.carry_out(&self.settings, self.now, true);
+        self.state.carry_out(self.now);
         let end = clock();
         Cost {
             policy: answered.saturating_sub(asked),

@@ -36,6 +36,7 @@ fn gpu_is_divided_between_what_was_asked_for() {
 fn weight_of_a_user_counts_between_users() {
     let mut machine = two_users(GroupBy::User);
     machine
+        .state
         .settings
         .set(Subject::User(1), None, &weight(300))
         .unwrap();
@@ -50,7 +51,7 @@ fn switch_of_groups_under_load_loses_no_time_used() {
     for round in 1..=20 {
         machine.run_until(Ns::from_ms(round * 500));
         let received = |machine: &Machine| {
-            let members = machine.shares.members().iter();
+            let members = machine.state.shares.members().iter();
             members.map(|m| m.account().received.get()).sum::<u64>()
         };
         let before = received(&machine);
@@ -59,13 +60,14 @@ fn switch_of_groups_under_load_loses_no_time_used() {
         assert!(Ns::new(before) > previous);
         previous = Ns::new(before);
         // The groups know what their processes got.
-        let groups = machine.shares.groups().iter();
+        let groups = machine.state.shares.groups().iter();
         assert_eq!(
             groups.map(|g| g.account().received.get()).sum::<u64>(),
             before
         );
         assert_eq!(
             machine
+                .state
                 .shares
                 .groups()
                 .iter()
@@ -84,9 +86,9 @@ fn totals_of_users_are_what_their_processes_received() {
     let mut machine = two_users(GroupBy::Process);
     machine.run_until(Ns::from_ms(5000));
     let mut rows = [Row::default(); 4];
-    let count = machine.totals.read(Kind::User, true, &mut rows);
+    let count = machine.state.totals.read(Kind::User, true, &mut rows);
     assert_eq!(count, 2);
-    let members = machine.shares.members();
+    let members = machine.state.shares.members();
     let of_user = |user: u32| {
         let mine = members.iter().filter(|m| m.who().user == user);
         mine.map(|m| m.account().received.get()).sum::<u64>()
@@ -95,8 +97,8 @@ fn totals_of_users_are_what_their_processes_received() {
         let user = row.key.unwrap() as u32;
         assert_eq!(row.account.received.get(), of_user(user));
     }
-    assert_eq!(machine.totals.read(Kind::User, true, &mut rows), 0);
-    assert_eq!(machine.totals.read(Kind::Cgroup, false, &mut rows), 2);
+    assert_eq!(machine.state.totals.read(Kind::User, true, &mut rows), 0);
+    assert_eq!(machine.state.totals.read(Kind::Cgroup, false, &mut rows), 2);
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn entitled_time_is_divided_by_weight_and_cut_by_the_limit() {
     machine.set_process(0, &weight(300)).unwrap();
     machine.run_until(Ns::from_ms(5000));
     let entitled = |machine: &Machine| {
-        let members = machine.shares.members().iter();
+        let members = machine.state.shares.members().iter();
         members
             .map(|m| m.account().entitled.get() as f64)
             .collect::<Vec<_>>()

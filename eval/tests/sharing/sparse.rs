@@ -32,7 +32,7 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
         let mut machine = sparse(processes, PolicyKind::None, seed * 77);
         machine.run_until(Ns::from_ms(500));
         let received = |machine: &Machine| {
-            let members = machine.shares.members().iter();
+            let members = machine.state.shares.members().iter();
             members.map(|m| *m.account()).collect::<Vec<_>>()
         };
         let before = (machine.ran(), received(&machine), machine.looks());
@@ -94,7 +94,7 @@ fn sparse_accounting_of_clients_in_step_with_the_looks_is_unbiased() {
         for seed in 1..=20 {
             let mut machine = sparse(&processes, PolicyKind::None, seed);
             machine.run_until(Ns::from_ms(2000));
-            sum += machine.shares.members()[0].account().received.get() as f64 / 1e9;
+            sum += machine.state.shares.members()[0].account().received.get() as f64 / 1e9;
         }
         // The last period is not booked: up to 144 ms of 2 s.
         let mean = sum / 20.0 / truth;
@@ -114,9 +114,14 @@ fn sparse_accounting_of_one_client_is_rare_and_still_measures() {
 #[test]
 fn policy_with_sparse_accounting_is_fair_too() {
     let hogs = [Process::new(1000, 0), Process::new(100, 0)];
+    // A light client that a phase does not find counts as idle, and loses what it is behind.
+    for seed in 1..=12 {
+        let mut machine = sparse(&hogs, PolicyKind::Event, seed);
+        let shares = percent(&mut machine, 2000, 12_000);
+        assert!((shares[0] - 50.0).abs() < 1.0, "{shares:?}");
+    }
     let mut machine = sparse(&hogs, PolicyKind::Event, 3);
-    let shares = percent(&mut machine, 2000, 12_000);
-    assert!((shares[0] - 50.0).abs() < 2.0, "{shares:?}");
+    percent(&mut machine, 2000, 12_000);
     machine.set_process(0, &weight(300)).unwrap();
     let shares = percent(&mut machine, 14_000, 24_000);
     assert!((shares[0] - 75.0).abs() < 2.0, "{shares:?}");

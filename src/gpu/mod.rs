@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] One GPU and its period: what the engine, the shares and the settings do together.
+//!
+//! The caller owns the clock, the threads and the registers. It asks [`GpuState::engine`] what is
+//! due, and calls
+//!
+//! 1. [`GpuState::begin_phase`] when a polling phase begins,
+//! 2. [`GpuState::end_phase`] when it has ended: time is charged, the policy decides, the period is
+//!    booked. [`Member::hold`] says afterwards which clients are throttled,
+//! 3. [`GpuState::begin_scan`] and [`GpuState::end_scan`] for policies that work in stages.
+//!
+//! The main thread of the kernel module, the simulator, the bench of decisions and the property
+//! tests all call this, so that what one of them books the others book too.
+//!
+//! [`Member::hold`]: crate::share::Member::hold
+
+mod period;
+#[cfg(test)]
+mod period_tests;
+
+pub use period::{Decision, Ended};
+
+use crate::account::sparse::{Pace, MIN_INTERVAL};
+use crate::account::Accounting;
+use crate::engine::{Config, Engine};
+use crate::error::Error;
+use crate::ids::ClientId;
+use crate::share::{GroupBy, Settings, Shares, Totals, Who};
+use crate::storage::Storage;
+use crate::units::Ns;
+
+/// Sums over all periods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Time in which no channel was on the engine.
+    pub idle: Ns,
+    /// Time of channels that no client owns.
+    pub unknown: Ns,
+    /// Changes of what is on the engine.
+    pub switches: u64,
+}
+
+/// The clients of one GPU, what is set for them, and the engine that divides it.
+pub struct GpuState<S: Storage> {
+    /// Phases and decisions.
+    pub engine: Engine,
+    /// Clients and groups.
+    pub shares: Shares<S>,
+    /// What is set for processes, cgroups and users.
+    pub settings: Settings<S>,
+    /// Per user and cgroup.
+    pub totals: Totals<S>,
+    sums: Sums,
+    pace: Pace,
+    /// Strata of the next phase, if accounting is sparse.
+    interval: Ns,
+}
+
+impl<S: Storage> GpuState<S> {
+    /// A GPU without clients.
+    pub const fn new(
+        engine: Engine,
+        shares: Shares<S>,
+        settings: Settings<S>,
+        totals: Totals<S>,
+    ) -> Self {
+        Self {
+            engine,
+            shares,
+            settings,
+            totals,
+            sums: Sums {
+                idle: Ns::ZERO,
+                unknown: Ns::ZERO,
+                switches: 0,
+            },
+            pace: Pace::new(),
+            interval: MIN_INTERVAL,
+        }
+    }
+
+    /// Sums since the beginning.
+    pub const fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// How the coming polling phase is accounted, and the length of its strata if that is
+    /// [`Accounting::Sparse`].
+    pub const fn plan(&self) -> (Accounting, Ns) {
+        (self.engine.accounting(), self.interval)
+    }
+
+    /// Adds a process and returns its position, see [`Shares::join`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] without room.
+    pub fn join(&mut self, id: ClientId, who: Who) -> Result<usize, Error> {
+        let t_sys = self.engine.start_vtime();
+        self.shares.join(id, who, &self.settings, t_sys)
+    }
+
+    /// Notes that a process has moved to another cgroup or user.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]; then it stays where it was.
+    pub fn rejoin(&mut self, at: usize, who: Who) -> Result<(), Error> {
+        let t_sys = self.engine.start_vtime();
+        self.shares.rejoin(at, who, &self.settings, t_sys)
+    }
+
+    /// Removes the process at `at`; the later ones move up.
+    pub fn leave(&mut self, at: usize) {
+        self.shares.leave(at, self.engine.start_vtime());
+    }
+
+    /// Changes how the GPU is divided. True if all clients run from now on, until the next
+    /// decision: under another policy, or without enforcement.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::check`]; then nothing changes.
+    pub fn configure(
+        &mut self,
+        now: Ns,
+        config: Config,
+        group_by: GroupBy,
+        depth: u32,
+    ) -> Result<bool, Error> {
+        let before = self.engine.config().policy;
+        self.engine.set_config(config)?;
+        let t_sys = self.engine.start_vtime();
+        self.shares
+            .set_grouping(group_by, depth, &self.settings, t_sys);
+        let config = self.engine.config();
+        let releases = config.policy != before || !config.enforce;
+        if releases {
+            self.shares.release(now);
+        }
+        Ok(releases)
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] The steps of a period, in their order.
+
+use super::GpuState;
+use crate::account::{settle, Owner, PhaseTotals, Slot};
+use crate::engine::{Fallback, Sight};
+use crate::ids::ClientId;
+use crate::share::Period;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+/// A polling phase that has ended.
+#[derive(Clone, Copy)]
+pub struct Ended<'a, U> {
+    /// Where its time went.
+    pub totals: PhaseTotals,
+    /// What each channel did.
+    pub slots: &'a [Slot],
+    /// Indices of the slots that were used.
+    pub used: U,
+    /// Length of its strata, if accounting was sparse.
+    pub strata: Option<Ns>,
+    /// All channels belong to one client.
+    pub alone: bool,
+}
+
+/// What a period came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The period as it was booked.
+    pub period: Period,
+    /// Where the time of its polling phase went, once its channels had owners.
+    pub totals: PhaseTotals,
+    /// Why the engine let all clients run against the policy's answer, if it did.
+    pub fallback: Option<Fallback>,
+}
+
+impl<S: Storage> GpuState<S> {
+    /// A polling phase begins: `found` is what samples of the non-polling phase before it saw on
+    /// the engine, if any were taken.
+    pub fn begin_phase(&mut self, found: Option<impl Iterator<Item = (ClientId, Ns)>>) {
+        if let Some(found) = found {
+            let compares = self.engine.config().randomize;
+            self.shares.note_drained(found, compares);
+        }
+    }
+
+    /// A polling phase has ended: charges its time, has the policy decide, and books the period.
+    ///
+    /// `owner` says which client owns a slot. `waits` are the times for which clients waited in
+    /// the phase, used if the policy asks for them.
+    pub fn end_phase(
+        &mut self,
+        now: Ns,
+        phase: Ended<'_, impl Iterator<Item = usize>>,
+        owner: &mut impl Owner,
+        waits: impl Iterator<Item = (ClientId, Ns)>,
+    ) -> Decision {
+        let (strata, alone) = (phase.strata, phase.alone);
+        let totals = self.charge(phase, owner, waits);
+        let fallback = self.decide(&totals);
+        let period = self.book(now, &totals, strata, alone);
+        Decision {
+            period,
+            totals,
+            fallback,
+        }
+    }
+
+    /// First step of [`GpuState::end_phase`]: time of channels becomes time of groups.
+    pub fn charge(
+        &mut self,
+        phase: Ended<'_, impl Iterator<Item = usize>>,
+        owner: &mut impl Owner,
+        waits: impl Iterator<Item = (ClientId, Ns)>,
+    ) -> PhaseTotals {
+        let mut totals = phase.totals;
+        let shares = &mut self.shares;
+        shares.begin();
+        settle(&mut totals, phase.slots, phase.used, owner, shares);
+        if self.engine.config().wants() == Sight::Waits {
+            for (id, waited) in waits {
+                self.add_waited(id, waited, totals.length);
+            }
+        }
+        self.sums.idle = self.sums.idle.saturating_add(totals.idle);
+        self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
+        self.sums.switches = self.sums.switches.saturating_add(totals.switches);
+        let span = self.engine.span(&totals);
+        totals.apart = self.shares.gather(&self.settings, totals.length, span);
+        totals
+    }
+
+    /// Second step: the policy decides.
+    pub fn decide(&mut self, totals: &PhaseTotals) -> Option<Fallback> {
+        if self.engine.concerns_all() {
+            self.shares.wake_all();
+        }
+        let before = self.engine.stats().fallbacks;
+        self.engine.decide(totals, self.shares.states_mut());
+        self.fallback_since(before)
+    }
+
+    /// Last step: books the period, and says which clients are throttled.
+    pub fn book(
+        &mut self,
+        now: Ns,
+        totals: &PhaseTotals,
+        strata: Option<Ns>,
+        alone: bool,
+    ) -> Period {
+        let stats = self.engine.stats();
+        let period = Period {
+            now,
+            poll: totals.length,
+            span: stats.last_poll.saturating_add(stats.last_nonpoll),
+            next: self.engine.planned(),
+            t_sys: self.engine.start_vtime(),
+            enforce: self.engine.config().enforce,
+            sparse: strata,
+        };
+        self.shares
+            .book(&mut self.settings, &mut self.totals, &period);
+        if strata.is_some() {
+            self.set_interval(totals.length, alone);
+        }
+        period
+    }
+
+    /// A scan of the channels begins: what the last one showed is forgotten. [`Shares::see`] adds
+    /// what this one shows.
+    ///
+    /// [`Shares::see`]: crate::share::Shares::see
+    pub fn begin_scan(&mut self) {
+        self.shares.wake_all();
+        self.shares.begin_look();
+    }
+
+    /// The scan has ended: the policy decides, and members say which of them are throttled.
+    pub fn end_scan(&mut self, now: Ns) -> Option<Fallback> {
+        let fallback = self.decide_scan(now);
+        self.carry_out(now);
+        fallback
+    }
+
+    /// First step of [`GpuState::end_scan`]: the policy decides.
+    pub fn decide_scan(&mut self, now: Ns) -> Option<Fallback> {
+        let before = self.engine.stats().fallbacks;
+        self.shares.wake_all();
+        self.engine.look(now, self.shares.states_mut());
+        self.fallback_since(before)
+    }
+
+    /// Last step: members say which of them are throttled.
+    pub fn carry_out(&mut self, now: Ns) {
+        let enforce = self.engine.config().enforce;
+        self.shares.carry_out(&self.settings, now, enforce);
+    }
+
+    /// Notes for how long a client waited in a phase of `length`. Measured by other means than
+    /// the time used, it need not fit beside it.
+    fn add_waited(&mut self, id: ClientId, waited: Ns, length: Ns) {
+        let Some(at) = self.shares.find(id) else {
+            return;
+        };
+        let member = self.shares.members().get(at);
+        let used = member.map_or(Ns::ZERO, |member| member.used().busy);
+        let most = length.saturating_sub(used);
+        self.shares.add_waited(at, waited.min(most));
+    }
+
+    /// Chooses the strata of the next phase. Clients that sleep used nothing, and are under no
+    /// limit.
+    fn set_interval(&mut self, length: Ns, alone: bool) {
+        let shares = &self.shares;
+        let members = || shares.awake().filter_map(|at| shares.members().get(at));
+        let limited = members().any(|member| member.resolved().limit.is_some());
+        let throttled = members().any(|member| member.hold().is_some());
+        let used = members().map(|member| member.used().busy);
+        self.interval = self.pace.interval(length, alone, limited, throttled, used);
+    }
+
+    /// The reason for the last fallback, if there was one since there were `before`.
+    fn fallback_since(&self, before: u64) -> Option<Fallback> {
+        let happened = self.engine.stats().fallbacks > before;
+        self.engine.last_fallback().filter(|_| happened)
+    }
+}
