@@ -5,6 +5,8 @@
 use super::file::{self, File, Launch};
 use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span};
 use crate::control::{self, Kind};
+use loga::account::Accounting;
+use loga::engine::Scale;
 use loga::ids::MAX_CHANNELS;
 use loga::units::{Ns, Weight};
 use serde::de::DeserializeOwned;
@@ -123,6 +125,20 @@ fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
         poll_ms: setting("poll_ms", &policy.poll_ms, control::MAX_POLL_MS)?,
         ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
         randomize: policy.randomize,
+        scale: named(
+            source,
+            "scale",
+            &policy.scale,
+            &Scale::ALL.map(Scale::name),
+            Scale::by_name,
+        )?,
+        accounting: named(
+            source,
+            "accounting",
+            &policy.accounting,
+            Accounting::NAMES,
+            Accounting::by_name,
+        )?,
         poll_always: policy.poll_always,
         trap: policy.trap,
         submit: policy.submit_us.0,
@@ -131,6 +147,22 @@ fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
         idle_release: policy.idle_release_ms.0,
         sample: policy.sample_ms.0.max(Ns::from_us(1)),
         off_when_alone: policy.off_when_alone,
+    })
+}
+
+/// What a name stands for, one of `names`.
+fn named<T, E>(
+    source: &Text,
+    key: &str,
+    value: &Spanned<String>,
+    names: &[&str],
+    by_name: fn(&str) -> Result<T, E>,
+) -> Result<T, Error> {
+    let name = value.get_ref();
+    by_name(name).map_err(|_| {
+        let names = names.join(", ");
+        let reason = format!("unknown {key} {name:?}, want one of {names}");
+        source.error(value.span(), reason)
     })
 }
 

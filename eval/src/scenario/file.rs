@@ -3,6 +3,8 @@
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
 use super::time::{Micros, Millis, Span};
+use loga::account::Accounting;
+use loga::engine::Scale;
 use loga::units::Ns;
 use serde::Deserialize;
 use toml::Spanned;
@@ -42,6 +44,8 @@ pub(super) struct Policy {
     pub(super) poll_ms: Spanned<u32>,
     pub(super) ratio: Spanned<u32>,
     pub(super) randomize: bool,
+    pub(super) scale: Spanned<String>,
+    pub(super) accounting: Spanned<String>,
     pub(super) poll_always: bool,
     pub(super) trap: bool,
     pub(super) submit_us: Micros,
@@ -167,6 +171,8 @@ impl Default for Policy {
             poll_ms: unplaced(1),
             ratio: unplaced(5),
             randomize: false,
+            scale: unplaced(Scale::Channels.name().to_owned()),
+            accounting: unplaced(Accounting::Burst.name().to_owned()),
             poll_always: false,
             trap: false,
             submit_us: Micros(Ns::from_us(3)),

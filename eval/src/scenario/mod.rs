@@ -16,6 +16,8 @@ pub use profile::{Profile, Value};
 pub use time::{Micros, Millis, Span};
 
 use crate::control::Kind;
+use loga::account::Accounting;
+use loga::engine::Scale;
 use loga::units::{Ns, Weight};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -54,6 +56,10 @@ pub struct Policy {
     pub ratio: u32,
     /// Whether the lengths of phases vary.
     pub randomize: bool,
+    /// What phases grow with.
+    pub scale: Scale,
+    /// How GPU time is accounted.
+    pub accounting: Accounting,
     /// Whether there are no non-polling phases.
     pub poll_always: bool,
     /// Whether submissions are trapped while `sampling` watches a client.

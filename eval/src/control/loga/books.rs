@@ -2,54 +2,88 @@
 
 //! What a decision is booked as, and the oracles that look at it.
 
-use super::{Kept, Loga};
+use super::Loga;
 use crate::control::bound::Use;
 use crate::world::Machine;
-use loga::account::{settle, PhaseTotals};
-use loga::fair;
-use loga::policies::ClientState;
+use loga::account::PhaseTotals;
+use loga::engine::Fallback;
+use loga::gpu::{Decision, Ended};
+use loga::ids::ClientId;
+use loga::share::{Account, Member};
 use loga::units::{Ns, VTime};
 use loga_model::gpu::GR;
 
 /// Violations that are kept; the first says what is wrong.
 const VIOLATIONS_MAX: usize = 10;
 
+/// What the bound of a policy needs to know of a member from before a decision.
+struct Before {
+    id: ClientId,
+    received: Ns,
+    /// It was throttled, and what it ran since is charged as it is.
+    direct: bool,
+}
+
 impl Loga {
-    /// The phase as the module books it: time per entity, and how long it waited.
-    pub(super) fn settle(&mut self, mut totals: PhaseTotals) -> (PhaseTotals, Vec<ClientState>) {
-        let mut states: Vec<_> = self.kept.iter().map(|kept| kept.state).collect();
-        for state in &mut states {
-            state.busy = Ns::ZERO;
-            state.runs = 0;
-        }
-        let mut owner = |slot: usize| {
-            let entity = self.entities.of(self.owner[slot]?);
-            self.kept.iter().position(|kept| kept.entity == entity)
+    /// The phase as the module books it, and the oracles of the decision.
+    pub(super) fn end_phase(&mut self, machine: &Machine, totals: PhaseTotals, is_sparse: bool) {
+        let noted = self.drains.take_noted();
+        let before = |member: &Member| Before {
+            id: member.id(),
+            received: member.account().received,
+            direct: noted && member.hold().is_some(),
         };
-        let used = self.accountant.used();
-        settle(
-            &mut totals,
-            &self.slots,
-            used,
-            &mut owner,
-            states.as_mut_slice(),
-        );
-        for state in &mut states {
-            state.waited = self.waiting.waited(state.id, totals.length);
+        let before: Vec<_> = self.state.shares.members().iter().map(before).collect();
+        let (vtimes, t_sys) = (self.vtimes(), self.state.engine.start_vtime());
+        let used: Vec<_> = if is_sparse {
+            self.sparse.used().collect()
+        } else {
+            self.accountant.used().collect()
+        };
+        let owners: Vec<_> = used
+            .iter()
+            .map(|slot| self.owner[*slot].and_then(|client| self.position(client)))
+            .collect();
+        let mut owner = |slot: usize| {
+            let at = used.binary_search(&slot).ok()?;
+            owners[at]
+        };
+        let ended = Ended {
+            totals,
+            slots: &self.slots,
+            used: used.iter().copied(),
+            strata: is_sparse.then(|| self.sparse.interval()),
+            alone: self.kept.iter().filter(|kept| kept.here).count() <= 1,
+        };
+        let waits = self.waiting.found(totals.length);
+        let now = Ns::new(machine.now());
+        let decision = self.state.end_phase(now, ended, &mut owner, waits);
+        self.check(&decision, &vtimes, t_sys);
+        self.check_bound(&decision, &before);
+        self.forget_gone();
+        self.ledger.booked = machine.now();
+        self.ledger.error = self.error(machine);
+    }
+
+    /// Virtual times by entity, as far as they have members.
+    pub(super) fn vtimes(&self) -> Vec<Option<VTime>> {
+        let mut vtimes = vec![None; self.entities.len()];
+        for client in 0..self.kept.len() {
+            let Some(at) = self.position(client) else {
+                continue;
+            };
+            let group = self.state.shares.members()[at].group();
+            let state = self.state.shares.state_of(group);
+            vtimes[self.entities.of(client)] = state.map(|state| state.vtime);
         }
-        (totals, states)
+        vtimes
     }
 
     /// The oracles of a decision.
-    pub(super) fn check(
-        &mut self,
-        totals: &PhaseTotals,
-        states: &[ClientState],
-        before: VTime,
-        fallbacks: u64,
-    ) {
-        let used: u64 = states.iter().map(|state| state.busy.get()).sum();
-        let used = used + self.drains.polled;
+    fn check(&mut self, decision: &Decision, before: &[Option<VTime>], t_sys: VTime) {
+        let totals = &decision.totals;
+        let members = self.state.shares.members().iter();
+        let used: u64 = members.map(|member| member.used().busy.get()).sum();
         let parts = used + totals.idle.get() + totals.unknown.get();
         if parts != totals.length.get() || used != totals.held.get() {
             self.violate(format!(
@@ -57,120 +91,114 @@ impl Loga {
                 totals.length.get()
             ));
         }
-        let t_sys = self.engine.start_vtime();
-        if t_sys < before {
+        let now = self.state.engine.start_vtime();
+        if now < t_sys {
             self.violate(format!(
                 "virtual time: that of the system fell from {} to {} ns",
-                before.get(),
-                t_sys.get()
+                t_sys.get(),
+                now.get()
             ));
         }
-        for (kept, state) in self.kept.clone().iter().zip(states) {
-            if state.vtime < kept.state.vtime {
+        self.check_vtimes(before);
+        self.check_fallback(decision.fallback);
+    }
+
+    /// Whether a virtual time fell.
+    pub(super) fn check_vtimes(&mut self, before: &[Option<VTime>]) {
+        for (entity, (before, after)) in before.iter().zip(self.vtimes()).enumerate() {
+            let (Some(before), Some(after)) = (before, after) else {
+                continue;
+            };
+            if after < *before {
                 self.violate(format!(
-                    "virtual time: that of entity {} fell from {} to {} ns",
-                    kept.entity,
-                    kept.state.vtime.get(),
-                    state.vtime.get()
+                    "virtual time: that of entity {entity} fell from {} to {} ns",
+                    before.get(),
+                    after.get()
                 ));
             }
         }
-        self.check_fallbacks(fallbacks);
     }
 
-    /// Whether a policy broke its contract since there were so many fallbacks.
-    pub(super) fn check_fallbacks(&mut self, fallbacks: u64) {
-        if self.engine.stats().fallbacks != fallbacks {
-            let reason = self.engine.last_fallback();
+    /// Whether a policy broke its contract.
+    pub(super) fn check_fallback(&mut self, fallback: Option<Fallback>) {
+        if fallback.is_some() {
             self.violate(format!(
-                "contract: the engine let everybody run: {reason:?}"
+                "contract: the engine let all clients run: {fallback:?}"
             ));
         }
     }
 
-    /// Books a period: for clients, and against the bound of the policy. `apart` is what those who
-    /// were held back ran, by entity.
-    pub(super) fn book(
-        &mut self,
-        machine: &Machine,
-        totals: &PhaseTotals,
-        states: &[ClientState],
-        apart: &[Ns],
-    ) {
-        let stats = *self.engine.stats();
-        let (poll, span) = (
-            stats.last_poll,
-            stats.last_poll.saturating_add(stats.last_nonpoll),
-        );
-        // What the time of everybody else stands for.
-        let rest = (
-            totals.length.saturating_sub(Ns::new(self.drains.polled)),
-            span.saturating_sub(totals.apart),
-        );
-        for client in 0..self.measured.len() {
-            let slot = self.slots[usize::from(machine.channels[client].compute)];
-            let ran = apart[self.entities.of(client)];
-            self.measured[client] += if ran.is_zero() {
-                fair::estimate(slot.held, rest.0, rest.1).get()
-            } else {
-                // Clients of one entity share what it ran.
-                ran.get() / self.entities.get(self.entities.of(client)).members.len() as u64
+    /// Checks the period against the bound of the policy.
+    fn check_bound(&mut self, decision: &Decision, before: &[Before]) {
+        let mut uses: Vec<Option<Use>> = vec![None; self.entities.len()];
+        for client in 0..self.kept.len() {
+            let Some(at) = self.position(client) else {
+                continue;
             };
-        }
-        let wanted = |kept: &Kept, state: &ClientState| {
-            state.active() || self.gates[kept.entity].since.is_some()
-        };
-        let kept = self.kept.clone();
-        let weights = kept
-            .iter()
-            .zip(states)
-            .filter(|(kept, state)| wanted(kept, state))
-            .map(|(_, state)| u64::from(state.weight.get()))
-            .sum();
-        let entitled: Vec<_> = kept
-            .iter()
-            .zip(states)
-            .map(|(kept, state)| {
-                if wanted(kept, state) {
-                    fair::entitlement(span, state.weight, weights).get()
-                } else {
-                    0
+            let member = &self.state.shares.members()[at];
+            let entity = self.entities.of(client);
+            let one = uses[entity].get_or_insert(Use {
+                entity,
+                weight: self.entities.get(entity).weight,
+                busy: 0,
+                apart: 0,
+            });
+            let direct = before
+                .binary_search_by_key(&member.id(), |before| before.id)
+                .ok()
+                .map(|at| &before[at])
+                .filter(|before| before.direct);
+            match direct {
+                Some(before) => {
+                    let received = member.account().received;
+                    one.apart += received.saturating_sub(before.received).get();
                 }
-            })
-            .collect();
-        for (kept, time) in kept.iter().zip(entitled) {
-            self.gates[kept.entity].entitled += time;
+                None => one.busy += member.used().busy.get(),
+            }
         }
-        let uses: Vec<_> = kept
-            .iter()
-            .zip(states)
-            .map(|(kept, state)| Use {
-                entity: kept.entity,
-                weight: state.weight,
-                busy: state.busy.get(),
-                apart: apart[kept.entity].get(),
-            })
-            .collect();
-        let config = self.engine.config();
+        let uses: Vec<_> = uses.into_iter().flatten().collect();
+        let config = self.state.engine.config();
         let ratio = if config.poll_always { 0 } else { config.ratio };
         let poll_ms = u64::from(config.poll_ms) * u64::from(self.allocated);
         let lead = poll_ms * u64::from(ratio + 1) * 1_000_000;
         // Drawn lengths are up to half as long again.
         let lead = if config.randomize { lead * 3 / 2 } else { lead };
-        if let Some(broken) = self.bound.period(&uses, poll.get(), span.get(), lead) {
+        let (poll, span) = (decision.period.poll.get(), decision.period.span.get());
+        if let Some(broken) = self.bound.period(&uses, poll, span, lead) {
             self.violate(broken);
         }
-        self.ledger.booked = machine.now();
-        self.ledger.error = self.error(machine);
+    }
+
+    /// Forgets the clients that have gone, now that their last phase is booked.
+    pub(super) fn forget_gone(&mut self) {
+        for client in std::mem::take(&mut self.gone) {
+            let Some(at) = self.position(client) else {
+                continue;
+            };
+            self.kept[client].account = *self.state.shares.members()[at].account();
+            self.state.leave(at);
+            self.kept[client].id = None;
+            if self.entities.get(self.entities.of(client)).present == 0 {
+                self.bound.gone(self.entities.of(client));
+            }
+        }
+    }
+
+    /// What a client got.
+    pub(super) fn account(&self, client: usize) -> Account {
+        match self.position(client) {
+            Some(at) => *self.state.shares.members()[at].account(),
+            None => self.kept[client].account,
+        }
     }
 
     /// Differences between true and measured GPU time, over all GPU time.
     fn error(&self, machine: &Machine) -> Option<f64> {
         let (mut off, mut all) = (0, 0);
-        for (client, measured) in self.measured.iter().enumerate() {
+        for client in 0..self.kept.len() {
             let usage = machine.board.usage(client, GR);
             let truth = usage.run + usage.switch;
-            off += truth.abs_diff(*measured);
+            off += truth.abs_diff(self.account(client).received.get());
             all += truth;
         }
         // CAST: times that a double holds exactly.

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What runs on after a hold, as the timer of the module looks for it between polling phases.
+//! What runs between polling phases, as the timer of the module samples it.
 //!
 //! The code that chooses the instants and what they stand for is the module's.
 
 use super::Loga;
 use crate::world::Machine;
 use loga::account::drain::Drain;
-use loga::account::PhaseTotals;
-use loga::fair;
-use loga::policies::ClientState;
+use loga::account::Accounting;
+use loga::ids::{Chid, ClientId};
 use loga::units::Ns;
 
-/// Looks between polling phases.
+/// Samples between polling phases.
 pub(super) struct Drains {
     drain: Drain,
-    /// When the next look is due.
+    /// When the next one is due.
     next: Option<u64>,
-    /// GPU time found since the last decision, by entity, if somebody looked.
-    found: Option<Vec<Ns>>,
-    /// Of the last polling phase, the time of those who were held back.
-    pub(super) polled: u64,
+    /// Samples are taken in this non-polling phase.
+    samples: bool,
+    /// What the last samples found is in the state of the GPU.
+    noted: bool,
 }
 
 impl Drains {
@@ -28,34 +27,39 @@ impl Drains {
         Self {
             drain: Drain::new(seed),
             next: None,
-            found: None,
-            polled: 0,
+            samples: false,
+            noted: false,
         }
     }
 
-    /// When the next look is due.
+    /// When the next sample is due.
     pub(super) fn next(&self) -> Option<u64> {
         self.next
+    }
+
+    /// Whether samples were noted for the decision that is due.
+    pub(super) fn take_noted(&mut self) -> bool {
+        std::mem::take(&mut self.noted)
     }
 }
 
 impl Loga {
-    /// Begins to look, after a decision that holds somebody back.
+    /// Begins to sample, after a decision.
     pub(super) fn begin_drain(&mut self, now: u64) {
-        let staged = self.engine.config().policy.staged();
-        if staged || self.gates.iter().all(|gate| gate.since.is_none()) {
+        let engine = &self.state.engine;
+        if engine.config().policy.staged() || engine.accounting() != Accounting::Burst {
             return;
         }
-        let until = self.engine.next_deadline().unwrap_or_default();
+        let throttled = self.kept.iter().any(|kept| kept.since.is_some());
+        let until = engine.next_deadline().unwrap_or_default();
         let length = until.saturating_sub(Ns::new(now));
-        let next = self.drains.drain.begin(Ns::new(now), length);
+        let drain = &mut self.drains.drain;
+        let next = drain.begin_phase(Ns::new(now), length, throttled);
         self.drains.next = next.map(Ns::get);
-        if next.is_some() {
-            self.drains.found = Some(Vec::new());
-        }
+        self.drains.samples = next.is_some();
     }
 
-    /// A look is due.
+    /// A sample is due.
     pub(super) fn look_drain(&mut self, machine: &Machine) {
         let occupant = self.occupant(machine);
         let next = self.drains.drain.look(Ns::new(machine.now()), occupant);
@@ -66,43 +70,15 @@ impl Loga {
     /// The next polling phase begins.
     pub(super) fn end_drain(&mut self) {
         self.drains.next = None;
-        let Some(found) = &mut self.drains.found else {
+        if !std::mem::take(&mut self.drains.samples) {
             return;
-        };
-        *found = vec![Ns::ZERO; self.gates.len()];
-        for (chid, time) in self.drains.drain.found() {
-            if let Some(client) = self.owner[chid.index()] {
-                let found = &mut found[self.entities.of(client)];
-                *found = found.saturating_add(*time);
-            }
         }
-    }
-
-    /// Charges those who were held back for what they ran, as it is, and takes it out of what the
-    /// polling phase stands for. Returns what each ran, by entity.
-    pub(super) fn charge_apart(
-        &mut self,
-        totals: &mut PhaseTotals,
-        states: &mut [ClientState],
-    ) -> Vec<Ns> {
-        let mut apart = vec![Ns::ZERO; self.gates.len()];
-        self.drains.polled = 0;
-        let Some(found) = self.drains.found.take() else {
-            return apart;
+        let client = |(chid, time): &(Chid, Ns)| -> Option<(ClientId, Ns)> {
+            let client = self.owner[chid.index()]?;
+            Some((self.kept[client].id?, *time))
         };
-        for (kept, state) in self.kept.iter().zip(states) {
-            if self.gates[kept.entity].since.is_none() {
-                continue;
-            }
-            let ran = found[kept.entity].saturating_add(state.busy);
-            let by = fair::advance(ran, ran, ran, state.weight);
-            state.vtime = state.vtime.saturating_add(by);
-            self.drains.polled += state.busy.get();
-            state.busy = Ns::ZERO;
-            state.runs = 0;
-            totals.apart = totals.apart.saturating_add(ran);
-            apart[kept.entity] = ran;
-        }
-        apart
+        let found = self.drains.drain.found().iter().filter_map(client);
+        self.state.begin_phase(Some(found));
+        self.drains.noted = true;
     }
 }

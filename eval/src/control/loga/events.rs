@@ -2,12 +2,11 @@
 
 //! What LoGA is told and asked: clients that come, go and submit, and when it is time to act.
 
-use super::{Kept, Loga, Poller};
+use super::{Loga, Poller};
 use crate::control::{Booked, Control, Ledger, Verdict};
 use crate::world::Machine;
 use loga::engine::Wake;
 use loga::ids::ClientId;
-use loga::policies::ClientState;
 use loga::regs::{self, Sampler, Source};
 use loga_model::gpu::GR;
 
@@ -20,45 +19,32 @@ impl Control for Loga {
             let chip = regs::detect(&machine.registers()).ok();
             self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
         }
-        let entity = self.entities.of(client);
-        self.here[client] = true;
+        self.entities.come(client);
         let channels = machine.channels[client];
         let first = usize::from(channels.compute);
         for slot in first..first + usize::from(channels.allocated) {
             self.owner[slot] = Some(client);
         }
-        if self.entities.come(client) {
-            let weight = self.entities.get(entity).weight;
-            let state =
-                ClientState::new(ClientId::new(self.ids), weight, self.engine.start_vtime());
-            self.ids += 1;
-            self.kept.push(Kept {
-                state,
-                entity,
-                gone: false,
-            });
-        }
+        let (id, who) = (ClientId::new(self.ids), self.who(client));
+        self.ids += 1;
+        // There is room for all clients.
+        let joined = self.state.join(id, who);
+        let kept = &mut self.kept[client];
+        (kept.id, kept.here) = (joined.ok().map(|_| id), true);
         self.allocated += u32::from(channels.allocated);
         self.ring(machine);
         self.next = self.due();
     }
 
     fn gone(&mut self, machine: &mut Machine, client: usize) {
-        let entity = self.entities.of(client);
-        self.asleep[client] = false;
-        self.here[client] = false;
-        if self.entities.gone(client) {
-            for kept in &mut self.kept {
-                kept.gone |= kept.entity == entity;
-            }
-            let gate = &mut self.gates[entity];
-            if let Some(since) = gate.since.take() {
-                gate.held += machine.now().saturating_sub(since);
-            }
-            gate.closed = false;
-            self.todo.retain(|(_, other, _)| *other != entity);
-            self.bound.gone(entity);
+        self.entities.gone(client);
+        let kept = &mut self.kept[client];
+        (kept.asleep, kept.here, kept.closed) = (false, false, false);
+        if let Some(since) = kept.since.take() {
+            kept.throttled += machine.now().saturating_sub(since);
         }
+        self.todo.retain(|(_, other, _)| *other != client);
+        self.gone.push(client);
         self.allocated -= u32::from(machine.channels[client].allocated);
         self.ring(machine);
         self.next = self.due();
@@ -69,7 +55,7 @@ impl Control for Loga {
         if engine == GR {
             self.bound.submitted(length);
         }
-        if !self.unmapped[client] {
+        if !self.kept[client].unmapped {
             if !self.is_trapped(client) {
                 return Verdict::Now;
             }
@@ -79,11 +65,12 @@ impl Control for Loga {
         }
         self.ledger.faults += 1;
         self.ledger.in_clients += self.costs.fault;
-        if self.gates[self.entities.of(client)].closed {
-            self.asleep[client] = true;
+        let kept = &mut self.kept[client];
+        if kept.closed {
+            kept.asleep = true;
             return Verdict::Blocked;
         }
-        self.unmapped[client] = false;
+        kept.unmapped = false;
         Verdict::After(self.costs.fault)
     }
 
@@ -118,6 +105,8 @@ impl Control for Loga {
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now);
         if matches!(self.poller, Poller::Starts(at) if at <= now) {
             self.start_polling(machine);
+        } else if is_due(self.sparse_next) {
+            self.sample(machine);
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
         } else if is_due(self.drains.next()) {
@@ -138,17 +127,14 @@ impl Control for Loga {
     }
 
     fn booked(&self, machine: &Machine, client: usize) -> Booked {
-        let entity = self.entities.of(client);
-        let gate = &self.gates[entity];
-        let still = gate
+        let (kept, account) = (&self.kept[client], self.account(client));
+        let still = kept
             .since
             .map_or(0, |since| machine.now().saturating_sub(since));
-        // CAST: a handful of clients.
-        let members = self.entities.get(entity).members.len() as u64;
         Booked {
-            measured: Some(self.measured[client]),
-            entitled: Some(gate.entitled / members),
-            held: gate.held + still,
+            measured: Some(account.received.get()),
+            entitled: Some(account.entitled.get()),
+            held: kept.throttled + still,
         }
     }
 

@@ -11,10 +11,11 @@
 //! that end all have the same virtual time before each look: who is the furthest ahead after one
 //! free run is then at the policy's limit, not beyond it.
 
-use super::{Kept, Loga};
+use super::Loga;
 use crate::world::Machine;
-use loga::policies::{ClientState, Look, Memory, PolicyKind, Seen};
-use loga::units::{Ns, VTime};
+use loga::policies::{PolicyKind, Seen};
+use loga::share::Member;
+use loga::units::Ns;
 
 /// Time between looks while a policy watches; a free run is longer.
 const WATCHED: u64 = 1_000_000;
@@ -29,19 +30,19 @@ pub(super) struct Looks {
     traps: bool,
     /// Whether somebody is watched.
     watches: bool,
-    /// Commands submitted and completed up to the last look, by entity.
+    /// Commands submitted and completed up to the last look, by client.
     counted: Vec<(u64, u64)>,
 }
 
 impl Looks {
-    pub(super) fn new(policy: PolicyKind, enforce: bool, traps: bool, entities: usize) -> Self {
+    pub(super) fn new(policy: PolicyKind, enforce: bool, traps: bool, clients: usize) -> Self {
         let samples = policy == PolicyKind::Sampling;
         Self {
             ends: None,
             evened: samples && !enforce,
             traps: samples && traps,
             watches: false,
-            counted: vec![(0, 0); entities],
+            counted: vec![(0, 0); clients],
         }
     }
 
@@ -64,79 +65,56 @@ impl Loga {
     pub(super) fn end_look(&mut self, machine: &mut Machine) {
         let now = machine.now();
         self.looks.ends = None;
-        self.kept.retain(|kept| !kept.gone);
-        let mut states = self.seen(machine);
+        self.forget_gone();
+        self.scan(machine);
         if self.looks.evened {
-            let t_sys = self.engine.start_vtime();
+            let t_sys = self.state.engine.start_vtime();
+            let states = self.state.shares.states_mut();
             let most = states.iter().map(|state| state.vtime).fold(t_sys, Ord::max);
             states.iter_mut().for_each(|state| state.vtime = most);
         }
-        let before: Vec<_> = states.iter().map(|state| state.vtime).collect();
-        let fallbacks = self.engine.stats().fallbacks;
-        let (policy, mut next) = (self.engine.config().policy, Ns::ZERO);
-        let mut rule = |look: &Look, memory: &mut Memory, clients: &mut [ClientState]| {
-            let answer = policy.look(look, memory, clients);
-            next = answer.at;
-            answer
-        };
-        self.engine.look_by(Ns::new(now), &mut states, &mut rule);
+        let before = self.vtimes();
+        let fallback = self.state.end_scan(Ns::new(now));
         self.ledger.looks += 1;
-        self.looks.watches = next <= Ns::new(now.saturating_add(WATCHED));
-        self.check_look(&before, &states, fallbacks);
-        self.drive_gates(machine, &states);
+        let next = self.state.engine.next_look();
+        let soon = Ns::new(now.saturating_add(WATCHED));
+        self.looks.watches = next.is_some_and(|next| next <= soon);
+        self.check_vtimes(&before);
+        self.check_fallback(fallback);
+        let throttled = |member: &Member| member.hold().is_some();
+        let free = self.looks.evened && !self.looks.watches;
+        if free && self.state.shares.members().iter().any(throttled) {
+            self.violate("accounting alone: a client is throttled in a free run".to_owned());
+        }
+        self.drive_gates(machine);
         self.plan();
     }
 
-    /// The entities, with what their channels show.
-    fn seen(&mut self, machine: &Machine) -> Vec<ClientState> {
-        let mut states = Vec::with_capacity(self.kept.len());
-        for kept in &self.kept {
-            let mut state = kept.state;
-            let (mut channels, mut seen) = (0, Seen::default());
-            let (mut submitted, mut completed) = (0, 0);
-            for client in &self.entities.get(kept.entity).members {
-                let work = machine.board.work(*client);
-                submitted += work.submitted;
-                completed += work.completed;
-                seen.pending |= work.pending();
-                seen.blocked |= self.asleep[*client];
-                if self.here[*client] {
-                    channels += u32::from(machine.channels[*client].allocated);
-                }
-            }
-            let before = &mut self.looks.counted[kept.entity];
-            // CAST: commands of the seconds between two looks.
-            seen.submitted = (submitted - before.0) as u32;
-            seen.completed = (completed - before.1) as u32;
-            *before = (submitted, completed);
-            state.channels = channels;
-            state.seen = seen;
-            states.push(state);
+    /// What the channels of each client show.
+    fn scan(&mut self, machine: &Machine) {
+        self.state.begin_scan();
+        for client in 0..self.kept.len() {
+            let Some(at) = self.position(client) else {
+                continue;
+            };
+            let work = machine.board.work(client);
+            let before = &mut self.looks.counted[client];
+            let seen = Seen {
+                pending: work.pending(),
+                blocked: self.kept[client].asleep,
+                // CAST: (both) commands of the seconds between two looks.
+                submitted: (work.submitted - before.0) as u32,
+                completed: (work.completed - before.1) as u32,
+            };
+            *before = (work.submitted, work.completed);
+            let channels = u32::from(machine.channels[client].allocated);
+            self.state.shares.see(at, &seen, channels);
         }
-        states
     }
 
     /// Whether the submission of a client is trapped, because it is watched.
     pub(super) fn is_trapped(&self, client: usize) -> bool {
         let looks = &self.looks;
-        looks.traps && looks.watches && !self.gates[self.entities.of(client)].closed
-    }
-
-    /// The oracles of a look.
-    fn check_look(&mut self, before: &[VTime], states: &[ClientState], fallbacks: u64) {
-        for ((kept, before), state) in self.kept.clone().iter().zip(before).zip(states) {
-            let Kept { entity, .. } = *kept;
-            if state.vtime < *before {
-                self.violate(format!(
-                    "virtual time: that of entity {entity} fell in a look"
-                ));
-            }
-            if self.looks.evened && !self.looks.watches && state.held {
-                self.violate(format!(
-                    "accounting alone: entity {entity} is held in a free run"
-                ));
-            }
-        }
-        self.check_fallbacks(fallbacks);
+        looks.traps && looks.watches && !self.kept[client].closed
     }
 }

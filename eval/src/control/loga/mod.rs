@@ -23,16 +23,22 @@ pub use replay::Replay;
 use super::bound::Bound;
 use super::entities::Entities;
 use super::Ledger;
-use crate::scenario::{Client, Costs, Policy};
+use crate::scenario::{Between, Client, Costs, Policy};
 use crate::world::{Machine, Order, Row};
 use drains::Drains;
+use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Accounting, Slot};
-use loga::engine::{Action, Config, Engine, Scale, Sight, Wake};
+use loga::engine::{Action, Config, Engine, Sight, Wake};
 use loga::error::Error;
-use loga::ids::{Chid, MAX_CHANNELS};
+use loga::gpu::GpuState;
+use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::{ClientState, PolicyKind};
 use loga::regs::{Occupant, Sampler};
+use loga::share::{
+    Account, Change, Entry, Group, GroupBy, Member, Settings, Shares, Subject, Totals, Who,
+};
 use loga::units::Ns;
+use loga::Vectors;
 use looks::Looks;
 use std::collections::VecDeque;
 use waiting::Waiting;
@@ -52,31 +58,36 @@ enum Poller {
     Polls(u64),
 }
 
-/// An entity, as LoGA keeps it.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    state: ClientState,
-    entity: usize,
-    gone: bool,
-}
-
-/// What is booked for an entity.
+/// A client, beside what the state of the GPU has of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Gate {
-    /// Whether its clients may not submit.
+struct Kept {
+    /// Its identity, once it has come.
+    id: Option<ClientId>,
+    /// It has come and not gone.
+    here: bool,
+    /// What it got, as of its end.
+    account: Account,
+    /// Whether it may not submit.
     closed: bool,
-    /// Since when it is held back, by decision.
+    /// Since when it is throttled, by decision, and for how long it was before.
     since: Option<u64>,
-    held: u64,
-    entitled: u64,
+    throttled: u64,
+    /// Whether its next submission faults.
+    unmapped: bool,
+    /// Whether its thread waits in a fault.
+    asleep: bool,
 }
 
 /// LoGA on one GPU.
 pub struct Loga {
     entities: Entities,
     costs: Times,
-    engine: Engine,
+    /// What the module keeps of a GPU.
+    state: GpuState<Vectors>,
     accountant: Accountant,
+    /// In place of the accountant, if accounting is sparse; when it reads next.
+    sparse: Sparse,
+    sparse_next: Option<u64>,
     slots: Vec<Slot>,
     /// There from the first client on.
     sampler: Option<Sampler>,
@@ -91,17 +102,12 @@ pub struct Loga {
     /// When it has the poller's acknowledgement.
     decides: Option<u64>,
     looks: Looks,
-    /// What it does afterwards: close or open the gate of an entity.
+    /// What it does afterwards: close or open the gate of a client.
     todo: VecDeque<(u64, usize, bool)>,
     allocated: u32,
     kept: Vec<Kept>,
-    gates: Vec<Gate>,
-    /// Whether a client's next submission faults; whether it sleeps.
-    unmapped: Vec<bool>,
-    asleep: Vec<bool>,
-    /// Which clients have come and not gone.
-    here: Vec<bool>,
-    measured: Vec<u64>,
+    /// Clients that have gone since the last decision.
+    gone: Vec<usize>,
     waiting: Waiting,
     drains: Drains,
     /// Owner of each slot, by client.
@@ -137,15 +143,15 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let entities = Entities::new(clients, settings.by);
-        let looks = Looks::new(policy, settings.enforce, settings.trap, entities.len());
+        let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
         let config = Config {
             poll_ms: settings.poll_ms,
-            scale: Scale::Channels,
+            scale: settings.scale,
             // The simulator knows everything.
             sight: Sight::Channels,
             ratio: settings.ratio,
             randomize: settings.randomize,
-            accounting: Accounting::Burst,
+            accounting: settings.accounting,
             accounting_follows: false,
             enforce: settings.enforce || looks.evened(),
             policy,
@@ -157,7 +163,12 @@ impl Loga {
         };
         let always = (0..entities.len()).map(always).collect();
         let depth = clients.iter().map(|client| client.deepest()).sum();
-        Ok(Self {
+        let count = clients.len();
+        let group_by = match settings.by {
+            Between::Client => GroupBy::Process,
+            Between::Group => GroupBy::User,
+        };
+        let mut loga = Self {
             costs: Times {
                 read: costs.read.0.get(),
                 look: costs.look.0.get(),
@@ -165,8 +176,21 @@ impl Loga {
                 fault: costs.fault.0.get(),
                 wakeup: costs.wakeup.0.get(),
             },
-            engine: Engine::new(config, seed)?,
+            state: GpuState::new(
+                Engine::new(config, seed)?,
+                Shares::new(
+                    vec![Member::default(); count],
+                    vec![Group::default(); 2 * count],
+                    vec![ClientState::default(); 2 * count],
+                    group_by,
+                ),
+                Settings::new(vec![Entry::default(); count]),
+                // No scenario asks for them.
+                Totals::new(Vec::new()),
+            ),
             accountant: Accountant::new(),
+            sparse: Sparse::new(seed),
+            sparse_next: None,
             slots: vec![Slot::default(); MAX_CHANNELS],
             sampler: None,
             last: Occupant::Idle,
@@ -178,12 +202,8 @@ impl Loga {
             looks,
             todo: VecDeque::new(),
             allocated: 0,
-            kept: Vec::new(),
-            gates: vec![Gate::default(); entities.len()],
-            unmapped: vec![false; clients.len()],
-            asleep: vec![false; clients.len()],
-            here: vec![false; clients.len()],
-            measured: vec![0; clients.len()],
+            kept: vec![Kept::default(); count],
+            gone: Vec::new(),
             waiting: Waiting::new(policy, costs.read.0.get(), seed),
             drains: Drains::new(seed),
             owner: vec![None; MAX_CHANNELS],
@@ -192,7 +212,41 @@ impl Loga {
             entities,
             ids: 0,
             next: None,
-        })
+        };
+        loga.set_weights(settings.by, clients)?;
+        Ok(loga)
+    }
+
+    /// Sets the weights of the scenario.
+    fn set_weights(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
+        for (number, client) in clients.iter().enumerate() {
+            let who = self.who(number);
+            let (subject, within) = match by {
+                Between::Client => (Subject::Process(who.process), Some(who)),
+                Between::Group => (Subject::User(who.user), None),
+            };
+            let change = Change {
+                weight: Some(client.weight.get()),
+                ..Change::default()
+            };
+            self.state.settings.set(subject, within, &change)?;
+        }
+        Ok(())
+    }
+
+    /// The process of a client. The clients of an entity are one user's.
+    fn who(&self, client: usize) -> Who {
+        Who {
+            // CAST: (both) at most 4096 clients.
+            process: client as u64 + 1,
+            user: self.entities.of(client) as u32 + 1,
+            ..Who::default()
+        }
+    }
+
+    /// Position of a client among the members.
+    fn position(&self, client: usize) -> Option<usize> {
+        self.state.shares.find(self.kept[client].id?)
     }
 
     /// What runs next, and when.
@@ -207,23 +261,30 @@ impl Loga {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
         };
-        [start, gate, main, self.waiting.next(), self.drains.next()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            start,
+            gate,
+            main,
+            self.sparse_next,
+            self.waiting.next(),
+            self.drains.next(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Channels came or went: the main thread is woken.
     fn ring(&mut self, machine: &Machine) {
         let now = Ns::new(machine.now());
-        self.engine.channels_changed(now, self.allocated);
+        self.state.engine.channels_changed(now, self.allocated);
         self.rung = Some(machine.now().saturating_add(self.costs.wakeup));
     }
 
     /// The main thread asks the engine.
     fn wake(&mut self, machine: &mut Machine, wake: Wake) {
         let now = machine.now();
-        match self.engine.wake(Ns::new(now), wake) {
+        match self.state.engine.wake(Ns::new(now), wake) {
             Action::None => {}
             Action::Look => {
                 let free = self.todo.back().map_or(now, |(at, _, _)| *at);
@@ -244,7 +305,7 @@ impl Loga {
 
     /// When the main thread runs next because of the engine's deadline.
     fn plan(&mut self) {
-        let deadline = self.engine.next_deadline();
+        let deadline = self.state.engine.next_deadline();
         self.main = deadline.map(|at| at.get().saturating_add(self.costs.wakeup));
     }
 
@@ -276,13 +337,30 @@ impl Loga {
 
     fn start_polling(&mut self, machine: &Machine) {
         let now = machine.now();
+        self.end_drain();
+        self.watch(now);
+        if self.state.plan().0 == Accounting::Sparse {
+            self.poller = Poller::Sleeps;
+            let (_, interval) = self.state.plan();
+            let next = self.sparse.begin(&mut self.slots, Ns::new(now), interval);
+            self.sparse_next = Some(next.get().max(now));
+            return;
+        }
         self.poller = Poller::Polls(now);
         self.last = self.occupant(machine);
         self.unseen = None;
-        self.end_drain();
         self.accountant
             .begin(&mut self.slots, Ns::new(now), self.last);
-        self.watch(now);
+    }
+
+    /// The timer of sparse accounting is due.
+    fn sample(&mut self, machine: &Machine) {
+        let now = Ns::new(machine.now());
+        let occupant = self.occupant(machine);
+        let next = self.sparse.look(&mut self.slots, now, occupant);
+        self.sparse_next = Some(next.get().max(now.get() + 1));
+        self.ledger.cpu += self.costs.read;
+        self.waiting.sample_beside(machine, occupant);
     }
 
     /// Samples of who waits begin.
@@ -290,22 +368,26 @@ impl Loga {
         if !self.waiting.is_wanted() {
             return;
         }
-        let clients: Vec<_> = self.kept.iter().map(|kept| kept.state.id).collect();
+        let members = self.state.shares.members().iter();
+        let runs = |member: &&Member| member.hold().is_none();
+        let clients: Vec<_> = members.filter(runs).map(Member::id).collect();
         let kept_of = |slot: usize| {
-            let entity = self.entities.of(self.owner[slot]?);
-            let kept = self.kept.iter().find(|kept| kept.entity == entity)?;
+            let id = self.kept[self.owner[slot]?].id?;
             // CAST: a slot is the number of a channel.
-            Some((kept.state.id, Chid::from_bits(slot as u32)))
+            Some((id, Chid::from_bits(slot as u32)))
         };
         let channels: Vec<_> = (0..self.owner.len()).filter_map(kept_of).collect();
-        self.waiting.begin(now, &clients, &channels);
+        let at_once = self.state.plan().0 == Accounting::Burst;
+        self.waiting.begin(now, &clients, &channels, at_once);
     }
 
     /// The polling phase has ended: books it and decides.
     fn decide(&mut self, machine: &mut Machine) {
         let now = machine.now();
         self.see(now);
+        let is_sparse = self.sparse_next.take().is_some();
         let totals = match self.poller {
+            _ if is_sparse => self.sparse.end(),
             Poller::Polls(since) => {
                 self.ledger.cpu += now - since;
                 if let Some(trace) = &mut machine.board.trace {
@@ -324,63 +406,58 @@ impl Loga {
         self.poller = Poller::Sleeps;
         self.waiting.end();
         self.decides = None;
-        self.kept.retain(|kept| !kept.gone);
-        let (mut totals, mut states) = self.settle(totals);
-        let apart = self.charge_apart(&mut totals, &mut states);
-        let before = self.engine.start_vtime();
-        let fallbacks = self.engine.stats().fallbacks;
-        self.engine.decide(&totals, &mut states);
+        self.end_phase(machine, totals, is_sparse);
         self.ledger.decisions += 1;
-        self.check(&totals, &states, before, fallbacks);
-        self.book(machine, &totals, &states, &apart);
-        self.drive_gates(machine, &states);
+        self.drive_gates(machine);
         self.begin_drain(now);
         self.plan();
     }
 
     /// Closes and opens gates, one after the other.
-    fn drive_gates(&mut self, machine: &mut Machine, states: &[ClientState]) {
+    fn drive_gates(&mut self, machine: &mut Machine) {
         let mut at = machine.now();
-        for (kept, state) in self.kept.iter_mut().zip(states) {
-            kept.state = *state;
-            let gate = &mut self.gates[kept.entity];
-            match (gate.since, state.held) {
+        for client in 0..self.kept.len() {
+            if !self.kept[client].here {
+                continue;
+            }
+            let members = self.state.shares.members();
+            let member = self.position(client).and_then(|at| members.get(at));
+            let throttled = member.is_some_and(|member| member.hold().is_some());
+            let kept = &mut self.kept[client];
+            match (kept.since, throttled) {
                 (None, true) => {
-                    gate.since = Some(at);
+                    kept.since = Some(at);
                     self.ledger.holds += 1;
                 }
                 (Some(since), false) => {
-                    gate.since = None;
-                    gate.held += at - since;
+                    kept.since = None;
+                    kept.throttled += at - since;
                     if let Some(trace) = &mut machine.board.trace {
-                        for client in &self.entities.get(kept.entity).members {
-                            trace.span(Row::Held(*client), "held back", since, at);
-                        }
+                        trace.span(Row::Held(client), "held back", since, at);
                     }
                 }
                 _ => continue,
             }
             at += self.costs.revoke;
             self.ledger.cpu += self.costs.revoke;
-            self.todo.push_back((at, kept.entity, state.held));
+            self.todo.push_back((at, client, throttled));
         }
     }
 
     /// The next gate is closed or open.
     fn move_gate(&mut self, machine: &mut Machine) {
-        let Some((_, entity, close)) = self.todo.pop_front() else {
+        let Some((_, client, close)) = self.todo.pop_front() else {
             return;
         };
-        self.gates[entity].closed = close;
-        for client in &self.entities.get(entity).members {
-            if close {
-                self.unmapped[*client] = true;
-            } else if std::mem::take(&mut self.asleep[*client]) {
-                machine.order(Order::Wake {
-                    client: *client,
-                    at: machine.now().saturating_add(self.costs.wakeup),
-                });
-            }
+        let kept = &mut self.kept[client];
+        kept.closed = close;
+        if close {
+            kept.unmapped = true;
+        } else if std::mem::take(&mut kept.asleep) {
+            machine.order(Order::Wake {
+                client,
+                at: machine.now().saturating_add(self.costs.wakeup),
+            });
         }
     }
 }

@@ -16,6 +16,8 @@ use loga::Vectors;
 
 /// Length of a read where reads take no time, in ns.
 const READ: u64 = 1_000;
+/// Reads of sparse accounting to one sample, as in the module.
+const READS_PER_SAMPLE: u64 = 4;
 
 /// Who waits for the GPU.
 pub(super) struct Waiting {
@@ -24,6 +26,8 @@ pub(super) struct Waiting {
     read: u64,
     /// When the next sample begins.
     next: Option<u64>,
+    /// Reads of sparse accounting so far.
+    reads: u64,
 }
 
 impl Waiting {
@@ -35,6 +39,7 @@ impl Waiting {
             wanted: policy.needs() == Sight::Waits,
             read: if read == 0 { READ } else { read },
             next: None,
+            reads: 0,
         }
     }
 
@@ -49,7 +54,14 @@ impl Waiting {
     }
 
     /// A polling phase begins with these clients and channels, both in ascending order.
-    pub(super) fn begin(&mut self, now: u64, clients: &[ClientId], channels: &[(ClientId, Chid)]) {
+    /// With sparse accounting, samples are taken beside its reads.
+    pub(super) fn begin(
+        &mut self,
+        now: u64,
+        clients: &[ClientId],
+        channels: &[(ClientId, Chid)],
+        at_once: bool,
+    ) {
         let (room, places) = self.waits.room();
         if room < clients.len() || places < channels.len() {
             let clients = vec![Watched::default(); clients.len()];
@@ -59,19 +71,32 @@ impl Waiting {
         let watched = self
             .waits
             .watch(clients.iter().copied(), channels.iter().copied());
-        self.next = (watched && self.waits.watches()).then_some(now);
+        self.next = (at_once && watched && self.waits.watches()).then_some(now);
     }
 
     /// A sample is due; the last poll saw `occupant`.
     pub(super) fn sample(&mut self, machine: &Machine, occupant: Occupant) {
-        let reads = self.waits.begin();
+        let reads = self.ask(machine, occupant);
         let gap = u64::from(reads).saturating_mul(self.read);
         self.next = Some(machine.now().saturating_add(gap));
+    }
+
+    /// Sparse accounting has read the status word: one in [`READS_PER_SAMPLE`] takes a sample too.
+    pub(super) fn sample_beside(&mut self, machine: &Machine, occupant: Occupant) {
+        if self.reads % READS_PER_SAMPLE == 0 && self.wanted && self.waits.watches() {
+            self.ask(machine, occupant);
+        }
+        self.reads += 1;
+    }
+
+    fn ask(&mut self, machine: &Machine, occupant: Occupant) -> u32 {
+        let reads = self.waits.begin();
         while let Some(chid) = self.waits.ask(occupant) {
             let state = ChannelState::read(&machine.registers(), chid);
             let work = state.map_or(Work::None, ChannelState::compute_work);
             self.waits.note(work);
         }
+        reads
     }
 
     /// The polling phase has ended.
@@ -79,12 +104,10 @@ impl Waiting {
         self.next = None;
     }
 
-    /// How long a client waited in the phase of this length that ended.
-    pub(super) fn waited(&self, client: ClientId, phase: Ns) -> Ns {
-        let found = self.waits.found();
-        let found = found.binary_search_by_key(&client, Watched::id);
-        let watched = found.ok().and_then(|at| self.waits.found().get(at));
-        watched.map_or(Ns::ZERO, |watched| watched.waited(phase))
+    /// How long clients waited in the phase of this length that ended.
+    pub(super) fn found(&self, phase: Ns) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+        let found = self.waits.found().iter().filter(|_| self.wanted);
+        found.map(move |watched| (watched.id(), watched.waited(phase)))
     }
 }
 
@@ -114,7 +137,11 @@ mod tests {
         // The first polling phase lasts 36 ms; nothing new is watched until 216 ms.
         assert!(!world.run(40_000_000, &mut None));
         let phase = Ns::from_ms(36);
-        let waited = |id| world.control.waiting.waited(ClientId::new(id), phase).get() as f64;
+        let waited = |id| {
+            let mut found = world.control.waiting.found(phase);
+            let found = found.find(|(one, _)| *one == ClientId::new(id));
+            found.map_or(0.0, |(_, waited)| waited.get() as f64)
+        };
         // 300 us and 100 us in turn. Some two hundred samples of each.
         let round = 400.0 / 36e6;
         assert!(
