@@ -6,7 +6,7 @@
 //! kernels do, unless a mix is locked to the looks on purpose. The true shares of many
 //! windows of two seconds are compared with what each way of accounting says.
 
-use crate::sharing::{Machine, Process};
+use crate::ideal::{Machine, Process};
 use loga::account::sparse::{bound, variance_us2, Sparse, MIN_INTERVAL};
 use loga::account::{Accountant, Slot};
 use loga::engine::Config;
@@ -121,7 +121,7 @@ impl Timeline {
         machine.watch();
         machine.run_until(end);
         Ok(Self {
-            spans: machine.watched().to_vec(),
+            spans: machine.watched(),
             clients: load.processes.len(),
             end,
         })
@@ -287,7 +287,7 @@ fn estimate(timeline: &Timeline, way: Way, from: Ns, random: &mut Random) -> Est
 }
 
 fn occupant(who: Option<usize>) -> Occupant {
-    // CAST: at most MAX_PROCESSES.
+    // CAST: a handful of processes.
     who.map_or(Occupant::Idle, |at| {
         Occupant::Channel(Chid::from_bits(at as u32))
     })

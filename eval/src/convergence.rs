@@ -8,7 +8,7 @@
 //! in turn, it would get far less than the others. It has its share from the first period on
 //! after which its GPU time since it came stays at nine tenths of an equal division or more.
 
-use crate::sharing::{Machine, Process};
+use crate::ideal::{Machine, Process};
 use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;

@@ -2,14 +2,18 @@
 
 //! The reference table: shares of wall time for each mix and policy.
 
-use crate::mixes::{self, Mix};
-use crate::sim::Sim;
+use crate::ideal::{Machine, Process};
+use crate::mixes::{self, Load, Mix};
 use loga::engine::{Config, Scale, Sight};
 use loga::error::Error;
 use loga::policies::PolicyKind;
+use loga::share::{Change, GroupBy};
 use loga::units::Ns;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
+
+/// Channels that a client allocates. It uses the first of them.
+pub const CHANNELS: u16 = 12;
 
 /// What one client of a mix got, as parts of the whole time in percent.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -64,8 +68,6 @@ pub struct Settings {
     pub scale: Scale,
     /// Lengths of phases vary.
     pub randomize: bool,
-    /// Waits are sampled once per millisecond, not known exactly.
-    pub sampled_waits: bool,
     /// Non-polling phase in polling phases.
     pub ratio: u32,
     /// Cost of a switch from one client to another.
@@ -80,7 +82,6 @@ impl Default for Settings {
             poll_ms: 1,
             scale: Scale::Channels,
             randomize: false,
-            sampled_waits: false,
             ratio: 5,
             switch_us: 0,
         }
@@ -126,25 +127,33 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
     let switch = Ns::from_us(settings.switch_us);
     // CAST: seconds of nanoseconds are exact in a double.
     let percent = |time: Ns| 100.0 * time.get() as f64 / end.get() as f64;
-    let mut sim = Sim::new(mix, config, switch)?;
-    if settings.sampled_waits {
-        sim = sim.with_sampled_waits();
+    let process = |load: &Load| Process {
+        kernel: load.kernel,
+        sleep: load.sleep,
+        channels: CHANNELS,
+        ..Process::default()
+    };
+    let processes: Vec<_> = mix.loads.iter().map(process).collect();
+    let mut machine = Machine::seeded(&processes, config, GroupBy::Process, switch, 1)?;
+    for (at, load) in mix.loads.iter().enumerate() {
+        let weight = Change {
+            weight: Some(load.weight.get()),
+            ..Change::default()
+        };
+        machine.set_process(at, &weight)?;
     }
-    let results = sim.run(end);
-    let clients: Vec<_> = mix
-        .loads
-        .iter()
-        .zip(&results)
-        .map(|(load, result)| Share {
-            kernel_us: load.kernel.get() / 1000,
-            sleep_us: load.sleep.get() / 1000,
-            weight: load.weight.get(),
-            share_pct: percent(result.gpu),
-            estimated_pct: percent(result.estimated),
-            held_pct: percent(result.held),
-            commands: result.commands,
-        })
-        .collect();
+    machine.run_until(end);
+    let (ran, accounts, commands) = (machine.ran(), machine.accounts(), machine.commands());
+    let client = |(at, load): (usize, &Load)| Share {
+        kernel_us: load.kernel.get() / 1000,
+        sleep_us: load.sleep.get() / 1000,
+        weight: load.weight.get(),
+        share_pct: percent(ran[at]),
+        estimated_pct: percent(accounts[at].received),
+        held_pct: percent(accounts[at].held),
+        commands: commands[at],
+    };
+    let clients: Vec<_> = mix.loads.iter().enumerate().map(client).collect();
     Ok(Row {
         mix: mix.name,
         policy: config.policy.name(),

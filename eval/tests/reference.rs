@@ -85,13 +85,12 @@ fn shares_of_every_mix_are_those_of_the_design() {
     }
 }
 
-/// With the phases that are meant for it, and waits estimated as in the kernel.
+/// With the phases that are meant for it.
 #[test]
 fn maxmin_gives_hogs_what_light_clients_leave() {
     let settings = Settings {
         scale: Scale::Active,
         randomize: true,
-        sampled_waits: true,
         ..Settings::default()
     };
     let table = reference::table(settings).unwrap();

@@ -7,10 +7,10 @@ use loga::policies::PolicyKind;
 use loga::units::Ns;
 use loga_eval::mixes;
 use loga_eval::oracle;
+use loga_eval::reference;
 use loga_eval::report::{self, Gpu};
 use loga_eval::run::{run, Outcome};
 use loga_eval::scenario::parse;
-use loga_eval::sim::Sim;
 
 /// Nothing costs anything.
 const FREE: &str = "[costs]\nread_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
@@ -174,7 +174,7 @@ fn switches_cost_what_they_are_said_to() {
 }
 
 #[test]
-fn without_costs_the_simulator_agrees_with_the_reference() {
+fn scenario_without_costs_is_the_ideal_gpu() {
     for mix in mixes::all() {
         for policy in [PolicyKind::None, PolicyKind::Event] {
             let seconds = 10;
@@ -183,9 +183,11 @@ fn without_costs_the_simulator_agrees_with_the_reference() {
                 policy,
                 ..Config::default()
             };
-            let reference = Sim::new(&mix, config, Ns::ZERO)
-                .unwrap()
-                .run(Ns::from_ms(1000 * seconds));
+            let settings = reference::Settings {
+                seconds,
+                ..reference::Settings::default()
+            };
+            let reference = reference::row(&mix, config, &settings).unwrap();
             let mut text = format!(
                 "length_ms = {}\n[policy]\nname = \"{}\"\n{FREE}",
                 1000 * seconds,
@@ -202,11 +204,11 @@ fn without_costs_the_simulator_agrees_with_the_reference() {
                 text += &client(&format!("c{number}"), &weight, &phase);
             }
             let gpu = gpu(&text);
-            for (client, wanted) in gpu.clients.iter().zip(&reference) {
-                let wanted = wanted.gpu.get() as f64 / 1e6;
+            for (client, wanted) in gpu.clients.iter().zip(&reference.clients) {
+                // CAST: a few seconds.
+                let wanted = wanted.share_pct / 100.0 * 1000.0 * seconds as f64;
                 let off = (client.gpu_ms - wanted).abs();
-                // A command of the longest kind, here and there, in each period.
-                assert!(off <= 60.0, "{}, {policy:?}: {wanted} {client:?}", mix.name);
+                assert!(off <= 1.0, "{}, {policy:?}: {wanted} {client:?}", mix.name);
             }
         }
     }

@@ -24,9 +24,6 @@ struct Args {
     /// Vary the lengths of phases
     #[arg(long)]
     randomize: bool,
-    /// Estimate waits from one sample per millisecond, as the kernel does
-    #[arg(long)]
-    sampled_waits: bool,
     /// Non-polling phase in polling phases, 1 to 1000
     #[arg(long, default_value_t = 5)]
     ratio: u32,
@@ -49,7 +46,6 @@ fn main() -> ExitCode {
         poll_ms: args.poll_ms,
         scale: args.scale,
         randomize: args.randomize,
-        sampled_waits: args.sampled_waits,
         ratio: args.ratio,
         switch_us: args.switch_us,
     }) {

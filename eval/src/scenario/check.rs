@@ -251,6 +251,15 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
         }
         leave => leave.as_ref().map(|leave| leave.get_ref().0),
     };
+    let away = match &one.away_ms {
+        Some(away) if away.get_ref().0 .0 >= away.get_ref().1 .0 => {
+            let reason = "away_ms ends before it begins, want [from, to]";
+            return Err(source.error(away.span(), reason));
+        }
+        away => away
+            .as_ref()
+            .map(|away| (away.get_ref().0 .0, away.get_ref().1 .0)),
+    };
     let repeat = match &one.repeat {
         Some(repeat) => Some(source.number("repeat", repeat, 1, REPEAT_MAX)?),
         None => None,
@@ -268,6 +277,7 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
         gpu: source.number("gpu", &one.gpu, 0, gpus as u64 - 1)? as usize,
         arrive: one.arrive_ms.0,
         leave,
+        away,
         channels: channels as u16,
         weight,
         group: one.group.clone(),

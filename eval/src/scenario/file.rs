@@ -113,6 +113,7 @@ pub(super) struct Client {
     #[serde(default)]
     pub(super) arrive_ms: Millis,
     pub(super) leave_ms: Option<Spanned<Millis>>,
+    pub(super) away_ms: Option<Spanned<(Millis, Millis)>>,
     #[serde(default = "twelve")]
     pub(super) channels: Spanned<u64>,
     pub(super) weight: Option<Spanned<u64>>,

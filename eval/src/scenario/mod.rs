@@ -98,6 +98,8 @@ pub struct Client {
     pub arrive: Ns,
     /// When it goes, if it has not gone by itself: it begins nothing from then on.
     pub leave: Option<Ns>,
+    /// From when until when it begins nothing, without going.
+    pub away: Option<(Ns, Ns)>,
     /// Channels it allocates.
     pub channels: u16,
     /// Its weight.

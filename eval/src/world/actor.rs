@@ -157,6 +157,9 @@ impl Actor {
     pub(super) fn step(&mut self, now: u64) -> Want {
         loop {
             let phase = self.spec.phases[self.phase];
+            if let Some(until) = self.away(now) {
+                return Want::Until(until);
+            }
             match self.stage {
                 Stage::Cpu => {
                     self.stage = Stage::Copy;
@@ -220,6 +223,13 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// Until when it begins nothing, at the beginning of a round.
+    fn away(&self, now: u64) -> Option<u64> {
+        let begins = (self.stage, self.phase, self.done) == (Stage::Cpu, 0, 0);
+        let (from, to) = self.spec.away.filter(|_| begins)?;
+        (from.get()..to.get()).contains(&now).then_some(to.get())
     }
 
     /// Ends a round of all phases; says what it wants if it cannot go on at once.

@@ -97,6 +97,8 @@ pub struct Board {
     events: u64,
     /// Channels that the GPU stopped.
     faults: u64,
+    /// Intervals of commands on the compute engine and their owners, if they are wanted.
+    pub intervals: Option<Vec<(u64, u64, usize)>>,
     /// Where events are written, if anywhere.
     pub trace: Option<Trace>,
 }
@@ -116,6 +118,7 @@ impl Board {
             ended: Vec::new(),
             events: 0,
             faults: 0,
+            intervals: None,
             trace: None,
         }
     }
@@ -344,6 +347,11 @@ impl Bus for Board {
                 self.work[owner].completed += u64::from(engine == GR);
             }
             Kind::Switch => usage.switch += end - start,
+        }
+        if let Some(intervals) = self.intervals.as_mut().filter(|_| engine == GR) {
+            if matches!(kind, Kind::Run) {
+                intervals.push((start, end, owner));
+            }
         }
         if let Some(trace) = &mut self.trace {
             trace.engine(engine, owner, kind, start, end);

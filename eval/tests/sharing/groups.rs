@@ -6,7 +6,7 @@ use super::{enforcing, hogs, limit, percent, weight};
 use loga::policies::PolicyKind;
 use loga::share::{GroupBy, Kind, Row, Subject};
 use loga::units::Ns;
-use loga_eval::sharing::Machine;
+use loga_eval::ideal::Machine;
 
 /// A user with three processes and one with a single one.
 fn two_users(group_by: GroupBy) -> Machine {
@@ -36,7 +36,7 @@ fn gpu_is_divided_between_what_was_asked_for() {
 fn weight_of_a_user_counts_between_users() {
     let mut machine = two_users(GroupBy::User);
     machine
-        .state
+        .state_mut()
         .settings
         .set(Subject::User(1), None, &weight(300))
         .unwrap();
@@ -51,7 +51,7 @@ fn switch_of_groups_under_load_loses_no_time_used() {
     for round in 1..=20 {
         machine.run_until(Ns::from_ms(round * 500));
         let received = |machine: &Machine| {
-            let members = machine.state.shares.members().iter();
+            let members = machine.state().shares.members().iter();
             members.map(|m| m.account().received.get()).sum::<u64>()
         };
         let before = received(&machine);
@@ -60,14 +60,14 @@ fn switch_of_groups_under_load_loses_no_time_used() {
         assert!(Ns::new(before) > previous);
         previous = Ns::new(before);
         // The groups know what their processes got.
-        let groups = machine.state.shares.groups().iter();
+        let groups = machine.state().shares.groups().iter();
         assert_eq!(
             groups.map(|g| g.account().received.get()).sum::<u64>(),
             before
         );
         assert_eq!(
             machine
-                .state
+                .state()
                 .shares
                 .groups()
                 .iter()
@@ -86,9 +86,9 @@ fn totals_of_users_are_what_their_processes_received() {
     let mut machine = two_users(GroupBy::Process);
     machine.run_until(Ns::from_ms(5000));
     let mut rows = [Row::default(); 4];
-    let count = machine.state.totals.read(Kind::User, true, &mut rows);
+    let count = machine.state_mut().totals.read(Kind::User, true, &mut rows);
     assert_eq!(count, 2);
-    let members = machine.state.shares.members();
+    let members = machine.state().shares.members();
     let of_user = |user: u32| {
         let mine = members.iter().filter(|m| m.who().user == user);
         mine.map(|m| m.account().received.get()).sum::<u64>()
@@ -97,8 +97,17 @@ fn totals_of_users_are_what_their_processes_received() {
         let user = row.key.unwrap() as u32;
         assert_eq!(row.account.received.get(), of_user(user));
     }
-    assert_eq!(machine.state.totals.read(Kind::User, true, &mut rows), 0);
-    assert_eq!(machine.state.totals.read(Kind::Cgroup, false, &mut rows), 2);
+    assert_eq!(
+        machine.state_mut().totals.read(Kind::User, true, &mut rows),
+        0
+    );
+    assert_eq!(
+        machine
+            .state_mut()
+            .totals
+            .read(Kind::Cgroup, false, &mut rows),
+        2
+    );
 }
 
 #[test]
@@ -108,7 +117,7 @@ fn entitled_time_is_divided_by_weight_and_cut_by_the_limit() {
     machine.set_process(0, &weight(300)).unwrap();
     machine.run_until(Ns::from_ms(5000));
     let entitled = |machine: &Machine| {
-        let members = machine.state.shares.members().iter();
+        let members = machine.state().shares.members().iter();
         members
             .map(|m| m.account().entitled.get() as f64)
             .collect::<Vec<_>>()

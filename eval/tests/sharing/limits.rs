@@ -7,7 +7,7 @@ use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{GroupBy, Subject};
 use loga::units::Ns;
-use loga_eval::sharing::{Machine, Process};
+use loga_eval::ideal::{Machine, Process};
 
 /// The most that the process at 0 used in any window of `window_ms`, in percent of the
 /// window, looked at every millisecond; and its share of the whole time.
@@ -76,7 +76,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() {
     let config = enforcing(PolicyKind::Event);
     let mut machine = Machine::new(&processes, config, GroupBy::Process).unwrap();
     machine
-        .state
+        .state_mut()
         .settings
         .set(Subject::User(0), None, &limit(30))
         .unwrap();
@@ -112,7 +112,7 @@ fn idle_class_runs_only_while_nobody_else_wants_the_gpu() {
     assert!(beside[1] > 19.0, "{beside:?}");
     let after = percent(&mut machine, 4300, 5000);
     assert!(after[0] > 99.0, "{after:?}");
-    let waited = machine.state.shares.members()[0].account().waited;
+    let waited = machine.state().shares.members()[0].account().waited;
     assert!(waited > Ns::from_ms(1700) && waited < Ns::from_ms(2300));
 }
 

@@ -11,7 +11,7 @@ use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{Change, Class, GroupBy};
 use loga::units::Ns;
-use loga_eval::sharing::{Machine, Process};
+use loga_eval::ideal::{Machine, Process};
 
 fn enforcing(policy: PolicyKind) -> Config {
     Config {

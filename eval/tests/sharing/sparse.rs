@@ -3,22 +3,23 @@
 //! Sparse accounting.
 
 use super::{enforcing, limit, percent, weight};
+use loga::account::Accounting;
 use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::GroupBy;
 use loga::units::Ns;
-use loga_eval::sharing::{Machine, Process};
+use loga_eval::ideal::{Machine, Process};
 
 /// A machine that accounts sparsely, with periods of 6 ms per channel.
 fn sparse(processes: &[Process], policy: PolicyKind, seed: u64) -> Machine {
     let config = Config {
         poll_always: true,
         poll_ms: 6,
+        accounting: Accounting::Sparse,
+        accounting_follows: false,
         ..enforcing(policy)
     };
-    let mut machine = Machine::new(processes, config, GroupBy::Process).unwrap();
-    machine.account_sparsely(seed);
-    machine
+    Machine::seeded(processes, config, GroupBy::Process, Ns::ZERO, seed).unwrap()
 }
 
 /// Runs for two seconds with many seeds. Returns the error that 95 % of all stay below
@@ -32,12 +33,12 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
         let mut machine = sparse(processes, PolicyKind::None, seed * 77);
         machine.run_until(Ns::from_ms(500));
         let received = |machine: &Machine| {
-            let members = machine.state.shares.members().iter();
+            let members = machine.state().shares.members().iter();
             members.map(|m| *m.account()).collect::<Vec<_>>()
         };
-        let before = (machine.ran(), received(&machine), machine.looks());
+        let before = (machine.ran(), received(&machine), machine.reads());
         machine.run_until(Ns::from_ms(2500));
-        let after = (machine.ran(), received(&machine), machine.looks());
+        let after = (machine.ran(), received(&machine), machine.reads());
         looks += after.2 - before.2;
         for at in 0..processes.len() {
             let truth = after.0[at].saturating_sub(before.0[at]).get() as f64;
@@ -45,7 +46,7 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
             let error = (got.get() as f64 - truth).abs();
             let variance = after.1[at].variance_us2 - before.1[at].variance_us2;
             // The last phase is not booked yet.
-            let bound = loga::account::sparse::bound(variance, machine.interval().unwrap());
+            let bound = loga::account::sparse::bound(variance, machine.interval());
             within[at] += u64::from(error <= bound.get() as f64 + 24e6 * truth / 2e9);
             errors[at].push(error / 2e7);
         }
@@ -94,7 +95,7 @@ fn sparse_accounting_of_clients_in_step_with_the_looks_is_unbiased() {
         for seed in 1..=20 {
             let mut machine = sparse(&processes, PolicyKind::None, seed);
             machine.run_until(Ns::from_ms(2000));
-            sum += machine.state.shares.members()[0].account().received.get() as f64 / 1e9;
+            sum += machine.state().shares.members()[0].account().received.get() as f64 / 1e9;
         }
         // The last period is not booked: up to 144 ms of 2 s.
         let mean = sum / 20.0 / truth;

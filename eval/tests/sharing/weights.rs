@@ -6,7 +6,7 @@ use super::{enforcing, hogs, percent, weight};
 use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::GroupBy;
-use loga_eval::sharing::Machine;
+use loga_eval::ideal::Machine;
 
 /// How far two saturating clients are from what their weights give, in points, over
 /// `length_ms` after `from_ms`.

@@ -185,7 +185,7 @@ impl Loga {
     }
 
     /// What a client got.
-    pub(super) fn account(&self, client: usize) -> Account {
+    pub fn account(&self, client: usize) -> Account {
         match self.position(client) {
             Some(at) => *self.state.shares.members()[at].account(),
             None => self.kept[client].account,

@@ -25,7 +25,7 @@ impl Control for Loga {
         for slot in first..first + usize::from(channels.allocated) {
             self.owner[slot] = Some(client);
         }
-        let (id, who) = (ClientId::new(self.ids), self.who(client));
+        let (id, who) = (ClientId::new(self.ids), self.kept[client].who);
         self.ids += 1;
         // There is room for all clients.
         let joined = self.state.join(id, who);

@@ -24,7 +24,7 @@ use super::bound::Bound;
 use super::entities::Entities;
 use super::Ledger;
 use crate::scenario::{Between, Client, Costs, Policy};
-use crate::world::{Machine, Order, Row};
+use crate::world::{self, Machine, Order};
 use drains::Drains;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Accounting, Slot};
@@ -35,7 +35,8 @@ use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::{ClientState, PolicyKind};
 use loga::regs::{Occupant, Sampler};
 use loga::share::{
-    Account, Change, Entry, Group, GroupBy, Member, Settings, Shares, Subject, Totals, Who,
+    Account, Change, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who,
+    MAX_SETTINGS, MAX_TOTALS,
 };
 use loga::units::Ns;
 use loga::Vectors;
@@ -61,6 +62,7 @@ enum Poller {
 /// A client, beside what the state of the GPU has of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
+    who: Who,
     /// Its identity, once it has come.
     id: Option<ClientId>,
     /// It has come and not gone.
@@ -120,7 +122,7 @@ pub struct Loga {
 }
 
 /// Costs in ns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Times {
     read: u64,
     look: u64,
@@ -163,19 +165,71 @@ impl Loga {
         };
         let always = (0..entities.len()).map(always).collect();
         let depth = clients.iter().map(|client| client.deepest()).sum();
-        let count = clients.len();
         let group_by = match settings.by {
             Between::Client => GroupBy::Process,
             Between::Group => GroupBy::User,
         };
-        let mut loga = Self {
-            costs: Times {
-                read: costs.read.0.get(),
-                look: costs.look.0.get(),
-                revoke: costs.revoke.0.get(),
-                fault: costs.fault.0.get(),
-                wakeup: costs.wakeup.0.get(),
-            },
+        // The clients of an entity are one user's.
+        let who = |client: usize| Who {
+            // CAST: (both) at most 4096 clients.
+            process: client as u64 + 1,
+            user: entities.of(client) as u32 + 1,
+            ..Who::default()
+        };
+        let who: Vec<_> = (0..clients.len()).map(who).collect();
+        let bound = Bound::new(policy, settings.enforce, always, depth);
+        let mut loga = Self::with(config, group_by, &who, entities, looks, bound, seed)?;
+        loga.costs = Times {
+            read: costs.read.0.get(),
+            look: costs.look.0.get(),
+            revoke: costs.revoke.0.get(),
+            fault: costs.fault.0.get(),
+            wakeup: costs.wakeup.0.get(),
+        };
+        loga.waiting = Waiting::new(policy, loga.costs.read, seed);
+        loga.set_weights(settings.by, clients)?;
+        Ok(loga)
+    }
+
+    /// LoGA that takes no time, for processes that belong to cgroups and users.
+    ///
+    /// # Errors
+    ///
+    /// A setting out of range.
+    pub fn ideal(
+        config: Config,
+        group_by: GroupBy,
+        who: &[Who],
+        clients: &[&Client],
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let config = Config {
+            sight: Sight::Channels,
+            ..config
+        };
+        let entities = Entities::new(clients, Between::Client);
+        let looks = Looks::new(config.policy, true, false, clients.len());
+        // It holds for equal clients without limits.
+        let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
+        Self::with(config, group_by, who, entities, looks, bound, seed)
+    }
+
+    fn with(
+        config: Config,
+        group_by: GroupBy,
+        who: &[Who],
+        entities: Entities,
+        looks: Looks,
+        bound: Bound,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let count = who.len();
+        let kept = |who: &Who| Kept {
+            who: *who,
+            ..Kept::default()
+        };
+        Ok(Self {
+            costs: Times::default(),
             state: GpuState::new(
                 Engine::new(config, seed)?,
                 Shares::new(
@@ -184,9 +238,8 @@ impl Loga {
                     vec![ClientState::default(); 2 * count],
                     group_by,
                 ),
-                Settings::new(vec![Entry::default(); count]),
-                // No scenario asks for them.
-                Totals::new(Vec::new()),
+                Settings::new(vec![Entry::default(); count.max(MAX_SETTINGS)]),
+                Totals::new(vec![Row::default(); MAX_TOTALS]),
             ),
             accountant: Accountant::new(),
             sparse: Sparse::new(seed),
@@ -202,25 +255,43 @@ impl Loga {
             looks,
             todo: VecDeque::new(),
             allocated: 0,
-            kept: vec![Kept::default(); count],
+            kept: who.iter().map(kept).collect(),
             gone: Vec::new(),
-            waiting: Waiting::new(policy, costs.read.0.get(), seed),
+            waiting: Waiting::new(config.policy, 0, seed),
             drains: Drains::new(seed),
             owner: vec![None; MAX_CHANNELS],
-            bound: Bound::new(policy, settings.enforce, always, depth),
+            bound,
             ledger: Ledger::default(),
             entities,
             ids: 0,
             next: None,
-        };
-        loga.set_weights(settings.by, clients)?;
-        Ok(loga)
+        })
+    }
+
+    /// What the module keeps of the GPU.
+    pub fn state(&self) -> &GpuState<Vectors> {
+        &self.state
+    }
+
+    /// As [`Loga::state`], to change settings.
+    pub fn state_mut(&mut self) -> &mut GpuState<Vectors> {
+        &mut self.state
+    }
+
+    /// The reads of sparse accounting.
+    pub fn sparse(&self) -> &Sparse {
+        &self.sparse
+    }
+
+    /// What should not be.
+    pub fn violations(&self) -> &[String] {
+        &self.ledger.violations
     }
 
     /// Sets the weights of the scenario.
     fn set_weights(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
         for (number, client) in clients.iter().enumerate() {
-            let who = self.who(number);
+            let who = self.kept[number].who;
             let (subject, within) = match by {
                 Between::Client => (Subject::Process(who.process), Some(who)),
                 Between::Group => (Subject::User(who.user), None),
@@ -232,16 +303,6 @@ impl Loga {
             self.state.settings.set(subject, within, &change)?;
         }
         Ok(())
-    }
-
-    /// The process of a client. The clients of an entity are one user's.
-    fn who(&self, client: usize) -> Who {
-        Who {
-            // CAST: (both) at most 4096 clients.
-            process: client as u64 + 1,
-            user: self.entities.of(client) as u32 + 1,
-            ..Who::default()
-        }
     }
 
     /// Position of a client among the members.
@@ -391,7 +452,7 @@ impl Loga {
             Poller::Polls(since) => {
                 self.ledger.cpu += now - since;
                 if let Some(trace) = &mut machine.board.trace {
-                    trace.span(Row::Phases, "polls", since, now);
+                    trace.span(world::Row::Phases, "polls", since, now);
                 }
                 self.accountant.end(&mut self.slots, Ns::new(now))
             }
@@ -433,7 +494,7 @@ impl Loga {
                     kept.since = None;
                     kept.throttled += at - since;
                     if let Some(trace) = &mut machine.board.trace {
-                        trace.span(Row::Held(client), "held back", since, at);
+                        trace.span(world::Row::Held(client), "held back", since, at);
                     }
                 }
                 _ => continue,
