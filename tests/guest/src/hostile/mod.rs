@@ -109,9 +109,14 @@ pub(crate) fn set_branch(branch: u32) {
     BRANCH.store(branch, Ordering::Relaxed);
 }
 
+/// The branch of the tests that run.
+pub(crate) fn branch() -> u32 {
+    BRANCH.load(Ordering::Relaxed)
+}
+
 /// Parameters of the model: the branch, and these.
 pub(crate) fn model(parameters: &str) -> String {
-    format!("branch={} {parameters}", BRANCH.load(Ordering::Relaxed))
+    format!("branch={} {parameters}", branch())
 }
 
 /// Runs the program with this name; returns when it has ended.

@@ -62,7 +62,7 @@ crate::ktap::tests![
     snapshots_of_a_user_do_not_stall_others,
 ];
 
-/// Those that are part of `make test`: all but the last, whose bound is not reached yet.
+/// Those that are part of `make test`: all but the last, which takes long.
 pub(super) const QUICK: &[Test] = TESTS.split_at(TESTS.len() - 1).0;
 
 /// The programs of this file.
