@@ -4,6 +4,7 @@
 
 use crate::ideal::{Machine, Process};
 use crate::mixes::{self, Load, Mix};
+use loga::account::Accounting;
 use loga::engine::{Config, Scale, Sight};
 use loga::error::Error;
 use loga::policies::PolicyKind;
@@ -68,6 +69,9 @@ pub struct Settings {
     pub scale: Scale,
     /// Lengths of phases vary.
     pub randomize: bool,
+    /// How GPU time is accounted.
+    #[serde(serialize_with = "accounting_name")]
+    pub accounting: Accounting,
     /// Non-polling phase in polling phases.
     pub ratio: u32,
     /// Cost of a switch from one client to another.
@@ -82,6 +86,7 @@ impl Default for Settings {
             poll_ms: 1,
             scale: Scale::Channels,
             randomize: false,
+            accounting: Accounting::Burst,
             ratio: 5,
             switch_us: 0,
         }
@@ -90,6 +95,10 @@ impl Default for Settings {
 
 fn scale_name<S: serde::Serializer>(scale: &Scale, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(scale.name())
+}
+
+fn accounting_name<S: serde::Serializer>(way: &Accounting, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(way.name())
 }
 
 /// Calculates all mixes under all policies, enforcing.
@@ -105,6 +114,13 @@ pub fn table(settings: Settings) -> Result<Table, Error> {
                 poll_ms: settings.poll_ms,
                 scale: settings.scale,
                 randomize: settings.randomize,
+                // Runs are counted in polling phases only.
+                accounting: if policy.counts_runs() {
+                    Accounting::Burst
+                } else {
+                    settings.accounting
+                },
+                accounting_follows: false,
                 ratio: settings.ratio,
                 policy,
                 sight: Sight::Channels,
@@ -166,8 +182,9 @@ impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "Shares of {} s in percent; {} ms polled (scale={}), {} times that not.",
+            "Shares of {} s in percent; accounting={}, {} ms polled (scale={}), {} times that not.",
             self.settings.seconds,
+            self.settings.accounting.name(),
             self.settings.poll_ms,
             self.settings.scale.name(),
             self.settings.ratio

@@ -8,6 +8,7 @@ use super::ffi;
 use super::gpu::Gpu;
 use super::permission::Reader;
 use super::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
+use super::thread::PreemptGuard;
 use crate::account::{sparse, Accounting};
 use crate::engine::Scale;
 use crate::regs;
@@ -260,6 +261,10 @@ pub(super) struct Tables {
     pub(super) channels: KVVec<uapi::Channel>,
 }
 
+/// Up to so many clients, a caller is not preempted while it has the books: a thread that waits
+/// for them would wait for all that runs in its place.
+const BRIEF: usize = 256;
+
 /// TIMEOUT: the books are sized so many times; they outgrow the tables only by what starts
 /// between two locks.
 const TRIES: u32 = 4;
@@ -313,7 +318,9 @@ impl Tables {
                 if !reader.all {
                     snapshot.info.withhold();
                 }
+                let _stays = (books.owners.len() <= BRIEF).then(PreemptGuard::new);
                 tables.fill(&books, &mut view, snapshot);
+                drop(books);
                 return Ok(tables);
             }
         }

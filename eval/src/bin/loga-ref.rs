@@ -3,6 +3,7 @@
 //! Prints the reference table.
 
 use clap::Parser;
+use loga::account::Accounting;
 use loga::engine::Scale;
 use loga_eval::output::{print, table_or_json};
 use loga_eval::reference::{table, Settings};
@@ -24,6 +25,9 @@ struct Args {
     /// Vary the lengths of phases
     #[arg(long)]
     randomize: bool,
+    /// How GPU time is accounted
+    #[arg(long, default_value = "burst", value_parser = accounting)]
+    accounting: Accounting,
     /// Non-polling phase in polling phases, 1 to 1000
     #[arg(long, default_value_t = 5)]
     ratio: u32,
@@ -39,6 +43,10 @@ fn scale(name: &str) -> Result<Scale, String> {
     Scale::by_name(name).map_err(|error| error.to_string())
 }
 
+fn accounting(name: &str) -> Result<Accounting, String> {
+    Accounting::by_name(name).map_err(|error| error.to_string())
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let table = match table(Settings {
@@ -46,6 +54,7 @@ fn main() -> ExitCode {
         poll_ms: args.poll_ms,
         scale: args.scale,
         randomize: args.randomize,
+        accounting: args.accounting,
         ratio: args.ratio,
         switch_us: args.switch_us,
     }) {
