@@ -11,14 +11,14 @@ use loga::engine::{Config, Engine};
 use loga::ids::{Chid, Chipset};
 use loga::policies::{PolicyKind, Sight};
 use loga::regs::{Chip, Family, Occupant, Sampler, Source, USERD_SLOT};
+use loga::share::GroupBy;
 use loga::units::Ns;
 use loga_bench_host::clients::{at_decision, COUNTS};
 use loga_bench_host::figures;
 use loga_bench_host::prototype;
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
-use loga_eval::mixes;
+use loga_eval::ideal::{Machine, Process};
 use loga_eval::scenario::parse;
-use loga_eval::sim::Sim;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -152,24 +152,23 @@ fn decision(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A second on the reference calculation's ideal GPU: commands per second.
-fn reference(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("reference_second");
-    // PANIC: the table has it.
-    let mix = mixes::all()
-        .into_iter()
-        .find(|mix| mix.name == "1000/0 and three of 200/800")
-        .expect("the demo's mix");
+/// A second on the simulator's ideal GPU: commands per second.
+fn ideal(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("ideal_second");
+    let processes = [(1000, 0), (200, 800), (200, 800), (200, 800)];
+    let processes = processes.map(|(kernel, sleep)| Process::new(kernel, sleep));
     let config = Config {
         enforce: true,
         ..Config::default()
     };
     let run = || {
         // PANIC: the default settings are in range.
-        let sim = Sim::new(&mix, config, Ns::ZERO).expect("settings in range");
-        sim.run(Ns::from_ms(1000))
+        let machine = Machine::new(&processes, config, GroupBy::Process);
+        let mut machine = machine.expect("settings in range");
+        machine.run_until(Ns::from_ms(1000));
+        machine.commands()
     };
-    let commands = run().iter().map(|result| result.commands).sum();
+    let commands = run().iter().sum();
     group.throughput(Throughput::Elements(commands));
     group.bench_function("event_1000_and_3x200_800", |bencher| bencher.iter(run));
     group.finish();
@@ -239,7 +238,7 @@ fn main() -> ExitCode {
     poll_step(&mut criterion);
     accounting_event(&mut criterion);
     decision(&mut criterion);
-    reference(&mut criterion);
+    ideal(&mut criterion);
     simulator(&mut criterion);
     criterion.final_summary();
     if !std::env::args().any(|argument| argument == "--bench") {

@@ -80,6 +80,17 @@ struct Kept {
     asleep: bool,
 }
 
+/// What LoGA is made of.
+struct Setup<'a> {
+    config: Config,
+    group_by: GroupBy,
+    who: &'a [Who],
+    entities: Entities,
+    looks: Looks,
+    bound: Bound,
+    seed: u64,
+}
+
 /// LoGA on one GPU.
 pub struct Loga {
     entities: Entities,
@@ -178,7 +189,15 @@ impl Loga {
         };
         let who: Vec<_> = (0..clients.len()).map(who).collect();
         let bound = Bound::new(policy, settings.enforce, always, depth);
-        let mut loga = Self::with(config, group_by, &who, entities, looks, bound, seed)?;
+        let mut loga = Self::with(Setup {
+            config,
+            group_by,
+            who: &who,
+            entities,
+            looks,
+            bound,
+            seed,
+        })?;
         loga.costs = Times {
             read: costs.read.0.get(),
             look: costs.look.0.get(),
@@ -211,18 +230,27 @@ impl Loga {
         let looks = Looks::new(config.policy, true, false, clients.len());
         // It holds for equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
-        Self::with(config, group_by, who, entities, looks, bound, seed)
+        Self::with(Setup {
+            config,
+            group_by,
+            who,
+            entities,
+            looks,
+            bound,
+            seed,
+        })
     }
 
-    fn with(
-        config: Config,
-        group_by: GroupBy,
-        who: &[Who],
-        entities: Entities,
-        looks: Looks,
-        bound: Bound,
-        seed: u64,
-    ) -> Result<Self, Error> {
+    fn with(setup: Setup<'_>) -> Result<Self, Error> {
+        let Setup {
+            config,
+            group_by,
+            who,
+            entities,
+            looks,
+            bound,
+            seed,
+        } = setup;
         let count = who.len();
         let kept = |who: &Who| Kept {
             who: *who,
