@@ -12,7 +12,7 @@ use crate::world::World;
 use loga::engine::Config;
 use loga::error::Error;
 use loga::gpu::GpuState;
-use loga::share::{Account, Change, GroupBy, Subject, Who};
+use loga::share::{Account, Change, Class, GroupBy, Subject, Who};
 use loga::units::{Ns, Weight};
 use loga::Vectors;
 use loga_model::gpu::GR;
@@ -70,6 +70,8 @@ impl Process {
             channels: self.channels,
             weight: Weight::DEFAULT,
             group: None,
+            limit_pct: None,
+            class: Class::Normal,
             repeat: None,
             cycle: None,
             wait: Wait::Spin,

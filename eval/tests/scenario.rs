@@ -61,6 +61,36 @@ fn what_makes_no_sense_is_refused_with_file_line_and_what_is_allowed() {
             "x.toml:10:",
             "unknown field `cuont`",
         ),
+        (
+            "name = \"event\"",
+            "name = \"event\"\naccounting = \"sprase\"",
+            "x.toml:4:14: ",
+            "unknown accounting \"sprase\", want one of burst, sparse",
+        ),
+        (
+            "name = \"event\"",
+            "name = \"event\"\nscale = \"clients\"",
+            "x.toml:4:9: ",
+            "unknown scale \"clients\", want one of active, channels",
+        ),
+        (
+            "count = 3",
+            "away_ms = [20, 10]",
+            "x.toml:10:11: ",
+            "away_ms ends before it begins, want [from, to]",
+        ),
+        (
+            "count = 3",
+            "limit_pct = 101",
+            "x.toml:10:13: ",
+            "limit_pct = 101 is out of range, want 1 to 100",
+        ),
+        (
+            "count = 3",
+            "class = \"realtime\"",
+            "x.toml:10:",
+            "expected `normal` or `idle`",
+        ),
         ("count = 3", "cuont = 3", "x.toml:10:", "`count`"),
         (
             "kernel_us = 1000",

@@ -393,3 +393,42 @@ fn oracle_sees_time_that_is_missing_or_too_much() {
     told.ledger.violations.push("virtual time: fell".to_owned());
     assert_eq!(oracle::check(&told), ["virtual time: fell"]);
 }
+
+/// Two hogs of 1000 and 100 us under `event`, with more settings of the policy and of the first.
+fn two_hogs(policy: &str, first: &str) -> Gpu {
+    gpu(&format!(
+        "length_ms = 20000\n[policy]\nname = \"event\"\nrandomize = true\nscale = \"active\"\n\
+         {policy}\n{FREE}{}{}",
+        client("a", first, "kernel_us = 1000"),
+        client("b", "", "kernel_us = 100"),
+    ))
+}
+
+#[test]
+fn sparse_accounting_divides_the_gpu_too_and_costs_less() {
+    let (burst, sparse) = (two_hogs("", ""), two_hogs("accounting = \"sparse\"", ""));
+    for gpu in [&burst, &sparse] {
+        for client in &gpu.clients {
+            assert!((client.gpu_ms / 200.0 - 50.0).abs() < 1.0, "{gpu:?}");
+        }
+    }
+    assert!(sparse.accounting_error_pct.unwrap() < 2.0, "{sparse:?}");
+    assert!(sparse.loga_cpu_pct < 2.0 && burst.loga_cpu_pct > 10.0);
+}
+
+#[test]
+fn limit_and_idle_class_of_a_scenario_are_kept() {
+    let limited = two_hogs("", "limit_pct = 20");
+    let share = limited.clients[0].gpu_ms / 200.0;
+    assert!((18.0..=21.0).contains(&share), "{limited:?}");
+    let idle = two_hogs("", "class = \"idle\"");
+    assert!(idle.clients[0].gpu_ms / 200.0 < 1.0, "{idle:?}");
+}
+
+#[test]
+fn client_that_is_away_leaves_the_gpu_to_the_other() {
+    let away = two_hogs("", "away_ms = [0, 10000]");
+    let share = away.clients[0].gpu_ms / 200.0;
+    // Half of the second half.
+    assert!((24.0..=26.0).contains(&share), "{away:?}");
+}

@@ -8,6 +8,7 @@ use crate::control::{self, Kind};
 use loga::account::Accounting;
 use loga::engine::Scale;
 use loga::ids::MAX_CHANNELS;
+use loga::share::Class;
 use loga::units::{Ns, Weight};
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -244,6 +245,11 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
             Weight::new(number as u32).unwrap_or_default()
         }
     };
+    let limit_pct = match &one.limit_pct {
+        // CAST: checked to be in range.
+        Some(limit) => Some(source.number("limit_pct", limit, 1, 100)? as u32),
+        None => None,
+    };
     let leave = match &one.leave_ms {
         Some(leave) if leave.get_ref().0 <= one.arrive_ms.0 => {
             let reason = "leave_ms is not after arrive_ms, want a later time";
@@ -281,6 +287,11 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
         channels: channels as u16,
         weight,
         group: one.group.clone(),
+        limit_pct,
+        class: match one.class {
+            file::Class::Normal => Class::Normal,
+            file::Class::Idle => Class::Idle,
+        },
         repeat,
         cycle: one
             .cycle_us

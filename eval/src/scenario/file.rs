@@ -118,6 +118,9 @@ pub(super) struct Client {
     pub(super) channels: Spanned<u64>,
     pub(super) weight: Option<Spanned<u64>>,
     pub(super) group: Option<String>,
+    pub(super) limit_pct: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) class: Class,
     pub(super) repeat: Option<Spanned<u64>>,
     pub(super) cycle_us: Option<Micros>,
     #[serde(default)]
@@ -125,6 +128,15 @@ pub(super) struct Client {
     pub(super) profile: Option<Spanned<String>>,
     #[serde(default = "no_phases", rename = "phase")]
     pub(super) phases: Spanned<Vec<Spanned<Phase>>>,
+}
+
+/// Whether a client runs beside others, or only while no other wants the GPU.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Class {
+    #[default]
+    Normal,
+    Idle,
 }
 
 /// How a client waits for the end of a command.

@@ -18,6 +18,7 @@ pub use time::{Micros, Millis, Span};
 use crate::control::Kind;
 use loga::account::Accounting;
 use loga::engine::Scale;
+use loga::share::Class;
 use loga::units::{Ns, Weight};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -106,6 +107,10 @@ pub struct Client {
     pub weight: Weight,
     /// Its group.
     pub group: Option<String>,
+    /// The most of the GPU that it may use, in percent.
+    pub limit_pct: Option<u32>,
+    /// Whether it runs only while no other client wants the GPU.
+    pub class: Class,
     /// How often it does all of its phases; for ever if not given.
     pub repeat: Option<u64>,
     /// From one beginning of its phases to the next, at least.
@@ -182,10 +187,12 @@ impl Client {
         self.phases.iter().any(|phase| phase.copy.is_some())
     }
 
-    /// Whether it wants the GPU all the time: it never computes and never pauses.
+    /// Whether it wants the GPU all the time and may have it: it never computes, never pauses and
+    /// is under no limit.
     pub fn always_wants(&self) -> bool {
         let wants = |phase: &Phase| phase.cpu.is_zero() && phase.copy.is_none();
-        self.cycle.is_none() && self.phases.iter().all(wants)
+        let free = self.limit_pct.is_none() && self.class == Class::Normal && self.away.is_none();
+        free && self.cycle.is_none() && self.phases.iter().all(wants)
     }
 
     /// The longest queue of kernels it builds.

@@ -35,8 +35,8 @@ use loga::ids::{Chid, ClientId, MAX_CHANNELS};
 use loga::policies::{ClientState, PolicyKind};
 use loga::regs::{Occupant, Sampler};
 use loga::share::{
-    Account, Change, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who,
-    MAX_SETTINGS, MAX_TOTALS,
+    Account, Change, Class, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals,
+    Who, MAX_SETTINGS, MAX_TOTALS,
 };
 use loga::units::Ns;
 use loga::Vectors;
@@ -206,7 +206,7 @@ impl Loga {
             wakeup: costs.wakeup.0.get(),
         };
         loga.waiting = Waiting::new(policy, loga.costs.read, seed);
-        loga.set_weights(settings.by, clients)?;
+        loga.set_shares(settings.by, clients)?;
         Ok(loga)
     }
 
@@ -266,7 +266,7 @@ impl Loga {
                     vec![ClientState::default(); 2 * count],
                     group_by,
                 ),
-                Settings::new(vec![Entry::default(); count.max(MAX_SETTINGS)]),
+                Settings::new(vec![Entry::default(); (2 * count).max(MAX_SETTINGS)]),
                 Totals::new(vec![Row::default(); MAX_TOTALS]),
             ),
             accountant: Accountant::new(),
@@ -316,19 +316,28 @@ impl Loga {
         &self.ledger.violations
     }
 
-    /// Sets the weights of the scenario.
-    fn set_weights(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
+    /// Sets the weights, limits and classes of the scenario.
+    fn set_shares(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
         for (number, client) in clients.iter().enumerate() {
             let who = self.kept[number].who;
-            let (subject, within) = match by {
-                Between::Client => (Subject::Process(who.process), Some(who)),
-                Between::Group => (Subject::User(who.user), None),
+            let own = Change {
+                limit: client.limit_pct,
+                class: Some(client.class).filter(|class| *class != Class::Normal),
+                ..Change::default()
             };
-            let change = Change {
+            let weight = Change {
                 weight: Some(client.weight.get()),
                 ..Change::default()
             };
-            self.state.settings.set(subject, within, &change)?;
+            let (process, user) = (Subject::Process(who.process), Subject::User(who.user));
+            let settings = &mut self.state.settings;
+            match by {
+                Between::Client => settings.set(process, Some(who), &weight)?,
+                Between::Group => settings.set(user, None, &weight)?,
+            }
+            if own != Change::default() {
+                settings.set(process, Some(who), &own)?;
+            }
         }
         Ok(())
     }
