@@ -4,9 +4,10 @@
 //! allocated channels against phases that grow with active clients.
 //!
 //! All clients always want the GPU; half of them run short commands and half long ones,
-//! twelve channels each. When they have settled, one more comes, with short commands: served
-//! in turn, it would get far less than the others. It has its share from the first period on
-//! after which its GPU time since it came stays at nine tenths of an equal division or more.
+//! twelve channels each. When they have settled, one more comes, with short commands, and of a
+//! user of its own: served in turn, it would get far less than the others. It has its share from
+//! the first period on after which its GPU time since it came stays at nine tenths of an equal
+//! division or more.
 
 use crate::ideal::{Machine, Process};
 use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
@@ -67,6 +68,8 @@ pub fn one(
         .map(|at| Process::new(if at % 2 == 1 { LONG_US } else { SHORT_US }, 0))
         .collect();
     let mut newcomer = Process::new(SHORT_US, 0);
+    // Of another user, it owes nothing of what the others are ahead.
+    newcomer.user = 1;
     if returns {
         newcomer.until = Some(Ns::new(3 * period.get()));
         newcomer.again = Some(comes);
