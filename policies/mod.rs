@@ -217,17 +217,23 @@ policies! {
     None, none::Nobody, loga_policy_none;
 }
 
+/// No policy has this name.
+pub const UNKNOWN: Error = Error::UnknownName {
+    setting: "policy",
+    names: NAMES,
+};
+
 /// The policy with this name.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownPolicy`] if there is none.
+/// [`UNKNOWN`] if there is none.
 pub fn by_name(name: &str) -> Result<PolicyKind, Error> {
     PolicyKind::ALL
         .iter()
         .copied()
         .find(|kind| kind.name() == name)
-        .ok_or(Error::UnknownPolicy)
+        .ok_or(UNKNOWN)
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -237,9 +243,9 @@ mod tests {
 
     #[test]
     fn by_name_of_nothing_known_is_refused() {
-        assert_eq!(by_name("fifo"), Err(Error::UnknownPolicy));
-        assert_eq!(by_name(""), Err(Error::UnknownPolicy));
-        assert_eq!(by_name("Event"), Err(Error::UnknownPolicy));
+        assert_eq!(by_name("fifo"), Err(UNKNOWN));
+        assert_eq!(by_name(""), Err(UNKNOWN));
+        assert_eq!(by_name("Event"), Err(UNKNOWN));
     }
 
     #[test]

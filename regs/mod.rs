@@ -15,7 +15,6 @@ mod channel_state;
 mod channel_table;
 mod chip;
 mod engine_status;
-mod ptimer;
 mod sampler;
 mod userd;
 
@@ -23,7 +22,6 @@ pub use channel_state::{ChannelState, Work};
 pub use channel_table::ChannelTable;
 pub use chip::{detect, Chip, Family};
 pub use engine_status::EngineStatus;
-pub use ptimer::gpu_time;
 pub use sampler::{Sampler, Source};
 pub use userd::{userd_base, Ring, USERD_SLOT};
 
@@ -137,10 +135,11 @@ impl<const N: usize> FakeMmio<N> {
     }
 
     fn set(&mut self, offset: u32, value: u32) {
-        for register in &mut self.registers {
-            if register.0 == offset {
-                register.1 = value;
-            }
+        let mut registers = self.registers.iter_mut();
+        let register = registers.find(|register| register.0 == offset);
+        assert!(register.is_some(), "no such register in this test");
+        if let Some(register) = register {
+            register.1 = value;
         }
     }
 

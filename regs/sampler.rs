@@ -5,44 +5,20 @@
 //! Source of the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware).
 
 use super::{read_alive, ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Sample};
+use crate::names::named;
 
 /// Word in which NVIDIA's context-switch firmware shows what it does.
 const FECS_MAILBOX: u32 = 0x40_9808;
 /// It is loading the next context.
 const FECS_LOADING: u32 = 0x0008_0000;
 
-/// Where observations come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The engine's status word: one read.
-    #[default]
-    EngineStatus,
-    /// The current-context pointer and the channel table, as in the paper.
-    ChannelTable,
-}
-
-impl Source {
-    /// Names of all sources.
-    pub const NAMES: &'static [&'static str] = &["engine-status", "channel-table"];
-
-    /// Name by which it is selected.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::EngineStatus => "engine-status",
-            Source::ChannelTable => "channel-table",
-        }
-    }
-
-    /// The source with this name.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::error::Error::UnknownSource`] if there is none.
-    pub fn by_name(name: &str) -> Result<Self, crate::error::Error> {
-        [Source::EngineStatus, Source::ChannelTable]
-            .into_iter()
-            .find(|source| source.name() == name)
-            .ok_or(crate::error::Error::UnknownSource)
+named! {
+    /// Where observations come from.
+    pub enum Source of "source" {     /// The engine's status word: one read.
+        #[default]
+        EngineStatus = "engine-status",
+        /// The current-context pointer and the channel table, as in the paper.
+        ChannelTable = "channel-table",
     }
 }
 

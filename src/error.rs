@@ -21,8 +21,13 @@ pub enum Error {
         /// Largest value accepted.
         max: u64,
     },
-    /// No policy has this name.
-    UnknownPolicy,
+    /// A name that stands for nothing.
+    UnknownName {
+        /// Name of the setting.
+        setting: &'static str,
+        /// The names there are.
+        names: &'static [&'static str],
+    },
     /// This policy needs to know more than is observed here.
     Unobserved {
         /// Its name.
@@ -30,16 +35,8 @@ pub enum Error {
         /// What it needs to know.
         needs: &'static str,
     },
-    /// Phases grow with nothing of this name.
-    UnknownScale,
     /// Phases that grow with active clients must vary.
     SteadyPhases,
-    /// No source of observations has this name.
-    UnknownSource,
-    /// Nothing is called so that the GPU could be divided by.
-    UnknownGroupBy,
-    /// No way of accounting has this name.
-    UnknownAccounting,
     /// A table has no room left.
     Full {
         /// Name of the table.
@@ -94,10 +91,10 @@ impl fmt::Display for Error {
                 min,
                 max,
             } => write!(f, "{name}={value} is out of range, want {min} to {max}"),
-            Error::UnknownPolicy => {
-                write!(f, "unknown policy, want one of")?;
-                for name in crate::policies::NAMES {
-                    write!(f, " {name}")?;
+            Error::UnknownName { setting, names } => {
+                write!(f, "unknown {setting}, want one of")?;
+                for (at, name) in names.iter().enumerate() {
+                    write!(f, "{} {name}", if at == 0 { "" } else { "," })?;
                 }
                 Ok(())
             }
@@ -107,21 +104,11 @@ impl fmt::Display for Error {
                     "policy {policy} needs {needs}, which are not observed here"
                 )
             }
-            Error::UnknownScale => write!(f, "unknown scale, want active or channels"),
             Error::SteadyPhases => {
                 write!(
                     f,
                     "scale=active needs randomize=1, so that nobody runs in step"
                 )
-            }
-            Error::UnknownSource => {
-                write!(f, "unknown source, want engine-status or channel-table")
-            }
-            Error::UnknownGroupBy => {
-                write!(f, "unknown group_by, want process, user or cgroup")
-            }
-            Error::UnknownAccounting => {
-                write!(f, "unknown accounting, want burst, sparse or auto")
             }
             Error::Full { name, max } => {
                 write!(f, "no room for another of {max} {name}: clear one first")

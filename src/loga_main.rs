@@ -8,6 +8,7 @@ pub mod error;
 pub mod fair;
 pub mod gpu;
 pub mod ids;
+mod names;
 #[path = "../policies/mod.rs"]
 pub mod policies;
 pub mod random;

@@ -78,7 +78,6 @@ proptest! {
         let noise = NoisyMmio(Cell::new(seed));
         let _ = detect(&noise);
         let _ = userd_base(&noise);
-        let _ = loga::regs::gpu_time(&noise);
         let chip = Chip {
             chipset: Chipset::new(0xf1),
             family: Family::Kepler,

@@ -14,6 +14,7 @@ const SHARED: &[&str] = &[
     "src/fair",
     "src/gpu",
     "src/ids.rs",
+    "src/names.rs",
     "src/random.rs",
     "src/share",
     "src/storage.rs",

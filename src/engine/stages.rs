@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// As [`Engine::look`], with a rule that need not be in the table.
-    pub fn look_by(
+    pub(super) fn look_by(
         &mut self,
         now: Ns,
         clients: &mut [ClientState],

@@ -60,6 +60,8 @@ pub(super) fn read() -> Result<Settings> {
             text(ffi::loga_scale),
         )
     };
+    let wanted = Accounting::wanted(accounting);
+    let wanted = wanted.map_err(|cause| refuse("accounting", accounting, &cause))?;
     let settings = Settings {
         engine: Config {
             poll_ms,
@@ -71,13 +73,9 @@ pub(super) fn read() -> Result<Settings> {
             },
             ratio,
             randomize,
-            accounting: match accounting {
-                // The engine says which.
-                Accounting::FOLLOWS => Accounting::Burst,
-                name => Accounting::by_name(name)
-                    .map_err(|cause| refuse("accounting", accounting, &cause))?,
-            },
-            accounting_follows: accounting == Accounting::FOLLOWS,
+            // Otherwise the engine says which.
+            accounting: wanted.unwrap_or_default(),
+            accounting_follows: wanted.is_none(),
             enforce,
             policy: policies::by_name(policy).map_err(|cause| refuse("policy", policy, &cause))?,
             sight: Sight::Channels,

@@ -10,6 +10,7 @@ use super::ffi;
 use super::gpu::Gpu;
 use super::permission::require_change;
 use crate::account::Accounting;
+use crate::engine::Scale;
 use crate::policies::PolicyKind;
 use crate::share::GroupBy;
 use crate::uapi::{self, Configure};
@@ -137,20 +138,17 @@ fn request(name: &str, value: &str) -> Result<Configure> {
             (slot, uapi::KNOB_CGROUP_DEPTH, number()?)
         }
         "accounting" => {
-            let number = match value {
-                Accounting::FOLLOWS => uapi::ACCOUNTING_AUTO,
-                name => match Accounting::by_name(name).map_err(|_| EINVAL)? {
-                    Accounting::Burst => uapi::ACCOUNTING_BURST,
-                    Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
-                },
+            let number = match Accounting::wanted(value).map_err(|_| EINVAL)? {
+                None => uapi::ACCOUNTING_AUTO,
+                Some(Accounting::Burst) => uapi::ACCOUNTING_BURST,
+                Some(Accounting::Sparse) => uapi::ACCOUNTING_SPARSE,
             };
             (&mut request.accounting, uapi::KNOB_ACCOUNTING, number)
         }
         "scale" => {
-            let number = match value {
-                "channels" => uapi::SCALE_CHANNELS,
-                "active" => uapi::SCALE_ACTIVE,
-                _ => return Err(EINVAL),
+            let number = match Scale::by_name(value).map_err(|_| EINVAL)? {
+                Scale::Channels => uapi::SCALE_CHANNELS,
+                Scale::Active => uapi::SCALE_ACTIVE,
             };
             (&mut request.scale, uapi::KNOB_SCALE, number)
         }

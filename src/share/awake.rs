@@ -386,7 +386,7 @@ mod tests {
             shares.leave(0, VTime::new(7));
             assert_eq!(seen(shares), (1, true));
             assert_eq!(shares.groups().len(), 1);
-            shares.set_group_by(GroupBy::Process, settings, VTime::new(7));
+            shares.set_grouping(GroupBy::Process, 0, settings, VTime::new(7));
             assert_eq!(seen(shares), (2, true));
             assert_eq!(shares.awake().count(), 2);
             decide(shares, settings, QUIET, 1, 7);

@@ -3,6 +3,7 @@
 //! [pure] What can be set, and for whom.
 
 use crate::error::{in_range, Error};
+use crate::names::named;
 use crate::units::{Ns, Weight};
 
 /// Levels of the hierarchy of cgroups at which something can be set, from the root on. A path of
@@ -74,45 +75,18 @@ impl Subject {
     }
 }
 
-/// Between what the GPU is divided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupBy {
-    /// Processes.
-    #[default]
-    Process,
-    /// Users.
-    User,
-    /// Cgroups, see [`Settings::group_of`].
-    ///
-    /// [`Settings::group_of`]: super::Settings::group_of
-    Cgroup,
-}
-
-impl GroupBy {
-    /// All kinds.
-    pub const ALL: &'static [GroupBy] = &[GroupBy::Process, GroupBy::User, GroupBy::Cgroup];
-
-    /// Name by which it is selected.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GroupBy::Process => "process",
-            GroupBy::User => "user",
-            GroupBy::Cgroup => "cgroup",
-        }
-    }
-
-    /// The kind with this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownGroupBy`] if there is none.
-    pub fn by_name(name: &str) -> Result<Self, Error> {
-        let named = |kind: &Self| kind.name() == name;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(named)
-            .ok_or(Error::UnknownGroupBy)
+named! {
+    /// Between what the GPU is divided.
+    pub enum GroupBy of "group_by" {
+        /// Processes.
+        #[default]
+        Process = "process",
+        /// Users.
+        User = "user",
+        /// Cgroups, see [`Settings::group_of`].
+        ///
+        /// [`Settings::group_of`]: super::Settings::group_of
+        Cgroup = "cgroup",
     }
 }
 
@@ -274,13 +248,5 @@ mod tests {
         let new = change.apply(&old).unwrap_or_default();
         assert_eq!(new.weight, old.weight);
         assert_eq!(new.limit, Limit::new(20).ok());
-    }
-
-    #[test]
-    fn group_by_name_selects_it() {
-        for kind in GroupBy::ALL {
-            assert_eq!(GroupBy::by_name(kind.name()), Ok(*kind));
-        }
-        assert_eq!(GroupBy::by_name("pid"), Err(Error::UnknownGroupBy));
     }
 }

@@ -245,12 +245,6 @@ impl<S: Storage> Settings<S> {
         Ok(())
     }
 
-    /// Forgets everything.
-    pub fn clear_all(&mut self) {
-        self.table.clear();
-        self.changed();
-    }
-
     /// Forgets the settings of processes that are not alive. To be called when a
     /// process exits, or at the latest when the table is full.
     pub fn retain_processes(&mut self, is_alive: impl Fn(u64) -> bool) {

@@ -186,13 +186,13 @@ mod tests {
         shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
         let before = lead(&shares);
         assert_eq!(before, 12_000_000);
-        shares.set_group_by(GroupBy::Process, &settings, T_SYS);
+        shares.set_grouping(GroupBy::Process, 0, &settings, T_SYS);
         assert_eq!(shares.groups().len(), 3);
         // By what they used; both have the weight of their user.
         assert_eq!(shares.states()[0].vtime.get(), T_SYS.get() + 3_000_000);
         assert_eq!(shares.states()[1].vtime.get(), T_SYS.get() + 1_000_000);
         assert_eq!(lead(&shares), before);
-        shares.set_group_by(GroupBy::Cgroup, &settings, T_SYS);
+        shares.set_grouping(GroupBy::Cgroup, 0, &settings, T_SYS);
         assert_eq!(shares.groups().len(), 1);
         assert_eq!(lead(&shares), before);
     }

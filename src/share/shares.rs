@@ -304,13 +304,8 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Divides the GPU between something else from now on. Each new group is ahead by
-    /// what its processes were ahead: nobody gets rid of time used.
-    pub fn set_group_by(&mut self, group_by: GroupBy, settings: &Settings<S>, t_sys: VTime) {
-        self.set_grouping(group_by, self.depth, settings, t_sys);
-    }
-
-    /// As [`Shares::set_group_by`], with the level of groups by cgroup.
+    /// Divides the GPU between something else from now on, with groups by cgroup at this level.
+    /// Each new group is ahead by what its processes were ahead: no process gets rid of time used.
     pub fn set_grouping(
         &mut self,
         group_by: GroupBy,

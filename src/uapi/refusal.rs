@@ -5,6 +5,7 @@
 //! The numbers stay what they are: new ones are added at the end.
 
 use crate::error::Error;
+use crate::policies;
 use core::fmt;
 
 /// Why a call was refused, and what would have been right.
@@ -143,7 +144,7 @@ impl From<Error> for Refusal {
                 min,
                 max,
             },
-            Error::UnknownPolicy => Self::of(REFUSED_POLICY),
+            policies::UNKNOWN => Self::of(REFUSED_POLICY),
             Error::Full { name, max } => Self {
                 field: field(name),
                 // CAST: lengths of tables fit.
@@ -195,7 +196,7 @@ impl fmt::Display for Refusal {
         match self.code {
             REFUSED_NOT => f.write_str("not refused"),
             REFUSED_RANGE => write!(f, "{name}={value} is out of range, want {min} to {max}"),
-            REFUSED_POLICY => write!(f, "{}", Error::UnknownPolicy),
+            REFUSED_POLICY => policies::UNKNOWN.fmt(f),
             REFUSED_FULL => write!(f, "no room for another of {max} {name}: clear one first"),
             REFUSED_ABOVE_GROUP => write!(
                 f,

@@ -25,6 +25,8 @@ pub mod fair;
 pub mod gpu;
 #[path = "../../src/ids.rs"]
 pub mod ids;
+#[path = "../../src/names.rs"]
+mod names;
 #[path = "../../policies/mod.rs"]
 pub mod policies;
 #[path = "../../src/random.rs"]

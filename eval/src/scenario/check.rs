@@ -126,13 +126,7 @@ fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
         poll_ms: setting("poll_ms", &policy.poll_ms, control::MAX_POLL_MS)?,
         ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
         randomize: policy.randomize,
-        scale: named(
-            source,
-            "scale",
-            &policy.scale,
-            &Scale::ALL.map(Scale::name),
-            Scale::by_name,
-        )?,
+        scale: named(source, "scale", &policy.scale, Scale::NAMES, Scale::by_name)?,
         accounting: named(
             source,
             "accounting",
