@@ -205,7 +205,7 @@ impl Loga {
             fault: costs.fault.0.get(),
             wakeup: costs.wakeup.0.get(),
         };
-        loga.waiting = Waiting::new(policy, loga.costs.read, seed);
+        loga.waiting = Waiting::new(loga.state.engine.config(), loga.costs.read, seed);
         loga.set_shares(settings.by, clients)?;
         Ok(loga)
     }
@@ -285,7 +285,7 @@ impl Loga {
             allocated: 0,
             kept: who.iter().map(kept).collect(),
             gone: Vec::new(),
-            waiting: Waiting::new(config.policy, 0, seed),
+            waiting: Waiting::new(&config, 0, seed),
             drains: Drains::new(seed),
             owner: vec![None; MAX_CHANNELS],
             bound,

@@ -8,8 +8,9 @@
 
 use crate::world::Machine;
 use loga::account::waits::{Waits, Watched};
+use loga::engine::Config;
 use loga::ids::{Chid, ClientId};
-use loga::policies::{PolicyKind, Sight};
+use loga::policies::Sight;
 use loga::regs::{ChannelState, Occupant, Work};
 use loga::units::Ns;
 use loga::Vectors;
@@ -31,12 +32,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// For a policy; `read` is the time of a register read in ns.
-    pub(super) fn new(policy: PolicyKind, read: u64, seed: u64) -> Self {
+    /// For these settings; `read` is the time of a register read in ns.
+    pub(super) fn new(config: &Config, read: u64, seed: u64) -> Self {
         Self {
             waits: Waits::new(Vec::new(), Vec::new(), seed),
             // Policies that work in stages look for themselves.
-            wanted: policy.needs() == Sight::Waits,
+            wanted: config.wants() == Sight::Waits,
             read: if read == 0 { READ } else { read },
             next: None,
             reads: 0,
