@@ -86,6 +86,9 @@ pub struct Stat {
     /// Every so many seconds, print what happened since the last time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
+    /// Print at once: the sums alone, without what happened in the last second
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    pub sums: bool,
     /// With --watch: stop after so many times
     #[arg(long, value_name = "N", requires = "watch")]
     pub times: Option<u64>,

@@ -27,6 +27,10 @@ const TITLES: [&str; 14] = [
     "STATE",
 ];
 
+/// Columns of the last second, and where they go.
+const RECENT_TITLES: [&str; 2] = ["LAST 1 s", "THERE"];
+const RECENT_AT: usize = 8;
+
 /// Columns that begin at the left.
 const LEFT: [&str; 2] = ["COMMAND", "STATE"];
 
@@ -46,8 +50,28 @@ const GROUP_TITLES: [&str; 10] = [
 
 /// A headline, a row per client, and a row per group if the GPU is not divided between processes.
 pub fn render(stat: &Stat) -> String {
-    let rows = stat.clients.iter().map(client_row).collect();
-    let mut clients = grid(&TITLES, &LEFT, rows).unwrap_or("no clients".to_string());
+    render_with(stat, None)
+}
+
+/// As [`render`]; with `recent`, the figures of the last second, each client's share of it and for
+/// how long the client has been there.
+pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
+    let mut titles = TITLES.to_vec();
+    if recent.is_some() {
+        titles.splice(RECENT_AT..RECENT_AT, RECENT_TITLES);
+    }
+    let row = |client: &Client| {
+        let mut row = client_row(client);
+        if let Some(recent) = recent {
+            let same = recent.clients.iter().find(|one| one.id == client.id);
+            let share = percent(same.and_then(|one| one.share));
+            let there = age(stat.now_ns.saturating_sub(client.since_ns));
+            row.splice(RECENT_AT..RECENT_AT, [share, there]);
+        }
+        row
+    };
+    let rows = stat.clients.iter().map(row).collect();
+    let mut clients = grid(&titles, &LEFT, rows).unwrap_or("no clients".to_string());
     let kind = stat.group_by.to_uppercase();
     let rows: Vec<Vec<String>> = match stat.group_by.as_str() {
         "user" | "cgroup" => stat.groups.iter().map(group_row).collect(),
@@ -220,6 +244,17 @@ fn alarms(stat: &Stat) -> Vec<String> {
     lines
 }
 
+/// A time in the largest unit of which there is one.
+fn age(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match s {
+        0..=119 => format!("{s} s"),
+        120..=7_199 => format!("{} min", s / 60),
+        7_200..=172_799 => format!("{} h", s / 3600),
+        _ => format!("{} d", s / 86_400),
+    }
+}
+
 /// Milliseconds with one digit behind the point.
 pub(crate) fn ms(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e6)
@@ -249,6 +284,36 @@ mod tests {
         assert_eq!(
             words[..10],
             ["102", "throttle", "0", "0", "100", "-", "360.0", "60.0", "%", "50.0"]
+        );
+    }
+
+    #[test]
+    fn share_of_the_last_second_stands_beside_that_of_all() {
+        let mut now = snapshot(1);
+        now.info.now_ns = 200_000_000_000;
+        now.clients[1].since_ns = 10_000_000_000;
+        let mut before = now.clone();
+        // Of 100 ms polled in between, the second client had 25.
+        before.info.polled_ns -= 100_000_000;
+        before.clients[1].measured_ns -= 25_000_000;
+        let stat = Stat::new(&now, None);
+        let recent = Stat::new(&now, Some(&before));
+        let text = render_with(&stat, Some(&recent));
+        let of = |pid: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(pid));
+            line.expect(pid).to_string()
+        };
+        assert!(text.contains("SHARE  LAST 1 s  THERE  ENTITLED"), "{text}");
+        let pid = now.clients[1].pid.to_string();
+        assert!(of(&pid).contains("25.0 %  3 min"), "{text}");
+    }
+
+    #[test]
+    fn ages_are_told_in_one_unit() {
+        let of = |s: u64| age(s * 1_000_000_000);
+        assert_eq!(
+            [of(0), of(119), of(120), of(7_200), of(200_000)],
+            ["0 s", "119 s", "2 min", "2 h", "2 d"]
         );
     }
 

@@ -12,9 +12,13 @@ use crate::stat::Stat;
 use crate::table;
 use std::io;
 use std::io::Write;
+use std::time::Duration;
 
 /// To the top left corner, and clear the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+/// What a table without `--watch` shows beside the sums.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// Prints once, or again and again; on a terminal the screen is cleared each time.
 ///
@@ -29,7 +33,17 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut before = control.chosen(arguments.gpu)?;
     let Some(interval) = arguments.watch else {
-        return Ok(print(arguments.json, &before, &[], out)?);
+        if arguments.json || arguments.sums {
+            return Ok(print(arguments.json, &before, &[], out)?);
+        }
+        std::thread::sleep(RECENT);
+        let now = control.chosen(arguments.gpu)?;
+        for (at, snapshot) in now.iter().enumerate() {
+            let recent = Stat::new(snapshot, before.get(at));
+            let stat = Stat::new(snapshot, None);
+            writeln!(out, "{}", table::render_with(&stat, Some(&recent)))?;
+        }
+        return Ok(out.flush()?);
     };
     let mut left = arguments.times.unwrap_or(u64::MAX);
     while left > 0 {
@@ -66,7 +80,6 @@ fn print(
 mod tests {
     use super::*;
     use crate::fake::FakeKernel;
-    use std::time::Duration;
 
     fn printed(arguments: &cli::Stat, fake: &FakeKernel) -> String {
         let mut out = Vec::new();
@@ -89,6 +102,26 @@ mod tests {
             .collect();
         assert_eq!(stats.len(), 2);
         assert_eq!((stats[1].gpu, stats[1].clients[0].uid), (1, 1000));
+    }
+
+    #[test]
+    fn table_has_the_last_second_beside_the_sums_unless_only_those_are_wanted() {
+        let fake = FakeKernel::new(1);
+        fake.add_client(0, 5, 1000);
+        let text = printed(&cli::Stat::default(), &fake);
+        assert!(
+            text.contains("LAST 1 s") && text.contains("THERE"),
+            "{text}"
+        );
+        let sums = cli::Stat {
+            sums: true,
+            ..Default::default()
+        };
+        let text = printed(&sums, &fake);
+        assert!(
+            text.contains("SHARE") && !text.contains("LAST 1 s"),
+            "{text}"
+        );
     }
 
     #[test]

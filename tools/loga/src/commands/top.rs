@@ -38,6 +38,7 @@ pub fn run(
             json: true,
             watch: Some(arguments.interval),
             times: arguments.times,
+            ..Default::default()
         };
         return stat::run(&arguments, control, terminal, out);
     }

@@ -75,6 +75,9 @@ pub struct Client {
     /// Times that it was found to run while the GPU was not polled.
     #[serde(default)]
     pub evasions: u64,
+    /// When it appeared, CLOCK_MONOTONIC.
+    #[serde(default)]
+    pub since_ns: u64,
 }
 
 impl Client {
@@ -118,6 +121,7 @@ impl Client {
             held_count: since(|client| client.held_count),
             runs: since(|client| client.runs),
             evasions: since(|client| client.evasions),
+            since_ns: now.since_ns,
         }
     }
 }
