@@ -20,9 +20,9 @@ use throttle::rm;
 use throttle::sys;
 
 crate::ktap::tests![
-    branch_340_is_accounted_and_held_back,
-    branch_470_is_accounted_and_held_back,
-    branch_550_is_accounted_and_held_back,
+    branch_340_is_accounted_and_held_back: timed,
+    branch_470_is_accounted_and_held_back: timed,
+    branch_550_is_accounted_and_held_back: timed,
     failing_mmap_is_passed_on,
     nonsense_gets_the_same_answers_with_and_without,
 ];

@@ -24,7 +24,7 @@ crate::ktap::tests![
     kill_while_held_back_is_prompt: timed,
     unmap_and_remap_while_held_back_stays_held,
     remap_of_the_only_page_stays_held,
-    two_channels_in_one_page_are_told_apart,
+    two_channels_in_one_page_are_told_apart: timed,
     copy_on_write_mapping_is_left_to_the_driver,
 ];
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 crate::ktap::tests![
     trace_of_switches_matches_the_models_log: timed,
     trace_tells_the_life_of_client_and_channel,
-    trace_of_holding_pairs_up,
+    trace_of_holding_pairs_up: timed,
     trace_tells_why_everybody_runs,
     work_periods_have_the_standard_format,
     work_periods_keep_the_rules_and_match_the_model: timed,
