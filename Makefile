@@ -11,7 +11,7 @@ TIME ?= exact
 export KDIR
 
 help:
-	@echo 'make demo             one hog and three light clients share a GPU, in a virtual machine'
+	@echo 'make demo             one hog and three light clients share a GPU, in three acts'
 	@echo 'make test             every check; the last line is "N passed, N failed"'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The demonstration: one hog and three light clients, first only accounted for, then shared
-//! fairly; LoGA's figures beside the model's own log and the reference calculation.
+//! [tool] The demonstration in three acts: one hog and three light clients, first only accounted
+//! for, then under the rule of the paper, then under the module's default; LoGA's figures beside the
+//! model's own log and the simulator's.
+
+mod picture;
 
 use crate::load::Load;
 use crate::stage::client_of;
@@ -9,6 +12,7 @@ use crate::stage::near;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::truth::Truth;
+use loga_cli::device::Device;
 use loga_cli::stat::Stat;
 use loga_cli::table;
 use serde::Serialize;
@@ -17,13 +21,11 @@ use std::fs::File;
 use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
+use std::time::Instant;
 use throttle::report::Instance;
 
-/// The rule and the phases of the paper, which the reference shares are those of.
-const RULE: &str = "policy=event randomize=0 accounting=burst";
-
 /// Version of the layout of `demo.json`.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Number of light clients.
 const LIGHTS: usize = 3;
@@ -41,7 +43,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
-    /// Length of each of the two parts, in seconds of the machine's clock
+    /// Length of each act, in seconds of the machine's clock
     #[arg(long, default_value_t = 7, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Parameters of the GPU model
@@ -52,10 +54,13 @@ pub(crate) struct Arguments {
     loga: String,
 }
 
-/// One part: what is loaded, and what the reference calculation says comes out.
+/// One act: what is loaded, what it means, and what the simulator says comes out.
 struct Part {
     title: &'static str,
-    enforce: u32,
+    short: &'static str,
+    meaning: &'static str,
+    /// Parameters of LoGA.
+    parameters: &'static str,
     hog: Reference,
     light: Reference,
 }
@@ -67,11 +72,15 @@ struct Reference {
     points: f64,
 }
 
-/// Source: design.md, section 5, third row; tolerances of the demonstration.
-const PARTS: [Part; 2] = [
+/// Source: `loga-ref`, and for the last one `loga-ref --scale active --randomize --accounting
+/// sparse`, third mix; tolerances of the demonstration.
+const PARTS: [Part; 3] = [
     Part {
-        title: "accounting only (enforce=0)",
-        enforce: 0,
+        title: "1. no policy decides (enforce=0)",
+        short: "no policy decides",
+        meaning: "The hog has most of the GPU only because its kernels are longer: the GPU takes \
+                  one kernel of each client in turn.",
+        parameters: "policy=event randomize=0 accounting=burst enforce=0",
         hog: Reference {
             percent: 62.5,
             points: 3.0,
@@ -82,8 +91,14 @@ const PARTS: [Part; 2] = [
         },
     },
     Part {
-        title: "fair sharing (enforce=1, policy=event)",
-        enforce: 1,
+        title:
+            "2. the paper's rule and phases (enforce=1 policy=event accounting=burst randomize=0)",
+        short: "the paper's rule: event",
+        meaning:
+            "The hog is kept to a fair quarter, and the light clients get more; but they want \
+                  less than theirs, and what they leave stays idle: the rule is fair, not \
+                  work-conserving.",
+        parameters: "policy=event randomize=0 accounting=burst enforce=1",
         hog: Reference {
             percent: 26.6,
             points: 3.0,
@@ -93,7 +108,35 @@ const PARTS: [Part; 2] = [
             points: 1.5,
         },
     },
+    Part {
+        title: "3. the module's default (enforce=1: policy=maxmin accounting=sparse)",
+        short: "the default: maxmin",
+        meaning: "The hog gets what the light clients leave, and no more: the GPU works, and the \
+                  light clients get no less than without a policy. LoGA reads the status \
+                  register some thousand times a second, not in a loop.",
+        parameters: "enforce=1",
+        hog: Reference {
+            percent: 51.5,
+            points: 4.0,
+        },
+        light: Reference {
+            percent: 13.1,
+            points: 1.5,
+        },
+    },
 ];
+
+/// Time between two points of the picture.
+const STEP: Duration = Duration::from_millis(500);
+
+/// An act, as the picture shows it.
+struct Act {
+    short: &'static str,
+    /// Length of a step in seconds.
+    step_s: f64,
+    /// Of each step, the shares of the clients in percent, the hog first.
+    shares: Vec<Vec<f64>>,
+}
 
 /// `demo.json`.
 #[derive(Serialize)]
@@ -108,11 +151,15 @@ struct Report {
 #[derive(Serialize)]
 struct PartReport {
     title: &'static str,
-    enforce: u32,
+    parameters: &'static str,
+    meaning: &'static str,
     stat: Stat,
     clients: Vec<ClientReport>,
     model_idle: f64,
     model_switching: f64,
+    /// Length of a step in seconds, and of each the shares of the clients in percent.
+    step_s: f64,
+    shares: Vec<Vec<f64>>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +175,7 @@ struct ClientReport {
     throttle: Instance,
 }
 
-/// Shows both parts; `true` if LoGA agrees with the model's log everywhere.
+/// Shows all acts; `true` if LoGA agrees with the model's log everywhere.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut report = Report {
         version: VERSION,
@@ -145,6 +192,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
     }
     let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
     hand_over("demo.json", &json)?;
+    let act = |(part, report): (&Part, &PartReport)| Act {
+        short: part.short,
+        step_s: report.step_s,
+        shares: report.shares.clone(),
+    };
+    let acts: Vec<_> = PARTS.iter().zip(&report.parts).map(act).collect();
+    let svg = picture::svg(&acts).map_err(|error| format!("demo.svg: {error}"))?;
+    hand_over("demo.svg", &svg)?;
     let agrees = report
         .parts
         .iter()
@@ -158,7 +213,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
 }
 
 fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
-    let parameters = format!("{RULE} enforce={} {}", part.enforce, arguments.loga);
+    let parameters = format!("{} {}", part.parameters, arguments.loga);
     let stage = Stage::set(&arguments.model, &parameters)?;
     let mut loads = vec![Load::start(HOG)?];
     for i in 0..LIGHTS {
@@ -171,7 +226,8 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         })?;
     }
     Truth::reset()?;
-    let stat = stage.stat_during(Duration::from_secs(arguments.seconds))?;
+    let pids: Vec<_> = loads.iter().map(Load::pid).collect();
+    let (stat, shares) = watch(&pids, Duration::from_secs(arguments.seconds))?;
     let truth = Truth::read()?;
     let mut clients = Vec::new();
     for (i, load) in loads.into_iter().enumerate() {
@@ -199,14 +255,48 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
     let window = truth.window_ns.max(1) as f64;
     let report = PartReport {
         title: part.title,
-        enforce: part.enforce,
+        parameters: part.parameters,
+        meaning: part.meaning,
         stat,
         clients,
         model_idle: truth.idle_ns as f64 / window,
         model_switching: truth.switch_ns as f64 / window,
+        step_s: STEP.as_secs_f64(),
+        shares,
     };
     stage.strike()?;
     Ok(report)
+}
+
+/// LoGA's figures of so long a time, and the shares of these processes in each step of it: GPU time
+/// over the time that is booked.
+fn watch(pids: &[u32], time: Duration) -> Result<(Stat, Vec<Vec<f64>>), String> {
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let take = || device.snapshot(0).map_err(|error| error.to_string());
+    let (first, since) = (take()?, Instant::now());
+    let (mut before, mut shares) = (take()?, Vec::new());
+    loop {
+        std::thread::sleep(STEP);
+        let now = take()?;
+        let stat = Stat::new(&now, Some(&before));
+        let share = |pid: &u32| {
+            let client = client_of(&stat, *pid);
+            let time = client.map_or(0, |client| client.gpu_time_ns);
+            // CAST: (both) times of seconds.
+            100.0 * time as f64 / stat.span_ns.max(1) as f64
+        };
+        shares.push(pids.iter().map(share).collect());
+        before = now;
+        if since.elapsed() >= time {
+            return Ok((Stat::new(&before, Some(&first)), shares));
+        }
+    }
+}
+
+/// A share as a bar, with a mark for each two percent.
+fn bar(percent: f64) -> String {
+    // CAST: at most fifty marks.
+    "#".repeat((percent.clamp(0.0, 100.0) / 2.0).round() as usize)
 }
 
 fn print_part(part: &PartReport) {
@@ -235,6 +325,18 @@ fn print_part(part: &PartReport) {
         part.model_idle * 100.0,
         part.model_switching * 100.0
     );
+    println!();
+    for client in &part.clients {
+        let share = client.model_percent;
+        println!("{:>6} {share:>5.1} % {}", client.role, bar(share));
+    }
+    let idle = part.model_idle * 100.0;
+    println!(
+        "{:>6} {idle:>5.1} % {}",
+        "idle",
+        bar(idle).replace('#', ".")
+    );
+    println!("\n{}", part.meaning);
 }
 
 /// Gives a file to the host, through the program that the machine has for it.
