@@ -54,7 +54,7 @@ fn share_of(stat: &Stat, load: &Load) -> f64 {
 
 /// Fails unless a hog that was held back and another client get half of the GPU each.
 fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
-    let stat = stage.stat_during(Duration::from_millis(3000))?;
+    let stat = stage.stat_during(Duration::from_millis(6000))?;
     let (mine, its) = (share_of(&stat, hog), share_of(&stat, other));
     println!("# hog {mine:.1} %, other {its:.1} %");
     // Without enforcement 91 and 9. One is held back when it is a period of 24 ms ahead, and is
