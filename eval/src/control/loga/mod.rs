@@ -16,6 +16,7 @@ mod drains;
 mod events;
 mod looks;
 mod replay;
+mod setup;
 mod waiting;
 
 pub use replay::Replay;
@@ -23,21 +24,15 @@ pub use replay::Replay;
 use super::bound::Bound;
 use super::entities::Entities;
 use super::Ledger;
-use crate::scenario::{Between, Client, Costs, Policy};
 use crate::world::{self, Machine, Order};
 use drains::Drains;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Accounting, Slot};
-use loga::engine::{Action, Config, Engine, Sight, Wake};
-use loga::error::Error;
+use loga::engine::{Action, Config, Wake};
 use loga::gpu::GpuState;
-use loga::ids::{Chid, ClientId, MAX_CHANNELS};
-use loga::policies::{ClientState, PolicyKind};
+use loga::ids::{Chid, ClientId};
 use loga::regs::{Occupant, Sampler};
-use loga::share::{
-    Account, Change, Class, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals,
-    Who, MAX_SETTINGS, MAX_TOTALS,
-};
+use loga::share::{Account, Member, Who};
 use loga::units::Ns;
 use loga::Vectors;
 use looks::Looks;
@@ -78,17 +73,6 @@ struct Kept {
     unmapped: bool,
     /// Whether its thread waits in a fault.
     asleep: bool,
-}
-
-/// What LoGA is made of.
-struct Setup<'a> {
-    config: Config,
-    group_by: GroupBy,
-    who: &'a [Who],
-    entities: Entities,
-    looks: Looks,
-    bound: Bound,
-    seed: u64,
 }
 
 /// LoGA on one GPU.
@@ -143,159 +127,6 @@ struct Times {
 }
 
 impl Loga {
-    /// LoGA with a policy and the settings of a scenario.
-    ///
-    /// # Errors
-    ///
-    /// A setting out of range.
-    pub fn new(
-        policy: PolicyKind,
-        settings: &Policy,
-        costs: &Costs,
-        clients: &[&Client],
-        seed: u64,
-    ) -> Result<Self, Error> {
-        let entities = Entities::new(clients, settings.by);
-        let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
-        let config = Config {
-            poll_ms: settings.poll_ms,
-            scale: settings.scale,
-            // The simulator knows everything.
-            sight: Sight::Channels,
-            ratio: settings.ratio,
-            randomize: settings.randomize,
-            accounting: settings.accounting,
-            accounting_follows: false,
-            enforce: settings.enforce || looks.evened(),
-            policy,
-            poll_always: settings.poll_always,
-        };
-        let always = |entity| {
-            let members = &Entities::get(&entities, entity).members;
-            members.iter().any(|client| clients[*client].always_wants())
-        };
-        let always = (0..entities.len()).map(always).collect();
-        let depth = clients.iter().map(|client| client.deepest()).sum();
-        let group_by = match settings.by {
-            Between::Client => GroupBy::Process,
-            Between::Group => GroupBy::User,
-        };
-        // The clients of an entity are one user's.
-        let who = |client: usize| Who {
-            // CAST: (both) at most 4096 clients.
-            process: client as u64 + 1,
-            user: entities.of(client) as u32 + 1,
-            ..Who::default()
-        };
-        let who: Vec<_> = (0..clients.len()).map(who).collect();
-        let bound = Bound::new(policy, settings.enforce, always, depth);
-        let mut loga = Self::with(Setup {
-            config,
-            group_by,
-            who: &who,
-            entities,
-            looks,
-            bound,
-            seed,
-        })?;
-        loga.costs = Times {
-            read: costs.read.0.get(),
-            look: costs.look.0.get(),
-            revoke: costs.revoke.0.get(),
-            fault: costs.fault.0.get(),
-            wakeup: costs.wakeup.0.get(),
-        };
-        loga.waiting = Waiting::new(loga.state.engine.config(), loga.costs.read, seed);
-        loga.set_shares(settings.by, clients)?;
-        Ok(loga)
-    }
-
-    /// LoGA that takes no time, for processes that belong to cgroups and users.
-    ///
-    /// # Errors
-    ///
-    /// A setting out of range.
-    pub fn ideal(
-        config: Config,
-        group_by: GroupBy,
-        who: &[Who],
-        clients: &[&Client],
-        seed: u64,
-    ) -> Result<Self, Error> {
-        let config = Config {
-            sight: Sight::Channels,
-            ..config
-        };
-        let entities = Entities::new(clients, Between::Client);
-        let looks = Looks::new(config.policy, true, false, clients.len());
-        // It holds for equal clients without limits.
-        let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
-        Self::with(Setup {
-            config,
-            group_by,
-            who,
-            entities,
-            looks,
-            bound,
-            seed,
-        })
-    }
-
-    fn with(setup: Setup<'_>) -> Result<Self, Error> {
-        let Setup {
-            config,
-            group_by,
-            who,
-            entities,
-            looks,
-            bound,
-            seed,
-        } = setup;
-        let count = who.len();
-        let kept = |who: &Who| Kept {
-            who: *who,
-            ..Kept::default()
-        };
-        Ok(Self {
-            costs: Times::default(),
-            state: GpuState::new(
-                Engine::new(config, seed)?,
-                Shares::new(
-                    vec![Member::default(); count],
-                    vec![Group::default(); 2 * count],
-                    vec![ClientState::default(); 2 * count],
-                    group_by,
-                ),
-                Settings::new(vec![Entry::default(); (2 * count).max(MAX_SETTINGS)]),
-                Totals::new(vec![Row::default(); MAX_TOTALS]),
-            ),
-            accountant: Accountant::new(),
-            sparse: Sparse::new(seed),
-            sparse_next: None,
-            slots: vec![Slot::default(); MAX_CHANNELS],
-            sampler: None,
-            last: Occupant::Idle,
-            unseen: None,
-            poller: Poller::Sleeps,
-            main: None,
-            rung: None,
-            decides: None,
-            looks,
-            todo: VecDeque::new(),
-            allocated: 0,
-            kept: who.iter().map(kept).collect(),
-            gone: Vec::new(),
-            waiting: Waiting::new(&config, 0, seed),
-            drains: Drains::new(seed),
-            owner: vec![None; MAX_CHANNELS],
-            bound,
-            ledger: Ledger::default(),
-            entities,
-            ids: 0,
-            next: None,
-        })
-    }
-
     /// What the module keeps of the GPU.
     pub fn state(&self) -> &GpuState<Vectors> {
         &self.state
@@ -314,32 +145,6 @@ impl Loga {
     /// What should not be.
     pub fn violations(&self) -> &[String] {
         &self.ledger.violations
-    }
-
-    /// Sets the weights, limits and classes of the scenario.
-    fn set_shares(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
-        for (number, client) in clients.iter().enumerate() {
-            let who = self.kept[number].who;
-            let own = Change {
-                limit: client.limit_pct,
-                class: Some(client.class).filter(|class| *class != Class::Normal),
-                ..Change::default()
-            };
-            let weight = Change {
-                weight: Some(client.weight.get()),
-                ..Change::default()
-            };
-            let (process, user) = (Subject::Process(who.process), Subject::User(who.user));
-            let settings = &mut self.state.settings;
-            match by {
-                Between::Client => settings.set(process, Some(who), &weight)?,
-                Between::Group => settings.set(user, None, &weight)?,
-            }
-            if own != Change::default() {
-                settings.set(process, Some(who), &own)?;
-            }
-        }
-        Ok(())
     }
 
     /// Position of a client among the members.
