@@ -152,11 +152,7 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
     let processes: Vec<_> = mix.loads.iter().map(process).collect();
     let mut machine = Machine::seeded(&processes, config, GroupBy::Process, switch, 1)?;
     for (at, load) in mix.loads.iter().enumerate() {
-        let weight = Change {
-            weight: Some(load.weight.get()),
-            ..Change::default()
-        };
-        machine.set_process(at, &weight)?;
+        machine.set_process(at, &Change::weight(load.weight.get()))?;
     }
     machine.run_until(end);
     let (ran, accounts, commands) = (machine.ran(), machine.accounts(), machine.commands());

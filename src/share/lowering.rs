@@ -111,45 +111,24 @@ mod tests {
         }
     }
 
-    fn weight(weight: u32) -> Change {
-        Change {
-            weight: Some(weight),
-            ..Change::default()
-        }
-    }
-
-    fn limit(percent: u32) -> Change {
-        Change {
-            limit: Some(percent),
-            ..Change::default()
-        }
-    }
-
-    fn class(class: Class) -> Change {
-        Change {
-            class: Some(class),
-            ..Change::default()
-        }
-    }
-
     #[test]
     fn user_takes_back_what_it_lowered_and_no_more() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let who = process(10);
         let user = Subject::User(30);
-        assert_eq!(settings.set(user, None, &weight(50)), Ok(()));
-        assert_eq!(settings.lower(&who, &weight(7)), Ok(()));
+        assert_eq!(settings.set(user, None, &Change::weight(50)), Ok(()));
+        assert_eq!(settings.lower(&who, &Change::weight(7)), Ok(()));
         assert_eq!(settings.resolve(&who).weight.get(), 7);
-        assert_eq!(settings.lower(&who, &weight(50)), Ok(()));
+        assert_eq!(settings.lower(&who, &Change::weight(50)), Ok(()));
         let refused = Error::NotLower {
             name: "weight",
             value: 51,
             max: 50,
         };
-        assert_eq!(settings.lower(&who, &weight(51)), Err(refused));
+        assert_eq!(settings.lower(&who, &Change::weight(51)), Err(refused));
         // Also what was set before holds if an administrator lowers more.
-        assert_eq!(settings.set(user, None, &weight(3)), Ok(()));
+        assert_eq!(settings.set(user, None, &Change::weight(3)), Ok(()));
         assert_eq!(settings.resolve(&who).weight.get(), 3);
         assert_eq!(settings.clear_lowered(&who), Ok(()));
         assert_eq!(settings.clear_lowered(&who), Err(Error::NotSet));
@@ -162,13 +141,16 @@ mod tests {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let who = process(10);
-        assert_eq!(settings.lower(&who, &class(Class::Idle)), Ok(()));
+        assert_eq!(settings.lower(&who, &Change::class(Class::Idle)), Ok(()));
         assert_eq!(settings.resolve(&who).class, Class::Idle);
-        assert_eq!(settings.lower(&who, &class(Class::Normal)), Ok(()));
+        assert_eq!(settings.lower(&who, &Change::class(Class::Normal)), Ok(()));
         assert_eq!(settings.resolve(&who).class, Class::Normal);
         let own = Subject::Process(10);
-        assert_eq!(settings.set(own, Some(who), &class(Class::Idle)), Ok(()));
-        let refused = settings.lower(&who, &class(Class::Normal));
+        assert_eq!(
+            settings.set(own, Some(who), &Change::class(Class::Idle)),
+            Ok(())
+        );
+        let refused = settings.lower(&who, &Change::class(Class::Normal));
         assert_eq!(refused, Err(Error::NotIdle));
         assert_eq!(settings.clear_lowered(&who), Ok(()));
         assert_eq!(settings.resolve(&who).class, Class::Idle);
@@ -180,7 +162,7 @@ mod tests {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let (who, own) = (process(10), Subject::Process(10));
-        assert_eq!(settings.set(own, Some(who), &limit(40)), Ok(()));
+        assert_eq!(settings.set(own, Some(who), &Change::limit(40)), Ok(()));
         let spent = super::super::Spent {
             used: crate::units::Ns::from_ms(500),
             allowed: true,
@@ -191,7 +173,7 @@ mod tests {
         let resolved = settings.resolve(&who);
         assert!(settings.exhausted(&resolved));
         for percent in [39, 40] {
-            assert_eq!(settings.lower(&who, &limit(percent)), Ok(()));
+            assert_eq!(settings.lower(&who, &Change::limit(percent)), Ok(()));
             assert!(settings.exhausted(&resolved));
         }
         assert_eq!(settings.clear_lowered(&who), Ok(()));
@@ -205,21 +187,21 @@ mod tests {
         let mut store = [Entry::default(); 64];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         for id in 1..=32 {
-            assert_eq!(settings.lower(&process(id), &weight(1)), Ok(()));
+            assert_eq!(settings.lower(&process(id), &Change::weight(1)), Ok(()));
         }
         let full = Error::Full {
             name: "settings",
             max: MAX_LOWERED_OF_USER,
         };
-        assert_eq!(settings.lower(&process(33), &weight(1)), Err(full));
-        assert_eq!(settings.lower(&process(1), &limit(5)), Ok(()));
+        assert_eq!(settings.lower(&process(33), &Change::weight(1)), Err(full));
+        assert_eq!(settings.lower(&process(1), &Change::limit(5)), Ok(()));
         let other = Who {
             user: 31,
             ..process(34)
         };
-        assert_eq!(settings.lower(&other, &weight(1)), Ok(()));
+        assert_eq!(settings.lower(&other, &Change::weight(1)), Ok(()));
         // What users lowered does not stand in an administrator's way.
         let user = Subject::User(30);
-        assert_eq!(settings.set(user, None, &limit(1)), Ok(()));
+        assert_eq!(settings.set(user, None, &Change::limit(1)), Ok(()));
     }
 }

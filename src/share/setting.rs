@@ -175,6 +175,37 @@ pub struct Change {
 }
 
 impl Change {
+    /// A change of nothing.
+    const NONE: Self = Self {
+        weight: None,
+        limit: None,
+        class: None,
+    };
+
+    /// Of a weight alone.
+    pub const fn weight(weight: u32) -> Self {
+        Self {
+            weight: Some(weight),
+            ..Self::NONE
+        }
+    }
+
+    /// Of a limit alone, in percent.
+    pub const fn limit(percent: u32) -> Self {
+        Self {
+            limit: Some(percent),
+            ..Self::NONE
+        }
+    }
+
+    /// Of a class alone.
+    pub const fn class(class: Class) -> Self {
+        Self {
+            class: Some(class),
+            ..Self::NONE
+        }
+    }
+
     /// The setting after this change.
     ///
     /// # Errors

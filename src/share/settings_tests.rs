@@ -21,27 +21,16 @@ mod tests {
     const CGROUP: Subject = Subject::Cgroup(20);
     const USER: Subject = Subject::User(30);
 
-    fn weight(weight: u32) -> Change {
-        Change {
-            weight: Some(weight),
-            ..Change::default()
-        }
-    }
-
-    fn limit(percent: u32) -> Change {
-        Change {
-            limit: Some(percent),
-            ..Change::default()
-        }
-    }
-
     #[test]
     fn more_specific_setting_wins() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(settings.resolve(&WHO).weight.get(), 100);
         for (subject, value) in [(USER, 3), (CGROUP, 2), (PROCESS, 1)] {
-            assert_eq!(settings.set(subject, Some(WHO), &weight(value)), Ok(()));
+            assert_eq!(
+                settings.set(subject, Some(WHO), &Change::weight(value)),
+                Ok(())
+            );
             assert_eq!(settings.resolve(&WHO).weight.get(), value);
         }
         assert_eq!(settings.clear(PROCESS), Ok(()));
@@ -54,8 +43,14 @@ mod tests {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         // The same number, but of another kind.
-        assert_eq!(settings.set(Subject::User(10), None, &weight(5)), Ok(()));
-        assert_eq!(settings.set(Subject::Process(20), None, &weight(5)), Ok(()));
+        assert_eq!(
+            settings.set(Subject::User(10), None, &Change::weight(5)),
+            Ok(())
+        );
+        assert_eq!(
+            settings.set(Subject::Process(20), None, &Change::weight(5)),
+            Ok(())
+        );
         assert_eq!(settings.resolve(&WHO), Resolved::default());
     }
 
@@ -63,14 +58,14 @@ mod tests {
     fn refused_setting_leaves_the_previous_one() {
         let mut store = [Entry::default(); 1];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
-        assert!(settings.set(USER, None, &weight(0)).is_err());
-        assert!(settings.set(USER, None, &limit(101)).is_err());
+        assert_eq!(settings.set(USER, None, &Change::weight(5)), Ok(()));
+        assert!(settings.set(USER, None, &Change::weight(0)).is_err());
+        assert!(settings.set(USER, None, &Change::limit(101)).is_err());
         let full = Error::Full {
             name: "settings",
             max: 1,
         };
-        assert_eq!(settings.set(CGROUP, None, &weight(5)), Err(full));
+        assert_eq!(settings.set(CGROUP, None, &Change::weight(5)), Err(full));
         assert_eq!(settings.resolve(&WHO).weight.get(), 5);
         assert_eq!(settings.all().len(), 1);
     }
@@ -79,27 +74,33 @@ mod tests {
     fn limit_of_a_process_above_its_groups_is_refused() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(USER, None, &limit(50)), Ok(()));
+        assert_eq!(settings.set(USER, None, &Change::limit(50)), Ok(()));
         let refused = Error::LimitAboveGroup {
             limit: 51,
             group: 50,
         };
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(51)), Err(refused));
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(50)), Ok(()));
+        assert_eq!(
+            settings.set(PROCESS, Some(WHO), &Change::limit(51)),
+            Err(refused)
+        );
+        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(50)), Ok(()));
     }
 
     #[test]
     fn limit_of_a_group_below_a_members_is_refused() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
+        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(60)), Ok(()));
         let refused = Error::LimitBelowMember {
             limit: 59,
             member: 60,
         };
-        assert_eq!(settings.set(CGROUP, None, &limit(59)), Err(refused));
-        assert_eq!(settings.set(CGROUP, None, &limit(60)), Ok(()));
-        assert_eq!(settings.set(Subject::User(31), None, &limit(1)), Ok(()));
+        assert_eq!(settings.set(CGROUP, None, &Change::limit(59)), Err(refused));
+        assert_eq!(settings.set(CGROUP, None, &Change::limit(60)), Ok(()));
+        assert_eq!(
+            settings.set(Subject::User(31), None, &Change::limit(1)),
+            Ok(())
+        );
     }
 
     /// A process in cgroup 3, which is in 2, which is in the root.
@@ -133,7 +134,7 @@ mod tests {
         let who = nested(10, 3);
         let both = |percent| Change {
             weight: Some(percent * 10),
-            ..limit(percent)
+            ..Change::limit(percent)
         };
         let outer = settings.set(Subject::Cgroup(2), place(2), &both(30));
         assert_eq!(outer, Ok(()));
@@ -162,7 +163,8 @@ mod tests {
     fn limit_of_a_cgroup_above_the_one_around_it_is_refused() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let mut set = |id, percent| settings.set(Subject::Cgroup(id), place(id), &limit(percent));
+        let mut set =
+            |id, percent| settings.set(Subject::Cgroup(id), place(id), &Change::limit(percent));
         assert_eq!(set(2, 30), Ok(()));
         let above = Error::LimitAboveGroup {
             limit: 31,
@@ -188,7 +190,7 @@ mod tests {
             above: [7; MAX_LEVELS],
             ..Who::default()
         };
-        let refused = settings.set(Subject::Cgroup(99), Some(deep), &limit(1));
+        let refused = settings.set(Subject::Cgroup(99), Some(deep), &Change::limit(1));
         assert_eq!(refused, Err(Error::CgroupTooDeep { max: 15 }));
     }
 
@@ -206,7 +208,7 @@ mod tests {
         }
         assert_eq!(of(&settings, &one, 2), Subject::Cgroup(3));
         assert_eq!(of(&settings, &one, 15), Subject::Cgroup(3));
-        let heavy = settings.set(Subject::Cgroup(3), place(3), &weight(300));
+        let heavy = settings.set(Subject::Cgroup(3), place(3), &Change::weight(300));
         assert_eq!(heavy, Ok(()));
         assert_eq!(of(&settings, &one, 0), Subject::Cgroup(3));
         assert_eq!(of(&settings, &other, 0), Subject::Cgroup(2));
@@ -219,8 +221,8 @@ mod tests {
     fn lowest_of_all_limits_is_reported() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &limit(60)), Ok(()));
-        assert_eq!(settings.set(USER, None, &limit(80)), Ok(()));
+        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(60)), Ok(()));
+        assert_eq!(settings.set(USER, None, &Change::limit(80)), Ok(()));
         assert_eq!(settings.resolve(&WHO).limit, Limit::new(60).ok());
     }
 
@@ -228,9 +230,12 @@ mod tests {
     fn settings_of_dead_processes_are_forgotten() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &weight(5)), Ok(()));
-        assert_eq!(settings.set(Subject::Process(11), None, &weight(5)), Ok(()));
-        assert_eq!(settings.set(USER, None, &weight(5)), Ok(()));
+        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::weight(5)), Ok(()));
+        assert_eq!(
+            settings.set(Subject::Process(11), None, &Change::weight(5)),
+            Ok(())
+        );
+        assert_eq!(settings.set(USER, None, &Change::weight(5)), Ok(()));
         settings.retain_processes(|key| key == 11);
         assert_eq!(settings.all().len(), 2);
         assert!(settings.get(PROCESS).is_none());

@@ -2,9 +2,9 @@
 
 //! Groups, and what they are entitled to.
 
-use super::{enforcing, hogs, limit, percent, weight};
+use super::{enforcing, hogs, percent};
 use loga::policies::PolicyKind;
-use loga::share::{GroupBy, Kind, Row, Subject};
+use loga::share::{Change, GroupBy, Kind, Row, Subject};
 use loga::units::Ns;
 use loga_eval::ideal::Machine;
 
@@ -38,7 +38,7 @@ fn weight_of_a_user_counts_between_users() {
     machine
         .state_mut()
         .settings
-        .set(Subject::User(1), None, &weight(300))
+        .set(Subject::User(1), None, &Change::weight(300))
         .unwrap();
     let shares = percent(&mut machine, 2000, 12_000);
     assert!((shares[3] - 75.0).abs() < 1.0, "{shares:?}");
@@ -114,7 +114,7 @@ fn totals_of_users_are_what_their_processes_received() {
 fn entitled_time_is_divided_by_weight_and_cut_by_the_limit() {
     let config = enforcing(PolicyKind::Event);
     let mut machine = Machine::new(&hogs(&[500, 500], 6), config, GroupBy::Process).unwrap();
-    machine.set_process(0, &weight(300)).unwrap();
+    machine.set_process(0, &Change::weight(300)).unwrap();
     machine.run_until(Ns::from_ms(5000));
     let entitled = |machine: &Machine| {
         let members = machine.state().shares.members().iter();
@@ -124,7 +124,7 @@ fn entitled_time_is_divided_by_weight_and_cut_by_the_limit() {
     };
     let at = entitled(&machine);
     assert!((at[0] / at[1] - 3.0).abs() < 0.01, "{at:?}");
-    machine.set_process(0, &limit(10)).unwrap();
+    machine.set_process(0, &Change::limit(10)).unwrap();
     machine.run_until(Ns::from_ms(7000));
     let later = entitled(&machine);
     let points = (later[0] - at[0]) / 2e9;

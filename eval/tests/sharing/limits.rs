@@ -2,10 +2,10 @@
 
 //! Limits and the idle class.
 
-use super::{enforcing, hogs, limit, percent, weight, IDLE};
+use super::{enforcing, hogs, percent, IDLE};
 use loga::engine::Config;
 use loga::policies::PolicyKind;
-use loga::share::{GroupBy, Subject};
+use loga::share::{Change, GroupBy, Subject};
 use loga::units::Ns;
 use loga_eval::ideal::{Machine, Process};
 
@@ -36,7 +36,7 @@ fn under_limit(kernel_us: u64, percent: u32) -> (f64, f64) {
         ..enforcing(PolicyKind::Event)
     };
     let mut machine = Machine::new(&[hog], config, GroupBy::Process).unwrap();
-    machine.set_process(0, &limit(percent)).unwrap();
+    machine.set_process(0, &Change::limit(percent)).unwrap();
     let (most, mean) = most_in_a_window(&mut machine, 8_000, 2000);
     println!("limit {percent}, {kernel_us} us: most {most:.2}, mean {mean:.2}");
     (most / f64::from(percent), mean / f64::from(percent))
@@ -63,7 +63,7 @@ fn limit_holds_beside_others_and_they_get_the_rest() {
         GroupBy::Process,
     )
     .unwrap();
-    machine.set_process(0, &limit(20)).unwrap();
+    machine.set_process(0, &Change::limit(20)).unwrap();
     let shares = percent(&mut machine, 0, 4000);
     assert!(shares[0] <= 21.0 && shares[0] >= 18.0, "{shares:?}");
     assert!(shares[0] + shares[1] > 99.9, "{shares:?}");
@@ -78,7 +78,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() {
     machine
         .state_mut()
         .settings
-        .set(Subject::User(0), None, &limit(30))
+        .set(Subject::User(0), None, &Change::limit(30))
         .unwrap();
     let shares = percent(&mut machine, 0, 4000);
     let user = shares[0] + shares[1];
@@ -89,7 +89,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() {
 #[test]
 fn limit_without_enforcement_is_not_carried_out() {
     let mut machine = Machine::new(&hogs(&[1000], 1), Config::default(), GroupBy::Process).unwrap();
-    machine.set_process(0, &limit(10)).unwrap();
+    machine.set_process(0, &Change::limit(10)).unwrap();
     assert!(percent(&mut machine, 0, 1000)[0] > 99.0);
 }
 
@@ -122,7 +122,7 @@ fn idle_class_among_itself_shares_by_weight() {
     let mut machine = Machine::new(&hogs(&[1000, 1000], 12), config, GroupBy::Process).unwrap();
     machine.set_process(0, &IDLE).unwrap();
     machine.set_process(1, &IDLE).unwrap();
-    machine.set_process(1, &weight(300)).unwrap();
+    machine.set_process(1, &Change::weight(300)).unwrap();
     let shares = percent(&mut machine, 2000, 10_000);
     assert!((shares[0] - 25.0).abs() < 1.5, "{shares:?}");
 }

@@ -21,25 +21,7 @@ fn enforcing(policy: PolicyKind) -> Config {
     }
 }
 
-fn weight(weight: u32) -> Change {
-    Change {
-        weight: Some(weight),
-        ..Change::default()
-    }
-}
-
-fn limit(percent: u32) -> Change {
-    Change {
-        limit: Some(percent),
-        ..Change::default()
-    }
-}
-
-const IDLE: Change = Change {
-    weight: None,
-    limit: None,
-    class: Some(Class::Idle),
-};
+const IDLE: Change = Change::class(Class::Idle);
 
 /// Percentages of the time from `from` to `to` milliseconds that each process had.
 fn percent(machine: &mut Machine, from_ms: u64, to_ms: u64) -> Vec<f64> {

@@ -2,11 +2,11 @@
 
 //! Sparse accounting.
 
-use super::{enforcing, limit, percent, weight};
+use super::{enforcing, percent};
 use loga::account::Accounting;
 use loga::engine::Config;
 use loga::policies::PolicyKind;
-use loga::share::GroupBy;
+use loga::share::{Change, GroupBy};
 use loga::units::Ns;
 use loga_eval::ideal::{Machine, Process};
 
@@ -123,10 +123,10 @@ fn policy_with_sparse_accounting_is_fair_too() {
     }
     let mut machine = sparse(&hogs, PolicyKind::Event, 3);
     percent(&mut machine, 2000, 12_000);
-    machine.set_process(0, &weight(300)).unwrap();
+    machine.set_process(0, &Change::weight(300)).unwrap();
     let shares = percent(&mut machine, 14_000, 24_000);
     assert!((shares[0] - 75.0).abs() < 2.0, "{shares:?}");
-    machine.set_process(0, &limit(20)).unwrap();
+    machine.set_process(0, &Change::limit(20)).unwrap();
     let shares = percent(&mut machine, 25_000, 35_000);
     assert!((17.0..22.0).contains(&shares[0]), "{shares:?}");
 }

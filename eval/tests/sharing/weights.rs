@@ -2,10 +2,10 @@
 
 //! Shares by weight.
 
-use super::{enforcing, hogs, percent, weight};
+use super::{enforcing, hogs, percent};
 use loga::engine::Config;
 use loga::policies::PolicyKind;
-use loga::share::GroupBy;
+use loga::share::{Change, GroupBy};
 use loga_eval::ideal::Machine;
 
 /// How far two saturating clients are from what their weights give, in points, over
@@ -19,7 +19,7 @@ fn off_by(weights: [u32; 2], kernels_us: [u64; 2], config: Config, channels: u16
     };
     let mut machine = Machine::new(&hogs(&kernels_us, channels), config, GroupBy::Process).unwrap();
     for (at, value) in weights.into_iter().enumerate() {
-        machine.set_process(at, &weight(value)).unwrap();
+        machine.set_process(at, &Change::weight(value)).unwrap();
     }
     let shares = percent(&mut machine, from_ms, from_ms + length_ms);
     let wanted = 100.0 * f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
