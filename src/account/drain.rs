@@ -32,8 +32,6 @@ const FIRST: Ns = Ns::from_us(64);
 pub const EVEN: u64 = 10;
 /// Looks at most: those of the longest phase, and one for each doubling up to a tenth of it.
 const LOOKS_MAX: usize = 32;
-/// A stratum that is never reached.
-const ENDLESS: Ns = Ns::new(u64::MAX);
 
 /// Looks at one engine while somebody is held back and nobody polls. One per GPU.
 pub struct Drain {
@@ -58,7 +56,7 @@ impl Drain {
         Self {
             random: XorShift::new(seed),
             least: FIRST,
-            most: ENDLESS,
+            most: FIRST,
             stratum: Ns::ZERO,
             end: Ns::ZERO,
             charged: Ns::ZERO,
@@ -70,19 +68,9 @@ impl Drain {
 
     /// Begins with a phase of `length` and forgets the last one; `held` says whether somebody is
     /// held back in it. Returns when to look; nothing if the phase has no length.
-    pub fn begin_phase(&mut self, now: Ns, length: Ns, held: bool) -> Option<Ns> {
-        let even = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
-        self.start(now, length, if held { FIRST } else { even }, even)
-    }
-
-    /// As [`Drain::begin_phase`] for a hold, but with strata that go on doubling: fewer looks,
-    /// which tell little of those who are not held back.
-    pub fn begin(&mut self, now: Ns, length: Ns) -> Option<Ns> {
-        self.start(now, length, FIRST, ENDLESS)
-    }
-
-    fn start(&mut self, now: Ns, length: Ns, least: Ns, most: Ns) -> Option<Ns> {
-        (self.least, self.most) = (least, most);
+    pub fn begin(&mut self, now: Ns, length: Ns, held: bool) -> Option<Ns> {
+        self.most = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
+        self.least = if held { FIRST } else { self.most };
         self.len = 0;
         self.stratum = Ns::ZERO;
         self.end = now;
@@ -142,7 +130,7 @@ mod tests {
     /// Looks at a phase in which the one who is held back runs for `rest`, then nobody.
     /// Returns the looks made and what it is charged.
     fn phase_with(drain: &mut Drain, rest: Ns) -> (u32, Ns) {
-        let (mut looks, mut next) = (0, drain.begin(START, PHASE));
+        let (mut looks, mut next) = (0, drain.begin(START, PHASE, true));
         while let Some(now) = next {
             looks += 1;
             next = drain.look(
@@ -162,7 +150,8 @@ mod tests {
     fn who_runs_through_is_charged_the_phase() {
         let (looks, charged) = phase_with(&mut Drain::new(1), PHASE);
         assert_eq!(charged, PHASE);
-        assert_eq!(looks, 8);
+        // Four doublings up to a millisecond, and ten of the rest.
+        assert_eq!(looks, 14);
     }
 
     #[test]
@@ -172,7 +161,7 @@ mod tests {
 
     #[test]
     fn phase_of_no_length_is_not_looked_at() {
-        assert_eq!(Drain::new(1).begin(START, Ns::ZERO), None);
+        assert_eq!(Drain::new(1).begin(START, Ns::ZERO, true), None);
     }
 
     #[test]
@@ -180,7 +169,7 @@ mod tests {
         for length_ms in [1u64, 30, 60_000] {
             let length = Ns::from_ms(length_ms);
             let mut drain = Drain::new(3);
-            let (mut looks, mut next) = (0, drain.begin_phase(START, length, false));
+            let (mut looks, mut next) = (0, drain.begin(START, length, false));
             while let Some(now) = next {
                 looks += 1;
                 next = drain.look(now, Occupant::Channel(HELD));
@@ -195,7 +184,7 @@ mod tests {
     fn looks_at_the_longest_phase_after_a_hold_are_all_kept() {
         let length = Ns::from_ms(60_000);
         let mut drain = Drain::new(3);
-        let mut next = drain.begin_phase(START, length, true);
+        let mut next = drain.begin(START, length, true);
         while let Some(now) = next {
             next = drain.look(now, Occupant::Channel(HELD));
         }
@@ -223,18 +212,18 @@ mod tests {
     #[test]
     fn strata_missed_are_charged_to_whoever_is_found() {
         let mut drain = Drain::new(1);
-        let first = drain.begin(START, PHASE);
+        let first = drain.begin(START, PHASE, true);
         assert!(first.is_some());
-        // Late by several strata: up to the end of the one of 960 to 1984 us.
+        // Late by several strata: up to the end of the one of 960 to 1960 us.
         let late = START.saturating_add(Ns::from_us(1000));
         assert!(drain.look(late, Occupant::Channel(HELD)) > Some(late));
-        assert_eq!(drain.found(), [(HELD, Ns::from_us(1984))]);
+        assert_eq!(drain.found(), [(HELD, Ns::from_us(1960))]);
     }
 
     #[test]
     fn look_after_the_end_of_the_phase_is_the_last() {
         let mut drain = Drain::new(1);
-        drain.begin(START, PHASE);
+        drain.begin(START, PHASE, true);
         let late = START.saturating_add(Ns::from_ms(11));
         assert_eq!(drain.look(late, Occupant::Channel(HELD)), None);
         assert_eq!(drain.found(), [(HELD, PHASE)]);

@@ -218,7 +218,7 @@ impl Phase {
             return;
         };
         looks.drains = true;
-        if let Some(next) = looks.drain.begin_phase(now, length, held) {
+        if let Some(next) = looks.drain.begin(now, length, held) {
             self.lend(gpu, next.saturating_sub(now));
         }
     }

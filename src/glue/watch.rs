@@ -140,7 +140,7 @@ impl Books {
             Some((page.owner(), *time))
         };
         let found = drain.found().iter().filter_map(client);
-        self.state.begin_phase(Some(found));
+        self.state.begin_phase(found);
     }
 
     /// Looks at the channels, asks the policy, and drives the gates.

@@ -37,13 +37,11 @@ pub struct Decision {
 }
 
 impl<S: Storage> GpuState<S> {
-    /// A polling phase begins: `found` is what samples of the non-polling phase before it saw on
-    /// the engine, if any were taken.
-    pub fn begin_phase(&mut self, found: Option<impl Iterator<Item = (ClientId, Ns)>>) {
-        if let Some(found) = found {
-            let compares = self.engine.config().randomize;
-            self.shares.note_drained(found, compares);
-        }
+    /// A polling phase begins, and samples were taken in the non-polling phase before it: `found` is
+    /// what they saw on the engine.
+    pub fn begin_phase(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
+        let compares = self.engine.config().randomize;
+        self.shares.note_drained(found, compares);
     }
 
     /// A polling phase has ended: charges its time, has the policy decide, and books the period.

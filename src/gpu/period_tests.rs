@@ -175,7 +175,7 @@ fn client_that_used_too_much_is_throttled_and_pays_for_what_still_runs() {
     assert_eq!(gpu.shares.members()[1].hold(), None);
     let before = gpu.shares.members()[0].account().received;
     let found = [(ClientId::new(1), Ns::from_us(700))];
-    gpu.begin_phase(Some(found.into_iter()));
+    gpu.begin_phase(found.into_iter());
     period(&mut gpu, &mut now, &[0, 10, 0], &[]);
     let after = gpu.shares.members()[0].account().received;
     assert_eq!(after.saturating_sub(before), Ns::from_us(700));

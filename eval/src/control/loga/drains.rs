@@ -54,7 +54,7 @@ impl Loga {
         let until = engine.next_deadline().unwrap_or_default();
         let length = until.saturating_sub(Ns::new(now));
         let drain = &mut self.drains.drain;
-        let next = drain.begin_phase(Ns::new(now), length, throttled);
+        let next = drain.begin(Ns::new(now), length, throttled);
         self.drains.next = next.map(Ns::get);
         self.drains.samples = next.is_some();
     }
@@ -78,7 +78,7 @@ impl Loga {
             Some((self.kept[client].id?, *time))
         };
         let found = self.drains.drain.found().iter().filter_map(client);
-        self.state.begin_phase(Some(found));
+        self.state.begin_phase(found);
         self.drains.noted = true;
     }
 }
