@@ -261,7 +261,7 @@ pub(super) struct Tables {
     pub(super) channels: KVVec<uapi::Channel>,
 }
 
-/// Up to so many clients, a caller is not preempted while it has the books: a thread that waits
+/// With so many rows at most, a caller is not preempted while it has the books: a thread that waits
 /// for them would wait for all that runs in its place.
 const BRIEF: usize = 256;
 
@@ -310,15 +310,18 @@ impl Tables {
                     .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             }
             let books = gpu.books.lock();
-            let fits = books.owners.len() <= owners
-                && books.state.shares.groups().len() <= groups
-                && books.pages.channels().count() <= channels;
-            if fits {
+            let there = (
+                books.owners.len(),
+                books.state.shares.groups().len(),
+                books.pages.channels().count(),
+            );
+            if there.0 <= owners && there.1 <= groups && there.2 <= channels {
                 snapshot.info = books.describe(gpu);
                 if !reader.all {
                     snapshot.info.withhold();
                 }
-                let _stays = (books.owners.len() <= BRIEF).then(PreemptGuard::new);
+                let rows = there.0.saturating_add(there.1).saturating_add(there.2);
+                let _stays = (rows <= BRIEF).then(PreemptGuard::new);
                 tables.fill(&books, &mut view, snapshot);
                 drop(books);
                 return Ok(tables);
