@@ -197,11 +197,11 @@ fn headline(stat: &Stat) -> String {
     )
 }
 
-/// A line about a client that ran when the GPU was not polled.
+/// A line about a client of which polling phases show less than the looks between them.
 fn evasion(client: &Client) -> Option<String> {
     (client.evasions > 0).then(|| {
         format!(
-            "{} {} (user {}) ran while the GPU was not polled, found {} times: it is charged what was found\n",
+            "{} {} (user {}) ran more between polling phases than in them, found {} times: it is charged what was found. It evades the poller, or spins where the poller runs (accounting=sparse tells)\n",
             client.pid, client.comm, client.uid, client.evasions
         )
     })
@@ -322,9 +322,9 @@ mod tests {
         let mut found = snapshot(1);
         found.clients[1].evasions = 3;
         let text = render(&Stat::new(&found, None));
-        assert!(
-            text.contains("102 throttle (user 0) ran while the GPU was not polled, found 3 times")
-        );
+        assert!(text.contains(
+            "102 throttle (user 0) ran more between polling phases than in them, found 3 times"
+        ));
         assert!(!text.contains("101 throttle (user 0) ran"));
     }
 

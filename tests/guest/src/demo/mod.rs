@@ -113,7 +113,7 @@ const PARTS: [Part; 3] = [
         short: "the default: maxmin",
         meaning: "The hog gets what the light clients leave, and no more: the GPU works, and the \
                   light clients get no less than without a policy. LoGA reads the status \
-                  register some thousand times a second, not in a loop.",
+                  register at random instants, not in a loop.",
         parameters: "enforce=1",
         hog: Reference {
             percent: 50.6,

@@ -118,7 +118,7 @@ impl Line {
         if let Some(gained_ns) = self.gained_ns {
             write!(
                 out,
-                ", it ran while the GPU was not polled: {:.1} ms that were not charged are",
+                ", it ran more between polling phases than in them: {:.1} ms that were not charged are",
                 ms(gained_ns)
             )?;
         }
