@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What users see and change.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `chardev`, `control.c` | `/dev/loga`: its file operations |
+//! | `calls` | what its calls do |
+//! | `permission` | who may see and change what |
+//! | `snapshot` | the books of a GPU as it shows them |
+//! | `events` | subscribers to events, and their queues |
+//! | `sysfs` | knobs as files |
+//! | `params` | module parameters |
+//! | `debugfs` | what LoGA itself costs |
+
+pub(crate) mod calls;
+pub(crate) mod chardev;
+pub(crate) mod debugfs;
+pub(crate) mod events;
+pub(crate) mod params;
+pub(crate) mod permission;
+mod snapshot;
+pub(crate) mod sysfs;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What comes from NVIDIA's driver.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `operations`, `driver.c` | the driver's `file_operations`: found, checked, members replaced |
+//! | `members` | LoGA's functions in them |
+//! | `hook` | attaching and detaching |
+//! | `notices` | when there is reason to: a driver comes, a GPU leaves, the machine sleeps |
+//! | `tracker`, `files` | the opens, RM calls and mappings that come through them |
+//! | `rm_call` | what an RM call asks |
+//! | `mapping` | mappings of submission pages, and the faults on them |
+//! | `minors` | which GPU is `/dev/nvidiaN` |
+
+mod files;
+pub(crate) mod hook;
+pub(crate) mod mapping;
+mod members;
+mod minors;
+pub(crate) mod notices;
+pub(crate) mod operations;
+mod rm_call;
+pub(crate) mod tracker;

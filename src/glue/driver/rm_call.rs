@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What an ioctl asks of the driver, read before the driver sees it.
+//!
+//! The argument stands in memory that other threads of the caller may change meanwhile, so this
+//! is what the caller says, not what the driver does: nothing that LoGA protects may follow
+//! from it. It is read without faults: a page that does not come would keep the call inside
+//! LoGA.
+
+use crate::track::rm;
+use kernel::bindings;
+
+/// Reads an RM call of interest, unwrapping `XFER_CMD`.
+pub(crate) fn read(cmd: u32, arg: usize) -> Option<rm::Call> {
+    let (mut nr, mut size, mut address) = (rm::ioc_nr(cmd), rm::ioc_size(cmd), arg);
+    let mut bytes = [0u8; rm::MAX_PARSED];
+    if nr == rm::NR_XFER {
+        let outer = bytes.get_mut(..size)?;
+        read_user(address, outer)?;
+        let inner = rm::Xfer::parse(outer)?;
+        nr = inner.nr();
+        size = usize::try_from(inner.size).ok()?;
+        address = usize::try_from(inner.ptr).ok()?;
+    }
+    if !rm::is_of_interest(nr) {
+        return None;
+    }
+    let bytes = bytes.get_mut(..size)?;
+    read_user(address, bytes)?;
+    rm::parse(nr, size, bytes)
+}
+
+/// Copies from user memory that is there; nothing if a page of it is not.
+fn read_user(address: usize, into: &mut [u8]) -> Option<()> {
+    // SAFETY: The buffer has this length; the address is checked by the call.
+    let refused = unsafe {
+        bindings::copy_from_user_nofault(
+            into.as_mut_ptr().cast(),
+            core::ptr::without_provenance(address),
+            into.len(),
+        )
+    };
+    (refused == 0).then_some(())
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Changing what a GPU is set to, while it is in use.
+
+use super::Gpu;
+use crate::engine::{Config, Scale};
+use crate::error::Error;
+use crate::glue::control::events;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::{is_alive, Chosen};
+use crate::share::{Change, Entry};
+use crate::uapi::{Knobs, Refusal};
+
+impl Gpu {
+    /// Changes the knobs that are given, all of them or none. Who was held back under another
+    /// policy runs, until that one has decided; a decision is due at once.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong; then nothing has changed.
+    pub(crate) fn configure(&self, knobs: &Knobs) -> Result<(), Refusal> {
+        let mut locked = self.books.lock();
+        let books = &mut *locked;
+        let old = *books.state.engine.config();
+        let new = Config {
+            policy: knobs.policy.unwrap_or(old.policy),
+            enforce: knobs.enforce.unwrap_or(old.enforce),
+            poll_ms: knobs.poll_ms.unwrap_or(old.poll_ms),
+            ratio: knobs.ratio.unwrap_or(old.ratio),
+            randomize: knobs.randomize.unwrap_or(old.randomize),
+            accounting: knobs.accounting.flatten().unwrap_or(old.accounting),
+            accounting_follows: match knobs.accounting {
+                Some(chosen) => chosen.is_none(),
+                None => old.accounting_follows,
+            },
+            scale: match knobs.scale_active {
+                Some(true) => Scale::Active,
+                Some(false) => Scale::Channels,
+                None => old.scale,
+            },
+            ..old
+        };
+        let now = ffi::now();
+        let by = knobs.group_by.unwrap_or(books.state.shares.group_by());
+        let depth = knobs.cgroup_depth.unwrap_or(books.state.shares.depth());
+        if books.state.configure(now, new, by, depth)? {
+            books.release_all(self, now);
+        }
+        if new.policy != old.policy {
+            events::policy(self.number(), new.policy.name());
+        }
+        drop(locked);
+        self.turn_gates();
+        Ok(())
+    }
+
+    /// Changes what is set for somebody, or clears it without a `change`. Returns what was set
+    /// before. Without `all`, it only lowers: what the user of a process may do itself.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong; then nothing has changed.
+    pub(crate) fn set_share(
+        &self,
+        chosen: &Chosen,
+        change: Option<&Change>,
+        all: bool,
+    ) -> Result<Option<Entry>, Error> {
+        // Those who may not change everything do not crowd out those who may.
+        let _turn = (!all).then(|| self.readers.lock());
+        let mut books = self.books.lock();
+        let settings = &mut books.state.settings;
+        let before = settings.entry(chosen.subject).copied();
+        let own = chosen.within.filter(|_| chosen.subject.is_process());
+        match (change, all, own) {
+            (Some(change), true, _) => {
+                settings.retain_processes(is_alive);
+                settings.set(chosen.subject, chosen.within, change)?;
+            }
+            (None, true, _) => settings.clear(chosen.subject)?,
+            (Some(change), false, Some(who)) => match settings.lower(&who, change) {
+                // Processes that are gone may be in the way.
+                Err(Error::Full { .. }) => {
+                    settings.retain_processes(is_alive);
+                    settings.lower(&who, change)?;
+                }
+                lowered => lowered?,
+            },
+            (None, false, Some(who)) => settings.clear_lowered(&who)?,
+            (_, false, None) => return Err(Error::NotOwn),
+        }
+        Ok(before)
+    }
+
+    /// Puts back what was set before. For a process that is gone, that is nothing.
+    pub(crate) fn restore_share(&self, chosen: &Chosen, before: Option<Entry>) {
+        let before = before.filter(|_| !chosen.is_gone());
+        self.books
+            .lock()
+            .state
+            .settings
+            .restore(chosen.subject, before);
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The poller: watches the status word of one GPU during polling phases. With
+//! sparse accounting it only starts the timer that does, see `looks`.
+//!
+//! It holds [`Gpu::phase`] for the whole phase. Whoever wants the result sets
+//! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
+//! The loop allocates nothing, prints nothing and takes no other lock.
+
+use super::books::Vectors;
+use super::sampler::{Looking, Looks, Sums};
+use super::Gpu;
+use crate::account::sparse::MIN_INTERVAL;
+use crate::account::waits::Waits;
+use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::thread::{self, Bell, Work};
+use crate::glue::trace;
+use crate::regs::{ChannelState, Occupant, Sampler};
+use crate::units::Ns;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Relaxed, Release};
+use kernel::sync::Arc;
+
+/// Iterations between two pauses, which let the other thread of a core breathe, and after which
+/// somebody else who wants the processor gets it.
+const POLLS_PER_PAUSE: u32 = 64;
+/// Iterations after which the poller tells the kernel that it is alive.
+const POLLS_PER_BREATH: u32 = 1024;
+/// The poller goes before ordinary threads. If one of them waits for the processor, it gets it
+/// after the poller has had it for so long: a client that shares the processor with the poller
+/// submits its next commands before the ones that it has queued are done.
+const STRETCH: Ns = Ns::from_us(100);
+/// Mean of the times for which others get it: long enough to store a command, short against most
+/// commands, since what runs across it is charged. How long one of them is nobody can foresee.
+const REST: Ns = Ns::from_us(20);
+
+/// What the poller works with, and what a phase leaves behind.
+pub(crate) struct Phase {
+    /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
+    /// when it never began.
+    pub(crate) wanted: bool,
+    /// The phase that was wanted last has begun and ended.
+    pub(crate) finished: bool,
+    /// How the phase that was wanted last is accounted, and its strata if sparsely.
+    pub(crate) accounting: Accounting,
+    pub(crate) interval: Ns,
+    pub(crate) accountant: Accountant,
+    pub(crate) slots: KVVec<Slot>,
+    /// Of the phase that ended last.
+    pub(crate) totals: PhaseTotals,
+    pub(crate) sampler: Option<Sampler>,
+    /// Iterations since attaching; looks count too.
+    pub(crate) polls: u64,
+    /// For sparse accounting and for what runs on after a hold. Lent to the timer while that is
+    /// started.
+    pub(crate) looks: Option<KBox<Looks>>,
+    /// The timer, while it is started.
+    pub(crate) looking: Option<Looking>,
+    /// What looks have cost.
+    pub(crate) looked: Sums,
+    /// Who is asked whether it waits.
+    pub(crate) waits: Waits<Vectors>,
+    /// Reads of the channel table for that, since attaching.
+    pub(crate) state_reads: u64,
+}
+
+/// What looks at the engine, and what it has seen.
+struct Eyes<'a> {
+    sampler: &'a mut Sampler,
+    accountant: &'a mut Accountant,
+    slots: &'a mut [Slot],
+    last: Occupant,
+}
+
+impl Eyes<'_> {
+    /// Polls once, and notes a change. False if the device has gone.
+    #[inline(always)]
+    fn poll(&mut self, gpu: &Gpu) -> bool {
+        match self.sampler.sample(&gpu.bar0) {
+            Ok(occupant) if occupant == self.last => {}
+            Ok(occupant) => {
+                self.last = occupant;
+                note_change(gpu, self.accountant, self.slots, occupant);
+            }
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Asks whether the next client waits: states of channels, with a poll after each. Returns
+    /// the polls made, and after how many more the next client is asked for; nothing if the
+    /// device has gone.
+    #[inline(never)]
+    fn ask(&mut self, gpu: &Gpu, waits: &mut Waits<Vectors>) -> Option<(u32, u32)> {
+        let gap = waits.begin();
+        let mut reads: u32 = 0;
+        while let Some(chid) = waits.ask(self.last) {
+            let state = ChannelState::read(&gpu.bar0, chid).ok()?;
+            waits.note(state.compute_work());
+            if !self.poll(gpu) {
+                return None;
+            }
+            reads = reads.wrapping_add(1);
+        }
+        Some((reads, gap.saturating_sub(reads.saturating_mul(2)).max(1)))
+    }
+
+    /// Lets others have the processor, if they want it; see [`Accountant::skip`] for who is
+    /// charged meanwhile. False if the device has gone.
+    fn lend(&mut self, gpu: &Gpu, processor: &mut Processor) -> bool {
+        let from = ffi::now();
+        processor.lend(from);
+        let found = self.sampler.sample(&gpu.bar0);
+        self.last = *found.as_ref().unwrap_or(&self.last);
+        note_gap(gpu, self.accountant, self.slots, from, self.last);
+        found.is_ok()
+    }
+}
+
+impl Phase {
+    pub(crate) fn new() -> Result<Self> {
+        let mut slots = KVVec::new();
+        slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
+        Ok(Self {
+            wanted: false,
+            finished: false,
+            accounting: Accounting::Burst,
+            interval: MIN_INTERVAL,
+            accountant: Accountant::new(),
+            slots,
+            totals: PhaseTotals::default(),
+            sampler: None,
+            polls: 0,
+            looks: Some(Looks::new()?),
+            looking: None,
+            looked: Sums::default(),
+            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
+            state_reads: 0,
+        })
+    }
+
+    /// Polls until told to stop. False if the device has gone.
+    #[inline(never)]
+    fn poll(&mut self, gpu: &Gpu) -> bool {
+        let Some(sampler) = self.sampler.as_mut() else {
+            return true;
+        };
+        let mut processor = Processor::hold();
+        let first = sampler.sample(&gpu.bar0);
+        let mut eyes = Eyes {
+            sampler,
+            accountant: &mut self.accountant,
+            slots: &mut self.slots,
+            last: *first.as_ref().unwrap_or(&Occupant::Idle),
+        };
+        let begin = ffi::now();
+        trace::phase_begin(gpu.number(), begin, eyes.last);
+        eyes.accountant.begin(eyes.slots, begin, eyes.last);
+        let mut alive = true;
+        let (mut polls, mut pause_at, mut breath_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_BREATH);
+        while alive && gpu.stop_polling.load(Relaxed) == 0 {
+            if !eyes.poll(gpu) {
+                alive = false;
+                break;
+            }
+            polls = polls.wrapping_add(1);
+            if polls != pause_at {
+                continue;
+            }
+            core::hint::spin_loop();
+            let mut gap = POLLS_PER_PAUSE;
+            if self.waits.watches() {
+                let Some((made, left)) = eyes.ask(gpu, &mut self.waits) else {
+                    alive = false;
+                    break;
+                };
+                polls = polls.wrapping_add(made);
+                self.state_reads = self.state_reads.saturating_add(made.into());
+                gap = left;
+            }
+            pause_at = polls.wrapping_add(gap);
+            // From one breath to the next it is less than half of the range of numbers.
+            let breathes = polls.wrapping_sub(breath_at) < u32::MAX / 2;
+            if breathes || processor.is_wanted() {
+                breath_at = polls.wrapping_add(POLLS_PER_BREATH);
+                alive = eyes.lend(gpu, &mut processor);
+            }
+        }
+        drop(processor);
+        self.polls = self.polls.saturating_add(polls.into());
+        self.totals = eyes.accountant.end(eyes.slots, ffi::now());
+        self.finished = true;
+        alive
+    }
+
+    /// Asks for a phase that is accounted so.
+    pub(crate) fn want(&mut self, accounting: Accounting, interval: Ns) {
+        if accounting != self.accounting {
+            // What the other way left, and would clear itself.
+            self.slots
+                .iter_mut()
+                .for_each(|slot| *slot = Slot::default());
+        }
+        self.accounting = accounting;
+        self.interval = interval;
+        self.wanted = true;
+        self.finished = false;
+    }
+
+    /// Slots that were used in the phase that ended last.
+    pub(crate) fn used(&self) -> &UsedSlots {
+        match (self.accounting, &self.looks) {
+            (Accounting::Sparse, Some(looks)) if self.finished => looks.sparse.used_slots(),
+            _ => self.accountant.used_slots(),
+        }
+    }
+
+    /// Length of the strata of the phase that ended last, if it was accounted sparsely.
+    pub(crate) fn strata(&self) -> Option<Ns> {
+        match (self.accounting, &self.looks) {
+            (Accounting::Sparse, Some(looks)) => Some(looks.sparse.interval()),
+            _ => None,
+        }
+    }
+
+    /// Takes the phase that was asked for as ended. One that never began was empty.
+    pub(crate) fn conclude(&mut self, gpu: &Gpu) {
+        self.wanted = false;
+        self.end_looks(gpu);
+        if !self.finished {
+            let now = ffi::now();
+            self.accountant.begin(&mut self.slots, now, Occupant::Idle);
+            self.totals = self.accountant.end(&mut self.slots, now);
+        }
+    }
+}
+
+/// The processor, which nobody takes away while this value exists: a poller that stands still
+/// would go on charging whom it saw last.
+struct Processor {
+    /// Since when others have not had it.
+    since: Ns,
+}
+
+impl Processor {
+    /// Process context; nothing that sleeps may be called until the value is dropped.
+    fn hold() -> Self {
+        // SAFETY: Process context; `drop` ends it.
+        unsafe { ffi::loga_poll_hold() };
+        Self { since: ffi::now() }
+    }
+
+    /// Does another thread want it?
+    fn is_wanted(&self) -> bool {
+        // SAFETY: Reads a flag of the calling thread, and looks at the queue of its processor.
+        unsafe { ffi::loga_poll_is_wanted_away() || ffi::loga_others_wait() }
+    }
+
+    /// Lets others run, if they want to: more urgent ones at once, ordinary ones when it is time.
+    fn lend(&mut self, now: Ns) {
+        // SAFETY: Looks at the queue of the processor that the caller holds.
+        let wait = unsafe { ffi::loga_others_wait() };
+        let rests = wait && now.saturating_sub(self.since) >= STRETCH;
+        // SAFETY: As `hold` has begun it; only a mutex is held.
+        unsafe { ffi::loga_poll_release() };
+        if rests {
+            // SAFETY: A kernel thread that holds a mutex only, between `release` and `hold`.
+            unsafe { ffi::loga_thread_rest(rest().get()) };
+        }
+        // SAFETY: Process context.
+        unsafe { ffi::loga_poll_hold() };
+        if rests || !wait {
+            self.since = ffi::now();
+        }
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        // SAFETY: As `hold` has begun it; only a mutex is held.
+        unsafe { ffi::loga_poll_release() };
+    }
+}
+
+/// From half of [`REST`] to one and a half.
+fn rest() -> Ns {
+    let mean = REST.get();
+    let beyond = ffi::random().checked_rem(mean).unwrap_or(0);
+    Ns::new(beyond.saturating_add(mean / 2))
+}
+
+/// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
+/// nearly always, keeps its values in registers.
+#[inline(never)]
+fn note_change(gpu: &Gpu, accountant: &mut Accountant, slots: &mut [Slot], occupant: Occupant) {
+    let now = ffi::now();
+    trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+    accountant.observe(slots, now, occupant);
+}
+
+/// The poller stood still from `from` until just now.
+#[inline(never)]
+fn note_gap(
+    gpu: &Gpu,
+    accountant: &mut Accountant,
+    slots: &mut [Slot],
+    from: Ns,
+    occupant: Occupant,
+) {
+    let now = ffi::now();
+    if occupant != accountant.current() {
+        trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+    }
+    accountant.skip(slots, from, now, occupant);
+}
+
+impl Gpu {
+    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the
+    /// poller only.
+    pub(crate) fn poll_if_wanted(self: &Arc<Self>) {
+        let mut phase = self.phase.lock();
+        if !phase.wanted || self.is_away() {
+            return;
+        }
+        if phase.accounting == Accounting::Sparse {
+            phase.wanted = false;
+            phase.begin_looks(self);
+            return;
+        }
+        let alive = phase.poll(self);
+        phase.wanted = false;
+        drop(phase);
+        if !alive {
+            self.lost.store(1, Release);
+            self.ring();
+        }
+    }
+}
+
+/// The thread's work, where each GPU has its own.
+pub(crate) struct Poller(pub(crate) Arc<Gpu>);
+
+impl Work for Poller {
+    fn run(self: Arc<Self>, bell: &Bell) {
+        while !thread::should_stop() {
+            bell.wait_until(u64::MAX);
+            self.0.poll_if_wanted();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What the kernel offers, where the kernel's own Rust interface lacks it.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ffi`, `shim.c` | C functions that the other files call |
+//! | `thread` | kernel threads, and how they are woken |
+//! | `process` | whose a process is, and who is meant by a number |
+//! | `order` | sorting without a panic |
+
+pub(crate) mod ffi;
+pub(crate) mod order;
+pub(crate) mod process;
+pub(crate) mod thread;
