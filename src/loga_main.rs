@@ -14,6 +14,7 @@ pub mod policies;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod request;
 pub mod share;
 pub mod storage;
 pub mod track;

@@ -3,9 +3,10 @@
 //! Properties of the calls of `/dev/loga`: whatever bytes come in, the answer is an
 //! answer; what is accepted is in range; what is refused says what would be right.
 
+use loga::request::Named;
 use loga::share::Limit;
 use loga::uapi::{
-    arg_size, Call, Configure, Header, Named, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
+    arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
     ACTION_CLEAR, ALL_GPUS, FIELDS, KNOB_GROUP_BY, KNOB_POLICY, KNOB_POLL_MS, REFUSED_NAME,
     REFUSED_POLICY, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT, SHARE_LIMIT,
     SHARE_WEIGHT, SUBJECT_USER, VERSION,

@@ -16,6 +16,7 @@ const SHARED: &[&str] = &[
     "src/ids.rs",
     "src/names.rs",
     "src/random.rs",
+    "src/request",
     "src/share",
     "src/storage.rs",
     "src/track",
@@ -38,6 +39,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("alloc::", ""),
     ("std::", ""),
     ("use kernel", ""),
+    ("crate::glue", ""),
     // The two builds must compile the same code.
     ("cfg(MODULE)", ""),
     ("feature =", ""),

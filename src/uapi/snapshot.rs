@@ -2,8 +2,6 @@
 
 //! [pure] Snapshots: one GPU, its clients, groups and channels.
 
-use super::Refusal;
-
 /// Longest policy name, with its terminating zero.
 pub const POLICY_NAME_LEN: usize = 16;
 
@@ -64,20 +62,6 @@ impl Gpu {
             cgroup_depth: self.cgroup_depth,
             ..Self::default()
         };
-    }
-}
-
-impl Snapshot {
-    /// Checks what is in.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::reserved`] for flags or padding that is not zero.
-    pub fn check(&self) -> Result<(), Refusal> {
-        if self.flags != 0 || self.reserved != 0 {
-            return Err(Refusal::reserved());
-        }
-        Ok(())
     }
 }
 

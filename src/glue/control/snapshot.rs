@@ -12,6 +12,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
 use crate::glue::kernel::thread::PreemptGuard;
 use crate::regs;
+use crate::request;
 use crate::share::{Account, Class, Limit, Member, Shares, Subject};
 use crate::uapi;
 use crate::units::Ns;
@@ -66,7 +67,7 @@ impl Books {
             overdue_drains: stats.overdue,
             unmanaged_files: self.unmanaged,
             unmanaged_mappings: self.unmanaged_mappings,
-            group_by: uapi::group_by_number(self.state.shares.group_by()),
+            group_by: request::group_by_number(self.state.shares.group_by()),
             cgroup_depth: self.state.shares.depth(),
             accounting: match config.accounting {
                 Accounting::Burst => uapi::ACCOUNTING_BURST,

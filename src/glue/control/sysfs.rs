@@ -12,6 +12,7 @@ use crate::engine::Scale;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::policies::PolicyKind;
+use crate::request::group_by_number;
 use crate::share::GroupBy;
 use crate::uapi::{self, Configure};
 use core::ptr::NonNull;
@@ -130,7 +131,7 @@ fn request(name: &str, value: &str) -> Result<Configure> {
         "randomize" => (&mut request.randomize, uapi::KNOB_RANDOMIZE, number()?),
         "group_by" => {
             let kind = GroupBy::by_name(value).map_err(|_| EINVAL)?;
-            let number = uapi::group_by_number(kind);
+            let number = group_by_number(kind);
             (&mut request.group_by, uapi::KNOB_GROUP_BY, number)
         }
         "cgroup_depth" => {

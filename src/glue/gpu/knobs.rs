@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{is_alive, Chosen};
+use crate::request::Knobs;
 use crate::share::{Change, Entry};
-use crate::uapi::{Knobs, Refusal};
+use crate::uapi::Refusal;
 
 impl Gpu {
     /// Changes the knobs that are given, all of them or none. Who was held back under another

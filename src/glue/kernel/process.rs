@@ -3,8 +3,9 @@
 //! [glue] Processes, users and cgroups: who a client is, and who is meant by a number.
 
 use super::ffi;
+use crate::request::Named;
 use crate::share::{Subject, Who, NO_USER};
-use crate::uapi::{self, Named};
+use crate::uapi;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::pid_namespace::PidNamespace;

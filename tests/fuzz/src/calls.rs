@@ -3,6 +3,7 @@
 //! [tool] Arguments of `/dev/loga`, and the queue of a listener.
 
 use crate::input::Input;
+use loga::request::Named;
 use loga::uapi;
 use loga::uapi::Call;
 use loga::uapi::Event;
@@ -128,11 +129,11 @@ fn set_share(input: &mut Input<'_>) {
             assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
             assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
             let named = match request.named {
-                uapi::Named::Caller => (uapi::SUBJECT_PROCESS, 0),
+                Named::Caller => (uapi::SUBJECT_PROCESS, 0),
                 // CAST: negative process ids are refused.
-                uapi::Named::Process(pid) => (uapi::SUBJECT_PROCESS, pid as u64),
-                uapi::Named::User(uid) => (uapi::SUBJECT_USER, uid.into()),
-                uapi::Named::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
+                Named::Process(pid) => (uapi::SUBJECT_PROCESS, pid as u64),
+                Named::User(uid) => (uapi::SUBJECT_USER, uid.into()),
+                Named::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
             };
             assert_eq!(named, (set.subject, set.id));
             if let Some(change) = request.change {

@@ -5,10 +5,10 @@
 
 use crate::control::Calls;
 use crate::control::Tables;
+use loga::request::Named;
 use loga::uapi;
 use loga::uapi::Call;
 use loga::uapi::Header;
-use loga::uapi::Named;
 use loga::uapi::Refusal;
 use std::cell::Cell;
 use std::cell::RefCell;
