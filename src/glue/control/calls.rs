@@ -4,10 +4,11 @@
 //!
 //! Who may do what is said in `permission`. Nothing is allocated while the books are locked.
 
-use super::chardev::put;
 use super::events::Listener;
 use super::permission::{may_change, may_lower, require_change, Reader};
-use super::snapshot::{class_number, Tables};
+use super::refused::Refused;
+use super::snapshot::Tables;
+use super::wire::{class_number, put};
 use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
@@ -20,42 +21,6 @@ use crate::units::Weight;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-
-/// Why a call is refused: an errno, and for most what would be right.
-pub(crate) struct Refused {
-    pub(crate) errno: Error,
-    pub(crate) why: Refusal,
-}
-
-impl From<Error> for Refused {
-    fn from(errno: Error) -> Self {
-        let why = Refusal::default();
-        Self { errno, why }
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(why: Refusal) -> Self {
-        let errno = match why.code {
-            uapi::REFUSED_UNKNOWN_SUBJECT => ESRCH,
-            uapi::REFUSED_FULL => ENOSPC,
-            uapi::REFUSED_NOT_SET => ENOENT,
-            uapi::REFUSED_NOT_LOWER
-            | uapi::REFUSED_NOT_IDLE
-            | uapi::REFUSED_NOT_OWN
-            | uapi::REFUSED_CHANGE
-            | uapi::REFUSED_READ => EPERM,
-            _ => EINVAL,
-        };
-        Self { errno, why }
-    }
-}
-
-impl From<error::Error> for Refused {
-    fn from(cause: error::Error) -> Self {
-        Refusal::from(cause).into()
-    }
-}
 
 fn tracker() -> Result<Arc<Tracker>> {
     hook::tracker().ok_or(ENODEV)

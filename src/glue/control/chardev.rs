@@ -5,8 +5,10 @@
 //! Everybody may open it; `permission` says who may do what. No lock is held while user memory
 //! is touched.
 
-use super::calls::{self, Refused};
+use super::calls;
 use super::events::{batch, Listener};
+use super::refused::Refused;
+use super::wire::{put, Wire};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::shown_uid;
 use crate::uapi::{self, Call, Event, Header};
@@ -44,35 +46,6 @@ impl Drop for ControlDevice {
         super::events::finish();
     }
 }
-
-/// A structure of [`uapi`] on its way to or from user space.
-#[repr(transparent)]
-pub(crate) struct Wire<T>(T);
-
-macro_rules! wire {
-    ($($structure:ty),+ $(,)?) => { $(
-        // SAFETY: The structures of `uapi` have no padding and no pointers.
-        unsafe impl AsBytes for Wire<$structure> {}
-        // SAFETY: As above, and every bit pattern is valid.
-        unsafe impl FromBytes for Wire<$structure> {}
-    )+ };
-}
-
-wire!(
-    Header,
-    uapi::Snapshot,
-    uapi::Client,
-    uapi::Group,
-    uapi::Channel,
-    uapi::SetShare,
-    uapi::ListShares,
-    uapi::Share,
-    uapi::ReadTotals,
-    uapi::Total,
-    uapi::Configure,
-    uapi::Subscribe,
-    Event,
-);
 
 /// The listener of an open file.
 ///
@@ -234,19 +207,4 @@ fn answer(result: Result<(), Refused>, why: &mut uapi::Refusal) -> Result {
             Err(refused.errno)
         }
     }
-}
-
-/// Writes element `at` of a table in user memory.
-pub(crate) fn put<T: Copy>(table: u64, at: usize, element: &T) -> Result
-where
-    Wire<T>: AsBytes,
-{
-    let offset = at.checked_mul(size_of::<T>()).ok_or(EFAULT)?;
-    let address = usize::try_from(table)
-        .ok()
-        .and_then(|table| table.checked_add(offset))
-        .ok_or(EFAULT)?;
-    UserSlice::new(UserPtr::from_addr(address), size_of::<T>())
-        .writer()
-        .write(&Wire(*element))
 }

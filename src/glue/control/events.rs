@@ -10,8 +10,9 @@
 //!
 //! `Gpu::books` > `LISTENERS` > `Listener::queue`.
 
-use super::calls::Refused;
 use super::permission::Reader;
+use super::refused::Refused;
+use super::wire::{hold_number, zero_terminated};
 use crate::engine::Fallback;
 use crate::error;
 use crate::glue::kernel::ffi;
@@ -434,23 +435,4 @@ pub(crate) fn unknown(gpu: u32, channel: u64) {
 /// Another policy decides from now on.
 pub(crate) fn policy(gpu: u32, name: &str) {
     tell(gpu, uapi::EVENT_POLICY, None, 0, zero_terminated(name));
-}
-
-/// How a snapshot and an event name a hold.
-pub(crate) const fn hold_number(hold: Option<Hold>) -> u32 {
-    match hold {
-        None => uapi::HOLD_NONE,
-        Some(Hold::Policy) => uapi::HOLD_POLICY,
-        Some(Hold::Limit) => uapi::HOLD_LIMIT,
-        Some(Hold::Class) => uapi::HOLD_CLASS,
-    }
-}
-
-/// A name in a structure of the interface, cut to fit.
-pub(crate) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
-    let mut bytes = [0; N];
-    for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(name.bytes()) {
-        *to = from;
-    }
-    bytes
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `chardev`, `control.c` | `/dev/loga`: its file operations |
 //! | `calls` | what its calls do |
+//! | `wire`, `refused` | its structures and refusals on their way |
 //! | `permission` | who may see and change what |
 //! | `snapshot` | the books of a GPU as it shows them |
 //! | `events` | subscribers to events, and their queues |
@@ -19,5 +20,7 @@ pub(crate) mod debugfs;
 pub(crate) mod events;
 pub(crate) mod params;
 pub(crate) mod permission;
+mod refused;
 mod snapshot;
 pub(crate) mod sysfs;
+mod wire;

@@ -4,9 +4,9 @@
 
 use crate::account::Accounting;
 use crate::engine::{Config, Scale, Sight};
-use crate::glue::gpu::bar::{Address, MAX_GPUS};
+use crate::glue::gpu::bar::Address;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::ffi;
+use crate::glue::kernel::ffi::{self, MAX_GPUS};
 use crate::regs::Source;
 use crate::{error, policies, regs};
 use kernel::fmt;

@@ -2,18 +2,19 @@
 
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
-use super::events::{hold_number, zero_terminated};
 use super::permission::Reader;
+use super::wire::{class_number, hold_number, zero_terminated};
 use crate::account::{sparse, Accounting};
 use crate::engine::Scale;
-use crate::glue::gpu::books::{Books, Vectors};
+use crate::glue::gpu::books::Books;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::preempt::PreemptGuard;
 use crate::glue::kernel::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
-use crate::glue::kernel::thread::PreemptGuard;
+use crate::glue::kernel::storage::Vectors;
 use crate::regs;
 use crate::request;
-use crate::share::{Account, Class, Limit, Member, Shares, Subject};
+use crate::share::{Account, Limit, Member, Shares, Subject};
 use crate::uapi;
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -376,12 +377,4 @@ fn take<P, T>(
         }
     }
     count
-}
-
-/// How a structure of the interface names a class.
-pub(crate) const fn class_number(class: Class) -> u32 {
-    match class {
-        Class::Normal => uapi::CLASS_NORMAL,
-        Class::Idle => uapi::CLASS_IDLE,
-    }
 }

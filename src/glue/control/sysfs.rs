@@ -5,8 +5,8 @@
 //! The interface is docs/abi/sysfs-class-misc-loga. A knob is checked by the same code as
 //! that of `/dev/loga`, which also says why it was refused; here the answer is an errno.
 
-use super::events::zero_terminated;
 use super::permission::require_change;
+use super::wire::zero_terminated;
 use crate::account::Accounting;
 use crate::engine::Scale;
 use crate::glue::gpu::Gpu;

@@ -4,8 +4,9 @@
 //! the driver, and its answer goes back unchanged.
 
 use super::hook::InWrapper;
-use super::operations::{Ioctl, Members};
+use super::operations::Members;
 use super::rm_call;
+use crate::glue::kernel::ffi::Ioctl;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;

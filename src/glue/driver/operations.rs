@@ -11,7 +11,7 @@
 //! of them is found before LoGA changes the first.
 
 use super::members;
-use crate::glue::kernel::ffi::{self, Card};
+use crate::glue::kernel::ffi::{self, Card, Ioctl};
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::error::from_err_ptr;
@@ -40,7 +40,6 @@ pub(crate) struct Members {
 
 type Open = unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int;
 type Release = Open;
-pub(crate) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
 pub(crate) type ShowFdinfo = unsafe extern "C" fn(*mut bindings::seq_file, *mut bindings::file);
 type Mmap = unsafe extern "C" fn(*mut bindings::file, *mut bindings::vm_area_struct) -> c_int;
 

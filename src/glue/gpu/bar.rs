@@ -7,7 +7,7 @@
 //! only reads.
 
 use super::presence;
-use crate::glue::kernel::ffi;
+use crate::glue::kernel::ffi::{self, MAX_GPUS};
 use crate::regs::{self, Chip, Mmio, USERD_SLOT};
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -23,8 +23,6 @@ const CLASS_DISPLAY: u32 = 0x03;
 const ANY_ID: c_uint = c_uint::MAX;
 /// Bytes of BAR0 that LoGA maps: registers of every family it knows.
 const BAR0_LEN: u64 = 16 << 20;
-/// Most GPUs looked for.
-pub(crate) const MAX_GPUS: usize = 16;
 
 /// A physical range of a GPU, mapped.
 ///

@@ -12,6 +12,7 @@ use crate::glue::control::debugfs::Latencies;
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{self, Process};
+use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::trace;
 use crate::glue::trace::work_period::WorkPeriods;
 use crate::gpu::GpuState;
@@ -20,7 +21,6 @@ use crate::regs::Chip;
 use crate::share::{
     Group, GroupBy, Kind, Member, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS,
 };
-use crate::storage::Storage;
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
 use crate::units::Ns;
@@ -35,13 +35,6 @@ const MAX_CLIENTS: usize = 16_384;
 /// Clients of one user. Further processes of the user are accounted with the first one, so that
 /// no user can take the table from others.
 const MAX_CLIENTS_OF_USER: usize = 2_048;
-
-/// Tables in vectors of the kernel.
-pub(crate) struct Vectors;
-
-impl Storage for Vectors {
-    type Of<T: 'static> = KVVec<T>;
-}
 
 /// A page of submission slots.
 pub(crate) type Page = pages::Page<Arc<Gate>>;
@@ -136,13 +129,6 @@ impl Owner {
             comm: &self.comm,
         }
     }
-}
-
-/// Storage for `count` elements.
-fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
-    let mut store = KVVec::new();
-    store.extend_with(count, T::default(), GFP_KERNEL_ACCOUNT)?;
-    Ok(store)
 }
 
 /// Storage for more clients, allocated before the books are locked.

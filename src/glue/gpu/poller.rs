@@ -7,13 +7,14 @@
 //! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
-use super::books::Vectors;
 use super::sampler::{Looking, Looks, Sums};
 use super::Gpu;
 use crate::account::sparse::MIN_INTERVAL;
 use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::preempt::Processor;
+use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::{self, Bell, Work};
 use crate::glue::trace;
 use crate::regs::{ChannelState, Occupant, Sampler};
@@ -27,14 +28,6 @@ use kernel::sync::Arc;
 const POLLS_PER_PAUSE: u32 = 64;
 /// Iterations after which the poller tells the kernel that it is alive.
 const POLLS_PER_BREATH: u32 = 1024;
-/// The poller goes before ordinary threads. If one of them waits for the processor, it gets it
-/// after the poller has had it for so long: a client that shares the processor with the poller
-/// submits its next commands before the ones that it has queued are done.
-const STRETCH: Ns = Ns::from_us(100);
-/// Mean of the times for which others get it: long enough to store a command, short against most
-/// commands, since what runs across it is charged. How long one of them is nobody can foresee.
-const REST: Ns = Ns::from_us(20);
-
 /// What the poller works with, and what a phase leaves behind.
 pub(crate) struct Phase {
     /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
@@ -234,60 +227,6 @@ impl Phase {
             self.totals = self.accountant.end(&mut self.slots, now);
         }
     }
-}
-
-/// The processor, which nobody takes away while this value exists: a poller that stands still
-/// would go on charging whom it saw last.
-struct Processor {
-    /// Since when others have not had it.
-    since: Ns,
-}
-
-impl Processor {
-    /// Process context; nothing that sleeps may be called until the value is dropped.
-    fn hold() -> Self {
-        // SAFETY: Process context; `drop` ends it.
-        unsafe { ffi::loga_poll_hold() };
-        Self { since: ffi::now() }
-    }
-
-    /// Does another thread want it?
-    fn is_wanted(&self) -> bool {
-        // SAFETY: Reads a flag of the calling thread, and looks at the queue of its processor.
-        unsafe { ffi::loga_poll_is_wanted_away() || ffi::loga_others_wait() }
-    }
-
-    /// Lets others run, if they want to: more urgent ones at once, ordinary ones when it is time.
-    fn lend(&mut self, now: Ns) {
-        // SAFETY: Looks at the queue of the processor that the caller holds.
-        let wait = unsafe { ffi::loga_others_wait() };
-        let rests = wait && now.saturating_sub(self.since) >= STRETCH;
-        // SAFETY: As `hold` has begun it; only a mutex is held.
-        unsafe { ffi::loga_poll_release() };
-        if rests {
-            // SAFETY: A kernel thread that holds a mutex only, between `release` and `hold`.
-            unsafe { ffi::loga_thread_rest(rest().get()) };
-        }
-        // SAFETY: Process context.
-        unsafe { ffi::loga_poll_hold() };
-        if rests || !wait {
-            self.since = ffi::now();
-        }
-    }
-}
-
-impl Drop for Processor {
-    fn drop(&mut self) {
-        // SAFETY: As `hold` has begun it; only a mutex is held.
-        unsafe { ffi::loga_poll_release() };
-    }
-}
-
-/// From half of [`REST`] to one and a half.
-fn rest() -> Ns {
-    let mean = REST.get();
-    let beyond = ffi::random().checked_rem(mean).unwrap_or(0);
-    Ns::new(beyond.saturating_add(mean / 2))
 }
 
 /// The engine changed hands, just now. Not inlined: the loop that sees no change, which is

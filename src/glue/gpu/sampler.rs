@@ -12,7 +12,6 @@
 //! If the policy wants to know who waits, one in [`LOOKS_PER_SAMPLE`] looks of sparse accounting
 //! asks the next client too.
 
-use super::books::Vectors;
 use super::poller::Phase;
 use super::Gpu;
 use crate::account::drain::Drain;
@@ -20,6 +19,7 @@ use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
 use crate::account::Slot;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Ringer;
 use crate::glue::trace;
 use crate::regs::{ChannelState, Occupant, Sampler};

@@ -2,10 +2,15 @@
 
 //! Declarations of `shim.c`, and the few values that every unsafe file shares.
 
-use crate::glue::gpu::bar::MAX_GPUS;
 use crate::share::MAX_LEVELS;
 use kernel::bindings;
 use kernel::prelude::*;
+
+/// Most GPUs looked for: the length of `loga_poller_cpu` in `shim.c`.
+pub(crate) const MAX_GPUS: usize = 16;
+
+/// `unlocked_ioctl` of a driver: `loga_ioctl_t` of `shim.h`.
+pub(crate) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
 
 /// `struct loga_identity` of `shim.h`.
 #[repr(C)]
@@ -56,7 +61,7 @@ extern "C" {
     pub(crate) fn loga_close_node(file: *mut bindings::file);
     pub(crate) fn loga_ask_cards(
         control: *mut bindings::file,
-        ioctl: crate::glue::driver::operations::Ioctl,
+        ioctl: Ioctl,
         cards: *mut Card,
         room: c_uint,
     ) -> c_int;

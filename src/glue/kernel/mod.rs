@@ -6,10 +6,14 @@
 //! |---|---|
 //! | `ffi`, `shim.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
+//! | `preempt` | holding the processor |
 //! | `process` | whose a process is, and who is meant by a number |
+//! | `storage` | tables in vectors |
 //! | `order` | sorting without a panic |
 
 pub(crate) mod ffi;
 pub(crate) mod order;
+pub(crate) mod preempt;
 pub(crate) mod process;
+pub(crate) mod storage;
 pub(crate) mod thread;

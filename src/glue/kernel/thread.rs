@@ -7,7 +7,6 @@
 //! decisions and observation otherwise, with many threads that never sleep.
 
 use super::ffi;
-use core::marker::PhantomData;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::error::from_err_ptr;
@@ -47,25 +46,6 @@ impl Drop for Ringer {
     fn drop(&mut self) {
         // SAFETY: The reference of the invariant.
         unsafe { bindings::put_task_struct(self.task.as_ptr()) };
-    }
-}
-
-/// While it lives, the calling thread is not preempted, and nothing that sleeps may be called.
-pub(crate) struct PreemptGuard(PhantomData<*mut ()>);
-
-impl PreemptGuard {
-    /// Process context.
-    pub(crate) fn new() -> Self {
-        // SAFETY: Process context; `drop` ends it, in the same thread: the type is not `Send`.
-        unsafe { ffi::loga_poll_hold() };
-        Self(PhantomData)
-    }
-}
-
-impl Drop for PreemptGuard {
-    fn drop(&mut self) {
-        // SAFETY: As `new` has begun it.
-        unsafe { ffi::loga_poll_release() };
     }
 }
 
