@@ -300,7 +300,10 @@ fn layered_folders_have_no_circle_of_imports() {
                     .iter()
                     .map(|part| part.to_str().unwrap().to_string())
                     .collect();
-                if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+                if module
+                    .last()
+                    .is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str()))
+                {
                     module.pop();
                 }
                 (module, code(&fs::read_to_string(file).unwrap()))
@@ -356,7 +359,7 @@ fn circles_are_found() {
         tree
     };
     assert_eq!(
-        through(&replaced(3, "use crate::top::{x, a::One as Other};")),
+        through(&replaced(3, "use crate::top::{b, a::One as Other};")),
         2
     );
     assert_eq!(

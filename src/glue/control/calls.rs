@@ -4,6 +4,7 @@
 //!
 //! Who may do what is said in `permission`. Nothing is allocated while the books are locked.
 
+use super::chosen::Chosen;
 use super::events::Listener;
 use super::permission::{may_change, may_lower, require_change, Reader};
 use super::refused::Refused;
@@ -13,7 +14,7 @@ use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::process::{is_alive, number_of, shown_uid, Chosen};
+use crate::glue::kernel::process::{is_alive, number_of, shown_uid};
 use crate::request::Named;
 use crate::share::{Entry, Kind, Limit, Row, Subject, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
@@ -79,7 +80,7 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
     for gpu in gpus {
-        match gpu.set_share(&chosen, request.change.as_ref(), all) {
+        match gpu.set_share(chosen.subject, chosen.within, request.change.as_ref(), all) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
                 result = Err(cause.into());
@@ -96,7 +97,8 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
             // What a user lowers waits for the next decision: it forces none.
             Ok(()) if all => gpu.settings_changed(),
             Ok(()) => {}
-            Err(_) => gpu.restore_share(&chosen, old),
+            // For a process that is gone, that is nothing.
+            Err(_) => gpu.restore_share(chosen.subject, old.filter(|_| !chosen.is_gone())),
         }
     }
     result

@@ -10,53 +10,10 @@ use crate::glue::gpu::books::{Owner, Page};
 use crate::glue::gpu::gate::Gate;
 use crate::share::{Group, Member};
 use crate::track::pages::SLOTS;
-use crate::units::Ns;
 use kernel::c_str;
 use kernel::debugfs::{Dir, File};
 use kernel::fmt;
 use kernel::prelude::*;
-
-/// Samples kept.
-const KEPT: usize = 256;
-
-/// The last durations of one operation.
-pub(crate) struct Latencies {
-    samples: KVec<u32>,
-    seen: usize,
-}
-
-impl Latencies {
-    /// None yet.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        let mut samples = KVec::new();
-        samples.extend_with(KEPT, 0, GFP_KERNEL)?;
-        Ok(Self { samples, seen: 0 })
-    }
-
-    pub(crate) fn add(&mut self, took: Ns) {
-        if let Some(sample) = self.samples.get_mut(self.seen % KEPT) {
-            *sample = u32::try_from(took.get()).unwrap_or(u32::MAX);
-        }
-        self.seen = self.seen.wrapping_add(1);
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The oldest first.
-        let (newer, older) = self
-            .samples
-            .split_at_checked(self.seen % KEPT)
-            .unwrap_or_default();
-        let kept = Iterator::chain(older.iter(), newer);
-        for sample in kept.skip(KEPT.saturating_sub(self.seen)) {
-            write!(f, " {sample}")?;
-        }
-        writeln!(f)
-    }
-}
 
 /// The file, while this lives.
 #[pin_data]
@@ -96,14 +53,14 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             ("decide_ns", &books.decide_took),
             ("start_ns", &books.start_took),
         ] {
-            write!(f, "gpu{} {what}", gpu.index)?;
+            write!(f, "gpu{} {what}", gpu.device.index)?;
             took.write(f)?;
         }
         let (spent, late) = (looked.spent.get(), looked.late.get());
         writeln!(
             f,
             "gpu{} looks {} spent_ns {spent} late_ns {late}",
-            gpu.index, looked.looks
+            gpu.device.index, looked.looks
         )?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! | `chardev`, `control.c` | `/dev/loga`: its file operations |
 //! | `calls` | what its calls do |
 //! | `wire`, `refused` | its structures and refusals on their way |
+//! | `chosen` | whom a caller means by a number |
 //! | `permission` | who may see and change what |
 //! | `snapshot` | the books of a GPU as it shows them |
 //! | `events` | subscribers to events, and their queues |
@@ -16,6 +17,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod chardev;
+mod chosen;
 pub(crate) mod debugfs;
 pub(crate) mod events;
 pub(crate) mod params;

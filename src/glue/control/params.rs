@@ -4,11 +4,9 @@
 
 use crate::account::Accounting;
 use crate::engine::{Config, Scale, Sight};
-use crate::glue::gpu::bar::Address;
-use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, MAX_GPUS};
 use crate::regs::Source;
-use crate::{error, policies, regs};
+use crate::{error, policies};
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -100,7 +98,7 @@ pub(crate) fn read() -> Result<Settings> {
 }
 
 /// Lets the kernel print what the pure parts can say of themselves.
-struct Line<'a, T>(&'a T);
+pub(crate) struct Line<'a, T>(pub(crate) &'a T);
 
 impl<T: core::fmt::Display> fmt::Display for Line<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,21 +143,4 @@ unsafe fn text(value: *const c_char) -> &'static str {
     unsafe { CStr::from_char_ptr(value) }
         .to_str()
         .unwrap_or("(not UTF-8)")
-}
-
-/// Says in one line that a GPU cannot be followed.
-pub(crate) fn refuse_chip(address: &Address, cause: &regs::Error) {
-    pr_err!("{address}: not followed: {}\n", Line(cause));
-}
-
-/// Says in one line which GPU is followed.
-pub(crate) fn describe_chip(gpu: &Gpu, chip: &regs::Chip) {
-    let (index, chipset, minor) = (gpu.index, chip.chipset.get(), gpu.minor());
-    match minor {
-        Some(minor) => pr_info!(
-            "{}: gpu {index}, /dev/nvidia{minor}, chip {chipset:#x}\n",
-            gpu.address
-        ),
-        None => pr_info!("{}: gpu {index}, chip {chipset:#x}\n", gpu.address),
-    }
 }

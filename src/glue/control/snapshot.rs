@@ -21,182 +21,101 @@ use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
-impl Books {
-    /// The GPU as `/dev/loga` shows it.
-    pub(crate) fn describe(&self, gpu: &Gpu) -> uapi::Gpu {
-        let stats = self.state.engine.stats();
-        let config = self.state.engine.config();
-        let mut flags = 0;
-        for (set, flag) in [
-            (self.state.engine.polling(), uapi::GPU_POLLING),
-            (config.enforce, uapi::GPU_ENFORCING),
-            (gpu.lost.load(Relaxed) != 0, uapi::GPU_LOST),
-            (config.randomize, uapi::GPU_RANDOMIZING),
-            (self.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
-            (config.accounting_follows, uapi::GPU_ACCOUNTING_AUTO),
-        ] {
-            if set {
-                flags |= flag;
-            }
-        }
-        uapi::Gpu {
-            chipset: self.chip.map_or(0, |chip| chip.chipset.get().into()),
-            pci_domain: gpu.address.domain,
-            pci_bdf: u32::from(gpu.address.bus) << 8 | u32::from(gpu.address.devfn),
-            flags,
-            policy: zero_terminated(config.policy.name()),
-            source: match gpu.settings.source {
-                regs::Source::EngineStatus => uapi::SOURCE_ENGINE_STATUS,
-                regs::Source::ChannelTable => uapi::SOURCE_CHANNEL_TABLE,
-            },
-            open_files: self.open_files,
-            now_ns: ffi::now().get(),
-            polled_ns: stats.polled.get(),
-            unpolled_ns: stats.unpolled.get(),
-            idle_ns: self.state.sums().idle.get(),
-            unknown_ns: self.state.sums().unknown.get(),
-            t_sys_ns: self.state.engine.start_vtime().get(),
-            last_poll_ns: stats.last_poll.get(),
-            last_nonpoll_ns: stats.last_nonpoll.get(),
-            polls: self.sums.polls,
-            register_reads: self.sums.reads,
-            switches: self.state.sums().switches,
-            decisions: stats.decisions,
-            revokes: self.sums.revokes,
-            restores: self.sums.restores,
-            fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
-            overdue_drains: stats.overdue,
-            unmanaged_files: self.unmanaged,
-            unmanaged_mappings: self.unmanaged_mappings,
-            group_by: request::group_by_number(self.state.shares.group_by()),
-            cgroup_depth: self.state.shares.depth(),
-            accounting: match config.accounting {
-                Accounting::Burst => uapi::ACCOUNTING_BURST,
-                Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
-            },
-            scale: match config.scale {
-                Scale::Channels => uapi::SCALE_CHANNELS,
-                Scale::Active => uapi::SCALE_ACTIVE,
-            },
-            poll_ms: config.poll_ms,
-            ratio: config.ratio,
-            // CAST: at most `MAX_SETTINGS`.
-            settings: self.state.settings.all().len() as u32,
-            look_ns: self.looks_every().map_or(0, Ns::get),
-            unknown_chid: self.sums.unknown_chid.map_or(0, u32::from),
-            evasions: self.sums.evasions,
+/// The GPU as `/dev/loga` shows it.
+fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
+    let stats = books.state.engine.stats();
+    let config = books.state.engine.config();
+    let mut flags = 0;
+    for (set, flag) in [
+        (books.state.engine.polling(), uapi::GPU_POLLING),
+        (config.enforce, uapi::GPU_ENFORCING),
+        (gpu.device.is_lost(), uapi::GPU_LOST),
+        (config.randomize, uapi::GPU_RANDOMIZING),
+        (books.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
+        (config.accounting_follows, uapi::GPU_ACCOUNTING_AUTO),
+    ] {
+        if set {
+            flags |= flag;
         }
     }
-
-    /// A client as `/dev/loga` shows it to the calling process.
-    fn describe_client(&self, at: usize, channels: u32, seen: &View) -> Option<uapi::Client> {
-        let member = self.state.shares.members().get(at)?;
-        let owner = self.owners.get(at)?;
-        let group = self.state.shares.state_of(member.group())?;
-        let account = member.account_at(ffi::now());
-        Some(uapi::Client {
-            id: member.id().get(),
-            pid: owner.pid.number(),
-            uid: shown_uid(member.who().user),
-            comm: owner.comm,
-            channels,
-            state: match (owner.shut_since, member.used().busy.is_zero()) {
-                (Some(_), _) => uapi::STATE_HELD,
-                (None, false) => uapi::STATE_RUNNING,
-                (None, true) => uapi::STATE_IDLE,
-            },
-            weight: member.resolved().weight.get(),
-            limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
-            class: class_number(member.resolved().class),
-            hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
-            group: group.id.get(),
-            cgroup: shown_cgroup(member.who(), seen.root),
-            measured_ns: account.measured.get(),
-            gpu_time_ns: account.received.get(),
-            error_ns: self.error_of(&account).get(),
-            variance_us2: account.variance_us2,
-            entitled_ns: account.entitled.get(),
-            waited_ns: account.waited.get(),
-            vtime_ns: if seen.shows_all_of(&self.state.shares, member.group()) {
-                group.vtime.get()
-            } else {
-                self.state.engine.start_vtime().get()
-            },
-            held_ns: account.held.get(),
-            held_count: account.holds,
-            runs: account.runs,
-            since_ns: owner.since.get(),
-            evasions: member.evasions(),
-        })
+    uapi::Gpu {
+        chipset: books.chip.map_or(0, |chip| chip.chipset.get().into()),
+        pci_domain: gpu.device.address.domain,
+        pci_bdf: u32::from(gpu.device.address.bus) << 8 | u32::from(gpu.device.address.devfn),
+        flags,
+        policy: zero_terminated(config.policy.name()),
+        source: match gpu.settings.source {
+            regs::Source::EngineStatus => uapi::SOURCE_ENGINE_STATUS,
+            regs::Source::ChannelTable => uapi::SOURCE_CHANNEL_TABLE,
+        },
+        open_files: books.open_files,
+        now_ns: ffi::now().get(),
+        polled_ns: stats.polled.get(),
+        unpolled_ns: stats.unpolled.get(),
+        idle_ns: books.state.sums().idle.get(),
+        unknown_ns: books.state.sums().unknown.get(),
+        t_sys_ns: books.state.engine.start_vtime().get(),
+        last_poll_ns: stats.last_poll.get(),
+        last_nonpoll_ns: stats.last_nonpoll.get(),
+        polls: books.sums.polls,
+        register_reads: books.sums.reads,
+        switches: books.state.sums().switches,
+        decisions: stats.decisions,
+        revokes: books.sums.revokes,
+        restores: books.sums.restores,
+        fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
+        overdue_drains: stats.overdue,
+        unmanaged_files: books.unmanaged,
+        unmanaged_mappings: books.unmanaged_mappings,
+        group_by: request::group_by_number(books.state.shares.group_by()),
+        cgroup_depth: books.state.shares.depth(),
+        accounting: match config.accounting {
+            Accounting::Burst => uapi::ACCOUNTING_BURST,
+            Accounting::Sparse => uapi::ACCOUNTING_SPARSE,
+        },
+        scale: match config.scale {
+            Scale::Channels => uapi::SCALE_CHANNELS,
+            Scale::Active => uapi::SCALE_ACTIVE,
+        },
+        poll_ms: config.poll_ms,
+        ratio: config.ratio,
+        // CAST: at most `MAX_SETTINGS`.
+        settings: books.state.settings.all().len() as u32,
+        look_ns: looks_every(books).map_or(0, Ns::get),
+        unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
+        evasions: books.sums.evasions,
     }
+}
 
-    /// What the time of a client may be wrong by. Burst accounting gives no bound.
-    fn error_of(&self, account: &Account) -> Ns {
-        let every = self.looks_every();
-        if every.is_none() && account.variance_us2 == 0 {
-            return Ns::ZERO;
-        }
-        sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
+/// What the time of a client may be wrong by. Burst accounting gives no bound.
+fn error_of(books: &Books, account: &Account) -> Ns {
+    let every = looks_every(books);
+    if every.is_none() && account.variance_us2 == 0 {
+        return Ns::ZERO;
     }
+    sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
+}
 
-    /// Time between two looks, if accounting is sparse.
-    fn looks_every(&self) -> Option<Ns> {
-        match self.state.engine.config().accounting {
-            Accounting::Burst => None,
-            Accounting::Sparse => Some(self.state.plan().1),
-        }
+/// Time between two looks, if accounting is sparse.
+fn looks_every(books: &Books) -> Option<Ns> {
+    match books.state.engine.config().accounting {
+        Accounting::Burst => None,
+        Accounting::Sparse => Some(books.state.plan().1),
     }
+}
 
-    /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
-    /// the caller's own processes are and got.
-    fn describe_group(&self, at: usize, seen: &View) -> Option<uapi::Group> {
-        let group = self.state.shares.groups().get(at)?;
-        let state = self.state.shares.state_of(at)?;
-        let (kind, key) = match group.subject() {
-            Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
-            Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
-            Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
+/// The channels as `/dev/loga` shows them, each with the position of its owner.
+fn describe_channels(books: &Books) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
+    books.pages.channels().map(|(chid, page, channel)| {
+        let shown = uapi::Channel {
+            chid: chid.get().into(),
+            mappings: page.mappings(),
+            client: page.owner().get(),
+            measured_ns: channel.measured.get(),
+            runs: channel.runs,
         };
-        let whole = (group.members(), state.vtime, *group.account());
-        let own = || {
-            let part = seen.parts.get(at).copied().unwrap_or_default();
-            (part.members, self.state.engine.start_vtime(), part.account)
-        };
-        let (members, vtime, account) = match seen.shows_all_of(&self.state.shares, at) {
-            true => whole,
-            false => own(),
-        };
-        Some(uapi::Group {
-            id: state.id.get(),
-            key,
-            kind,
-            members,
-            weight: state.weight.get(),
-            held: state.held.into(),
-            vtime_ns: vtime.get(),
-            measured_ns: account.measured.get(),
-            gpu_time_ns: account.received.get(),
-            entitled_ns: account.entitled.get(),
-            waited_ns: account.waited.get(),
-            held_ns: account.held.get(),
-            held_count: account.holds,
-            runs: account.runs,
-        })
-    }
-
-    /// The channels as `/dev/loga` shows them, each with the position of its owner.
-    pub(crate) fn describe_channels(&self) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
-        self.pages.channels().map(|(chid, page, channel)| {
-            let shown = uapi::Channel {
-                chid: chid.get().into(),
-                mappings: page.mappings(),
-                client: page.owner().get(),
-                measured_ns: channel.measured.get(),
-                runs: channel.runs,
-            };
-            (page.at(), shown)
-        })
-    }
+        (page.at(), shown)
+    })
 }
 
 /// What the processes of a caller are of a group.
@@ -248,6 +167,85 @@ impl View {
                 Subject::Cgroup(_) => group.members() == part,
                 _ => true,
             })
+    }
+
+    /// A client as `/dev/loga` shows it to the calling process.
+    fn client(&self, books: &Books, at: usize) -> Option<uapi::Client> {
+        let member = books.state.shares.members().get(at)?;
+        let owner = books.owners.get(at)?;
+        let group = books.state.shares.state_of(member.group())?;
+        let account = member.account_at(ffi::now());
+        Some(uapi::Client {
+            id: member.id().get(),
+            pid: owner.pid.number(),
+            uid: shown_uid(member.who().user),
+            comm: owner.comm,
+            channels: self.channels.get(at).copied().unwrap_or(0),
+            state: match (owner.shut_since, member.used().busy.is_zero()) {
+                (Some(_), _) => uapi::STATE_HELD,
+                (None, false) => uapi::STATE_RUNNING,
+                (None, true) => uapi::STATE_IDLE,
+            },
+            weight: member.resolved().weight.get(),
+            limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
+            class: class_number(member.resolved().class),
+            hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
+            group: group.id.get(),
+            cgroup: shown_cgroup(member.who(), self.root),
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
+            error_ns: error_of(books, &account).get(),
+            variance_us2: account.variance_us2,
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            vtime_ns: if self.shows_all_of(&books.state.shares, member.group()) {
+                group.vtime.get()
+            } else {
+                books.state.engine.start_vtime().get()
+            },
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
+            since_ns: owner.since.get(),
+            evasions: member.evasions(),
+        })
+    }
+
+    /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
+    /// the caller's own processes are and got.
+    fn group(&self, books: &Books, at: usize) -> Option<uapi::Group> {
+        let group = books.state.shares.groups().get(at)?;
+        let state = books.state.shares.state_of(at)?;
+        let (kind, key) = match group.subject() {
+            Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
+            Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
+            Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
+        };
+        let whole = (group.members(), state.vtime, *group.account());
+        let own = || {
+            let part = self.parts.get(at).copied().unwrap_or_default();
+            (part.members, books.state.engine.start_vtime(), part.account)
+        };
+        let (members, vtime, account) = match self.shows_all_of(&books.state.shares, at) {
+            true => whole,
+            false => own(),
+        };
+        Some(uapi::Group {
+            id: state.id.get(),
+            key,
+            kind,
+            members,
+            weight: state.weight.get(),
+            held: state.held.into(),
+            vtime_ns: vtime.get(),
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
+        })
     }
 
     /// Whether any process of a group may be seen.
@@ -318,7 +316,7 @@ impl Tables {
                 books.pages.channels().count(),
             );
             if there.0 <= owners && there.1 <= groups && there.2 <= channels {
-                snapshot.info = books.describe(gpu);
+                snapshot.info = describe(&books, gpu);
                 if !reader.all {
                     snapshot.info.withhold();
                 }
@@ -343,14 +341,12 @@ impl Tables {
             .enumerate()
             .filter(|(_, member)| visible(member));
         snapshot.client_count = take(&mut self.clients, clients.map(|(at, _)| at), |at| {
-            books.describe_client(at, view.channels.get(at).copied().unwrap_or(0), view)
+            view.client(books, at)
         });
         let groups = (0..books.state.shares.groups().len()).filter(|at| view.shows(*at));
-        snapshot.group_count = take(&mut self.groups, groups, |at| {
-            books.describe_group(at, view)
-        });
+        snapshot.group_count = take(&mut self.groups, groups, |at| view.group(books, at));
         let is_shown = |at: usize| view.reader.all || members.get(at).is_some_and(visible);
-        let channels = books.describe_channels().filter(|(at, _)| is_shown(*at));
+        let channels = describe_channels(books).filter(|(at, _)| is_shown(*at));
         snapshot.channel_count = take(&mut self.channels, channels, |(_, channel)| Some(channel));
     }
 }

@@ -43,7 +43,7 @@ impl Directory {
     ///
     /// `ENOMEM`, `EEXIST`.
     pub(crate) fn add(gpu: &Arc<Gpu>) -> Result<Self> {
-        let index = gpu.number();
+        let index = gpu.device.number();
         let gpu = Arc::into_raw(gpu.clone());
         // SAFETY: The control device is registered as long as the module is loaded, and the
         // reference lives until the directory is removed.

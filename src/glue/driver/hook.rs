@@ -11,13 +11,15 @@
 //!
 //! No lock is held meanwhile: `/dev/loga` and the parameter `attach` can be read at any time.
 
-use super::operations::{Driver, Hooked, Members};
+use super::inside::{self, Current};
+use super::members::OURS;
+use super::operations::{Driver, Hooked};
 use super::tracker::Tracker;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
 use crate::glue::kernel::ffi;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
@@ -68,43 +70,6 @@ kernel::sync::global_lock! {
 
 /// What the parameter `attach` shows; its file is there before the lock is.
 static IS_ATTACHED: Atomic<u32> = Atomic::new(0);
-
-/// Calls inside a wrapper.
-static IN_FLIGHT: Atomic<i64> = Atomic::new(0);
-
-/// What the wrappers use: set before the first member is replaced, cleared after the last call
-/// has come out.
-static CURRENT: Atomic<usize> = Atomic::new(0);
-
-/// Proof of being counted inside a wrapper.
-pub(crate) struct InWrapper(());
-
-impl InWrapper {
-    pub(crate) fn enter() -> Self {
-        IN_FLIGHT.fetch_add(1, Full);
-        Self(())
-    }
-
-    /// The tracker and the driver's own members.
-    pub(crate) fn current(&self) -> (&Tracker, &Members) {
-        let attachment = CURRENT.load(Acquire) as *const Current;
-        // SAFETY: A wrapper is only reached while attached, `CURRENT` was set before, and
-        // `detach` does not free it before the count that `self` stands for has dropped.
-        let current = unsafe { &*attachment };
-        (&current.tracker, &current.members)
-    }
-}
-
-impl Drop for InWrapper {
-    fn drop(&mut self) {
-        IN_FLIGHT.fetch_sub(1, Full);
-    }
-}
-
-struct Current {
-    tracker: Arc<Tracker>,
-    members: Members,
-}
 
 /// Why LoGA attaches now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -232,7 +197,7 @@ fn attach(occasion: Occasion) -> Result {
 
 fn build(occasion: Occasion) -> Result<Attachment> {
     let settings = params::read()?;
-    let driver = Driver::find().inspect_err(|error| {
+    let driver = Driver::find(OURS).inspect_err(|error| {
         if *error == ENODEV && occasion == Occasion::Asked {
             pr_err!("no NVIDIA driver: no module has character major 195; load the driver first\n");
         }
@@ -243,23 +208,16 @@ fn build(occasion: Occasion) -> Result<Attachment> {
     for gpu in tracker.gpus() {
         directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
     }
-    let current = KBox::new(
-        Current {
-            tracker: tracker.clone(),
-            members: driver.members,
-        },
-        GFP_KERNEL,
-    )?;
+    let current = Current::new(tracker.clone(), driver.members)?;
     // From here on notifiers find the GPUs. What they would have told before is looked up.
     HOOK.lock().state = State::Attaching(Some(tracker.clone()));
     tracker.look_who_is_bound(driver.owner());
-    // CAST: a pointer, kept as a number to be atomic.
-    CURRENT.store(KBox::into_raw(current) as usize, Release);
+    inside::use_current(current);
     if let Err(error) = driver.hook() {
         pr_err!("another module hooked the driver at the same time; remove it first\n");
         // TIMEOUT: as in `detach_for_good`; a call got in between two stores at most.
         let _ = drain(None);
-        forget_current();
+        inside::forget_current();
         tracker.stop();
         return Err(error);
     }
@@ -312,7 +270,7 @@ fn detach(patience: Option<Delta>) -> Result {
     hook.state = State::Detached;
     IS_ATTACHED.store(0, Relaxed);
     drop(hook);
-    forget_current();
+    inside::forget_current();
     let Attachment {
         driver,
         directories,
@@ -357,7 +315,7 @@ fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
         if *error == EBUSY {
             pr_err!(
                 "cannot detach: {} calls stay inside the driver; end the programs that use the GPU first\n",
-                IN_FLIGHT.load(Relaxed)
+                inside::count()
             );
         }
     })
@@ -380,7 +338,7 @@ fn drain(patience: Option<Delta>) -> Result {
     synchronize();
     let since = ffi::now();
     let mut told = false;
-    while IN_FLIGHT.load(Relaxed) != 0 {
+    while inside::count() != 0 {
         let waited = ffi::now().saturating_sub(since).get();
         // CAST: a small constant.
         let is_long = waited > PATIENCE.as_nanos() as u64;
@@ -394,7 +352,7 @@ fn drain(patience: Option<Delta>) -> Result {
                 if is_long && !core::mem::replace(&mut told, true) {
                     pr_warn!(
                         "unloading waits for {} calls inside the driver\n",
-                        IN_FLIGHT.load(Relaxed)
+                        inside::count()
                     );
                 }
                 fsleep(LOOK);
@@ -403,15 +361,6 @@ fn drain(patience: Option<Delta>) -> Result {
     }
     synchronize();
     Ok(())
-}
-
-/// Frees what the wrappers used. None can be running or start.
-fn forget_current() {
-    let current = CURRENT.xchg(0, Full) as *mut Current;
-    if !current.is_null() {
-        // SAFETY: Made by `KBox::into_raw` in `build`; the caller has waited for the wrappers.
-        drop(unsafe { KBox::from_raw(current) });
-    }
 }
 
 /// The tracker in force, for `/dev/loga`.

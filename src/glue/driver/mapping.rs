@@ -239,7 +239,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
 
 /// Waits until the page is given back, and says so in traces.
 fn sleep(gpu: &Gpu, gate: &Gate) {
-    let (number, client) = (gpu.number(), gate.client());
+    let (number, client) = (gpu.device.number(), gate.client());
     trace::fault_wait_begin(number, client);
     let since = ffi::now();
     let result = gate.wait();

@@ -3,7 +3,7 @@
 //! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
 //! the driver, and its answer goes back unchanged.
 
-use super::hook::InWrapper;
+use super::inside::InWrapper;
 use super::operations::Members;
 use super::rm_call;
 use crate::glue::kernel::ffi::Ioctl;
@@ -12,11 +12,18 @@ use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::seq_print;
 
+/// LoGA's functions.
+pub(super) const OURS: Members = Members {
+    open,
+    release,
+    ioctl,
+    compat_ioctl: Some(compat_ioctl),
+    mmap,
+    show_fdinfo: Some(show_fdinfo),
+};
+
 /// `open` of every node of the driver.
-pub(crate) unsafe extern "C" fn open(
-    inode: *mut bindings::inode,
-    file: *mut bindings::file,
-) -> c_int {
+unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
     // SAFETY: The driver's own function with the arguments meant for it.
@@ -28,10 +35,7 @@ pub(crate) unsafe extern "C" fn open(
 }
 
 /// `release` of every node of the driver.
-pub(crate) unsafe extern "C" fn release(
-    inode: *mut bindings::inode,
-    file: *mut bindings::file,
-) -> c_int {
+unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
     // Forgotten first: the driver frees the address space of the file.
@@ -43,21 +47,13 @@ pub(crate) unsafe extern "C" fn release(
 }
 
 /// `unlocked_ioctl` of every node of the driver.
-pub(crate) unsafe extern "C" fn ioctl(
-    file: *mut bindings::file,
-    cmd: c_uint,
-    arg: usize,
-) -> c_long {
+unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: usize) -> c_long {
     // SAFETY: The VFS's arguments, passed on.
     unsafe { call(|driver| Some(driver.ioctl), file, cmd, arg) }
 }
 
 /// `compat_ioctl` of every node of the driver, if it has one.
-pub(crate) unsafe extern "C" fn compat_ioctl(
-    file: *mut bindings::file,
-    cmd: c_uint,
-    arg: usize,
-) -> c_long {
+unsafe extern "C" fn compat_ioctl(file: *mut bindings::file, cmd: c_uint, arg: usize) -> c_long {
     // SAFETY: The VFS's arguments, passed on.
     unsafe { call(|driver| driver.compat_ioctl, file, cmd, arg) }
 }
@@ -87,10 +83,7 @@ unsafe fn call(
 }
 
 /// `mmap` of every node of the driver.
-pub(crate) unsafe extern "C" fn mmap(
-    file: *mut bindings::file,
-    vma: *mut bindings::vm_area_struct,
-) -> c_int {
+unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area_struct) -> c_int {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
     // SAFETY: The area is under construction.
@@ -107,10 +100,7 @@ pub(crate) unsafe extern "C" fn mmap(
 
 /// `show_fdinfo` of every node of the driver: what the driver prints, then the keys of
 /// Documentation/gpu/drm-usage-stats.rst for the process that opened the file.
-pub(crate) unsafe extern "C" fn show_fdinfo(
-    seq: *mut bindings::seq_file,
-    file: *mut bindings::file,
-) {
+unsafe extern "C" fn show_fdinfo(seq: *mut bindings::seq_file, file: *mut bindings::file) {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
     if let Some(show) = driver.show_fdinfo {

@@ -5,7 +5,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `operations`, `driver.c` | the driver's `file_operations`: found, checked, members replaced |
-//! | `members` | LoGA's functions in them |
+//! | `members`, `inside` | LoGA's functions in them, and the calls that are inside |
 //! | `hook` | attaching and detaching |
 //! | `notices` | when there is reason to: a driver comes, a GPU leaves, the machine sleeps |
 //! | `tracker`, `files` | the opens, RM calls and mappings that come through them |
@@ -15,10 +15,11 @@
 
 mod files;
 pub(crate) mod hook;
+mod inside;
 pub(crate) mod mapping;
 mod members;
 mod minors;
 pub(crate) mod notices;
-pub(crate) mod operations;
+mod operations;
 mod rm_call;
 pub(crate) mod tracker;

@@ -4,7 +4,7 @@
 //! back, a machine that goes to sleep, a processor that comes back.
 
 use super::hook;
-use crate::glue::gpu::presence::{self, Away};
+use crate::glue::gpu::absence::{self, Away};
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use kernel::bindings;
@@ -58,10 +58,10 @@ extern "C" fn loga_driver_appeared() {
 #[no_mangle]
 extern "C" fn loga_device_goes(device: *mut bindings::pci_dev) {
     each_gpu(|gpu| {
-        if gpu.bar0.is_of(device) && gpu.go_away(Away::Unbound) {
+        if gpu.device.bar0.is_of(device) && gpu.go_away(Away::Unbound) {
             pr_info!(
                 "{}: taken from its driver; LoGA does not follow it until it is back\n",
-                gpu.address
+                gpu.device.address
             );
         }
     });
@@ -70,7 +70,7 @@ extern "C" fn loga_device_goes(device: *mut bindings::pci_dev) {
 /// The machine goes to sleep, or is awake again.
 #[no_mangle]
 extern "C" fn loga_machine_sleeps(sleeps: bool) {
-    presence::note_sleep(sleeps);
+    absence::note_sleep(sleeps);
     each_gpu(|gpu| {
         if sleeps {
             gpu.go_away(Away::Asleep);

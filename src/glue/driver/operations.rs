@@ -10,7 +10,6 @@
 //! A member is replaced only while it is what LoGA left there. What another module put into any
 //! of them is found before LoGA changes the first.
 
-use super::members;
 use crate::glue::kernel::ffi::{self, Card, Ioctl};
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -27,7 +26,7 @@ const MAX_CARDS: usize = 32;
 /// Members that LoGA replaces.
 const MEMBERS: usize = 6;
 
-/// The members that LoGA replaces, as the driver had them.
+/// A set of the members that LoGA replaces.
 #[derive(Clone, Copy)]
 pub(crate) struct Members {
     pub(crate) open: Open,
@@ -71,7 +70,10 @@ pub(crate) enum Hooked {
 pub(crate) struct Driver {
     control: NonNull<bindings::file>,
     operations: NonNull<bindings::file_operations>,
+    /// As the driver had them.
     pub(crate) members: Members,
+    /// What LoGA puts there.
+    ours: Members,
 }
 
 // SAFETY: The file and the operations may be used from any thread.
@@ -81,13 +83,13 @@ unsafe impl Send for Driver {}
 unsafe impl Sync for Driver {}
 
 impl Driver {
-    /// Opens the control device and checks that its operations can be changed. May sleep.
+    /// Opens the control device and checks that its operations can be changed, to `ours`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV`: no module has the major, or not yet; nothing is printed then. `EOPNOTSUPP`: it
     /// cannot be hooked; `EBUSY`: another module has hooked it; or what the driver answers.
-    pub(crate) fn find() -> Result<Self> {
+    pub(crate) fn find(ours: Members) -> Result<Self> {
         // SAFETY: Process context.
         let opened = unsafe { ffi::loga_open_node(NVIDIA_MAJOR, CONTROL_MINOR) };
         let control = from_err_ptr(opened).map_err(|error| {
@@ -109,6 +111,7 @@ impl Driver {
             control,
             operations,
             members,
+            ours,
         })
     }
 
@@ -221,28 +224,28 @@ impl Driver {
     /// one with a record that LoGA does not see closed is not.
     fn slots(&self) -> [Option<Slot>; MEMBERS] {
         let ops = self.operations.as_ptr();
-        let driver = &self.members;
+        let (driver, ours) = (&self.members, &self.ours);
         // SAFETY: (all) only the address of a member of the object is computed.
         unsafe {
             [
                 slot(
                     &raw mut (*ops).release,
                     Some(driver.release),
-                    members::release,
+                    Some(ours.release),
                 ),
-                slot(&raw mut (*ops).open, Some(driver.open), members::open),
+                slot(&raw mut (*ops).open, Some(driver.open), Some(ours.open)),
                 slot(
                     &raw mut (*ops).unlocked_ioctl,
                     Some(driver.ioctl),
-                    members::ioctl,
+                    Some(ours.ioctl),
                 ),
                 slot(
                     &raw mut (*ops).compat_ioctl,
                     driver.compat_ioctl,
-                    members::compat_ioctl,
+                    ours.compat_ioctl,
                 )
                 .filter(|_| driver.compat_ioctl.is_some()),
-                slot(&raw mut (*ops).mmap, Some(driver.mmap), members::mmap),
+                slot(&raw mut (*ops).mmap, Some(driver.mmap), Some(ours.mmap)),
                 self.fdinfo_slot(),
             ]
         }
@@ -254,7 +257,7 @@ impl Driver {
         let ops = self.operations.as_ptr();
         // SAFETY: Only the address of a member of the object is computed.
         let at = unsafe { &raw mut (*ops).show_fdinfo };
-        let slot = slot(at, self.members.show_fdinfo, members::show_fdinfo)?;
+        let slot = slot(at, self.members.show_fdinfo, self.ours.show_fdinfo)?;
         if self.members.show_fdinfo.is_some() {
             return Some(slot);
         }
@@ -347,7 +350,7 @@ impl Driver {
 }
 
 /// A member that is `driver` with the driver, and `ours` with LoGA.
-fn slot<T: Copy>(at: *mut Option<T>, driver: Option<T>, ours: T) -> Option<Slot> {
+fn slot<T: Copy>(at: *mut Option<T>, driver: Option<T>, ours: Option<T>) -> Option<Slot> {
     const { assert!(size_of::<Option<T>>() == size_of::<*mut c_void>()) };
     // SAFETY: (both) a function pointer in an `Option` has the size of a pointer, asserted above.
     let value =
@@ -355,7 +358,7 @@ fn slot<T: Copy>(at: *mut Option<T>, driver: Option<T>, ours: T) -> Option<Slot>
     Some(Slot {
         at: at.cast(),
         driver: value(driver),
-        ours: value(Some(ours)),
+        ours: value(ours),
     })
 }
 

@@ -7,9 +7,9 @@ use super::mapping::Fresh;
 use super::minors;
 use super::operations::Driver;
 use crate::glue::control::params::{PollerKind, Settings};
+use crate::glue::gpu::absence::Away;
 use crate::glue::gpu::bar;
 use crate::glue::gpu::holdings::{Claimant, Taken};
-use crate::glue::gpu::presence::Away;
 use crate::glue::gpu::shared_poller::SharedPoller;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card};
@@ -117,7 +117,7 @@ impl Tracker {
     /// Sends GPUs away that are not bound to the driver's module.
     pub(crate) fn look_who_is_bound(&self, owner: *const bindings::module) {
         for gpu in self.gpus.0.iter() {
-            if !gpu.bar0.is_bound_to(owner) {
+            if !gpu.device.bar0.is_bound_to(owner) {
                 gpu.go_away(Away::Unbound);
             }
         }
@@ -127,11 +127,11 @@ impl Tracker {
     pub(crate) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
         for gpu in self.gpus.0.iter() {
             if !cards.is_empty() {
-                gpu.set_minor(minors::of(&gpu.address, cards));
+                gpu.device.set_minor(minors::of(&gpu.device.address, cards));
             }
-            if gpu.is_away_for(Away::Unbound) && gpu.bar0.is_bound_to(owner) {
+            if gpu.device.is_away_for(Away::Unbound) && gpu.device.bar0.is_bound_to(owner) {
                 gpu.come_back(Away::Unbound);
-                pr_info!("{}: followed again\n", gpu.address);
+                pr_info!("{}: followed again\n", gpu.device.address);
             }
         }
     }
@@ -148,7 +148,7 @@ impl Tracker {
 
     /// The GPU whose node has this minor.
     fn gpu_of_minor(&self, minor: u32) -> Option<usize> {
-        let has = |gpu: &Arc<Gpu>| gpu.minor() == Some(minor);
+        let has = |gpu: &Arc<Gpu>| gpu.device.minor() == Some(minor);
         self.gpus.0.iter().position(has)
     }
 
@@ -244,7 +244,7 @@ impl Tracker {
         let gpu = self.gpu(record.gpu?)?;
         let process = record.opener.as_ref()?;
         Some(Usage {
-            address: gpu.address,
+            address: gpu.device.address,
             client: gpu.books.lock().used_by(process),
         })
     }

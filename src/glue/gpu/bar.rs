@@ -6,7 +6,7 @@
 //! claims a resource. It maps BAR0 a second time with the same attribute (UC) and
 //! only reads.
 
-use super::presence;
+use super::absence;
 use crate::glue::kernel::ffi::{self, MAX_GPUS};
 use crate::regs::{self, Chip, Mmio, USERD_SLOT};
 use core::ops::Range;
@@ -298,7 +298,7 @@ fn describe(bar0: Bar0) -> Found {
         )
     };
     let address = address_of(bar0.device);
-    let chip = match presence::machine_sleeps() {
+    let chip = match absence::machine_sleeps() {
         true => Err(regs::Error::DeviceGone),
         false => regs::detect(&bar0).and_then(Chip::followed),
     };

@@ -6,9 +6,9 @@
 
 use super::bar::Window;
 use super::gate::Gate;
+use super::latencies::Latencies;
 use crate::account::waits::Watched;
 use crate::engine::{Census, ClientState, Engine};
-use crate::glue::control::debugfs::Latencies;
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{self, Process};

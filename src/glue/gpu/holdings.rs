@@ -119,11 +119,16 @@ impl Gpu {
         match turn.throttled {
             None => {
                 books.revoke_took.add(took);
-                trace::gate_revoke(self.number(), turn.client, turn.tgid, took.get());
+                trace::gate_revoke(self.device.number(), turn.client, turn.tgid, took.get());
             }
             Some(throttled) => {
                 books.restore_took.add(took);
-                trace::gate_restore(self.number(), turn.client, turn.tgid, throttled.get());
+                trace::gate_restore(
+                    self.device.number(),
+                    turn.client,
+                    turn.tgid,
+                    throttled.get(),
+                );
             }
         }
     }
@@ -188,12 +193,12 @@ impl Books {
 
     /// Reads from the channel table which channels of a page exist.
     pub(crate) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
-        let Some(page) = self.pages.get(number).filter(|_| !gpu.is_away()) else {
+        let Some(page) = self.pages.get(number).filter(|_| !gpu.device.is_away()) else {
             return;
         };
         let owner = self.owners.get(page.at());
         let owner_lives = owner.is_some_and(|owner| owner.pid.who().is_some());
-        let live = match live_slots(&gpu.bar0, number, owner_lives) {
+        let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
             Some(live) => live,
             // The device does not answer; what is known holds for as long as the owner lives.
             None if owner_lives => return,
@@ -215,7 +220,7 @@ impl Books {
 
     /// Reads the channels of some pages again, where something may have changed. At a decision.
     pub(crate) fn reread_channels(&mut self, gpu: &Gpu) {
-        if gpu.is_away() {
+        if gpu.device.is_away() {
             return;
         }
         if gpu.freed.xchg(0, Full) != 0 {

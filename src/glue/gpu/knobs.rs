@@ -7,9 +7,9 @@ use crate::engine::{Config, Scale};
 use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::process::{is_alive, Chosen};
+use crate::glue::kernel::process::is_alive;
 use crate::request::Knobs;
-use crate::share::{Change, Entry};
+use crate::share::{Change, Entry, Subject, Who};
 use crate::uapi::Refusal;
 
 impl Gpu {
@@ -48,22 +48,24 @@ impl Gpu {
             books.release_all(self, now);
         }
         if new.policy != old.policy {
-            events::policy(self.number(), new.policy.name());
+            events::policy(self.device.number(), new.policy.name());
         }
         drop(locked);
         self.turn_gates();
         Ok(())
     }
 
-    /// Changes what is set for somebody, or clears it without a `change`. Returns what was set
-    /// before. Without `all`, it only lowers: what the user of a process may do itself.
+    /// Changes what is set for a subject, or clears it without a `change`. `within` says where the
+    /// subject is, if it is there. Returns what was set before. Without `all`, it only lowers: what
+    /// the user of a process may do itself.
     ///
     /// # Errors
     ///
     /// What is wrong; then nothing has changed.
     pub(crate) fn set_share(
         &self,
-        chosen: &Chosen,
+        subject: Subject,
+        within: Option<Who>,
         change: Option<&Change>,
         all: bool,
     ) -> Result<Option<Entry>, Error> {
@@ -71,14 +73,14 @@ impl Gpu {
         let _turn = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
         let settings = &mut books.state.settings;
-        let before = settings.entry(chosen.subject).copied();
-        let own = chosen.within.filter(|_| chosen.subject.is_process());
+        let before = settings.entry(subject).copied();
+        let own = within.filter(|_| subject.is_process());
         match (change, all, own) {
             (Some(change), true, _) => {
                 settings.retain_processes(is_alive);
-                settings.set(chosen.subject, chosen.within, change)?;
+                settings.set(subject, within, change)?;
             }
-            (None, true, _) => settings.clear(chosen.subject)?,
+            (None, true, _) => settings.clear(subject)?,
             (Some(change), false, Some(who)) => match settings.lower(&who, change) {
                 // Processes that are gone may be in the way.
                 Err(Error::Full { .. }) => {
@@ -93,13 +95,9 @@ impl Gpu {
         Ok(before)
     }
 
-    /// Puts back what was set before. For a process that is gone, that is nothing.
-    pub(crate) fn restore_share(&self, chosen: &Chosen, before: Option<Entry>) {
-        let before = before.filter(|_| !chosen.is_gone());
-        self.books
-            .lock()
-            .state
-            .settings
-            .restore(chosen.subject, before);
+    /// Puts back what was set before.
+    pub(crate) fn restore_share(&self, subject: Subject, before: Option<Entry>) {
+        let mut books = self.books.lock();
+        books.state.settings.restore(subject, before);
     }
 }

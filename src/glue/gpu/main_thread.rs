@@ -4,7 +4,7 @@
 //! carries it out.
 
 use super::books::Books;
-use super::poller::Phase;
+use super::phase::Phase;
 use super::Gpu;
 use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
@@ -16,7 +16,7 @@ use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
 use crate::regs::Sampler;
 use crate::units::Ns;
-use kernel::sync::atomic::{Acquire, Relaxed};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 /// Every hold is decided anew once in a period of the engine. After this many periods without a
@@ -44,7 +44,7 @@ impl Work for Scheduler {
         while !thread::should_stop() {
             let deadline = {
                 let books = gpu.books.lock();
-                let probe = books.next_probe(gpu);
+                let probe = books.next_probe(&gpu.device);
                 books
                     .next_wake(waits_for_turn)
                     .into_iter()
@@ -69,12 +69,12 @@ impl Work for Scheduler {
 fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     let now = ffi::now();
-    if gpu.lost.load(Acquire) != 0 {
+    if gpu.device.is_lost() {
         books.note_loss(gpu, now);
-    } else if gpu.is_away() {
+    } else if gpu.device.is_away() {
         books.release_all(gpu, now);
     }
-    books.probe(gpu, now);
+    books.probe(&gpu.device, now);
     books.watch_holds(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
@@ -100,7 +100,7 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
             gpu.stop_polling.store(1, Relaxed);
             // Waits until the poller has ended its phase.
             let mut phase = gpu.phase.lock();
-            phase.conclude(gpu);
+            phase.conclude();
             let begin = ffi::now();
             books.decide(&mut phase, gpu);
             let took = ffi::now().saturating_sub(begin);
@@ -125,7 +125,7 @@ fn may_poll(gpu: &Gpu, books: &Books) -> bool {
 }
 
 fn start_polling(gpu: &Gpu, books: &mut Books) {
-    if gpu.is_blind() {
+    if gpu.device.is_blind() {
         return;
     }
     let Some(chip) = books.chip else {
@@ -135,7 +135,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
-    books.note_drain(&mut phase, gpu);
+    books.note_drain(&mut phase);
     books.watch_waits(&mut phase);
     let (accounting, interval) = books.state.plan();
     phase.want(accounting, interval);
@@ -176,7 +176,7 @@ impl Books {
             self.periods
                 .tell(self.gpu, clients, period.poll, period.span);
         }
-        if gpu.is_blind() {
+        if gpu.device.is_blind() {
             self.state.shares.release(now);
         }
         let patience = period.span.max(period.next);
@@ -281,7 +281,7 @@ impl Books {
         if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
             trace::gpu_fallback(self.gpu, &Reason::Lost);
         }
-        self.tell_loss(gpu, now);
+        self.tell_loss(&gpu.device, now);
         self.release_all(gpu, now);
     }
 }

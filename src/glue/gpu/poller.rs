@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [glue] The poller: watches the status word of one GPU during polling phases. With
-//! sparse accounting it only starts the timer that does, see `looks`.
+//! sparse accounting it only starts the timer that does, see `sampler`.
 //!
 //! It holds [`Gpu::phase`] for the whole phase. Whoever wants the result sets
 //! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
-use super::sampler::{Looking, Looks, Sums};
+use super::device::Device;
+use super::phase::Phase;
+use super::shared_poller::Polled;
 use super::Gpu;
-use crate::account::sparse::MIN_INTERVAL;
 use crate::account::waits::Waits;
-use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
+use crate::account::{Accountant, Accounting, Slot};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::Processor;
 use crate::glue::kernel::storage::Vectors;
@@ -19,7 +20,6 @@ use crate::glue::kernel::thread::{self, Bell, Work};
 use crate::glue::trace;
 use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
-use kernel::prelude::*;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
 
@@ -28,35 +28,6 @@ use kernel::sync::Arc;
 const POLLS_PER_PAUSE: u32 = 64;
 /// Iterations after which the poller tells the kernel that it is alive.
 const POLLS_PER_BREATH: u32 = 1024;
-/// What the poller works with, and what a phase leaves behind.
-pub(crate) struct Phase {
-    /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
-    /// when it never began.
-    pub(crate) wanted: bool,
-    /// The phase that was wanted last has begun and ended.
-    pub(crate) finished: bool,
-    /// How the phase that was wanted last is accounted, and its strata if sparsely.
-    pub(crate) accounting: Accounting,
-    pub(crate) interval: Ns,
-    pub(crate) accountant: Accountant,
-    pub(crate) slots: KVVec<Slot>,
-    /// Of the phase that ended last.
-    pub(crate) totals: PhaseTotals,
-    pub(crate) sampler: Option<Sampler>,
-    /// Iterations since attaching; looks count too.
-    pub(crate) polls: u64,
-    /// For sparse accounting and for what runs on after a hold. Lent to the timer while that is
-    /// started.
-    pub(crate) looks: Option<KBox<Looks>>,
-    /// The timer, while it is started.
-    pub(crate) looking: Option<Looking>,
-    /// What looks have cost.
-    pub(crate) looked: Sums,
-    /// Who is asked whether it waits.
-    pub(crate) waits: Waits<Vectors>,
-    /// Reads of the channel table for that, since attaching.
-    pub(crate) state_reads: u64,
-}
 
 /// What looks at the engine, and what it has seen.
 struct Eyes<'a> {
@@ -69,12 +40,12 @@ struct Eyes<'a> {
 impl Eyes<'_> {
     /// Polls once, and notes a change. False if the device has gone.
     #[inline(always)]
-    fn poll(&mut self, gpu: &Gpu) -> bool {
-        match self.sampler.sample(&gpu.bar0) {
+    fn poll(&mut self, device: &Device) -> bool {
+        match self.sampler.sample(&device.bar0) {
             Ok(occupant) if occupant == self.last => {}
             Ok(occupant) => {
                 self.last = occupant;
-                note_change(gpu, self.accountant, self.slots, occupant);
+                note_change(device, self.accountant, self.slots, occupant);
             }
             Err(_) => return false,
         }
@@ -85,13 +56,13 @@ impl Eyes<'_> {
     /// the polls made, and after how many more the next client is asked for; nothing if the
     /// device has gone.
     #[inline(never)]
-    fn ask(&mut self, gpu: &Gpu, waits: &mut Waits<Vectors>) -> Option<(u32, u32)> {
+    fn ask(&mut self, device: &Device, waits: &mut Waits<Vectors>) -> Option<(u32, u32)> {
         let gap = waits.begin();
         let mut reads: u32 = 0;
         while let Some(chid) = waits.ask(self.last) {
-            let state = ChannelState::read(&gpu.bar0, chid).ok()?;
+            let state = ChannelState::read(&device.bar0, chid).ok()?;
             waits.note(state.compute_work());
-            if !self.poll(gpu) {
+            if !self.poll(device) {
                 return None;
             }
             reads = reads.wrapping_add(1);
@@ -101,46 +72,26 @@ impl Eyes<'_> {
 
     /// Lets others have the processor, if they want it; see [`Accountant::skip`] for who is
     /// charged meanwhile. False if the device has gone.
-    fn lend(&mut self, gpu: &Gpu, processor: &mut Processor) -> bool {
+    fn lend(&mut self, device: &Device, processor: &mut Processor) -> bool {
         let from = ffi::now();
         processor.lend(from);
-        let found = self.sampler.sample(&gpu.bar0);
+        let found = self.sampler.sample(&device.bar0);
         self.last = *found.as_ref().unwrap_or(&self.last);
-        note_gap(gpu, self.accountant, self.slots, from, self.last);
+        note_gap(device, self.accountant, self.slots, from, self.last);
         found.is_ok()
     }
 }
 
 impl Phase {
-    pub(crate) fn new() -> Result<Self> {
-        let mut slots = KVVec::new();
-        slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
-        Ok(Self {
-            wanted: false,
-            finished: false,
-            accounting: Accounting::Burst,
-            interval: MIN_INTERVAL,
-            accountant: Accountant::new(),
-            slots,
-            totals: PhaseTotals::default(),
-            sampler: None,
-            polls: 0,
-            looks: Some(Looks::new()?),
-            looking: None,
-            looked: Sums::default(),
-            waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
-            state_reads: 0,
-        })
-    }
-
     /// Polls until told to stop. False if the device has gone.
     #[inline(never)]
     fn poll(&mut self, gpu: &Gpu) -> bool {
         let Some(sampler) = self.sampler.as_mut() else {
             return true;
         };
+        let device = &*gpu.device;
         let mut processor = Processor::hold();
-        let first = sampler.sample(&gpu.bar0);
+        let first = sampler.sample(&device.bar0);
         let mut eyes = Eyes {
             sampler,
             accountant: &mut self.accountant,
@@ -148,12 +99,12 @@ impl Phase {
             last: *first.as_ref().unwrap_or(&Occupant::Idle),
         };
         let begin = ffi::now();
-        trace::phase_begin(gpu.number(), begin, eyes.last);
+        trace::phase_begin(device.number(), begin, eyes.last);
         eyes.accountant.begin(eyes.slots, begin, eyes.last);
         let mut alive = true;
         let (mut polls, mut pause_at, mut breath_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_BREATH);
         while alive && gpu.stop_polling.load(Relaxed) == 0 {
-            if !eyes.poll(gpu) {
+            if !eyes.poll(device) {
                 alive = false;
                 break;
             }
@@ -164,7 +115,7 @@ impl Phase {
             core::hint::spin_loop();
             let mut gap = POLLS_PER_PAUSE;
             if self.waits.watches() {
-                let Some((made, left)) = eyes.ask(gpu, &mut self.waits) else {
+                let Some((made, left)) = eyes.ask(device, &mut self.waits) else {
                     alive = false;
                     break;
                 };
@@ -177,7 +128,7 @@ impl Phase {
             let breathes = polls.wrapping_sub(breath_at) < u32::MAX / 2;
             if breathes || processor.is_wanted() {
                 breath_at = polls.wrapping_add(POLLS_PER_BREATH);
-                alive = eyes.lend(gpu, &mut processor);
+                alive = eyes.lend(device, &mut processor);
             }
         }
         drop(processor);
@@ -186,62 +137,26 @@ impl Phase {
         self.finished = true;
         alive
     }
-
-    /// Asks for a phase that is accounted so.
-    pub(crate) fn want(&mut self, accounting: Accounting, interval: Ns) {
-        if accounting != self.accounting {
-            // What the other way left, and would clear itself.
-            self.slots
-                .iter_mut()
-                .for_each(|slot| *slot = Slot::default());
-        }
-        self.accounting = accounting;
-        self.interval = interval;
-        self.wanted = true;
-        self.finished = false;
-    }
-
-    /// Slots that were used in the phase that ended last.
-    pub(crate) fn used(&self) -> &UsedSlots {
-        match (self.accounting, &self.looks) {
-            (Accounting::Sparse, Some(looks)) if self.finished => looks.sparse.used_slots(),
-            _ => self.accountant.used_slots(),
-        }
-    }
-
-    /// Length of the strata of the phase that ended last, if it was accounted sparsely.
-    pub(crate) fn strata(&self) -> Option<Ns> {
-        match (self.accounting, &self.looks) {
-            (Accounting::Sparse, Some(looks)) => Some(looks.sparse.interval()),
-            _ => None,
-        }
-    }
-
-    /// Takes the phase that was asked for as ended. One that never began was empty.
-    pub(crate) fn conclude(&mut self, gpu: &Gpu) {
-        self.wanted = false;
-        self.end_looks(gpu);
-        if !self.finished {
-            let now = ffi::now();
-            self.accountant.begin(&mut self.slots, now, Occupant::Idle);
-            self.totals = self.accountant.end(&mut self.slots, now);
-        }
-    }
 }
 
 /// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
 /// nearly always, keeps its values in registers.
 #[inline(never)]
-fn note_change(gpu: &Gpu, accountant: &mut Accountant, slots: &mut [Slot], occupant: Occupant) {
+fn note_change(
+    device: &Device,
+    accountant: &mut Accountant,
+    slots: &mut [Slot],
+    occupant: Occupant,
+) {
     let now = ffi::now();
-    trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+    trace::context_switch(device.number(), now, accountant.current(), occupant);
     accountant.observe(slots, now, occupant);
 }
 
 /// The poller stood still from `from` until just now.
 #[inline(never)]
 fn note_gap(
-    gpu: &Gpu,
+    device: &Device,
     accountant: &mut Accountant,
     slots: &mut [Slot],
     from: Ns,
@@ -249,31 +164,33 @@ fn note_gap(
 ) {
     let now = ffi::now();
     if occupant != accountant.current() {
-        trace::context_switch(gpu.number(), now, accountant.current(), occupant);
+        trace::context_switch(device.number(), now, accountant.current(), occupant);
     }
     accountant.skip(slots, from, now, occupant);
 }
 
-impl Gpu {
-    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the
-    /// poller only.
-    pub(crate) fn poll_if_wanted(self: &Arc<Self>) {
+impl Polled for Gpu {
+    fn poll_if_wanted(&self) {
         let mut phase = self.phase.lock();
-        if !phase.wanted || self.is_away() {
+        if !phase.wanted || self.device.is_away() {
             return;
         }
         if phase.accounting == Accounting::Sparse {
             phase.wanted = false;
-            phase.begin_looks(self);
+            phase.begin_looks(self.main_ringer());
             return;
         }
         let alive = phase.poll(self);
         phase.wanted = false;
         drop(phase);
         if !alive {
-            self.lost.store(1, Release);
+            self.device.lost.store(1, Release);
             self.ring();
         }
+    }
+
+    fn ring(&self) {
+        Gpu::ring(self);
     }
 }
 

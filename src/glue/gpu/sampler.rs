@@ -12,8 +12,7 @@
 //! If the policy wants to know who waits, one in [`LOOKS_PER_SAMPLE`] looks of sparse accounting
 //! asks the next client too.
 
-use super::poller::Phase;
-use super::Gpu;
+use super::device::Device;
 use crate::account::drain::Drain;
 use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
@@ -21,7 +20,6 @@ use crate::account::Slot;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Ringer;
-use crate::glue::trace;
 use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use core::cell::UnsafeCell;
@@ -30,8 +28,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Release;
 use kernel::sync::{Arc, ArcBorrow};
 use kernel::time::hrtimer::{
-    ArcHrTimerHandle, HrTimerCallback, HrTimerCallbackContext, HrTimerPointer, HrTimerRestart,
-    RelativePinnedHardMode,
+    ArcHrTimerHandle, HrTimer, HrTimerCallback, HrTimerCallbackContext, HrTimerPointer,
+    HrTimerRestart, RelativePinnedHardMode,
 };
 use kernel::time::{Delta, Instant, Monotonic};
 
@@ -47,15 +45,15 @@ pub(crate) struct Looks {
     pub(crate) sparse: Sparse,
     pub(crate) drain: Drain,
     /// Which of the two looks.
-    drains: bool,
+    pub(super) drains: bool,
     /// Those of the phase, while the timer is started.
-    slots: KVVec<Slot>,
+    pub(super) slots: KVVec<Slot>,
     /// As `slots`.
-    sampler: Option<Sampler>,
+    pub(super) sampler: Option<Sampler>,
     /// As `slots`.
-    waits: Waits<Vectors>,
+    pub(super) waits: Waits<Vectors>,
     /// Whom to tell that the device has gone.
-    main: Option<Ringer>,
+    pub(super) main: Option<Ringer>,
     pub(crate) sums: Sums,
 }
 
@@ -91,30 +89,86 @@ impl Looks {
 ///
 /// # Invariants
 ///
-/// While the timer is started only its callback uses the contents. While it is not, only the
-/// holder of [`Gpu::phase`] does.
-pub(crate) struct Lent(UnsafeCell<Option<KBox<Looks>>>);
+/// While the timer is started only its callback uses the contents. While it is not, only who starts
+/// it does, and who has ended it.
+struct Lent(UnsafeCell<Option<KBox<Looks>>>);
 
 // SAFETY: By the invariant nobody uses the contents at the same time as somebody else, and
 // they may be used from any thread: `Looks` is `Send`.
 unsafe impl Sync for Lent {}
 
-impl Lent {
-    pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(None))
+/// The timer of one GPU, and what its callback works with.
+#[pin_data]
+pub(super) struct LookTimer {
+    #[pin]
+    timer: HrTimer<Self>,
+    lent: Lent,
+    device: Arc<Device>,
+}
+
+impl LookTimer {
+    /// One that is not started.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                timer <- HrTimer::new(),
+                lent: Lent(UnsafeCell::new(None)),
+                device,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The GPU that is looked at.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Lends the looks to the callback, which looks for the first time after `step`, on the processor
+    /// of the caller.
+    ///
+    /// # Safety
+    ///
+    /// What this returned before must have been ended.
+    pub(super) unsafe fn lend(self: &Arc<Self>, looks: KBox<Looks>, step: Ns) -> Looking {
+        // SAFETY: By the caller's promise the timer is not started, and nobody else starts it.
+        unsafe { *self.lent.0.get() = Some(looks) };
+        let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
+        Looking {
+            handle: self.clone().start(Delta::from_nanos(step)),
+            timer: self.clone(),
+        }
     }
 }
 
 /// The timer, which has been started.
-pub(crate) struct Looking(ArcHrTimerHandle<Gpu>);
+pub(super) struct Looking {
+    handle: ArcHrTimerHandle<LookTimer>,
+    timer: Arc<LookTimer>,
+}
+
+impl Looking {
+    /// Cancels the timer, waits for the callback, and takes back what was lent to it. May sleep.
+    pub(super) fn end(self) -> Option<KBox<Looks>> {
+        let Self { handle, timer } = self;
+        drop(handle);
+        // SAFETY: The timer is not started any more, and by the promise made to `lend` nobody starts
+        // it before this returns.
+        unsafe { &mut *timer.lent.0.get() }.take()
+    }
+}
 
 impl_has_hr_timer! {
-    impl HasHrTimer<Self> for Gpu {
+    impl HasHrTimer<Self> for LookTimer {
         mode: RelativePinnedHardMode<Monotonic>, field: self.timer
     }
 }
 
-impl HrTimerCallback for Gpu {
+impl HrTimerCallback for LookTimer {
     type Pointer<'a> = Arc<Self>;
 
     fn run(
@@ -130,7 +184,7 @@ impl HrTimerCallback for Gpu {
         let now = Instant::now();
         let late = (now - this.timer.expires()).as_nanos();
         looks.sums.late = looks.sums.late.saturating_add(nanos(late));
-        let Some(next) = looks.look(&this) else {
+        let Some(next) = looks.look(&this.device) else {
             return HrTimerRestart::NoRestart;
         };
         // Relative to when the timer should have expired, which is what is moved on.
@@ -143,15 +197,15 @@ impl HrTimerCallback for Gpu {
 impl Looks {
     /// Looks once, and says how long after now the next time is. Nothing if there is none, or the
     /// device has gone.
-    fn look(&mut self, gpu: &Gpu) -> Option<Ns> {
+    fn look(&mut self, device: &Device) -> Option<Ns> {
         let now = ffi::now();
         let sampler = self.sampler.as_mut()?;
-        let Ok(occupant) = sampler.sample(&gpu.bar0) else {
-            return self.lose(gpu);
+        let Ok(occupant) = sampler.sample(&device.bar0) else {
+            return self.lose(device);
         };
         let asks = !self.drains && self.sums.looks % LOOKS_PER_SAMPLE == 0;
-        if asks && self.waits.watches() && !self.ask(gpu, occupant) {
-            return self.lose(gpu);
+        if asks && self.waits.watches() && !self.ask(device, occupant) {
+            return self.lose(device);
         }
         let next = if self.drains {
             self.drain.look(now, occupant)
@@ -170,10 +224,10 @@ impl Looks {
 impl Looks {
     /// Asks whether the next client waits, while `occupant` is on the engine. False if the device
     /// has gone.
-    fn ask(&mut self, gpu: &Gpu, occupant: Occupant) -> bool {
+    fn ask(&mut self, device: &Device, occupant: Occupant) -> bool {
         self.waits.begin();
         while let Some(chid) = self.waits.ask(occupant) {
-            let Ok(state) = ChannelState::read(&gpu.bar0, chid) else {
+            let Ok(state) = ChannelState::read(&device.bar0, chid) else {
                 return false;
             };
             self.waits.note(state.compute_work());
@@ -183,8 +237,8 @@ impl Looks {
     }
 
     /// The device has gone.
-    fn lose(&self, gpu: &Gpu) -> Option<Ns> {
-        gpu.lost.store(1, Release);
+    fn lose(&self, device: &Device) -> Option<Ns> {
+        device.lost.store(1, Release);
         if let Some(main) = &self.main {
             main.ring();
         }
@@ -195,77 +249,4 @@ impl Looks {
 /// A time that is not negative.
 fn nanos(time: i64) -> Ns {
     Ns::new(u64::try_from(time).unwrap_or(0))
-}
-
-impl Phase {
-    /// Begins to look for a polling phase of sparse accounting.
-    pub(crate) fn begin_looks(&mut self, gpu: &Arc<Gpu>) {
-        let now = ffi::now();
-        let Some(looks) = self.looks.as_mut() else {
-            return;
-        };
-        looks.drains = false;
-        let next = looks.sparse.begin(&mut self.slots, now, self.interval);
-        trace::phase_begin(gpu.number(), now, looks.sparse.current());
-        self.lend(gpu, next.saturating_sub(now));
-    }
-
-    /// Begins to look what runs in a non-polling phase of `length`; `held` says whether somebody is
-    /// held back in it.
-    pub(crate) fn begin_pause(&mut self, gpu: &Arc<Gpu>, length: Ns, held: bool) {
-        let now = ffi::now();
-        let Some(looks) = self.looks.as_mut() else {
-            return;
-        };
-        looks.drains = true;
-        if let Some(next) = looks.drain.begin(now, length, held) {
-            self.lend(gpu, next.saturating_sub(now));
-        }
-    }
-
-    /// Lends the looks to the timer and starts it, on the processor of the caller.
-    fn lend(&mut self, gpu: &Arc<Gpu>, step: Ns) {
-        if gpu.is_away() {
-            return;
-        }
-        let Some(mut looks) = self.looks.take() else {
-            return;
-        };
-        core::mem::swap(&mut self.slots, &mut looks.slots);
-        core::mem::swap(&mut self.sampler, &mut looks.sampler);
-        core::mem::swap(&mut self.waits, &mut looks.waits);
-        looks.main = gpu.main_ringer();
-        // SAFETY: The timer is not started, since `looks` was here, and the phase is locked.
-        unsafe { *gpu.lent.0.get() = Some(looks) };
-        let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
-        self.looking = Some(Looking(gpu.clone().start(Delta::from_nanos(step))));
-    }
-
-    /// Stops the timer, if it was started, and takes what was lent to it. May sleep. Returns who
-    /// was found to run on, if that was what it looked for.
-    pub(crate) fn end_looks(&mut self, gpu: &Gpu) -> Option<&Drain> {
-        let Looking(timer) = self.looking.take()?;
-        // Cancels it, and waits for the callback.
-        drop(timer);
-        // SAFETY: The timer is not started any more, and the phase is locked.
-        let lent = unsafe { &mut *gpu.lent.0.get() };
-        let mut looks = lent.take()?;
-        core::mem::swap(&mut self.slots, &mut looks.slots);
-        core::mem::swap(&mut self.sampler, &mut looks.sampler);
-        core::mem::swap(&mut self.waits, &mut looks.waits);
-        looks.main = None;
-        let before = core::mem::replace(&mut self.looked, looks.sums);
-        let made = looks.sums.looks.saturating_sub(before.looks);
-        self.polls = self.polls.saturating_add(made);
-        let reads = looks.sums.state_reads;
-        let reads = reads.saturating_sub(before.state_reads);
-        self.state_reads = self.state_reads.saturating_add(reads);
-        let looks = self.looks.insert(looks);
-        if looks.drains {
-            return Some(&looks.drain);
-        }
-        self.totals = looks.sparse.end();
-        self.finished = true;
-        None
-    }
 }

@@ -11,11 +11,19 @@
 //! Lock order: `SharedPoller::turn` and `SharedPoller::gpus` are taken inside
 //! `Gpu::books`, and nothing but `Gpu::threads` is taken inside them.
 
-use super::Gpu;
 use crate::glue::kernel::thread::{self, Bell, Thread, Work};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
+
+/// A GPU that the thread visits.
+pub(crate) trait Polled: Send + Sync {
+    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the poller only.
+    fn poll_if_wanted(&self);
+
+    /// Wakes its main thread.
+    fn ring(&self);
+}
 
 /// The thread, the GPUs that it visits, and whose turn it is.
 #[pin_data]
@@ -24,7 +32,7 @@ pub(crate) struct SharedPoller {
     turn: Mutex<Turn>,
     /// By index. Emptied by `stop`, which ends the circle of references.
     #[pin]
-    gpus: Mutex<KVec<Arc<Gpu>>>,
+    gpus: Mutex<KVec<Arc<dyn Polled>>>,
     #[pin]
     thread: Mutex<Option<Thread>>,
 }
@@ -68,7 +76,7 @@ impl SharedPoller {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn add(&self, gpu: Arc<Gpu>) -> Result {
+    pub(crate) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
         self.gpus.lock().push(gpu, GFP_KERNEL)?;
         Ok(())
     }

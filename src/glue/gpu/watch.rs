@@ -15,7 +15,7 @@
 use super::bar::Window;
 use super::books::Books;
 use super::main_thread::{COMPUTE, PERIODS_PER_HOLD};
-use super::poller::Phase;
+use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
 use crate::account::Accounting;
@@ -30,7 +30,6 @@ use crate::share::Member;
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Release;
-use kernel::sync::Arc;
 
 /// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
 const LEAST_PATIENCE: Ns = Ns::from_ms(10);
@@ -111,7 +110,7 @@ impl Books {
     /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
     /// back still run, and whether the others do what polling phases show. With sparse accounting,
     /// and where nobody knows how long a phase lasts, they are charged like all others.
-    pub(crate) fn watch_pause(&self, phase: &mut Phase, gpu: &Arc<Gpu>) {
+    pub(crate) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
         let staged = self.state.engine.config().policy.staged();
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
@@ -126,12 +125,12 @@ impl Books {
         let held = self.state.shares.awake().any(is_held);
         let until = self.state.engine.next_deadline();
         let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
-        phase.begin_pause(gpu, length, held);
+        phase.begin_pause(gpu.main_ringer(), length, held);
     }
 
     /// Ends the looks, and notes what was found, before the next polling phase.
-    pub(crate) fn note_drain(&mut self, phase: &mut Phase, gpu: &Gpu) {
-        let Some(drain) = phase.end_looks(gpu) else {
+    pub(crate) fn note_drain(&mut self, phase: &mut Phase) {
+        let Some(drain) = phase.end_looks() else {
             return;
         };
         let pages = &self.pages;
@@ -145,7 +144,7 @@ impl Books {
 
     /// Looks at the channels, asks the policy, and drives the gates.
     pub(crate) fn look(&mut self, gpu: &Gpu) {
-        if self.state.engine.config().policy.staged() && !gpu.is_away() {
+        if self.state.engine.config().policy.staged() && !gpu.device.is_away() {
             self.see_channels(gpu);
         }
         let now = ffi::now();
@@ -159,7 +158,7 @@ impl Books {
                 self.gpu
             );
         }
-        if gpu.is_blind() {
+        if gpu.device.is_blind() {
             self.state.shares.release(now);
         }
         let deadline = self.state.engine.next_deadline().unwrap_or(now);
@@ -179,8 +178,8 @@ impl Books {
             let at = page.at();
             self.state.shares.see(at, &seen, 0);
             for (chid, channel) in page.channels_mut() {
-                let Ok(state) = ChannelState::read(&gpu.bar0, chid) else {
-                    gpu.lost.store(1, Release);
+                let Ok(state) = ChannelState::read(&gpu.device.bar0, chid) else {
+                    gpu.device.lost.store(1, Release);
                     return;
                 };
                 let slots = self.slots.as_ref();
@@ -194,12 +193,12 @@ impl Books {
     /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
     /// them, looks show no commands.
     fn map_slots(&mut self, gpu: &Gpu) {
-        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.bar0), self.chip) else {
+        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), self.chip) else {
             return;
         };
-        let is_mapped = |slots: &Window| slots.begins_at(&gpu.bar1, base);
+        let is_mapped = |slots: &Window| slots.begins_at(&gpu.device.bar1, base);
         if !self.slots.as_ref().is_some_and(is_mapped) {
-            self.slots = Window::map_slots(&gpu.bar1, base, chip.channels).ok();
+            self.slots = Window::map_slots(&gpu.device.bar1, base, chip.channels).ok();
         }
     }
 
@@ -209,11 +208,11 @@ impl Books {
     /// A main thread that does not come here at all holds nobody for ever either: each fault
     /// that waits in a gate has a bound of its own, and needs no lock for it.
     pub(crate) fn watch_holds(&mut self, gpu: &Gpu) {
-        if !self.state.engine.holds_somebody() || gpu.is_away() {
+        if !self.state.engine.holds_somebody() || gpu.device.is_away() {
             return;
         }
         let now = ffi::now();
-        let word = gpu.bar0.read32(EngineStatus::offset(COMPUTE));
+        let word = gpu.device.bar0.read32(EngineStatus::offset(COMPUTE));
         // In a switch it does not matter to whom: the engine is not idle.
         let is_idle = EngineStatus::decode(word, false) == Ok(Occupant::Idle);
         self.state.engine.note_idle(now, is_idle);

@@ -7,7 +7,7 @@
 //! | `ffi`, `shim.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
 //! | `preempt` | holding the processor |
-//! | `process` | whose a process is, and who is meant by a number |
+//! | `process` | whose a process is, and how a caller sees it |
 //! | `storage` | tables in vectors |
 //! | `order` | sorting without a panic |
 

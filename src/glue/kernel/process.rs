@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Processes, users and cgroups: who a client is, and who is meant by a number.
+//! [glue] Processes, users and cgroups: who a client is, and how a caller sees it.
 
 use super::ffi;
-use crate::request::Named;
-use crate::share::{Subject, Who, NO_USER};
+use crate::share::Who;
 use crate::uapi;
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -35,7 +34,7 @@ impl Process {
     /// # Errors
     ///
     /// `ESRCH`.
-    fn find(pid: i32) -> Result<Self> {
+    pub(crate) fn find(pid: i32) -> Result<Self> {
         // SAFETY: Process context; returns a thread group with a reference, or null.
         let pid = NonNull::new(unsafe { ffi::loga_find_tgid(pid) }).ok_or(ESRCH)?;
         Ok(Self(pid))
@@ -141,74 +140,4 @@ pub(crate) fn shown_cgroup(who: &Who, root: u64) -> u64 {
 pub(crate) fn cgroup_root() -> u64 {
     // SAFETY: Process context.
     unsafe { ffi::loga_caller_cgroup_root() }
-}
-
-/// Somebody for whom something is set.
-pub(crate) struct Chosen {
-    pub(crate) subject: Subject,
-    /// The process.
-    pub(crate) process: Option<Process>,
-    /// Whose process it is, or where the cgroup is.
-    pub(crate) within: Option<Who>,
-}
-
-impl Chosen {
-    /// Finds whom the caller means. A cgroup need not exist any more for its setting to be
-    /// cleared: `to_set` says that it must.
-    ///
-    /// # Errors
-    ///
-    /// `ESRCH`.
-    pub(crate) fn find(named: Named, to_set: bool) -> Result<Self> {
-        let process = match named {
-            Named::Caller => Process::of_caller()?,
-            Named::Process(pid) => Process::find(pid)?,
-            Named::User(uid) => {
-                // SAFETY: Process context.
-                let user = unsafe { ffi::loga_user_of(uid) };
-                return match user {
-                    u32::MAX => Err(ESRCH),
-                    user => Ok(Self::group(Subject::User(user))),
-                };
-            }
-            Named::Cgroup(id) => {
-                let mut place = ffi::Identity::default();
-                // SAFETY: Process context; looks a number up.
-                let there = unsafe { ffi::loga_cgroup_place(id, &raw mut place) };
-                if to_set && !there {
-                    return Err(ESRCH);
-                }
-                return Ok(Self {
-                    within: there.then_some(Who {
-                        process: 0,
-                        cgroup: place.cgroup,
-                        above: place.above,
-                        user: NO_USER,
-                    }),
-                    ..Self::group(Subject::Cgroup(id))
-                });
-            }
-        };
-        let who = process.who().ok_or(ESRCH)?;
-        Ok(Self {
-            subject: Subject::Process(who.process),
-            process: Some(process),
-            within: Some(who),
-        })
-    }
-
-    const fn group(subject: Subject) -> Self {
-        Self {
-            subject,
-            process: None,
-            within: None,
-        }
-    }
-
-    /// Whether it is a process that has begun to exit meanwhile.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.process
-            .as_ref()
-            .is_some_and(|process| process.who().is_none())
-    }
 }
