@@ -44,14 +44,13 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     for gpu in tracker.gpus() {
-        // Not while the books are locked: the main thread needs them to end the phase.
         let looked = gpu.phase.lock().looked;
-        let books = gpu.books.lock();
+        let costs = gpu.took.lock();
         for (what, took) in [
-            ("revoke_ns", &books.revoke_took),
-            ("restore_ns", &books.restore_took),
-            ("decide_ns", &books.decide_took),
-            ("start_ns", &books.start_took),
+            ("revoke_ns", &costs.revoke),
+            ("restore_ns", &costs.restore),
+            ("decide_ns", &costs.decide),
+            ("start_ns", &costs.start),
         ] {
             write!(f, "gpu{} {what}", gpu.device.index)?;
             took.write(f)?;

@@ -39,7 +39,10 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         }
     }
     uapi::Gpu {
-        chipset: books.chip.map_or(0, |chip| chip.chipset.get().into()),
+        chipset: books
+            .presence
+            .chip
+            .map_or(0, |chip| chip.chipset.get().into()),
         pci_domain: gpu.device.address.domain,
         pci_bdf: u32::from(gpu.device.address.bus) << 8 | u32::from(gpu.device.address.devfn),
         flags,
@@ -48,7 +51,7 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
             regs::Source::EngineStatus => uapi::SOURCE_ENGINE_STATUS,
             regs::Source::ChannelTable => uapi::SOURCE_CHANNEL_TABLE,
         },
-        open_files: books.open_files,
+        open_files: books.presence.open_files,
         now_ns: ffi::now().get(),
         polled_ns: stats.polled.get(),
         unpolled_ns: stats.unpolled.get(),

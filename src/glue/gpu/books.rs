@@ -4,10 +4,8 @@
 //!
 //! Nothing here allocates: the books are locked, and callers bring what is needed.
 
-use super::bar::Window;
 use super::gate::Gate;
-use super::latencies::Latencies;
-use crate::account::waits::Watched;
+use super::presence::Presence;
 use crate::engine::{Census, ClientState, Engine};
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
@@ -16,7 +14,7 @@ use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::trace;
 use crate::glue::trace::work_period::WorkPeriods;
 use crate::gpu::GpuState;
-use crate::ids::{Chid, ClientId};
+use crate::ids::ClientId;
 use crate::regs::Chip;
 use crate::share::{
     Group, GroupBy, Kind, Member, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS,
@@ -49,38 +47,18 @@ pub(crate) struct Books {
     pub(crate) pages: pages::Pages<Vectors, Arc<Gate>>,
     /// Gates to be turned once the books are unlocked.
     pub(crate) turns: KVec<Turn>,
-    pub(crate) chip: Option<Chip>,
-    /// Room to watch clients and channels in the next phase, and what there is room for now.
-    pub(crate) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
-    pub(crate) watch_room_of: (usize, usize),
-    /// The slots of the channels, once looks need them.
-    pub(crate) slots: Option<Window>,
+    /// Which chip it is, and whether it answers.
+    pub(crate) presence: Presence,
     pub(crate) sums: Sums,
-    /// What the main thread spent on decisions, and on the beginnings of polling phases.
-    pub(crate) decide_took: Latencies,
-    pub(crate) start_took: Latencies,
-    pub(crate) revoke_took: Latencies,
-    pub(crate) restore_took: Latencies,
     pub(crate) periods: WorkPeriods,
     next_id: u64,
     /// Clients before this one are yet to be looked after, see [`Books::sweep`].
     swept: usize,
     pub(crate) mappings: u32,
-    pub(crate) open_files: u32,
+    /// Files that were open before LoGA was attached.
     pub(crate) unmanaged: u64,
-    /// Subscribers know that the device has gone, and so does the log.
-    pub(crate) loss_told: bool,
-    pub(crate) loss_printed: bool,
-    /// When the log was told last.
-    pub(crate) printed: Ns,
-    /// When it was asked last whether it is back.
-    pub(crate) probed: Ns,
-    /// The chip is one that LoGA does not follow.
-    pub(crate) refused: bool,
     /// Mappings of submission pages that LoGA failed to take on.
     pub(crate) unmanaged_mappings: u64,
-    /// When unknown time was told last.
-    pub(crate) unknown_told: Option<Ns>,
 }
 
 /// Sums since attaching.
@@ -192,28 +170,14 @@ impl Books {
             owners,
             pages: pages::Pages::new(storage(MAX_PAGES)?),
             turns: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
-            chip,
-            watch_room: None,
-            watch_room_of: (0, 0),
-            slots: None,
+            presence: Presence::new(chip),
             sums: Sums::default(),
-            decide_took: Latencies::new()?,
-            start_took: Latencies::new()?,
-            revoke_took: Latencies::new()?,
-            restore_took: Latencies::new()?,
             periods: WorkPeriods::new(users),
             next_id: 1,
             swept: 0,
             mappings: 0,
-            open_files: 0,
             unmanaged: 0,
             unmanaged_mappings: 0,
-            loss_told: false,
-            loss_printed: false,
-            printed: Ns::ZERO,
-            probed: Ns::ZERO,
-            refused: false,
-            unknown_told: None,
         })
     }
 

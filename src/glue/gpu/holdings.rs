@@ -115,14 +115,14 @@ impl Gpu {
 
     /// Notes what it took to turn all gates of a client.
     fn note_turned(&self, turn: &Turn, took: Ns) {
-        let mut books = self.books.lock();
+        let mut costs = self.took.lock();
         match turn.throttled {
             None => {
-                books.revoke_took.add(took);
+                costs.revoke.add(took);
                 trace::gate_revoke(self.device.number(), turn.client, turn.tgid, took.get());
             }
             Some(throttled) => {
-                books.restore_took.add(took);
+                costs.restore.add(took);
                 trace::gate_restore(
                     self.device.number(),
                     turn.client,

@@ -48,3 +48,29 @@ impl Latencies {
         writeln!(f)
     }
 }
+
+/// What operations on one GPU took.
+pub(crate) struct Took {
+    /// Decisions, and beginnings of polling phases.
+    pub(crate) decide: Latencies,
+    pub(crate) start: Latencies,
+    /// Turning the gates of a client.
+    pub(crate) revoke: Latencies,
+    pub(crate) restore: Latencies,
+}
+
+impl Took {
+    /// None yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            decide: Latencies::new()?,
+            start: Latencies::new()?,
+            revoke: Latencies::new()?,
+            restore: Latencies::new()?,
+        })
+    }
+}

@@ -3,9 +3,11 @@
 //! [glue] The main thread of one GPU: sleeps until the engine wants something, and
 //! carries it out.
 
+use super::bar::Window;
 use super::books::Books;
 use super::phase::Phase;
 use super::Gpu;
+use crate::account::waits::Watched;
 use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
@@ -16,6 +18,7 @@ use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
 use crate::regs::Sampler;
 use crate::units::Ns;
+use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
@@ -34,17 +37,30 @@ const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
 /// While somebody is held back, the main thread looks this often whether the GPU is idle.
 const WATCH: Ns = Ns::from_ms(500);
 
+/// What only the main thread uses.
+#[derive(Default)]
+pub(super) struct MainState {
+    /// Room to watch clients and channels in the next phase, and what there is room for now.
+    pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
+    pub(super) watch_room_of: (usize, usize),
+    /// The slots of the channels, once looks need them.
+    pub(super) slots: Option<Window>,
+    /// When unknown time was told last.
+    unknown_told: Option<Ns>,
+}
+
 /// The thread's work.
 pub(crate) struct Scheduler(pub(crate) Arc<Gpu>);
 
 impl Work for Scheduler {
     fn run(self: Arc<Self>, bell: &Bell) {
         let gpu = &self.0;
+        let mut own = MainState::default();
         let mut waits_for_turn = false;
         while !thread::should_stop() {
             let deadline = {
                 let books = gpu.books.lock();
-                let probe = books.next_probe(&gpu.device);
+                let probe = books.presence.next_probe(&gpu.device);
                 books
                     .next_wake(waits_for_turn)
                     .into_iter()
@@ -57,8 +73,8 @@ impl Work for Scheduler {
             } else {
                 Wake::Timer
             };
-            gpu.make_watch_room();
-            waits_for_turn = !step(gpu, wake);
+            gpu.make_watch_room(&mut own);
+            waits_for_turn = !step(gpu, &mut own, wake);
             gpu.turn_gates();
         }
     }
@@ -66,7 +82,7 @@ impl Work for Scheduler {
 
 /// Asks the engine once, and does what it says. False if it has to wait until other GPUs have
 /// been polled; then the thread is rung.
-fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
+fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     let now = ffi::now();
     if gpu.device.is_lost() {
@@ -74,12 +90,12 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
     } else if gpu.device.is_away() {
         books.release_all(gpu, now);
     }
-    books.probe(&gpu.device, now);
+    books.presence.probe(&gpu.device, now);
     books.watch_holds(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
         if books.state.engine.next_look().is_some_and(|at| at <= now) {
-            books.look(gpu);
+            books.look(gpu, own);
         }
         return false;
     }
@@ -92,9 +108,9 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
         }
         Action::StartPolling => {
             let begin = ffi::now();
-            start_polling(gpu, &mut books);
+            start_polling(gpu, &mut books, own);
             let took = ffi::now().saturating_sub(begin);
-            books.start_took.add(took);
+            gpu.took.lock().start.add(took);
         }
         Action::StopPolling => {
             gpu.stop_polling.store(1, Relaxed);
@@ -102,13 +118,13 @@ fn step(gpu: &Arc<Gpu>, wake: Wake) -> bool {
             let mut phase = gpu.phase.lock();
             phase.conclude();
             let begin = ffi::now();
-            books.decide(&mut phase, gpu);
+            books.decide(&mut phase, gpu, own);
             let took = ffi::now().saturating_sub(begin);
-            books.decide_took.add(took);
+            gpu.took.lock().decide.add(took);
             books.watch_pause(&mut phase, gpu);
             gpu.end_turn();
         }
-        Action::Look => books.look(gpu),
+        Action::Look => books.look(gpu, own),
     }
     true
 }
@@ -124,11 +140,11 @@ fn may_poll(gpu: &Gpu, books: &Books) -> bool {
     }
 }
 
-fn start_polling(gpu: &Gpu, books: &mut Books) {
+fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
     if gpu.device.is_blind() {
         return;
     }
-    let Some(chip) = books.chip else {
+    let Some(chip) = books.presence.chip else {
         return;
     };
     let mut phase = gpu.phase.lock();
@@ -136,7 +152,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books) {
         phase.sampler = Some(Sampler::new(gpu.settings.source, &chip, COMPUTE));
     }
     books.note_drain(&mut phase);
-    books.watch_waits(&mut phase);
+    books.watch_waits(&mut phase, own);
     let (accounting, interval) = books.state.plan();
     phase.want(accounting, interval);
     gpu.stop_polling.store(0, Relaxed);
@@ -160,12 +176,12 @@ impl Books {
     }
 
     /// Books a phase, decides, and drives the gates.
-    fn decide(&mut self, phase: &mut Phase, gpu: &Gpu) {
+    fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
-        let decision = self.end_phase(phase, now);
+        let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);
         self.tell_fallback(decision.fallback);
         let period = decision.period;
@@ -188,7 +204,7 @@ impl Books {
 
     /// Charges the phase to the channels that were seen, and to their clients, and decides. The
     /// other channels take no time here.
-    fn end_phase(&mut self, phase: &Phase, now: Ns) -> Decision {
+    fn end_phase(&mut self, phase: &Phase, now: Ns, own: &mut MainState) -> Decision {
         let counts_runs = phase.strata().is_none();
         let mut pages = self.pages.all().iter();
         let first = pages.next().map(|page| page.owner());
@@ -213,7 +229,7 @@ impl Books {
         let waits = phase.waits_found();
         let decision = self.state.end_phase(now, ended, &mut owner, waits);
         if let Some(index) = unknown {
-            self.note_unknown(index, &decision.totals);
+            self.note_unknown(index, &decision.totals, own);
         }
         decision
     }
@@ -261,17 +277,17 @@ impl Books {
     }
 
     /// Tells of time on the engine of a channel that no client owns, at most once a second.
-    fn note_unknown(&mut self, index: usize, totals: &PhaseTotals) {
+    fn note_unknown(&mut self, index: usize, totals: &PhaseTotals, own: &mut MainState) {
         const { assert!(MAX_SLOTS == 2 * MAX_CHANNELS) };
         let now = ffi::now();
         // CAST: at most 8191.
         self.sums.unknown_chid = Some(index as u16);
         trace::time_unknown(self.gpu, index as u32, totals.unknown.get());
-        let due = self
+        let due = own
             .unknown_told
             .is_none_or(|told| now.saturating_sub(told) >= UNKNOWN_STEP);
         if due {
-            self.unknown_told = Some(now);
+            own.unknown_told = Some(now);
             events::unknown(self.gpu, index as u64);
         }
     }
@@ -281,7 +297,7 @@ impl Books {
         if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
             trace::gpu_fallback(self.gpu, &Reason::Lost);
         }
-        self.tell_loss(&gpu.device, now);
+        self.presence.tell_loss(&gpu.device, now);
         self.release_all(gpu, now);
     }
 }

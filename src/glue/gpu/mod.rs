@@ -38,6 +38,7 @@ mod watch;
 
 use self::books::Books;
 use self::device::Device;
+use self::latencies::Took;
 use self::phase::Phase;
 use self::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
@@ -58,6 +59,9 @@ pub(crate) struct Gpu {
     pub(crate) settings: Settings,
     #[pin]
     pub(crate) books: Mutex<Books>,
+    /// What LoGA itself took. Nothing is locked inside it.
+    #[pin]
+    pub(crate) took: Mutex<Took>,
     /// Of callers that may not read everything, one at a time looks at the books. Before `books`.
     #[pin]
     pub(crate) readers: Mutex<()>,
@@ -134,8 +138,8 @@ impl Gpu {
     /// how many.
     pub(crate) fn submission_pages(&self, physical: u64, len: u64) -> Option<(u16, u16)> {
         let mut books = self.books.lock();
-        books.detect(&self.device);
-        let chip = books.chip?;
+        books.presence.detect(&self.device);
+        let chip = books.presence.chip?;
         let base = self.device.userd_base()?;
         drop(books);
         let range = submission::classify(
@@ -156,15 +160,15 @@ impl Gpu {
 
     pub(crate) fn file_opened(&self) {
         let mut books = self.books.lock();
-        books.open_files = books.open_files.saturating_add(1);
+        books.presence.open_files = books.presence.open_files.saturating_add(1);
         // A GPU that was asleep answers now.
-        books.ask_whether_back(&self.device, ffi::now());
+        books.presence.ask_whether_back(&self.device, ffi::now());
     }
 
     /// Notes that a file is closed, and by which process it was opened.
     pub(crate) fn file_closed(&self, opener: Option<&Process>) {
         let mut books = self.books.lock();
-        books.open_files = books.open_files.saturating_sub(1);
+        books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
             books.look_after(at);
         }
@@ -173,7 +177,7 @@ impl Gpu {
     pub(crate) fn file_unmanaged(&self) {
         let mut books = self.books.lock();
         books.unmanaged = books.unmanaged.saturating_add(1);
-        books.open_files = books.open_files.saturating_add(1);
+        books.presence.open_files = books.presence.open_files.saturating_add(1);
     }
 
     /// Notes a mapping of a submission page that LoGA does not follow, by a failure of its own.

@@ -6,56 +6,59 @@
 //! read then. It is *lost* while it answers with all ones: it is asked once a second whether it
 //! is back, as long as files of it are open. In both states everybody runs.
 //!
-//! Registers are read with [`Gpu::phase`] or [`Gpu::books`] locked, or by the timer, which the
+//! Registers are read with `Gpu::phase` or `Gpu::books` locked, or by the timer, which the
 //! holder of the former cancels. Who reads looks first whether the GPU is away; who sends it
 //! away takes both locks once after saying so. Nothing reads after that.
 
-use super::absence::Away;
-use super::books::Books;
 use super::device::{refuse_chip, Device};
-use super::Gpu;
 use crate::glue::control::events;
-use crate::glue::kernel::ffi;
-use crate::regs;
+use crate::regs::{self, Chip};
 use crate::units::Ns;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Full, Relaxed, Release};
+use kernel::sync::atomic::Relaxed;
 
 /// How often a GPU that does not answer is asked.
 const PROBE: Ns = Ns::from_ms(1_000);
 /// Least time between two lines in the log about one GPU that goes and comes.
 const TELL: Ns = Ns::from_ms(10_000);
 
-impl Gpu {
-    /// Reads no register any more, and lets everybody run. True if it was not away for this
-    /// reason. May sleep.
-    pub(crate) fn go_away(&self, why: Away) -> bool {
-        let before = self.device.absence.reason(why).xchg(1, Full);
-        self.stop_polling.store(1, Relaxed);
-        // Waits for the poller, and cancels the timer.
-        self.phase.lock().conclude();
-        // Waits for the main thread and for everybody else who reads.
-        self.books.lock().release_all(self, ffi::now());
-        self.turn_gates();
-        self.ring();
-        before == 0
-    }
-
-    /// Goes on, if that was the only reason not to.
-    pub(crate) fn come_back(&self, why: Away) {
-        self.device.absence.reason(why).store(0, Release);
-        self.ring();
-    }
+/// What is known of a GPU that may go and come.
+pub(crate) struct Presence {
+    pub(crate) chip: Option<Chip>,
+    /// The chip is one that LoGA does not follow.
+    refused: bool,
+    /// Files of it that are open.
+    pub(crate) open_files: u32,
+    /// Subscribers know that the device has gone, and so does the log.
+    loss_told: bool,
+    loss_printed: bool,
+    /// When the log was told last.
+    printed: Ns,
+    /// When it was asked last whether it is back.
+    probed: Ns,
 }
 
-impl Books {
+impl Presence {
+    /// That of a GPU that is found now.
+    pub(super) fn new(chip: Option<Chip>) -> Self {
+        Self {
+            chip,
+            refused: false,
+            open_files: 0,
+            loss_told: false,
+            loss_printed: false,
+            printed: Ns::ZERO,
+            probed: Ns::ZERO,
+        }
+    }
+
     /// Finds out which chip it is, unless that is known or was refused. Says so once if LoGA
     /// cannot follow it.
     pub(crate) fn detect(&mut self, device: &Device) {
         if self.chip.is_some() || self.refused || device.is_away() {
             return;
         }
-        match regs::detect(&device.bar0).and_then(regs::Chip::followed) {
+        match regs::detect(&device.bar0).and_then(Chip::followed) {
             Ok(chip) => {
                 device.describe_chip(&chip);
                 self.chip = Some(chip);
@@ -96,7 +99,7 @@ impl Books {
         }
         device.lost.store(0, Relaxed);
         if core::mem::take(&mut self.loss_told) {
-            events::back(self.gpu);
+            events::back(device.number());
             if core::mem::take(&mut self.loss_printed) {
                 pr_info!("{}: the GPU answers again\n", device.address);
             }
@@ -109,7 +112,7 @@ impl Books {
         if core::mem::replace(&mut self.loss_told, true) {
             return;
         }
-        events::lost(self.gpu);
+        events::lost(device.number());
         // A user may make a GPU go and come.
         if self.printed.is_zero() || now.saturating_sub(self.printed) > TELL {
             self.printed = now;

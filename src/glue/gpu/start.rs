@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The beginning and the end of following a GPU.
+//! [glue] The beginning and the end of following a GPU, and going away meanwhile.
 
+use super::absence::Away;
 use super::bar::Found;
 use super::books::Books;
 use super::device::{refuse_chip, Device};
+use super::latencies::Took;
 use super::main_thread::Scheduler;
 use super::phase::Phase;
 use super::poller::Poller;
@@ -17,7 +19,7 @@ use crate::glue::kernel::thread::Thread;
 use crate::regs;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
 
 impl Gpu {
@@ -51,6 +53,7 @@ impl Gpu {
             try_pin_init!(Self {
                 device,
                 settings: *settings,
+                took <- new_mutex!(Took::new()?),
                 books <- new_mutex!(Books::new(number, engine, chip)?),
                 readers <- new_mutex!(()),
                 phase <- new_mutex!(Phase::new(device.clone())?),
@@ -97,5 +100,25 @@ impl Gpu {
         }
         self.books.lock().release_all(self, ffi::now());
         self.turn_gates();
+    }
+
+    /// Reads no register any more, and lets everybody run. True if it was not away for this
+    /// reason. May sleep.
+    pub(crate) fn go_away(&self, why: Away) -> bool {
+        let before = self.device.absence.reason(why).xchg(1, Full);
+        self.stop_polling.store(1, Relaxed);
+        // Waits for the poller, and cancels the timer.
+        self.phase.lock().conclude();
+        // Waits for the main thread and for everybody else who reads.
+        self.books.lock().release_all(self, ffi::now());
+        self.turn_gates();
+        self.ring();
+        before == 0
+    }
+
+    /// Goes on, if that was the only reason not to.
+    pub(crate) fn come_back(&self, why: Away) {
+        self.device.absence.reason(why).store(0, Release);
+        self.ring();
     }
 }

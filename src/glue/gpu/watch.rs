@@ -14,7 +14,7 @@
 
 use super::bar::Window;
 use super::books::Books;
-use super::main_thread::{COMPUTE, PERIODS_PER_HOLD};
+use super::main_thread::{MainState, COMPUTE, PERIODS_PER_HOLD};
 use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
@@ -25,7 +25,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::trace::{self, Reason};
 use crate::ids::{Chid, ClientId};
 use crate::policies::{Seen, Sight};
-use crate::regs::{self, ChannelState, EngineStatus, Mmio, Occupant, Ring};
+use crate::regs::{self, ChannelState, Chip, EngineStatus, Mmio, Occupant, Ring};
 use crate::share::Member;
 use crate::units::Ns;
 use kernel::prelude::*;
@@ -38,12 +38,12 @@ impl Books {
     /// Says whom the poller shall ask for in the coming phase: the clients that are not
     /// throttled, if the policy wants to know which of them wait. None without room, see
     /// [`Gpu::make_watch_room`].
-    pub(crate) fn watch_waits(&mut self, phase: &mut Phase) {
+    pub(super) fn watch_waits(&self, phase: &mut Phase, own: &mut MainState) {
         phase.waits.stop();
         if self.state.engine.config().wants() != Sight::Waits {
             return;
         }
-        if let Some((watched, list)) = self.watch_room.take() {
+        if let Some((watched, list)) = own.watch_room.take() {
             phase.waits.refit(watched, list);
         }
         let runs = |member: &&Member| member.hold().is_none();
@@ -59,54 +59,23 @@ impl Books {
             clients,
             channels.map(|(chid, page, _)| (page.owner(), chid)),
         );
-        self.watch_room_of = phase.waits.room();
+        own.watch_room_of = phase.waits.room();
     }
 
     /// Clients and channels that there is no room to watch yet.
-    fn watch_room_wanted(&self) -> Option<(usize, usize)> {
-        let (clients, channels) = self.watch_room_of;
+    fn watch_room_wanted(&self, own: &MainState) -> Option<(usize, usize)> {
+        let (clients, channels) = own.watch_room_of;
         let members = self.state.shares.members().len();
         // CAST: at most 4096 channels.
         let needed = self.pages.allocated() as usize;
         let wanted = self.state.engine.config().wants() == Sight::Waits
-            && self.watch_room.is_none()
+            && own.watch_room.is_none()
             && (members > clients || needed > channels);
         // Half as much again, so that this happens rarely.
         let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
         wanted.then(|| (grown(members), grown(needed)))
     }
-}
 
-impl Phase {
-    /// For how long clients waited in the phase that has ended.
-    pub(crate) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
-        let length = self.totals.length;
-        let found = self.waits.found().iter();
-        found
-            .filter(|watched| watched.waiting() != 0)
-            .map(move |watched| (watched.id(), watched.waited(length)))
-    }
-}
-
-impl Gpu {
-    /// Makes room to watch all clients and channels, for the next polling phase. Without memory
-    /// for it none are watched. For the main thread, with no lock held.
-    pub(crate) fn make_watch_room(&self) {
-        let wanted = self.books.lock().watch_room_wanted();
-        let Some((clients, channels)) = wanted else {
-            return;
-        };
-        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
-        let made = watched
-            .extend_with(clients, Watched::default(), GFP_KERNEL)
-            .and_then(|()| list.extend_with(channels, Chid::from_bits(0), GFP_KERNEL));
-        if made.is_ok() {
-            self.books.lock().watch_room = Some((watched, list));
-        }
-    }
-}
-
-impl Books {
     /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
     /// back still run, and whether the others do what polling phases show. With sparse accounting,
     /// and where nobody knows how long a phase lasts, they are charged like all others.
@@ -143,9 +112,9 @@ impl Books {
     }
 
     /// Looks at the channels, asks the policy, and drives the gates.
-    pub(crate) fn look(&mut self, gpu: &Gpu) {
+    pub(super) fn look(&mut self, gpu: &Gpu, own: &mut MainState) {
         if self.state.engine.config().policy.staged() && !gpu.device.is_away() {
-            self.see_channels(gpu);
+            self.see_channels(gpu, own);
         }
         let now = ffi::now();
         let before = self.state.engine.stats().overdue;
@@ -167,8 +136,8 @@ impl Books {
     }
 
     /// Looks at all channels, and at who sleeps in a gate.
-    fn see_channels(&mut self, gpu: &Gpu) {
-        self.map_slots(gpu);
+    fn see_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
+        own.map_slots(gpu, self.presence.chip);
         self.state.begin_scan();
         for page in self.pages.all_mut() {
             let seen = Seen {
@@ -182,23 +151,11 @@ impl Books {
                     gpu.device.lost.store(1, Release);
                     return;
                 };
-                let slots = self.slots.as_ref();
+                let slots = own.slots.as_ref();
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
                 let seen = channel.commands.look(state, ring);
                 self.state.shares.see(at, &seen, 1);
             }
-        }
-    }
-
-    /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
-    /// them, looks show no commands.
-    fn map_slots(&mut self, gpu: &Gpu) {
-        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), self.chip) else {
-            return;
-        };
-        let is_mapped = |slots: &Window| slots.begins_at(&gpu.device.bar1, base);
-        if !self.slots.as_ref().is_some_and(is_mapped) {
-            self.slots = Window::map_slots(&gpu.device.bar1, base, chip.channels).ok();
         }
     }
 
@@ -227,6 +184,49 @@ impl Books {
         if let Some(cause) = fallback {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
             events::fallback(self.gpu, &Reason::Engine(cause));
+        }
+    }
+}
+
+impl MainState {
+    /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
+    /// them, looks show no commands.
+    fn map_slots(&mut self, gpu: &Gpu, chip: Option<Chip>) {
+        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), chip) else {
+            return;
+        };
+        let is_mapped = |slots: &Window| slots.begins_at(&gpu.device.bar1, base);
+        if !self.slots.as_ref().is_some_and(is_mapped) {
+            self.slots = Window::map_slots(&gpu.device.bar1, base, chip.channels).ok();
+        }
+    }
+}
+
+impl Phase {
+    /// For how long clients waited in the phase that has ended.
+    pub(crate) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+        let length = self.totals.length;
+        let found = self.waits.found().iter();
+        found
+            .filter(|watched| watched.waiting() != 0)
+            .map(move |watched| (watched.id(), watched.waited(length)))
+    }
+}
+
+impl Gpu {
+    /// Makes room to watch all clients and channels, for the next polling phase. Without memory
+    /// for it none are watched. For the main thread, with no lock held.
+    pub(super) fn make_watch_room(&self, own: &mut MainState) {
+        let wanted = self.books.lock().watch_room_wanted(own);
+        let Some((clients, channels)) = wanted else {
+            return;
+        };
+        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
+        let made = watched
+            .extend_with(clients, Watched::default(), GFP_KERNEL)
+            .and_then(|()| list.extend_with(channels, Chid::from_bits(0), GFP_KERNEL));
+        if made.is_ok() {
+            own.watch_room = Some((watched, list));
         }
     }
 }
