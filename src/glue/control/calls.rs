@@ -44,7 +44,7 @@ fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
 }
 
 /// Fills a snapshot and the tables it points to.
-pub(crate) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Result {
+pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Result {
     snapshot.check().map_err(|_| EINVAL)?;
     if !Reader::calling().all {
         listener.pace();
@@ -105,7 +105,7 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
 }
 
 /// Lists what is set on a GPU: to an unprivileged caller, for its own processes.
-pub(crate) fn list_shares(list: &mut uapi::ListShares) -> Result {
+pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     let reader = Reader::calling();
     let tracker = tracker()?;
     let gpu = gpu(&tracker, list.gpu)?;
@@ -167,7 +167,7 @@ fn describe_share(entry: &Entry) -> uapi::Share {
 }
 
 /// Reads totals, and lets them begin anew if asked to.
-pub(crate) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
+pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     let (kind, reset) = read.check()?;
     let reader = Reader::calling();
     if reset && !may_change() {
@@ -260,7 +260,7 @@ pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
 }
 
 /// Subscribes to events, or ends that.
-pub(crate) fn subscribe(
+pub(super) fn subscribe(
     listener: &Arc<Listener>,
     what: &mut uapi::Subscribe,
 ) -> Result<(), Refused> {

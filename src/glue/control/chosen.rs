@@ -9,7 +9,7 @@ use crate::share::{Subject, Who, NO_USER};
 use kernel::prelude::*;
 
 /// Somebody for whom something is set.
-pub(crate) struct Chosen {
+pub(super) struct Chosen {
     pub(crate) subject: Subject,
     /// The process.
     pub(crate) process: Option<Process>,
@@ -71,7 +71,7 @@ impl Chosen {
     }
 
     /// Whether it is a process that has begun to exit meanwhile.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.process
             .as_ref()
             .is_some_and(|process| process.who().is_none())

@@ -47,7 +47,7 @@ const BATCH: usize = 8;
 
 /// An open file of `/dev/loga`.
 #[pin_data]
-pub(crate) struct Listener {
+pub(super) struct Listener {
     /// Pid namespace in which the file was opened.
     pids: ARef<PidNamespace>,
     #[pin]
@@ -114,7 +114,7 @@ pub(crate) fn prepare() -> Result {
 }
 
 /// Gives back what [`prepare`] took. Nobody may listen any more.
-pub(crate) fn finish() {
+pub(super) fn finish() {
     *LISTENERS.lock() = KVec::new();
     // SAFETY: Started by `prepare`, and no one tells any more.
     unsafe { ffi::loga_wakes_stop() };
@@ -148,7 +148,7 @@ impl Listener {
     }
 
     /// Waits until a user may take the next snapshot through this file.
-    pub(crate) fn pace(&self) {
+    pub(super) fn pace(&self) {
         let due = Ns::new(self.looked.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
         let left = due.saturating_sub(ffi::now());
         if !left.is_zero() {
@@ -164,7 +164,7 @@ impl Listener {
     ///
     /// `ENOSPC` when too many listen, or too many of this user; `ENOMEM`. Then nothing has
     /// changed.
-    pub(crate) fn subscribe(
+    pub(super) fn subscribe(
         self: &Arc<Self>,
         what: &Subscribe,
         reader: Reader,
@@ -213,7 +213,7 @@ impl Listener {
     }
 
     /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
-    pub(crate) fn unsubscribe(self: &Arc<Self>) {
+    pub(super) fn unsubscribe(self: &Arc<Self>) {
         let mut listeners = LISTENERS.lock();
         listeners.retain(|seat| !Arc::ptr_eq(&seat.listener, self));
         COUNT.store(listeners.len(), Relaxed);
@@ -332,7 +332,7 @@ unsafe extern "C" fn loga_listener_wake(work: *mut bindings::work_struct) {
 }
 
 /// A buffer for [`Listener::take`].
-pub(crate) const fn batch() -> [Event; BATCH] {
+pub(super) const fn batch() -> [Event; BATCH] {
     const NONE: Event = Event {
         time_ns: 0,
         sequence: 0,

@@ -21,7 +21,7 @@ mod chosen;
 pub(crate) mod debugfs;
 pub(crate) mod events;
 pub(crate) mod params;
-pub(crate) mod permission;
+pub(super) mod permission;
 mod refused;
 mod snapshot;
 pub(crate) mod sysfs;

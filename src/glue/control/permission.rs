@@ -19,7 +19,7 @@ use kernel::prelude::*;
 
 /// Whose clients a caller may read about.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader {
+pub(super) struct Reader {
     /// The calling user, in the initial namespace.
     pub(crate) user: u32,
     /// It may read about all.
@@ -28,7 +28,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// The calling process. Process context.
-    pub(crate) fn calling() -> Self {
+    pub(super) fn calling() -> Self {
         Self {
             // SAFETY: Process context.
             user: unsafe { ffi::loga_caller_user() },
@@ -38,13 +38,13 @@ impl Reader {
     }
 
     /// Whether it may read about what belongs to a user.
-    pub(crate) const fn may_see(&self, owner: u32) -> bool {
+    pub(super) const fn may_see(&self, owner: u32) -> bool {
         uapi::may_see(owner, self.user, self.all)
     }
 }
 
 /// Whether the caller may change everything. Process context.
-pub(crate) fn may_change() -> bool {
+pub(super) fn may_change() -> bool {
     // SAFETY: Process context.
     unsafe { ffi::loga_caller_may_change() }
 }
@@ -54,7 +54,7 @@ pub(crate) fn may_change() -> bool {
 /// # Errors
 ///
 /// `EPERM`.
-pub(crate) fn require_change() -> Result {
+pub(super) fn require_change() -> Result {
     if may_change() {
         Ok(())
     } else {
@@ -63,7 +63,7 @@ pub(crate) fn require_change() -> Result {
 }
 
 /// Whether the caller may lower what holds for a process. Process context.
-pub(crate) fn may_lower(process: &Process) -> bool {
+pub(super) fn may_lower(process: &Process) -> bool {
     // SAFETY: Process context, and the reference that the value stands for.
     unsafe { ffi::loga_caller_may_lower(process.as_ptr()) }
 }

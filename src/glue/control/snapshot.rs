@@ -258,7 +258,7 @@ impl View {
 }
 
 /// The tables of a snapshot.
-pub(crate) struct Tables {
+pub(super) struct Tables {
     pub(crate) clients: KVVec<uapi::Client>,
     pub(crate) groups: KVVec<uapi::Group>,
     pub(crate) channels: KVVec<uapi::Channel>,
@@ -279,7 +279,7 @@ impl Tables {
     /// # Errors
     ///
     /// `ENOMEM`; `EAGAIN` if the books grew each time.
-    pub(crate) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
+    pub(super) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
         let reader = Reader::calling();
         let _turn = (!reader.all).then(|| gpu.readers.lock());
         for _ in 0..TRIES {

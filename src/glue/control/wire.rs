@@ -10,7 +10,7 @@ use kernel::uaccess::{UserPtr, UserSlice};
 
 /// A structure of [`uapi`] on its way to or from user space.
 #[repr(transparent)]
-pub(crate) struct Wire<T>(pub(crate) T);
+pub(super) struct Wire<T>(pub(crate) T);
 
 macro_rules! wire {
     ($($structure:ty),+ $(,)?) => { $(
@@ -38,7 +38,7 @@ wire!(
 );
 
 /// Writes element `at` of a table in user memory.
-pub(crate) fn put<T: Copy>(table: u64, at: usize, element: &T) -> Result
+pub(super) fn put<T: Copy>(table: u64, at: usize, element: &T) -> Result
 where
     Wire<T>: AsBytes,
 {
@@ -53,7 +53,7 @@ where
 }
 
 /// How a snapshot and an event name a hold.
-pub(crate) const fn hold_number(hold: Option<Hold>) -> u32 {
+pub(super) const fn hold_number(hold: Option<Hold>) -> u32 {
     match hold {
         None => uapi::HOLD_NONE,
         Some(Hold::Policy) => uapi::HOLD_POLICY,
@@ -63,7 +63,7 @@ pub(crate) const fn hold_number(hold: Option<Hold>) -> u32 {
 }
 
 /// A name in a structure of the interface, cut to fit.
-pub(crate) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
+pub(super) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
     let mut bytes = [0; N];
     for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(name.bytes()) {
         *to = from;
@@ -72,7 +72,7 @@ pub(crate) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
 }
 
 /// How a structure of the interface names a class.
-pub(crate) const fn class_number(class: Class) -> u32 {
+pub(super) const fn class_number(class: Class) -> u32 {
     match class {
         Class::Normal => uapi::CLASS_NORMAL,
         Class::Idle => uapi::CLASS_IDLE,

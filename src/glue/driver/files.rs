@@ -11,29 +11,29 @@ use kernel::rbtree::RBTree;
 use kernel::types::Opaque;
 
 /// The files of the driver that are open.
-pub(crate) struct Files {
+pub(super) struct Files {
     pub(crate) open: RBTree<usize, FileRecord>,
     /// Files that own an address space of LoGA's: they pin the attachment.
-    pub(crate) adopted: u32,
-    pub(crate) closed: bool,
+    pub(super) adopted: u32,
+    pub(super) closed: bool,
 }
 
 /// An open file of the driver.
-pub(crate) struct FileRecord {
+pub(super) struct FileRecord {
     /// Index of its GPU; nothing for the control node.
     pub(crate) gpu: Option<usize>,
-    pub(crate) managed: bool,
+    pub(super) managed: bool,
     /// The process that opened it, if LoGA saw that.
     pub(crate) opener: Option<Process>,
     /// Of a control file: the process that allocates through it. Of a GPU's file: that of the
     /// control file on which the driver was asked to prepare it for mapping.
-    pub(crate) allocator: Option<Process>,
+    pub(super) allocator: Option<Process>,
     /// Address space that LoGA gave the file, where the driver gives none.
     pub(crate) space: Option<KBox<Space>>,
 }
 
 /// An address space of LoGA's.
-pub(crate) struct Space(Opaque<bindings::address_space>);
+pub(super) struct Space(Opaque<bindings::address_space>);
 
 // SAFETY: Only its allocation is LoGA's; everything in it belongs to the memory management,
 // which uses it from any thread.
@@ -71,7 +71,7 @@ impl Files {
     }
 
     /// Gives a file an address space of its own, so that its mappings can be found.
-    pub(crate) fn adopt(&mut self, file: *mut bindings::file, space: KBox<Space>) {
+    pub(super) fn adopt(&mut self, file: *mut bindings::file, space: KBox<Space>) {
         let Some(record) = self.get_mut(file) else {
             return;
         };
@@ -89,7 +89,7 @@ impl Files {
 
     /// Notes that the calling process allocates through a control file. The first process that
     /// does so stays.
-    pub(crate) fn note_allocator(&mut self, ctl: *const bindings::file, caller: Process) {
+    pub(super) fn note_allocator(&mut self, ctl: *const bindings::file, caller: Process) {
         let record = self.get_mut(ctl).filter(|record| record.gpu.is_none());
         if let Some(record) = record.filter(|record| record.allocator.is_none()) {
             record.allocator = Some(caller);
@@ -97,7 +97,7 @@ impl Files {
     }
 
     /// Notes that the driver prepared a GPU's file for mapping, asked through a control file.
-    pub(crate) fn note_prepared(
+    pub(super) fn note_prepared(
         &mut self,
         ctl: *const bindings::file,
         file: *const bindings::file,

@@ -114,7 +114,7 @@ pub(crate) fn attach_on_load() {
 }
 
 /// Attaches to a driver that LoGA waits for, or takes GPUs back that it follows. In a work item.
-pub(crate) fn look_for_driver() {
+pub(super) fn look_for_driver() {
     let hook = HOOK.lock();
     if let State::Attached(attachment) = &hook.state {
         let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
@@ -132,7 +132,7 @@ pub(crate) fn look_for_driver() {
 
 /// Whether LoGA waits for a module. One that is there and cannot be attached to is tried again
 /// when it gets a GPU, not whenever some module is loaded.
-pub(crate) fn is_waiting() -> bool {
+pub(super) fn is_waiting() -> bool {
     let hook = HOOK.lock();
     hook.waits && hook.no_driver
 }

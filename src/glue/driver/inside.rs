@@ -16,10 +16,10 @@ static IN_FLIGHT: Atomic<i64> = Atomic::new(0);
 static CURRENT: Atomic<usize> = Atomic::new(0);
 
 /// Proof of being counted inside a wrapper.
-pub(crate) struct InWrapper(());
+pub(super) struct InWrapper(());
 
 impl InWrapper {
-    pub(crate) fn enter() -> Self {
+    pub(super) fn enter() -> Self {
         IN_FLIGHT.fetch_add(1, Full);
         Self(())
     }

@@ -25,7 +25,7 @@ use kernel::sync::Arc;
 /// While `parts` is not 0, the file is open and in `gate.files`, and a reference on this module
 /// is held for the mapping.
 #[repr(C)]
-pub(crate) struct Mapping {
+pub(super) struct Mapping {
     /// LoGA's functions; `vma->vm_ops` points here.
     ops: bindings::vm_operations_struct,
     /// The driver's functions, or null where it has none.
@@ -47,9 +47,9 @@ pub(crate) struct Mapping {
 pub(crate) const MAPPING_BYTES: usize = size_of::<Mapping>() + size_of::<MappedFile>();
 
 /// What [`Fresh::wrap`] needs to know of a fresh mapping.
-pub(crate) struct Fresh {
+pub(super) struct Fresh {
     /// Physical page of the first one.
-    pub(crate) first_pfn: usize,
+    pub(super) first_pfn: usize,
     /// Number of the submission page.
     pub(crate) page: u16,
     pub(crate) gate: Arc<Gate>,
@@ -69,7 +69,7 @@ impl Fresh {
     ///
     /// `ENOMEM`, `ENODEV` if this module is being unloaded. The area is then as the driver made
     /// it.
-    pub(crate) unsafe fn wrap(
+    pub(super) unsafe fn wrap(
         self,
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,

@@ -19,7 +19,7 @@ pub(crate) fn of(address: &Address, cards: &[Card]) -> Option<u32> {
 ///
 /// A driver that does not say (its list is empty, or in a form that LoGA does not know) numbers
 /// the GPUs as it finds them, which for those it has at load is the order of the bus.
-pub(crate) fn numbered(mut found: KVec<Found>, cards: &[Card]) -> KVec<Found> {
+pub(super) fn numbered(mut found: KVec<Found>, cards: &[Card]) -> KVec<Found> {
     let is_listed = |gpu: &Found| {
         let minor = of(&gpu.address, cards)?;
         let same = |card: &&Card| card.minor == minor && card.bar0 == gpu.bar0.start();

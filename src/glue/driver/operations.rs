@@ -28,18 +28,18 @@ const MEMBERS: usize = 6;
 
 /// A set of the members that LoGA replaces.
 #[derive(Clone, Copy)]
-pub(crate) struct Members {
+pub(super) struct Members {
     pub(crate) open: Open,
     pub(crate) release: Release,
     pub(crate) ioctl: Ioctl,
-    pub(crate) compat_ioctl: Option<Ioctl>,
-    pub(crate) mmap: Mmap,
-    pub(crate) show_fdinfo: Option<ShowFdinfo>,
+    pub(super) compat_ioctl: Option<Ioctl>,
+    pub(super) mmap: Mmap,
+    pub(super) show_fdinfo: Option<ShowFdinfo>,
 }
 
 type Open = unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> c_int;
 type Release = Open;
-pub(crate) type ShowFdinfo = unsafe extern "C" fn(*mut bindings::seq_file, *mut bindings::file);
+pub(super) type ShowFdinfo = unsafe extern "C" fn(*mut bindings::seq_file, *mut bindings::file);
 type Mmap = unsafe extern "C" fn(*mut bindings::file, *mut bindings::vm_area_struct) -> c_int;
 
 /// One member in the object, and its two values.
@@ -52,7 +52,7 @@ struct Slot {
 
 /// Whose functions the members are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hooked {
+pub(super) enum Hooked {
     /// LoGA's, all of them.
     Ours,
     /// The driver's, all of them.
@@ -67,7 +67,7 @@ pub(crate) enum Hooked {
 ///
 /// `control` is an open file of the driver, which keeps the driver loaded; `operations` is the
 /// writable object it points to.
-pub(crate) struct Driver {
+pub(super) struct Driver {
     control: NonNull<bindings::file>,
     operations: NonNull<bindings::file_operations>,
     /// As the driver had them.
@@ -285,19 +285,19 @@ impl Driver {
     /// # Errors
     ///
     /// `EBUSY`: another module has put its own in.
-    pub(crate) fn unhook(&self) -> Result {
+    pub(super) fn unhook(&self) -> Result {
         self.change(|slot| (slot.ours, slot.driver), false)
     }
 
     /// As [`Driver::unhook`], for `release`.
-    pub(crate) fn unhook_release(&self) {
+    pub(super) fn unhook_release(&self) {
         if let Some(slot) = &self.slots()[0] {
             exchange(slot, slot.ours, slot.driver);
         }
     }
 
     /// Puts LoGA's functions in again after [`Driver::unhook`], where the driver's are.
-    pub(crate) fn hook_again(&self) {
+    pub(super) fn hook_again(&self) {
         for slot in self.slots().iter().flatten() {
             exchange(slot, slot.driver, slot.ours);
         }
@@ -331,7 +331,7 @@ impl Driver {
     }
 
     /// Whose functions the members are.
-    pub(crate) fn hooked(&self) -> Hooked {
+    pub(super) fn hooked(&self) -> Hooked {
         let slots = self.slots();
         let all = |is: &dyn Fn(*mut c_void, &Slot) -> bool| {
             slots.iter().flatten().all(|slot| {

@@ -55,7 +55,7 @@ impl Gpus {
 }
 
 /// What `fdinfo` of a file tells.
-pub(crate) struct Usage {
+pub(super) struct Usage {
     pub(crate) address: bar::Address,
     /// Number and GPU time of the client, once the process is one.
     pub(crate) client: Option<(u64, Ns)>,
@@ -73,7 +73,7 @@ impl Tracker {
     /// # Errors
     ///
     /// `ENODEV` if the driver has no GPU, `EOPNOTSUPP` if LoGA follows none of them, `ENOMEM`.
-    pub(crate) fn start(settings: &Settings, driver: &Driver) -> Result<Arc<Self>> {
+    pub(super) fn start(settings: &Settings, driver: &Driver) -> Result<Arc<Self>> {
         let shared = match settings.poller {
             PollerKind::PerGpu => None,
             PollerKind::Shared => {
@@ -115,7 +115,7 @@ impl Tracker {
     }
 
     /// Sends GPUs away that are not bound to the driver's module.
-    pub(crate) fn look_who_is_bound(&self, owner: *const bindings::module) {
+    pub(super) fn look_who_is_bound(&self, owner: *const bindings::module) {
         for gpu in self.gpus.0.iter() {
             if !gpu.device.bar0.is_bound_to(owner) {
                 gpu.go_away(Away::Unbound);
@@ -124,7 +124,7 @@ impl Tracker {
     }
 
     /// Takes GPUs back that the driver has again, and notes the minors that it gave them.
-    pub(crate) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
+    pub(super) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
         for gpu in self.gpus.0.iter() {
             if !cards.is_empty() {
                 gpu.device.set_minor(minors::of(&gpu.device.address, cards));
@@ -137,7 +137,7 @@ impl Tracker {
     }
 
     /// A processor has come back: pollers that were bound to it belong there.
-    pub(crate) fn cpu_came(&self, cpu: u32) {
+    pub(super) fn cpu_came(&self, cpu: u32) {
         for gpu in self.gpus.0.iter() {
             gpu.bind_again(cpu);
         }
@@ -153,7 +153,7 @@ impl Tracker {
     }
 
     /// Takes new mappings again.
-    pub(crate) fn reopen(&self) {
+    pub(super) fn reopen(&self) {
         self.files.lock().closed = false;
     }
 
@@ -162,7 +162,7 @@ impl Tracker {
     /// # Errors
     ///
     /// `EBUSY` while something of LoGA's is in use; then nothing is changed.
-    pub(crate) fn close(&self) -> Result {
+    pub(super) fn close(&self) -> Result {
         let mut files = self.files.lock();
         if files.adopted != 0 || self.gpus.0.iter().any(|gpu| gpu.has_mappings()) {
             return Err(EBUSY);
@@ -176,7 +176,7 @@ impl Tracker {
         self.gpus.stop();
     }
 
-    pub(crate) fn opened(&self, file: *mut bindings::file) {
+    pub(super) fn opened(&self, file: *mut bindings::file) {
         // SAFETY: The driver's `open` has just succeeded on this file.
         let minor = unsafe { ffi::loga_file_minor(file) };
         let index = self.gpu_of_minor(minor);
@@ -211,12 +211,12 @@ impl Tracker {
         }
     }
 
-    pub(crate) fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
+    pub(super) fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
         self.files.lock().forget(file)
     }
 
     /// Notes that a file is closed, after the driver has.
-    pub(crate) fn closed(&self, file: *mut bindings::file, record: Option<FileRecord>) {
+    pub(super) fn closed(&self, file: *mut bindings::file, record: Option<FileRecord>) {
         let Some(record) = record else {
             return;
         };
@@ -238,7 +238,7 @@ impl Tracker {
     }
 
     /// What the process that opened a file of a GPU has used of that GPU.
-    pub(crate) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
+    pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
         let files = self.files.lock();
         let record = files.open.get(&(file as usize))?;
         let gpu = self.gpu(record.gpu?)?;
@@ -250,7 +250,7 @@ impl Tracker {
     }
 
     /// Notes an RM call that the driver has answered, as its caller had asked it.
-    pub(crate) fn called(&self, file: *mut bindings::file, call: &rm::Call) {
+    pub(super) fn called(&self, file: *mut bindings::file, call: &rm::Call) {
         match *call {
             rm::Call::Alloc => {
                 if let Ok(caller) = Process::of_caller() {
@@ -286,7 +286,7 @@ impl Tracker {
     /// # Safety
     ///
     /// To be called inside `mmap` of `file`, before the driver's own.
-    pub(crate) unsafe fn hide(
+    pub(super) unsafe fn hide(
         &self,
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,

@@ -23,19 +23,19 @@ pub(crate) fn note_sleep(sleeps: bool) {
 }
 
 /// Whether the machine sleeps, or is about to.
-pub(crate) fn machine_sleeps() -> bool {
+pub(super) fn machine_sleeps() -> bool {
     ASLEEP.load(Relaxed) != 0
 }
 
 /// Whether a GPU is away, and why: 1 for each reason.
-pub(crate) struct Absence {
+pub(super) struct Absence {
     asleep: Atomic<u32>,
     unbound: Atomic<u32>,
 }
 
 impl Absence {
     /// That of a GPU that is found now.
-    pub(crate) fn of_new() -> Self {
+    pub(super) fn of_new() -> Self {
         Self {
             asleep: Atomic::new(ASLEEP.load(Relaxed)),
             unbound: Atomic::new(0),
@@ -43,7 +43,7 @@ impl Absence {
     }
 
     /// Whether no register may be read.
-    pub(crate) fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.asleep.load(Acquire) != 0 || self.unbound.load(Acquire) != 0
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Books {
     pub(crate) owners: KVVec<Owner>,
     pub(crate) pages: pages::Pages<Vectors, Arc<Gate>>,
     /// Gates to be turned once the books are unlocked.
-    pub(crate) turns: KVec<Turn>,
+    pub(super) turns: KVec<Turn>,
     /// Which chip it is, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
@@ -81,14 +81,14 @@ pub(crate) struct Owner {
     pub(crate) comm: [u8; uapi::COMM_LEN],
     /// Since when its gates are shut, and until when that stands.
     pub(crate) shut_since: Option<Ns>,
-    pub(crate) shut_until: Ns,
+    pub(super) shut_until: Ns,
     pub(crate) since: Ns,
     /// Its channels, as [`Books::census`] counted them last.
     channels: u32,
 }
 
 /// A gate to be turned.
-pub(crate) struct Turn {
+pub(super) struct Turn {
     pub(crate) gate: Arc<Gate>,
     /// Number and process of the client, for traces.
     pub(crate) client: u64,
@@ -110,7 +110,7 @@ impl Owner {
 }
 
 /// Storage for more clients, allocated before the books are locked.
-pub(crate) struct Room {
+pub(super) struct Room {
     members: KVVec<Member>,
     groups: KVVec<Group>,
     states: KVVec<ClientState>,
@@ -138,7 +138,7 @@ impl Room {
 }
 
 /// Why a process is not a client yet.
-pub(crate) enum NoClient {
+pub(super) enum NoClient {
     /// Room for so many clients is wanted.
     Room(usize),
     /// It has begun to exit, or there is no room for it at all.
@@ -183,7 +183,7 @@ impl Books {
 
     /// Moves to more room, if it is more. What is not needed any more comes back, to be freed
     /// without the lock.
-    pub(crate) fn grow(&mut self, room: Room) -> Option<Room> {
+    pub(super) fn grow(&mut self, room: Room) -> Option<Room> {
         if room.owners.capacity() <= self.owners.capacity() {
             return Some(room);
         }
@@ -205,7 +205,7 @@ impl Books {
     }
 
     /// Position of a process among the clients.
-    pub(crate) fn find_process(&self, process: &Process) -> Option<usize> {
+    pub(super) fn find_process(&self, process: &Process) -> Option<usize> {
         self.owners.iter().position(|owner| owner.pid == *process)
     }
 
@@ -214,7 +214,7 @@ impl Books {
     /// # Errors
     ///
     /// What is missing; nothing has changed then.
-    pub(crate) fn client_of(&mut self, process: &Process) -> Result<usize, NoClient> {
+    pub(super) fn client_of(&mut self, process: &Process) -> Result<usize, NoClient> {
         if let Some(at) = self.find_process(process) {
             return Ok(at);
         }
@@ -279,7 +279,7 @@ impl Books {
     }
 
     /// Channels that exist, for the engine.
-    pub(crate) fn census(&mut self) -> Census {
+    pub(super) fn census(&mut self) -> Census {
         for owner in self.owners.iter_mut() {
             owner.channels = 0;
         }
@@ -305,7 +305,7 @@ impl Books {
 
     /// As [`Books::forget_gone_clients`], of so many clients at most, the ones after those of the
     /// last time.
-    pub(crate) fn sweep(&mut self, count: usize) {
+    pub(super) fn sweep(&mut self, count: usize) {
         let before = self.owners.len();
         if self.swept == 0 {
             self.swept = before;
@@ -322,7 +322,7 @@ impl Books {
     }
 
     /// Forgets the client at `at` if it is gone, or follows it.
-    pub(crate) fn look_after(&mut self, at: usize) {
+    pub(super) fn look_after(&mut self, at: usize) {
         let (Some(member), Some(owner)) =
             (self.state.shares.members().get(at), self.owners.get(at))
         else {

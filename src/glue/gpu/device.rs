@@ -19,7 +19,7 @@ pub(crate) struct Device {
     /// Among the GPUs that LoGA follows.
     pub(crate) index: usize,
     pub(crate) bar0: Bar0,
-    pub(crate) bar1: Range<u64>,
+    pub(super) bar1: Range<u64>,
     pub(crate) address: Address,
     /// 1: the device answered with all ones.
     pub(super) lost: Atomic<u32>,
@@ -64,7 +64,7 @@ impl Device {
 
     /// Whether no register may be read. For who holds the phase or the books of the
     /// GPU, see `presence`.
-    pub(crate) fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.absence.is_away()
     }
 
@@ -74,7 +74,7 @@ impl Device {
     }
 
     /// Whether nothing can be measured.
-    pub(crate) fn is_blind(&self) -> bool {
+    pub(super) fn is_blind(&self) -> bool {
         self.is_lost() || self.is_away()
     }
 

@@ -89,7 +89,7 @@ impl Gate {
     }
 
     /// Says whose page it is now. Any context.
-    pub(crate) fn set_client(&self, client: u64) {
+    pub(super) fn set_client(&self, client: u64) {
         self.client.store(client, Relaxed);
     }
 
@@ -101,7 +101,7 @@ impl Gate {
     }
 
     /// Notes that the decision was made anew and stands. Any context.
-    pub(crate) fn keep_shut(&self, until: Ns) {
+    pub(super) fn keep_shut(&self, until: Ns) {
         self.until
             .store(until.saturating_add(THROTTLE_GRACE).get(), Relaxed);
     }
@@ -118,13 +118,13 @@ impl Gate {
     }
 
     /// Notes that [`turn`](Self::turn) is to be called. False if that is noted already.
-    pub(crate) fn begin_turn(&self) -> bool {
+    pub(super) fn begin_turn(&self) -> bool {
         self.turning.xchg(1, Full) == 0
     }
 
     /// Removes the entries if the gate is shut, wakes the sleepers if it is open: as often as
     /// one likes, in any order with other callers. May sleep; no lock of LoGA's may be held.
-    pub(crate) fn turn(&self) {
+    pub(super) fn turn(&self) {
         // Ordered before the look at the flag: a change after that is noted anew.
         self.turning.xchg(0, Full);
         if !self.is_shut() {
@@ -141,7 +141,7 @@ impl Gate {
     }
 
     /// Whether a thread sleeps because the owner is throttled. Any context.
-    pub(crate) fn has_sleepers(&self) -> bool {
+    pub(super) fn has_sleepers(&self) -> bool {
         self.sleepers.load(Relaxed) != 0
     }
 

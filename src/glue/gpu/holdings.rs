@@ -90,7 +90,7 @@ impl Gpu {
 
     /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
     /// held.
-    pub(crate) fn turn_gates(&self) {
+    pub(super) fn turn_gates(&self) {
         let mut begin = ffi::now();
         let mut turned: Option<Turn> = None;
         // TIMEOUT: each turn was asked for once, and there is room for a bounded number.
@@ -192,7 +192,7 @@ impl Books {
     }
 
     /// Reads from the channel table which channels of a page exist.
-    pub(crate) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
+    pub(super) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
         let Some(page) = self.pages.get(number).filter(|_| !gpu.device.is_away()) else {
             return;
         };
@@ -219,7 +219,7 @@ impl Books {
     }
 
     /// Reads the channels of some pages again, where something may have changed. At a decision.
-    pub(crate) fn reread_channels(&mut self, gpu: &Gpu) {
+    pub(super) fn reread_channels(&mut self, gpu: &Gpu) {
         if gpu.device.is_away() {
             return;
         }
@@ -251,7 +251,7 @@ impl Books {
     /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
     /// at most. [`Gpu::turn_gates`] does the rest. A client that sleeps has not been throttled
     /// for long: its gates are open.
-    pub(crate) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
+    pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         let mut throttled: u32 = 0;
         for at in self.state.shares.awake() {
@@ -311,7 +311,7 @@ impl Books {
     }
 
     /// Lets everybody run until the next decision, whatever was decided.
-    pub(crate) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
+    pub(super) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
         self.state.shares.release(now);
         self.drive_gates(gpu, now, Ns::ZERO);
     }

@@ -24,9 +24,9 @@ use kernel::sync::Arc;
 
 /// Every hold is decided anew once in a period of the engine. After this many periods without a
 /// decision, which is one after it was due, faults do not wait any longer.
-pub(crate) const PERIODS_PER_HOLD: u64 = 2;
+pub(super) const PERIODS_PER_HOLD: u64 = 2;
 /// Engine 0 computes.
-pub(crate) const COMPUTE: u8 = 0;
+pub(super) const COMPUTE: u8 = 0;
 /// How often it is looked whether clients without channels are gone: nobody tells when a
 /// process ends that has closed everything before.
 const SWEEP: Ns = Ns::from_ms(500);
@@ -50,7 +50,7 @@ pub(super) struct MainState {
 }
 
 /// The thread's work.
-pub(crate) struct Scheduler(pub(crate) Arc<Gpu>);
+pub(super) struct Scheduler(pub(crate) Arc<Gpu>);
 
 impl Work for Scheduler {
     fn run(self: Arc<Self>, bell: &Bell) {

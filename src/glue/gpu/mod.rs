@@ -26,7 +26,7 @@ mod device;
 pub(crate) mod gate;
 pub(crate) mod holdings;
 mod knobs;
-pub(crate) mod latencies;
+pub(super) mod latencies;
 mod main_thread;
 mod phase;
 mod poller;
@@ -70,7 +70,7 @@ pub(crate) struct Gpu {
     #[pin]
     pub(crate) phase: Mutex<Phase>,
     /// 1: the poller shall end its phase.
-    pub(crate) stop_polling: Atomic<u32>,
+    pub(super) stop_polling: Atomic<u32>,
     /// 1: RM objects were freed, channels perhaps among them.
     pub(crate) freed: Atomic<u32>,
     /// Clients that are throttled.
@@ -105,13 +105,13 @@ impl Gpu {
     }
 
     /// A way to wake the main thread from any context.
-    pub(crate) fn main_ringer(&self) -> Option<Ringer> {
+    pub(super) fn main_ringer(&self) -> Option<Ringer> {
         let threads = self.threads.lock();
         threads.as_ref().map(|threads| threads.scheduler.ringer())
     }
 
     /// Wakes the poller.
-    pub(crate) fn ring_poller(&self) {
+    pub(super) fn ring_poller(&self) {
         if let Some(threads) = self.threads.lock().as_ref() {
             match (&threads.poller, &self.shared) {
                 (Some(poller), _) => poller.ring(),
@@ -122,13 +122,13 @@ impl Gpu {
     }
 
     /// Whether a polling phase may begin now. If not, the main thread is rung when it may.
-    pub(crate) fn take_turn(&self) -> bool {
+    pub(super) fn take_turn(&self) -> bool {
         let shared = self.shared.as_ref();
         shared.is_none_or(|shared| shared.take_turn(self.device.index))
     }
 
     /// Lets another GPU have its polling phase.
-    pub(crate) fn end_turn(&self) {
+    pub(super) fn end_turn(&self) {
         if let Some(shared) = &self.shared {
             shared.end_turn(self.device.index);
         }

@@ -23,15 +23,15 @@ pub(crate) struct Phase {
     /// when it never began.
     pub(crate) wanted: bool,
     /// The phase that was wanted last has begun and ended.
-    pub(crate) finished: bool,
+    pub(super) finished: bool,
     /// How the phase that was wanted last is accounted, and its strata if sparsely.
     pub(crate) accounting: Accounting,
-    pub(crate) interval: Ns,
-    pub(crate) accountant: Accountant,
+    pub(super) interval: Ns,
+    pub(super) accountant: Accountant,
     pub(crate) slots: KVVec<Slot>,
     /// Of the phase that ended last.
     pub(crate) totals: PhaseTotals,
-    pub(crate) sampler: Option<Sampler>,
+    pub(super) sampler: Option<Sampler>,
     /// Iterations since attaching; looks count too.
     pub(crate) polls: u64,
     /// For sparse accounting and for what runs on after a hold. Lent to the timer while that is
@@ -45,7 +45,7 @@ pub(crate) struct Phase {
     /// Who is asked whether it waits.
     pub(crate) waits: Waits<Vectors>,
     /// Reads of the channel table for that, since attaching.
-    pub(crate) state_reads: u64,
+    pub(super) state_reads: u64,
 }
 
 impl Phase {
@@ -77,7 +77,7 @@ impl Phase {
     }
 
     /// Asks for a phase that is accounted so.
-    pub(crate) fn want(&mut self, accounting: Accounting, interval: Ns) {
+    pub(super) fn want(&mut self, accounting: Accounting, interval: Ns) {
         if accounting != self.accounting {
             // What the other way left, and would clear itself.
             self.slots
@@ -99,7 +99,7 @@ impl Phase {
     }
 
     /// Length of the strata of the phase that ended last, if it was accounted sparsely.
-    pub(crate) fn strata(&self) -> Option<Ns> {
+    pub(super) fn strata(&self) -> Option<Ns> {
         match (self.accounting, &self.looks) {
             (Accounting::Sparse, Some(looks)) => Some(looks.sparse.interval()),
             _ => None,
@@ -107,7 +107,7 @@ impl Phase {
     }
 
     /// Takes the phase that was asked for as ended. One that never began was empty.
-    pub(crate) fn conclude(&mut self) {
+    pub(super) fn conclude(&mut self) {
         self.wanted = false;
         self.end_looks();
         if !self.finished {
@@ -118,7 +118,7 @@ impl Phase {
     }
 
     /// Begins to look for a polling phase of sparse accounting.
-    pub(crate) fn begin_looks(&mut self, main: Option<Ringer>) {
+    pub(super) fn begin_looks(&mut self, main: Option<Ringer>) {
         let now = ffi::now();
         let Some(looks) = self.looks.as_mut() else {
             return;
@@ -131,7 +131,7 @@ impl Phase {
 
     /// Begins to look what runs in a non-polling phase of `length`; `held` says whether somebody is
     /// held back in it.
-    pub(crate) fn begin_pause(&mut self, main: Option<Ringer>, length: Ns, held: bool) {
+    pub(super) fn begin_pause(&mut self, main: Option<Ringer>, length: Ns, held: bool) {
         let now = ffi::now();
         let Some(looks) = self.looks.as_mut() else {
             return;

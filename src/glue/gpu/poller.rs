@@ -195,7 +195,7 @@ impl Polled for Gpu {
 }
 
 /// The thread's work, where each GPU has its own.
-pub(crate) struct Poller(pub(crate) Arc<Gpu>);
+pub(super) struct Poller(pub(crate) Arc<Gpu>);
 
 impl Work for Poller {
     fn run(self: Arc<Self>, bell: &Bell) {

@@ -54,7 +54,7 @@ impl Presence {
 
     /// Finds out which chip it is, unless that is known or was refused. Says so once if LoGA
     /// cannot follow it.
-    pub(crate) fn detect(&mut self, device: &Device) {
+    pub(super) fn detect(&mut self, device: &Device) {
         if self.chip.is_some() || self.refused || device.is_away() {
             return;
         }
@@ -73,7 +73,7 @@ impl Presence {
     }
 
     /// When a GPU that does not answer is asked next.
-    pub(crate) fn next_probe(&self, device: &Device) -> Option<Ns> {
+    pub(super) fn next_probe(&self, device: &Device) -> Option<Ns> {
         let asks = self.open_files != 0 && !device.is_away();
         let silent = device.is_lost() || (self.chip.is_none() && !self.refused);
         (asks && silent).then(|| self.probed.saturating_add(PROBE))
@@ -81,7 +81,7 @@ impl Presence {
 
     /// Asks a GPU that does not answer whether it is back, if it is time for that. For the main
     /// thread.
-    pub(crate) fn probe(&mut self, device: &Device, now: Ns) {
+    pub(super) fn probe(&mut self, device: &Device, now: Ns) {
         if self.next_probe(device).is_some_and(|at| at <= now) {
             self.probed = now;
             self.ask_whether_back(device, now);
@@ -89,7 +89,7 @@ impl Presence {
     }
 
     /// Asks it now.
-    pub(crate) fn ask_whether_back(&mut self, device: &Device, now: Ns) {
+    pub(super) fn ask_whether_back(&mut self, device: &Device, now: Ns) {
         self.detect(device);
         if !device.is_lost() || device.is_away() {
             return;
@@ -108,7 +108,7 @@ impl Presence {
     }
 
     /// Says once that a GPU has stopped answering.
-    pub(crate) fn tell_loss(&mut self, device: &Device, now: Ns) {
+    pub(super) fn tell_loss(&mut self, device: &Device, now: Ns) {
         if core::mem::replace(&mut self.loss_told, true) {
             return;
         }

@@ -41,7 +41,7 @@ const LEAST_STEP: Ns = Ns::from_us(1);
 const LOOKS_PER_SAMPLE: u64 = 4;
 
 /// What the callback works with.
-pub(crate) struct Looks {
+pub(super) struct Looks {
     pub(crate) sparse: Sparse,
     pub(crate) drain: Drain,
     /// Which of the two looks.
@@ -66,7 +66,7 @@ pub(crate) struct Sums {
     /// Time by which the callback came late.
     pub(crate) late: Ns,
     /// Reads of the channel table, to see who waits.
-    pub(crate) state_reads: u64,
+    pub(super) state_reads: u64,
 }
 
 impl Looks {

@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
 /// A GPU that the thread visits.
-pub(crate) trait Polled: Send + Sync {
+pub(super) trait Polled: Send + Sync {
     /// Polls for a whole phase, or starts to look, if the main thread wants it. For the poller only.
     fn poll_if_wanted(&self);
 
@@ -76,7 +76,7 @@ impl SharedPoller {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
+    pub(super) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
         self.gpus.lock().push(gpu, GFP_KERNEL)?;
         Ok(())
     }
@@ -106,7 +106,7 @@ impl SharedPoller {
 
     /// Whether this GPU may begin a polling phase now. If not, its main thread is rung when
     /// it may.
-    pub(crate) fn take_turn(&self, gpu: usize) -> bool {
+    pub(super) fn take_turn(&self, gpu: usize) -> bool {
         let mut turn = self.turn.lock();
         match turn.holder {
             Some(holder) if holder != gpu => {
@@ -122,7 +122,7 @@ impl SharedPoller {
     }
 
     /// Gives the turn, or the wish for it, up. The next GPU that waits gets it.
-    pub(crate) fn end_turn(&self, gpu: usize) {
+    pub(super) fn end_turn(&self, gpu: usize) {
         let mut turn = self.turn.lock();
         turn.waiting &= !bit(gpu);
         if turn.holder != Some(gpu) {

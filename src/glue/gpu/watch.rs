@@ -79,7 +79,7 @@ impl Books {
     /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
     /// back still run, and whether the others do what polling phases show. With sparse accounting,
     /// and where nobody knows how long a phase lasts, they are charged like all others.
-    pub(crate) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
+    pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
         let staged = self.state.engine.config().policy.staged();
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
@@ -98,7 +98,7 @@ impl Books {
     }
 
     /// Ends the looks, and notes what was found, before the next polling phase.
-    pub(crate) fn note_drain(&mut self, phase: &mut Phase) {
+    pub(super) fn note_drain(&mut self, phase: &mut Phase) {
         let Some(drain) = phase.end_looks() else {
             return;
         };
@@ -164,7 +164,7 @@ impl Books {
     ///
     /// A main thread that does not come here at all holds nobody for ever either: each fault
     /// that waits in a gate has a bound of its own, and needs no lock for it.
-    pub(crate) fn watch_holds(&mut self, gpu: &Gpu) {
+    pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
         if !self.state.engine.holds_somebody() || gpu.device.is_away() {
             return;
         }
@@ -180,7 +180,7 @@ impl Books {
     }
 
     /// Says so if all clients were let run against a decision.
-    pub(crate) fn tell_fallback(&self, fallback: Option<Fallback>) {
+    pub(super) fn tell_fallback(&self, fallback: Option<Fallback>) {
         if let Some(cause) = fallback {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
             events::fallback(self.gpu, &Reason::Engine(cause));
@@ -204,7 +204,7 @@ impl MainState {
 
 impl Phase {
     /// For how long clients waited in the phase that has ended.
-    pub(crate) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
         let length = self.totals.length;
         let found = self.waits.found().iter();
         found

@@ -84,7 +84,7 @@ events! {
     pub(crate) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);
     fn raw_gpu_fallback = loga_gpu_fallback(gpu: u32, reason: u32, lasting_ns: u64);
     /// A user's work in a period; see the rules in the event's header.
-    pub(crate) fn gpu_work_period = gpu_work_period(
+    pub(super) fn gpu_work_period = gpu_work_period(
         gpu_id: u32, uid: u32, start_ns: u64, end_ns: u64, active_ns: u64);
 }
 
