@@ -8,7 +8,8 @@
 //! | `members`, `inside` | LoGA's functions in them, and the calls that are inside |
 //! | `hook` | attaching and detaching |
 //! | `notices` | when there is reason to: a driver comes, a GPU leaves, the machine sleeps |
-//! | `tracker`, `files` | the opens, RM calls and mappings that come through them |
+//! | `tracker`, `files` | the opens and RM calls that come through them |
+//! | `takeover` | the mappings that come through them, and for which process |
 //! | `rm_call` | what an RM call asks |
 //! | `mapping` | mappings of submission pages, and the faults on them |
 //! | `minors` | which GPU is `/dev/nvidiaN` |
@@ -22,4 +23,5 @@ mod minors;
 pub(crate) mod notices;
 mod operations;
 mod rm_call;
+mod takeover;
 pub(crate) mod tracker;
