@@ -11,7 +11,8 @@
 //! | `control` | what users see and change: `/dev/loga`, sysfs, debugfs, parameters |
 //!
 //! Imports form no circle (`tests/sources.rs` checks it): a file can be read after those that it
-//! names.
+//! names. That holds of files, not of rooms: `gpu` names `control::events` and `control::params`, and
+//! `driver::hook` names `control::sysfs`.
 //!
 //! # Lock order
 //!

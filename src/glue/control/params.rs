@@ -5,9 +5,9 @@
 use crate::account::Accounting;
 use crate::engine::{Config, Scale, Sight};
 use crate::glue::kernel::ffi::{self, MAX_GPUS};
+use crate::glue::kernel::print::Line;
 use crate::regs::Source;
 use crate::{error, policies};
-use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -95,15 +95,6 @@ pub(crate) fn read() -> Result<Settings> {
         EINVAL
     })?;
     Ok(settings)
-}
-
-/// Lets the kernel print what the pure parts can say of themselves.
-pub(crate) struct Line<'a, T>(pub(crate) &'a T);
-
-impl<T: core::fmt::Display> fmt::Display for Line<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::fmt::Display::fmt(self.0, f)
-    }
 }
 
 fn refuse(name: &str, value: &str, cause: &error::Error) -> Error {

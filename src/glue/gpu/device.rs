@@ -5,7 +5,7 @@
 
 use super::absence::{Absence, Away};
 use super::bar::{Address, Bar0, Found};
-use crate::glue::control::params::Line;
+use crate::glue::kernel::print::Line;
 use crate::regs;
 use core::ops::Range;
 use kernel::prelude::*;

@@ -9,11 +9,13 @@
 //! | `preempt` | holding the processor |
 //! | `process` | whose a process is, and how a caller sees it |
 //! | `storage` | tables in vectors |
+//! | `print` | what the pure parts say, for the log |
 //! | `order` | sorting without a panic |
 
 pub(crate) mod ffi;
 pub(crate) mod order;
 pub(crate) mod preempt;
+pub(crate) mod print;
 pub(crate) mod process;
 pub(crate) mod storage;
 pub(crate) mod thread;
