@@ -11,6 +11,7 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod abi;
 pub mod gpu;
 pub mod truth;
+
+pub use loga::rm;

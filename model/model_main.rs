@@ -5,9 +5,10 @@
 //! This is the kernel's root: it mounts the pure parts that the host tests too (`lib.rs`), and the
 //! glue that runs them.
 
-pub mod abi;
 pub mod glue;
 pub mod gpu;
+#[path = "../src/rm/mod.rs"]
+pub mod rm;
 pub mod truth;
 
 use kernel::prelude::*;

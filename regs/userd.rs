@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where in BAR1 the submission slots (USERD) of the channels lie,
-//! and where in a slot the indices of the ring of commands.
+//! Where in BAR1 the submission slots (USERD) of the channels lie, and reading a slot's indices
+//! of the ring of commands; what a slot has where is in [`submit`].
 //!
-//! Sources: gk20a `fifo_bar1_base`; nouveau `engine/fifo/gk104.c`; the slot: open-gpu-kernel-
-//! modules `class/cla06f.h` (GK110 GPFIFO).
+//! Sources: gk20a `fifo_bar1_base`; nouveau `engine/fifo/gk104.c`.
 
 use super::{read_alive, Mmio, ALL_ONES};
 use crate::ids::Chid;
+use crate::rm::submit;
 
 /// Bytes per channel on Kepler, Maxwell and Pascal: eight channels in a page.
-pub const USERD_SLOT: u32 = 0x200;
+// CAST: less than a page.
+pub const USERD_SLOT: u32 = submit::USERD_SLOT as u32;
 
 /// Base of the area: bits 27:0 are its address in BAR1, in pages of 4 KiB.
 const USERD_BASE: u32 = 0x00_2254;
 /// The base is valid.
 const VALID: u32 = 1 << 28;
 const PAGE_SHIFT: u32 = 12;
+// CAST (both): within a slot.
 /// In a slot: index of the next command to be fetched.
-const GP_GET: u32 = 0x88;
+const GP_GET: u32 = submit::USERD_GP_GET as u32;
 /// In a slot: index of the next command to be written.
-const GP_PUT: u32 = 0x8c;
+const GP_PUT: u32 = submit::USERD_GP_PUT as u32;
 
 /// Where a channel is in its ring of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ pub mod policies;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod rm;
 pub mod share;
 pub mod storage;
 pub mod track;

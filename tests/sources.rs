@@ -16,6 +16,7 @@ const SHARED: &[&str] = &[
     "src/ids.rs",
     "src/names.rs",
     "src/random.rs",
+    "src/rm",
     "src/share",
     "src/storage.rs",
     "src/track",

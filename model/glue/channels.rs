@@ -9,14 +9,14 @@ use super::rm::Kind;
 use super::rm::Outcome;
 use super::rm::Rm;
 use super::rm::VA_END;
-use crate::abi::class;
-use crate::abi::class::status;
-use crate::abi::rm;
-use crate::abi::submit;
 use crate::gpu::Chid;
 use crate::gpu::CE0;
 use crate::gpu::ENGINES;
 use crate::gpu::GR;
+use crate::rm;
+use crate::rm::class;
+use crate::rm::class::status;
+use crate::rm::submit;
 use kernel::prelude::*;
 
 /// Channels that share one page of USERD.

@@ -13,7 +13,7 @@ use super::pci::card_with;
 use super::pci::GPUS_MAX;
 use super::space::Listener;
 use super::stand;
-use crate::abi;
+use crate::rm;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 use kernel::bindings;
@@ -86,7 +86,7 @@ impl Nodes {
             Branch::B340 | Branch::B470 => register(0, 256, c"nvidia-frontend")?,
             Branch::B550 => {
                 register(0, 248, c"nvidia")?;
-                if let Err(error) = register(abi::CTL_MINOR, 1, c"nvidiactl") {
+                if let Err(error) = register(rm::CTL_MINOR, 1, c"nvidiactl") {
                     unregister(0, 248, c"nvidia");
                     return Err(error);
                 }
@@ -101,7 +101,7 @@ impl Drop for Nodes {
         match self.branch {
             Branch::B340 | Branch::B470 => unregister(0, 256, c"nvidia-frontend"),
             Branch::B550 => {
-                unregister(abi::CTL_MINOR, 1, c"nvidiactl");
+                unregister(rm::CTL_MINOR, 1, c"nvidiactl");
                 unregister(0, 248, c"nvidia");
             }
         }
@@ -111,12 +111,12 @@ impl Drop for Nodes {
 fn register(minor: u32, count: u32, name: &'static CStr) -> Result {
     // SAFETY: Name and operations live as long as the module; `unregister` is called before.
     let error = unsafe {
-        bindings::__register_chrdev(abi::MAJOR, minor, count, name.as_char_ptr(), operations())
+        bindings::__register_chrdev(rm::MAJOR, minor, count, name.as_char_ptr(), operations())
     };
     if error < 0 {
         pr_err!(
             "cannot register major {}: is another NVIDIA driver loaded?\n",
-            abi::MAJOR
+            rm::MAJOR
         );
     }
     kernel::error::to_result(error.min(0))
@@ -124,7 +124,7 @@ fn register(minor: u32, count: u32, name: &'static CStr) -> Result {
 
 fn unregister(minor: u32, count: u32, name: &'static CStr) {
     // SAFETY: The range was registered under this name.
-    unsafe { bindings::__unregister_chrdev(abi::MAJOR, minor, count, name.as_char_ptr()) };
+    unsafe { bindings::__unregister_chrdev(rm::MAJOR, minor, count, name.as_char_ptr()) };
 }
 
 /// Major and minor of a file of a character device.
@@ -149,7 +149,7 @@ unsafe fn device(file: *const bindings::file) -> Option<(u32, u32)> {
 pub unsafe fn private<'a>(file: *const bindings::file) -> Option<Pin<&'a Private>> {
     // SAFETY: The caller's promise.
     let (major, minor) = unsafe { device(file) }?;
-    if major != abi::MAJOR || (minor != abi::CTL_MINOR && minor as usize >= GPUS_MAX) {
+    if major != rm::MAJOR || (minor != rm::CTL_MINOR && minor as usize >= GPUS_MAX) {
         return None;
     }
     // SAFETY: An open file of major 195 was opened by `open`, which stored a pinned box that
@@ -189,7 +189,7 @@ unsafe extern "C" fn is_gpu(
     // SAFETY: `process_has_gpu_open` passes a pair; the file is valid during the callback.
     let ((own, number), device, f_op) =
         unsafe { (*wanted.cast::<(bool, usize)>(), device(file), (*file).f_op) };
-    let gpu = device.is_some_and(|(major, minor)| major == abi::MAJOR && minor as usize == number);
+    let gpu = device.is_some_and(|(major, minor)| major == rm::MAJOR && minor as usize == number);
     c_int::from(gpu && (!own || core::ptr::eq(f_op, operations())))
 }
 
@@ -204,7 +204,7 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
         return EIO.to_errno();
     }
     let (control, gpu) = match device {
-        Some((_, abi::CTL_MINOR)) => (true, 0),
+        Some((_, rm::CTL_MINOR)) => (true, 0),
         Some((_, minor)) => match card_with(minor) {
             Some(gpu) => (false, gpu),
             None => return ENODEV.to_errno(),

@@ -16,10 +16,9 @@ use super::rm::Outcome;
 use super::rm::Rm;
 use super::Card;
 use super::Stand;
-use crate::abi;
-use crate::abi::class::status;
-use crate::abi::nr;
-use crate::abi::rm;
+use crate::rm;
+use crate::rm::class::status;
+use crate::rm::nr;
 use core::mem::size_of;
 use kernel::fs::file::LocalFile;
 use kernel::prelude::*;
@@ -78,15 +77,15 @@ pub struct Call<'a> {
 
 /// Executes `ioctl(request, argument)`.
 pub fn call(stand: &Stand, private: &Private, request: u32, argument: usize) -> Result {
-    let mut number = abi::request_nr(request);
-    let mut size = abi::request_size(request) as usize;
+    let mut number = rm::request_nr(request);
+    let mut size = rm::request_size(request);
     let mut argument = UserPtr::from_addr(argument);
     if number == nr::XFER_CMD {
         if size != size_of::<rm::Xfer>() {
             return Err(EINVAL);
         }
         let xfer: rm::Xfer = UserSlice::new(argument, size).reader().read()?;
-        if xfer.size > abi::IOCTL_SIZE_MAX || xfer.cmd == nr::XFER_CMD {
+        if xfer.size > rm::IOCTL_SIZE_MAX || xfer.cmd == nr::XFER_CMD {
             return Err(EINVAL);
         }
         number = xfer.cmd;

@@ -47,7 +47,7 @@ use kernel::sync::Mutex;
 use machine::Machine;
 
 /// Page size.
-pub const PAGE: u64 = crate::abi::PAGE_SIZE;
+pub const PAGE: u64 = crate::rm::PAGE_SIZE;
 
 /// One card, and what the resource manager has on it.
 #[pin_data]

@@ -115,7 +115,7 @@ pub const fn apertures(gpu: usize) -> Apertures {
         bar0_size: bar0.size,
         bar1: bar1.address,
         bar1_size: bar1.size,
-        userd: bar1.size - 0xa_0000 - 4096 * crate::abi::submit::USERD_SLOT,
+        userd: bar1.size - 0xa_0000 - 4096 * crate::rm::submit::USERD_SLOT,
         bar3: bar3.address,
         bar3_size: bar3.size,
     }

@@ -12,10 +12,10 @@ use super::space::Listener;
 use super::space::Space;
 use super::space::MAPS;
 use super::space::SPACES;
-use crate::abi::class::status;
-use crate::abi::rm;
 use crate::gpu::regs;
 use crate::gpu::Chid;
+use crate::rm;
+use crate::rm::class::status;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

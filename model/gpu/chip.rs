@@ -46,8 +46,8 @@ impl Identity {
     }
 }
 
-#[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_model_chip))]
+#[cfg(any(test, model_kunit))]
+#[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_chip))]
 mod tests {
     use super::*;
 

@@ -10,8 +10,8 @@ use super::Chid;
 use super::Gpu;
 use super::Notice;
 use super::GR;
-use crate::abi::submit;
-use crate::abi::submit::method;
+use crate::rm::submit;
+use crate::rm::submit::method;
 use core::ops::DerefMut;
 
 /// Words and entries handled in one call; a longer stream continues in the next.

@@ -14,7 +14,7 @@ use super::Gpu;
 use super::ENGINES;
 use super::ENGINE_INDEX;
 use super::GR;
-use crate::abi::submit;
+use crate::rm::submit;
 use core::ops::DerefMut;
 
 /// Registers that only keep what was written, or collect events.

@@ -32,9 +32,9 @@ mod mmio;
 pub mod regs;
 mod runlist;
 mod schedule;
-#[cfg(any(test, loga_kunit))]
+#[cfg(any(test, model_kunit))]
 mod testbus;
-#[cfg(any(test, loga_kunit))]
+#[cfg(any(test, model_kunit))]
 mod tests;
 
 use channel::Channel;

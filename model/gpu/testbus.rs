@@ -11,8 +11,8 @@ use super::Interval;
 use super::Notice;
 use super::Timing;
 use super::ENGINES;
-use crate::abi::submit;
-use crate::abi::submit::Command;
+use crate::rm::submit;
+use crate::rm::submit::Command;
 
 /// Channels of the tests' GPU.
 pub(super) const CHANNELS: usize = 6;

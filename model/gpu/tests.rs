@@ -2,7 +2,7 @@
 
 //! Tests of the GPU's semantics: what runs when, and what happens when it should not.
 
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_model_scheduling))]
+#[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_scheduling))]
 mod scheduling {
     use super::super::schedule::HIDES_SURVEY_NS;
     use super::super::testbus::*;
@@ -254,7 +254,7 @@ mod scheduling {
         let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
         let mut gpu = gpu(FREE, [0b10, 0b100], &mut table, &mut bus);
         bus.submit(1, 100, 1);
-        bus.submit_to(2, crate::abi::submit::SUBCHANNEL_COPY, 50, 2);
+        bus.submit_to(2, crate::rm::submit::SUBCHANNEL_COPY, 50, 2);
         assert_eq!(gpu.advance(0, &mut bus), Some(50));
         assert_eq!(gpu.mmio_read(regs::ENGINE_STATUS), 0x8000_2001);
         assert_eq!(gpu.mmio_read(regs::ENGINE_STATUS + 8 * 4), 0x8000_2002);
@@ -294,7 +294,7 @@ mod scheduling {
 
     #[test]
     fn acquire_waits_without_holding_the_engine() {
-        use crate::abi::submit::*;
+        use crate::rm::submit::*;
         let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
         let mut gpu = gpu(FREE, [0b110, 0], &mut table, &mut bus);
         let words = [
@@ -354,11 +354,11 @@ mod scheduling {
     }
 }
 
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_model_unhappy))]
+#[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_unhappy))]
 mod unhappy {
     use super::super::testbus::*;
     use super::super::*;
-    use crate::abi::submit;
+    use crate::rm::submit;
 
     const FREE: Timing = Timing {
         switch_ns: 0,

@@ -184,8 +184,8 @@ impl<E: DerefMut<Target = [Option<Entry>]>, A: DerefMut<Target = [Account]>> Tru
     }
 }
 
-#[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_model_truth))]
+#[cfg(any(test, model_kunit))]
+#[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_truth))]
 mod tests {
     use super::*;
     use crate::gpu::Chid;

@@ -12,18 +12,13 @@
 
 use super::ffi::{self, Card};
 use super::members;
+use crate::rm::{CARDS_MAX, CTL_MINOR, MAJOR};
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// Character major of the driver, and the minor of its control device.
-const NVIDIA_MAJOR: u32 = 195;
-/// As above.
-const CONTROL_MINOR: u32 = 255;
-/// Cards that the driver is asked for.
-const MAX_CARDS: usize = 32;
 /// Members that LoGA replaces.
 const MEMBERS: usize = 6;
 
@@ -90,12 +85,14 @@ impl Driver {
     /// cannot be hooked; `EBUSY`: another module has hooked it; or what the driver answers.
     pub(super) fn find() -> Result<Self> {
         // SAFETY: Process context.
-        let opened = unsafe { ffi::loga_open_node(NVIDIA_MAJOR, CONTROL_MINOR) };
+        let opened = unsafe { ffi::loga_open_node(MAJOR, CTL_MINOR) };
         let control = from_err_ptr(opened).map_err(|error| {
             if error == ENXIO || error == ENODEV {
                 return ENODEV;
             }
-            pr_err!("the driver's control device ({NVIDIA_MAJOR}:{CONTROL_MINOR}) cannot be opened: {error:?}\n");
+            pr_err!(
+                "the driver's control device ({MAJOR}:{CTL_MINOR}) cannot be opened: {error:?}\n"
+            );
             error
         })?;
         let control = NonNull::new(control).ok_or(ENODEV)?;
@@ -199,7 +196,7 @@ impl Driver {
     pub(super) fn cards(&self) -> KVec<Card> {
         let mut cards = KVec::new();
         if cards
-            .extend_with(MAX_CARDS, Card::default(), GFP_KERNEL)
+            .extend_with(CARDS_MAX, Card::default(), GFP_KERNEL)
             .is_err()
         {
             return cards;
@@ -211,7 +208,7 @@ impl Driver {
                 self.control.as_ptr(),
                 self.members.ioctl,
                 cards.as_mut_ptr(),
-                MAX_CARDS as c_uint,
+                CARDS_MAX as c_uint,
             )
         };
         cards.truncate(usize::try_from(count).unwrap_or(0));

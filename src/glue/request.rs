@@ -7,27 +7,28 @@
 //! from it. It is read without faults: a page that does not come would keep the call inside
 //! LoGA.
 
-use crate::track::rm;
+use crate::rm;
+use crate::track::call::{self, Call};
 use kernel::bindings;
 
 /// Reads an RM call of interest, unwrapping `XFER_CMD`.
-pub(super) fn read(cmd: u32, arg: usize) -> Option<rm::Call> {
-    let (mut nr, mut size, mut address) = (rm::ioc_nr(cmd), rm::ioc_size(cmd), arg);
-    let mut bytes = [0u8; rm::MAX_PARSED];
-    if nr == rm::NR_XFER {
+pub(super) fn read(cmd: u32, arg: usize) -> Option<Call> {
+    let (mut nr, mut size, mut address) = (rm::request_nr(cmd), rm::request_size(cmd), arg);
+    let mut bytes = [0u8; call::MAX_PARSED];
+    if nr == rm::nr::XFER_CMD {
         let outer = bytes.get_mut(..size)?;
         read_user(address, outer)?;
         let inner = rm::Xfer::parse(outer)?;
-        nr = inner.nr();
+        nr = rm::request_nr(inner.cmd);
         size = usize::try_from(inner.size).ok()?;
         address = usize::try_from(inner.ptr).ok()?;
     }
-    if !rm::is_of_interest(nr) {
+    if !call::is_of_interest(nr) {
         return None;
     }
     let bytes = bytes.get_mut(..size)?;
     read_user(address, bytes)?;
-    rm::parse(nr, size, bytes)
+    call::parse(nr, size, bytes)
 }
 
 /// Copies from user memory that is there; nothing if a page of it is not.

@@ -14,7 +14,7 @@ use super::presence::Away;
 use super::process::Process;
 use super::shared_poller::SharedPoller;
 use super::{bar, PAGE};
-use crate::track::rm;
+use crate::track::call::Call;
 use crate::units::Ns;
 use core::ptr::NonNull;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -248,14 +248,14 @@ impl Tracker {
     }
 
     /// Notes an RM call that the driver has answered, as its caller had asked it.
-    pub(super) fn called(&self, file: *mut bindings::file, call: &rm::Call) {
+    pub(super) fn called(&self, file: *mut bindings::file, call: &Call) {
         match *call {
-            rm::Call::Alloc => {
+            Call::Alloc => {
                 if let Ok(caller) = Process::of_caller() {
                     self.files.lock().note_allocator(file, caller);
                 }
             }
-            rm::Call::MapMemory { fd: Some(fd) } => {
+            Call::MapMemory { fd: Some(fd) } => {
                 // SAFETY: Process context. CAST: file descriptors are not negative; -1 becomes
                 // one that is not open.
                 let Some(prepared) = NonNull::new(unsafe { bindings::fget(fd as c_uint) }) else {
@@ -265,8 +265,8 @@ impl Tracker {
                 // SAFETY: The reference from `fget`.
                 unsafe { bindings::fput(prepared.as_ptr()) };
             }
-            rm::Call::MapMemory { fd: None } => {}
-            rm::Call::Free => self.note_freed(),
+            Call::MapMemory { fd: None } => {}
+            Call::Free => self.note_freed(),
         }
     }
 

@@ -33,6 +33,8 @@ pub mod policies;
 pub mod random;
 #[path = "../../regs/mod.rs"]
 pub mod regs;
+#[path = "../../src/rm/mod.rs"]
+pub mod rm;
 #[path = "../../src/share/mod.rs"]
 pub mod share;
 #[path = "../../src/storage.rs"]

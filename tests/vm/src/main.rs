@@ -227,7 +227,7 @@ fn kunit_report(args: &TestArgs, dmesg: &str) -> Report {
     report
 }
 
-/// The modules that no suite is named after: `loga_model_abi` is one of
+/// The modules that no suite is named after: `loga_model_truth` is one of
 /// `loga_model`, not of `loga`.
 fn modules_without_suites<'a>(names: &[&'a str], lines: &[&str]) -> Vec<&'a str> {
     let suites = lines
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn module_without_a_suite_of_its_own_is_named() {
         let names = ["loga_model", "loga"];
-        let both = ["# Subtest: loga_model_abi", "    # Subtest: loga_units"];
+        let both = ["# Subtest: loga_model_truth", "    # Subtest: loga_units"];
         assert!(modules_without_suites(&names, &both).is_empty());
         assert_eq!(modules_without_suites(&names, &both[..1]), ["loga"]);
         assert_eq!(

@@ -21,7 +21,7 @@ use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
 use crate::strings::SOON;
-use loga_model::abi::nr;
+use loga::rm::nr;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;

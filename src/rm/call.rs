@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structures of the resource manager calls, as x86-64 programs pass them.
+//! [pure] Structures of the resource manager calls, as x86-64 programs pass them.
 //!
 //! Every structure is written with its padding spelled out and its size asserted. Names in
 //! parentheses or capitals in the descriptions are the driver's own.
 //!
 //! Source: OGKM 515 `nvos.h`, `nv-ioctl.h`, `cl0005.h`, `alloc_channel.h`, with offsets computed on
 //! x86-64; 470 `common/inc/nv-ioctl.h` for calls 200 and above.
+
+use core::mem::{offset_of, size_of};
 
 /// Elements of the array that CARD_INFO fills. Source: 470 `common/inc/nv.h`, `NV_MAX_DEVICES`.
 pub const CARDS_MAX: usize = 32;
@@ -107,6 +109,9 @@ pub struct AllocLong {
     /// Padding.
     pub pad: u32,
 }
+
+/// Size of [`AllocLong`] in branches after 515, where it has flags before the status.
+pub const ALLOC_LONG_SIZE_LATER: usize = 48;
 
 /// NVOS33, MAP_MEMORY: prepares memory or a channel's USERD for mmap.
 #[repr(C)]
@@ -276,58 +281,6 @@ pub struct OsEvent {
     pub status: u32,
 }
 
-/// Parameters of class 0x79 (`NV0005_ALLOC_PARAMETERS`).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EventParams {
-    /// Client.
-    pub parent_client: u32,
-    /// Object whose completions are wanted; ignored (all of the client).
-    pub source: u32,
-    /// 0x79.
-    pub class: u32,
-    /// Notifier index, returned in [`UnixEvent::index`].
-    pub index: u32,
-    /// The `/dev/nvidiaN` descriptor that shall become readable.
-    pub data: u64,
-}
-
-/// Parameters of class 0x80 (`NV0080_ALLOC_PARAMETERS`). The model looks at the first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DeviceParams {
-    /// Which GPU, in the order of the minors.
-    pub device_id: u32,
-    /// Client whose GPU address space is shared; 0 for none.
-    pub client_share: u32,
-    /// Client and device to be a copy of; 0 for none.
-    pub target_client: u32,
-    /// As above.
-    pub target_device: u32,
-    /// `NV_DEVICE_ALLOCATION_FLAGS_*`.
-    pub flags: u32,
-    /// Padding.
-    pub pad: u32,
-    /// Size of the GPU address space; 0 for the default.
-    pub va_space_size: u64,
-    /// Start and end of the part that RM keeps; 0 for the default.
-    pub va_start_internal: u64,
-    /// As above.
-    pub va_limit_internal: u64,
-    /// `NV_DEVICE_ALLOCATION_VAMODE_*`.
-    pub va_mode: u32,
-    /// Padding.
-    pub pad_end: u32,
-}
-
-/// Parameters of class 0x3e in RM_ALLOC (model only; the real ones are longer).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MemoryParams {
-    /// Size in bytes minus one.
-    pub limit: u64,
-}
-
 /// CHECK_VERSION_STR (`nv_ioctl_rm_api_version_t`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -412,7 +365,7 @@ pub struct RegisterFd {
 
 /// IOCTL_XFER_CMD: a call with an explicit size (`nv_ioctl_xfer_t`).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Xfer {
     /// Number of the real call.
     pub cmd: u32,
@@ -422,81 +375,29 @@ pub struct Xfer {
     pub ptr: u64,
 }
 
-/// Parameters of GPFIFO_SCHEDULE (`bEnable`, `bSkipSubmit`).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScheduleParams {
-    /// 1 enables the channel, 0 disables it.
-    pub enable: u8,
-    /// Ignored.
-    pub skip_submit: u8,
+impl Xfer {
+    /// The argument of a call, from exactly its bytes.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let (cmd, rest) = bytes.split_first_chunk()?;
+        let (size, ptr) = rest.split_first_chunk()?;
+        Some(Self {
+            cmd: u32::from_le_bytes(*cmd),
+            size: u32::from_le_bytes(*size),
+            ptr: u64::from_le_bytes(ptr.try_into().ok()?),
+        })
+    }
 }
 
-/// Parameters of FIFO_GET_CHANNELLIST.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChannelListParams {
-    /// Number of handles.
-    pub count: u32,
-    /// Padding.
-    pub pad: u32,
-    /// User address of u32 channel handles.
-    pub handles: u64,
-    /// User address of u32 results: hardware channel ids.
-    pub chids: u64,
-}
-
-/// NV_CHANNEL_ALLOC_PARAMS of 515: parameters of the channel classes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ChannelParams {
-    /// Error notifier; ignored.
-    pub object_error: u32,
-    /// Ignored.
-    pub object_buffer: u32,
-    /// GPU virtual address of the GPFIFO.
-    pub gpfifo_offset: u64,
-    /// Number of entries, a power of two.
-    pub gpfifo_entries: u32,
-    /// USERD index hints; ignored.
-    pub flags: u32,
-    /// Ignored.
-    pub context_share: u32,
-    /// Ignored (one address space per client).
-    pub va_space: u32,
-    /// Ignored before Volta.
-    pub userd_memory: [u32; 8],
-    /// Ignored before Volta.
-    pub userd_offset: [u64; 8],
-    /// See [`super::class::ENGINE_TYPE_GRAPHICS`].
-    pub engine_type: u32,
-    /// Members that concern later chips.
-    pub rest: [u32; 43],
-}
-
-impl Default for ChannelParams {
-    fn default() -> Self {
-        Self {
-            object_error: 0,
-            object_buffer: 0,
-            gpfifo_offset: 0,
-            gpfifo_entries: 0,
-            flags: 0,
-            context_share: 0,
-            va_space: 0,
-            userd_memory: [0; 8],
-            userd_offset: [0; 8],
-            engine_type: 0,
-            rest: [0; 43],
-        }
+impl MapMemoryFd {
+    /// The descriptor in the bytes of a call; nothing if they end before it, as [`MapMemory`] does.
+    pub fn parse_fd(bytes: &[u8]) -> Option<i32> {
+        let field = bytes.get(offset_of!(Self, fd)..)?;
+        Some(i32::from_le_bytes(*field.first_chunk()?))
     }
 }
 
 const _: () = {
-    use core::mem::offset_of;
-    use core::mem::size_of;
     assert!(size_of::<Free>() == 16);
-    assert!(size_of::<DeviceParams>() == 56);
     assert!(size_of::<AllocMemory>() == 48);
     assert!(size_of::<AllocMemoryFd>() == 56);
     assert!(size_of::<Alloc>() == 32);
@@ -510,16 +411,11 @@ const _: () = {
     assert!(size_of::<GetEventData>() == 16);
     assert!(size_of::<UnixEvent>() == 16);
     assert!(size_of::<OsEvent>() == 16);
-    assert!(size_of::<EventParams>() == 24);
-    assert!(size_of::<MemoryParams>() == 8);
     assert!(size_of::<ApiVersion>() == 72);
     assert!(size_of::<PciInfo>() == 12);
     assert!(size_of::<CardInfo>() == 72);
     assert!(size_of::<RegisterFd>() == 4);
     assert!(size_of::<Xfer>() == 16);
-    assert!(size_of::<ScheduleParams>() == 2);
-    assert!(size_of::<ChannelListParams>() == 24);
-    assert!(size_of::<ChannelParams>() == 304);
     assert!(offset_of!(AllocMemory, limit) == 32);
     assert!(offset_of!(Alloc, status) == 24);
     assert!(offset_of!(AllocLong, status) == 32);
@@ -530,5 +426,23 @@ const _: () = {
     assert!(offset_of!(Control, params_size) == 24);
     assert!(offset_of!(CardInfo, gpu_id) == 16);
     assert!(offset_of!(CardInfo, minor) == 56);
-    assert!(offset_of!(ChannelParams, engine_type) == 128);
 };
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_rm_call))]
+mod tests {
+    use super::super::nr;
+    use super::*;
+
+    #[test]
+    fn xfer_names_the_real_call() {
+        let mut bytes = [0; 16];
+        bytes[0] = 0x4e;
+        bytes[4] = 56;
+        bytes[8] = 0x10;
+        let (cmd, size, ptr) = (nr::MAP_MEMORY, 56, 0x10);
+        assert_eq!(Xfer::parse(&bytes), Some(Xfer { cmd, size, ptr }));
+        assert_eq!(Xfer::parse(&bytes[..15]), None);
+        assert_eq!(Xfer::parse(&[0; 17]), None);
+    }
+}

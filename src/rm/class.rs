@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Object classes, engine types, control commands and status codes of the resource manager.
+//! [pure] Object classes, engine types, control commands and status codes of the resource manager.
 
 /// Root object, one per client. Source: OGKM 515 `class/cl0041.h`, `NV01_ROOT_CLIENT`.
 pub const ROOT_CLIENT: u32 = 0x41;
@@ -30,11 +30,11 @@ pub const ENGINE_TYPE_GRAPHICS: u32 = 1;
 /// `engineType` of a channel for the first copy engine. Source: OGKM 515 `cl2080_notification.h`.
 pub const ENGINE_TYPE_COPY0: u32 = 9;
 
-/// Schedules or stops a channel; parameter: [`super::rm::ScheduleParams`].
+/// Schedules or stops a channel; parameter: [`super::ScheduleParams`].
 ///
 /// Source: OGKM 515 `ctrla06f.h`, `NVA06F_CTRL_CMD_GPFIFO_SCHEDULE`.
 pub const CTRL_GPFIFO_SCHEDULE: u32 = 0xa06f_0103;
-/// Turns channel handles into hardware channel ids; parameter: [`super::rm::ChannelListParams`].
+/// Turns channel handles into hardware channel ids; parameter: [`super::ChannelListParams`].
 ///
 /// Source: OGKM 515 `ctrl0080fifo.h`, `NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST`.
 pub const CTRL_FIFO_GET_CHANNELLIST: u32 = 0x0080_170d;
