@@ -2,21 +2,15 @@
 
 //! The ground truth in debugfs: `loga_model/gpuN/{log,summary,reset}`.
 //!
-//! - `log`: one line per interval, oldest first: `start_ns end_ns engine chid pid kind`, where
-//!   engine is the hardware's index (0 GR, 4 CE0) and kind is `run` or `switch`. A switch is two
-//!   lines: saving names the channel that leaves, loading the one that comes, as the status word.
-//! - `summary`: `window start_ns end_ns kept`; per engine `engine index busy_ns switch_ns idle_ns
-//!   commands`; per process and engine that was used or has channels `client pid engine channels
-//!   busy_ns switch_ns commands` (pid 0: processes that found no row).
+//! - `log`, `summary`: see [`text`](crate::truth::text);
 //! - `reset`: writing anything clears both; the window begins again.
 //!
 //! Times are CLOCK_MONOTONIC; an interval appears when it ends.
 
 use super::machine;
 use super::pci::GPUS_MAX;
-use crate::gpu::Kind;
-use crate::gpu::ENGINES;
-use crate::gpu::ENGINE_INDEX;
+use crate::gpu::GR;
+use crate::truth::text::Line;
 use crate::truth::Entry;
 use kernel::debugfs::Scope;
 use kernel::fmt;
@@ -62,20 +56,7 @@ fn print_log(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
         });
         for entry in chunk.iter().flatten() {
-            let interval = &entry.interval;
-            let kind = match interval.kind {
-                Kind::Run => "run",
-                Kind::Switch => "switch",
-            };
-            writeln!(
-                f,
-                "{} {} {} {} {} {kind}",
-                interval.start,
-                interval.end,
-                ENGINE_INDEX[interval.engine % ENGINES],
-                interval.chid.0,
-                entry.pid,
-            )?;
+            writeln!(f, "{entry}")?;
         }
         at += CHUNK as u64;
     }
@@ -96,30 +77,31 @@ fn print_summary(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             truth.rows(),
         )
     });
-    writeln!(f, "window {start} {now} {kept}")?;
-    for (index, total) in ENGINE_INDEX.iter().zip(&totals) {
+    writeln!(f, "{}", Line::Window { start, now, kept })?;
+    for (engine, usage) in totals.into_iter().enumerate() {
         let window = now.saturating_sub(start);
-        let idle = window
-            .saturating_sub(total.busy_ns)
-            .saturating_sub(total.switch_ns);
-        writeln!(
-            f,
-            "engine {index} {} {} {idle} {}",
-            total.busy_ns, total.switch_ns, total.commands
-        )?;
+        let idle_ns = window.saturating_sub(usage.held_ns());
+        let line = Line::Engine {
+            engine,
+            usage,
+            idle_ns,
+        };
+        writeln!(f, "{line}")?;
     }
     for row in 0..rows {
         let Some(account) = machine.with_truth(|truth| truth.account(row)) else {
             continue;
         };
-        for (index, usage) in ENGINE_INDEX.iter().zip(&account.usage) {
+        for (engine, usage) in account.usage.into_iter().enumerate() {
             let used = usage.commands != 0 || usage.switch_ns != 0;
-            if used || (account.channels != 0 && *index == 0) {
-                writeln!(
-                    f,
-                    "client {} {index} {} {} {} {}",
-                    account.pid, account.channels, usage.busy_ns, usage.switch_ns, usage.commands
-                )?;
+            if used || (account.channels != 0 && engine == GR) {
+                let line = Line::Client {
+                    pid: account.pid,
+                    engine,
+                    channels: account.channels,
+                    usage,
+                };
+                writeln!(f, "{line}")?;
             }
         }
     }

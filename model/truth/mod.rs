@@ -5,6 +5,8 @@
 //! Intervals go into a ring that keeps the newest; totals per process go into a table that is
 //! exact however long the window is.
 
+pub mod text;
+
 use crate::gpu::Interval;
 use crate::gpu::Kind;
 use crate::gpu::ENGINES;
@@ -28,6 +30,22 @@ pub struct Usage {
     pub switch_ns: u64,
     /// Commands completed.
     pub commands: u64,
+}
+
+impl Usage {
+    /// Time in which the engine's status word named the process, in ns.
+    pub const fn held_ns(&self) -> u64 {
+        self.busy_ns.saturating_add(self.switch_ns)
+    }
+
+    /// What was added since `before`.
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            busy_ns: self.busy_ns.saturating_sub(before.busy_ns),
+            switch_ns: self.switch_ns.saturating_sub(before.switch_ns),
+            commands: self.commands.saturating_sub(before.commands),
+        }
+    }
 }
 
 /// What one process used.

@@ -18,11 +18,12 @@
 //! figure is told.
 
 use crate::figure::Findings;
-use crate::load::Count;
-use crate::load::Load;
+use crate::load::Pattern;
 use crate::scenarios::HOG;
 use crate::scenarios::LIGHT;
-use crate::stage;
+use crate::stage::Stage;
+use crate::stage::FINE;
+use crate::threads::Count;
 use crate::window::Window;
 use std::fs;
 use std::thread::sleep;
@@ -54,11 +55,11 @@ pub(crate) fn demo(findings: &mut Findings) -> Result<(), String> {
 
 /// Ten small clients.
 pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
-    sparse(findings, "ten of 10/1000", &[Load::new(10, 1000); 10])
+    sparse(findings, "ten of 10/1000", &[Pattern::new(10, 1000); 10])
 }
 
 /// Cost and error of sparse accounting, with clients and with one alone.
-fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), String> {
+fn sparse(findings: &mut Findings, mix: &str, loads: &[Pattern]) -> Result<(), String> {
     let (cost, looks) = cost_beside(loads)?;
     findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
     looks.tell(findings, mix);
@@ -69,7 +70,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
         cost,
         "%",
     );
-    stage::load_on(stage::FINE, COMPARED)?;
+    let _stage = Stage::measured(FINE, COMPARED)?;
     let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
     errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
     Ok(())
@@ -82,7 +83,7 @@ pub(crate) fn burst(findings: &mut Findings) -> Result<(), String> {
         // Phases that grow with active clients: with those of the paper, a period of 1:100 is
         // longer than a window.
         let parameters = format!("policy=none randomize=1 ratio={ratio}");
-        stage::load_on(stage::FINE, &parameters)?;
+        let _stage = Stage::measured(FINE, &parameters)?;
         let windows = Window::several(&loads, WINDOW_S, WINDOWS / 2)?;
         let sum = |pick: fn(&Window) -> f64| windows.iter().map(pick).sum::<f64>();
         let name = format!("demo, burst 1:{ratio}");
@@ -163,10 +164,10 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
 }
 
 /// What LoGA takes of a processor while these loads run, in percent, and its looks.
-fn cost_beside(loads: &[Load]) -> Result<(f64, Looks), String> {
-    stage::load_model_only_on(QUIET_MODEL)?;
+fn cost_beside(loads: &[Pattern]) -> Result<(f64, Looks), String> {
+    let _stage = Stage::without_loga(QUIET_MODEL)?;
     let without = Beside::count(loads)?;
-    stage::load_on(QUIET_MODEL, COUNTED)?;
+    let _stage = Stage::measured(QUIET_MODEL, COUNTED)?;
     let before = Looks::now()?;
     let with = Beside::count(loads)?;
     let looks = Looks::now()?.since(&before, with.busy_s);
@@ -184,7 +185,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn count(loads: &[Load]) -> Result<Self, String> {
+    fn count(loads: &[Pattern]) -> Result<Self, String> {
         let count = Count::start();
         let (begin, before) = (Instant::now(), count.now());
         let running: Vec<_> = loads

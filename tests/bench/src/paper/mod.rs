@@ -17,7 +17,6 @@ mod gauge;
 mod overhead;
 mod quality;
 
-use crate::stage;
 use crate::OUT;
 use loga_results::reduced::SETTING;
 use loga_results::At;
@@ -44,9 +43,7 @@ pub(crate) const ALL: &[(&str, Run)] = &[
 
 /// Runs an experiment and leaves its result.
 pub(crate) fn measure(name: &str, run: Run, quick: bool) -> Result<(), String> {
-    let outcome = run(quick);
-    stage::clear();
-    let one = outcome.map_err(|error| format!("{name}: {error}"))?;
+    let one = run(quick).map_err(|error| format!("{name}: {error}"))?;
     one.write(Path::new(OUT))
         .map_err(|error| error.to_string())?;
     println!("{name}: {}", one.file());

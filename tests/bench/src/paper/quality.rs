@@ -11,9 +11,9 @@ use super::empty;
 use super::gauge;
 use super::series;
 use crate::costs;
-use crate::load::apart;
-use crate::stage;
+use crate::stage::Stage;
 use crate::stage::FINE;
+use crate::threads::apart;
 use loga_results::reduced::optimum;
 use loga_results::reduced::Application;
 use loga_results::reduced::ALONE;
@@ -55,18 +55,21 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
     let ms = if quick { QUALITY_MS / 8 } else { QUALITY_MS };
     let mut all = Vec::new();
     for policy in [NONE].into_iter().chain(POLICIES) {
-        let loaded = if policy == NONE {
-            stage::load_model_only_on(FINE)
+        let stage = if policy == NONE {
+            Stage::without_loga(FINE)
         } else {
-            stage::load_on(FINE, &format!("policy={policy} enforce=1"))
+            Stage::measured(FINE, &format!("policy={policy} enforce=1"))
         };
-        if let Err(error) = loaded {
-            one.differs.push(Difference {
-                what: format!("{policy} was not run"),
-                why: format!("the module does not take it ({error})"),
-            });
-            continue;
-        }
+        let _stage = match stage {
+            Ok(stage) => stage,
+            Err(error) => {
+                one.differs.push(Difference {
+                    what: format!("{policy} was not run"),
+                    why: format!("the module does not take it ({error})"),
+                });
+                continue;
+            }
+        };
         let mut ratios = Vec::new();
         for application in applications {
             // Alone it is as fast from the beginning to the end.
@@ -92,7 +95,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
             add(&mut one.series, policy, application.name, &[*ratio])?;
         }
     }
-    stage::load_on(FINE, "policy=none poll_always=1")?;
+    let _stage = Stage::measured(FINE, "policy=none poll_always=1")?;
     for (application, unscheduled) in applications.iter().zip(&all[0].1) {
         let seen = watch(application, FOUR)?;
         let fair = |(own, throttle)| unscheduled * optimum(own, throttle, FOUR.count.into());

@@ -117,10 +117,9 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
         .filter_map(|client| client.share)
         .sum::<f64>();
     let used: f64 = truth
-        .held_ns
-        .keys()
-        .filter(|pid| **pid != other.pid())
-        .map(|pid| truth.held_share(*pid))
+        .pids()
+        .filter(|pid| *pid != other.pid())
+        .map(|pid| truth.held_share(pid))
         .sum();
     let figures = Figures {
         used: 100.0 * used,

@@ -60,7 +60,7 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Whether a line of the log, without its stamp, is a report.
-pub(crate) fn complains(body: &str) -> bool {
+pub fn complains(body: &str) -> bool {
     let harmless = HARMLESS.iter().any(|word| body.contains(word));
     let word = WORDS.iter().any(|word| body.contains(word));
     !harmless && (word || body.trim_start().starts_with(SLAB))

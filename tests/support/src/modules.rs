@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The module under test.
-pub(crate) const LOGA: &str = "loga";
+pub const LOGA: &str = "loga";
 /// The GPU model and driver stand-in.
-pub(crate) const MODEL: &str = "loga_model";
+pub const MODEL: &str = "loga_model";
 
 /// TIMEOUT: a module in use is tried again this often; files of killed processes close soon after.
 const REMOVE_TRIES: u32 = 100;
@@ -24,12 +24,16 @@ const REMOVE_TRIES: u32 = 100;
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether a module is loaded.
-pub(crate) fn is_loaded(name: &str) -> bool {
+pub fn is_loaded(name: &str) -> bool {
     Path::new("/sys/module").join(name).exists()
 }
 
 /// Loads `/lib/loga/NAME.ko` with parameters; the kernel's answer on failure.
-pub(crate) fn load(name: &str, parameters: &str) -> Result<(), Errno> {
+///
+/// # Errors
+///
+/// The kernel's errno.
+pub fn load(name: &str, parameters: &str) -> Result<(), Errno> {
     let path = format!("/lib/loga/{name}.ko");
     let file = File::open(&path)
         .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(Errno::ENOENT as i32)))?;
@@ -38,13 +42,21 @@ pub(crate) fn load(name: &str, parameters: &str) -> Result<(), Errno> {
 }
 
 /// Removes a module once; the kernel's answer on failure.
-pub(crate) fn remove(name: &str) -> Result<(), Errno> {
+///
+/// # Errors
+///
+/// The kernel's errno.
+pub fn remove(name: &str) -> Result<(), Errno> {
     let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
     delete_module(&name, DeleteModuleFlags::O_NONBLOCK)
 }
 
 /// Removes a module, waiting while it is in use.
-pub(crate) fn remove_patiently(name: &str) -> Result<(), String> {
+///
+/// # Errors
+///
+/// It is still in use.
+pub fn remove_patiently(name: &str) -> Result<(), String> {
     let mut last = Errno::UnknownErrno;
     for _ in 0..REMOVE_TRIES {
         match remove(name) {
@@ -57,7 +69,11 @@ pub(crate) fn remove_patiently(name: &str) -> Result<(), String> {
 }
 
 /// Writes a parameter at run time.
-pub(crate) fn set(name: &str, parameter: &str, value: &str) -> Result<(), Errno> {
+///
+/// # Errors
+///
+/// The module's errno.
+pub fn set(name: &str, parameter: &str, value: &str) -> Result<(), Errno> {
     let path = format!("/sys/module/{name}/parameters/{parameter}");
     fs::write(path, value).map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }

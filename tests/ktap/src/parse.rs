@@ -1,60 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reading KTAP, the text in which KUnit and the guest's tests report.
+//! [tool] Reading KTAP.
 //!
 //! The parser is strict on purpose: output that stops half way, a plan that
 //! does not match, a number out of order or no output at all are failures, so
 //! that a crash can never look like a pass.
-//!
-//! Source: Documentation/dev-tools/ktap.rst.
+
+use crate::Outcome;
+use crate::Report;
+use crate::Test;
 
 /// Deepest nesting that is followed; KUnit uses three levels.
 const MAX_DEPTH: usize = 8;
-
-/// How one test ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// `ok`.
-    Pass,
-    /// `not ok`, or a complaint of the parser.
-    Fail,
-    /// `ok .. # SKIP reason`.
-    Skip,
-}
-
-/// One test, or one thing wrong with the output itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Test {
-    /// Names from the outermost suite to the test, joined by `/`.
-    pub(crate) name: String,
-    /// How it ended.
-    pub(crate) outcome: Outcome,
-    /// The reason given for a skip, or the parser's complaint.
-    pub(crate) note: String,
-}
-
-/// Everything that one output said.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    /// In the order of the output.
-    pub(crate) tests: Vec<Test>,
-}
-
-impl Report {
-    /// Number of tests with this outcome.
-    pub(crate) fn count(&self, outcome: &Outcome) -> usize {
-        self.tests.iter().filter(|t| t.outcome == *outcome).count()
-    }
-
-    /// Adds a failure that is not the verdict of a single test.
-    pub(crate) fn complain(&mut self, name: &str, note: String) {
-        self.tests.push(Test {
-            name: name.to_owned(),
-            outcome: Outcome::Fail,
-            note,
-        });
-    }
-}
 
 /// One `KTAP version` line and what has been seen below it.
 #[derive(Debug)]
@@ -69,7 +26,7 @@ struct Frame {
 /// Reads all KTAP documents in `text`; `source` names it in complaints.
 ///
 /// Lines that are not KTAP (diagnostics, program output) are passed over.
-pub(crate) fn parse(source: &str, text: &str) -> Report {
+pub fn parse(source: &str, text: &str) -> Report {
     let mut parser = Parser {
         source,
         frames: Vec::new(),
@@ -234,7 +191,7 @@ fn split_result(rest: &str) -> Option<(usize, String, String)> {
 
 /// Removes the time stamp that the kernel puts before each message, and says
 /// whether there was one.
-pub(crate) fn strip_stamp(line: &str) -> (bool, &str) {
+pub fn strip_stamp(line: &str) -> (bool, &str) {
     let Some(rest) = line.strip_prefix('[') else {
         return (false, line);
     };
@@ -251,5 +208,5 @@ pub(crate) fn strip_stamp(line: &str) -> (bool, &str) {
 }
 
 #[cfg(test)]
-#[path = "ktap_tests.rs"]
+#[path = "parse_tests.rs"]
 mod tests;
