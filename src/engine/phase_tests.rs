@@ -307,7 +307,8 @@ mod tests {
             };
             let mut clients = clients([busy, busy]);
             clients[0].held = true;
-            engine.decide_by(&totals(12, 12 - 2 * busy), &mut clients, &rule);
+            let totals = totals(12, 12 - 2 * busy);
+            engine.decide_by(&totals, &mut clients, &mut { rule });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
             assert!(!clients[0].held && !clients[1].held);
             assert_eq!(clients[0].vtime, VTime::new(1_000_000_000));
