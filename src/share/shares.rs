@@ -117,6 +117,14 @@ impl<S: Storage> Shares<S> {
         self.members().binary_search_by_key(&id, Member::id).ok()
     }
 
+    /// As [`Shares::find`], when it is likely to stand at `guess`.
+    pub(crate) fn find_near(&self, id: ClientId, guess: usize) -> Option<usize> {
+        match self.members().get(guess) {
+            Some(member) if member.id == id => Some(guess),
+            _ => self.find(id),
+        }
+    }
+
     /// The groups.
     pub fn groups(&self) -> &[Group] {
         self.groups.all()
