@@ -7,6 +7,7 @@
 //! windows of two seconds are compared with what each way of accounting says.
 
 use crate::ideal::{Machine, Process};
+use crate::results::stats::{mean, quantile};
 use loga::account::sparse::{bound, variance_us2, Sparse, MIN_INTERVAL};
 use loga::account::{Accountant, Slot};
 use loga::engine::Config;
@@ -240,7 +241,7 @@ pub fn measure(load: &Load, way: Way, windows: u32, seed: u64) -> Result<Accurac
         looks_per_s: looks as f64 / total * 1e9,
         bias_pt: errors
             .iter()
-            .map(|list| mean(list).abs())
+            .map(|list| mean(list.iter().copied()).abs())
             .fold(0.0, f64::max),
         error95_pt,
         bound_pt: is_sparse.then(|| bounds[worst]),
@@ -251,20 +252,12 @@ pub fn measure(load: &Load, way: Way, windows: u32, seed: u64) -> Result<Accurac
     })
 }
 
-fn mean(list: &[f64]) -> f64 {
-    list.iter().sum::<f64>() / list.len().max(1) as f64
-}
-
 /// The client with the largest error that 95 % of its windows stay below.
 fn worst(errors: &[Vec<f64>]) -> (usize, f64) {
-    let quantile = |list: &Vec<f64>| {
-        let mut list: Vec<_> = list.iter().map(|error| error.abs()).collect();
-        list.sort_by(f64::total_cmp);
-        let at = (list.len() * 95).div_ceil(100).saturating_sub(1);
-        list.get(at).copied().unwrap_or(0.0)
-    };
-    let all = errors.iter().map(quantile).enumerate();
-    all.max_by(|one, other| one.1.total_cmp(&other.1))
+    let size = |list: &Vec<f64>| quantile(list.iter().map(|error| error.abs()), 95);
+    let all = errors.iter().map(|list| size(list).unwrap_or_default());
+    all.enumerate()
+        .max_by(|one, other| one.1.total_cmp(&other.1))
         .unwrap_or((0, 0.0))
 }
 

@@ -7,13 +7,13 @@
 //! which process had the GPU when.
 
 use crate::control::loga::Loga;
-use crate::scenario::{Client, Gpu, Phase, Span, Wait};
+use crate::scenario::{Client, Gpu, Phase, Span};
 use crate::world::World;
 use loga::engine::Config;
 use loga::error::Error;
 use loga::gpu::GpuState;
-use loga::share::{Account, Change, Class, GroupBy, Subject, Who};
-use loga::units::{Ns, Weight};
+use loga::share::{Account, Change, GroupBy, Subject, Who};
+use loga::units::Ns;
 use loga::Vectors;
 use loga_model::gpu::GR;
 
@@ -54,37 +54,16 @@ impl Process {
     /// It as a client of the simulator.
     fn client(&self, number: usize) -> Client {
         let never = Ns::new(u64::MAX);
-        let phase = Phase {
-            cpu: Span::Constant(Ns::ZERO),
-            copy: None,
+        let command = Phase::new(Span::us(0), self.span(self.kernel));
+        let pause = Phase {
             kernel: None,
-            depth: 1,
-            repeat: 1,
+            ..Phase::new(self.span(self.sleep), Span::us(0))
         };
         Client {
-            name: format!("process {number}"),
-            gpu: 0,
             arrive: self.from,
-            leave: None,
             away: self.until.map(|from| (from, self.again.unwrap_or(never))),
             channels: self.channels,
-            weight: Weight::DEFAULT,
-            group: None,
-            limit_pct: None,
-            class: Class::Normal,
-            repeat: None,
-            cycle: None,
-            wait: Wait::Spin,
-            phases: vec![
-                Phase {
-                    kernel: Some(self.span(self.kernel)),
-                    ..phase
-                },
-                Phase {
-                    cpu: self.span(self.sleep),
-                    ..phase
-                },
-            ],
+            ..Client::new(&format!("process {number}"), vec![command, pause])
         }
     }
 

@@ -7,9 +7,10 @@ use loga::policies::PolicyKind;
 use loga::units::Ns;
 use loga_eval::mixes;
 use loga_eval::oracle;
+use loga_eval::outcome::Outcome;
 use loga_eval::reference;
 use loga_eval::report::{self, Gpu};
-use loga_eval::run::{run, Outcome};
+use loga_eval::run::run;
 use loga_eval::scenario::parse;
 
 /// Nothing costs anything.

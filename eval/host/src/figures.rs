@@ -5,6 +5,7 @@
 
 use crate::experiments::OFF;
 use crate::results::RunResult;
+use loga_results::stats::mean;
 use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting, VERSION};
 
 /// What is divided by what.
@@ -59,11 +60,7 @@ pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
 }
 
 fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {
-    let setting = |line: &String| Setting {
-        name: "host".to_owned(),
-        value: line.clone(),
-        origin: "loga-host check".to_owned(),
-    };
+    let setting = |line: &String| Setting::text("host", line, "loga-host check");
     let mut one = Experiment {
         version: VERSION,
         figure: figure.number.to_owned(),
@@ -108,8 +105,7 @@ fn series(figure: &Figure, runs: &[RunResult]) -> Vec<Series> {
                 Some(over) => times(runs, over, policy, application),
                 None => times(runs, figure.experiment, OFF, application),
             };
-            // CAST: a number of repetitions.
-            let base = base.iter().sum::<f64>() / base.len().max(1) as f64;
+            let base = mean(base);
             let times = times(runs, figure.experiment, policy, application);
             let ratios: Vec<f64> = times.iter().map(|time| time / base).collect();
             Point::of(*application, &ratios).filter(|point| point.mean.is_finite())

@@ -4,6 +4,7 @@
 
 use crate::{geometric_mean, Series};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 
 /// Where an experiment ran.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -55,10 +56,83 @@ impl Axis {
 pub struct Setting {
     /// Such as `costs.switch_us`.
     pub name: String,
-    /// Its value, with its unit.
-    pub value: String,
+    /// Its value.
+    pub value: Given,
+    /// Unit of a number; nothing for counts and ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
     /// Who says so: a section of the paper, a measurement, or `assumed`.
     pub origin: String,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Given {
+    /// A number.
+    Number(f64),
+    /// What is no single number.
+    Text(String),
+}
+
+/// Unit of a parameter.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Unit {
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Micros,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Millis,
+    /// Hundredths.
+    #[serde(rename = "%")]
+    Percent,
+}
+
+impl Setting {
+    /// A parameter that is a number.
+    pub fn number(name: &str, value: f64, unit: impl Into<Option<Unit>>, origin: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: Given::Number(value),
+            unit: unit.into(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// One that is none.
+    pub fn text(name: &str, value: &str, origin: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: Given::Text(value.to_owned()),
+            unit: None,
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// Its value, if it is a time in microseconds.
+    pub fn micros(&self) -> Option<f64> {
+        match (&self.value, self.unit) {
+            (Given::Number(us), Some(Unit::Micros)) => Some(*us),
+            _ => None,
+        }
+    }
+}
+
+impl Display for Setting {
+    /// The value with its unit.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Given::Number(number) => number.fmt(f)?,
+            Given::Text(text) => text.fmt(f)?,
+        }
+        f.write_str(match self.unit {
+            None => "",
+            Some(Unit::Micros) => " us",
+            Some(Unit::Millis) => " ms",
+            Some(Unit::Percent) => " %",
+        })
+    }
 }
 
 /// Something that is not as in the paper, or not as in another place.
@@ -124,6 +198,17 @@ impl Experiment {
     pub fn series(&self, name: &str, panel: Option<&str>) -> Option<&Series> {
         let mut all = self.series.iter();
         all.find(|one| one.name == name && one.panel.as_deref() == panel)
+    }
+
+    /// The parameter of this name.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|one| one.name == name)
+    }
+
+    /// A time that was measured, in microseconds; zero if it was not.
+    pub fn measured_us(&self, name: &str) -> f64 {
+        let found = self.setting(name).and_then(Setting::micros);
+        found.unwrap_or_default()
     }
 
     /// Adds to each series the geometric mean of its points: of the means, and of each repetition's

@@ -10,14 +10,15 @@ mod experiment;
 mod file;
 mod point;
 pub mod reduced;
+pub mod stats;
 pub mod whole;
 
-pub use experiment::{Axis, Difference, Experiment, Origin, Setting};
+pub use experiment::{Axis, Difference, Experiment, Given, Origin, Setting, Unit};
 pub use file::Error;
-pub use point::{geometric_mean, At, Point, Series, Spread};
+pub use point::{geometric_mean, At, Point, Series};
 
 /// Version of the layout: raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Name of the point that the paper draws at the right of Figure 7.
 pub const GEOMETRIC_MEAN: &str = "geometric mean";

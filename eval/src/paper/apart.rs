@@ -2,12 +2,11 @@
 
 //! [tool] Why the simulator and the real module differ where they do, for the reader of a result.
 
-use super::machine::measured;
 use crate::draw::label;
 use crate::findings::{agreement, Pair, LIMIT};
+use crate::outcome::Error;
 use crate::results::reduced::POLLED;
 use crate::results::{At, Difference, Experiment};
-use crate::run::Error;
 
 /// From the smallest to the largest that a point is in the simulator, whatever is left to chance.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +63,7 @@ pub(super) fn apart(
 
 /// What makes a point differ, as far as it was isolated.
 fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
-    let switch = measured(real, POLLED[1]);
+    let switch = real.measured_us(POLLED[1]);
     // What was isolated, and for which application.
     let is = |series: &str, at: &str| {
         real.figure == "11" && pair.series == series && pair.at == At::from(at)
@@ -75,7 +74,7 @@ fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
              switch of contexts takes {switch:.1} us instead of {:.1}, as measured with kernels of \
              200 us, and as much in the simulator. Kernels of a few us are later than those by \
              themselves, in the model's own log too (docs/eval.md)",
-            measured(real, "costs.switch_us"),
+            real.measured_us("costs.switch_us"),
         );
     }
     if is("event-cl", "srad_v1") {
@@ -105,7 +104,7 @@ fn why(pair: &Pair, real: &Experiment, reach: Option<Reach>) -> String {
 mod tests {
     use super::*;
     use crate::paper::{figure, Plan};
-    use crate::results::Setting;
+    use crate::results::{Setting, Unit};
 
     fn nothing(_: &str, _: &str) -> Result<Option<Reach>, Error> {
         Ok(None)
@@ -125,11 +124,7 @@ mod tests {
         real.series[1].points[0].mean *= 2.0;
         let without = apart(&simulated, &real, &mut nothing).unwrap();
         assert_eq!((without.len(), &*without[0].why), (1, "not isolated"));
-        real.settings = vec![Setting {
-            name: POLLED[1].to_owned(),
-            value: "13.5 us".to_owned(),
-            origin: String::new(),
-        }];
+        real.settings = vec![Setting::number(POLLED[1], 13.5, Unit::Micros, "")];
         let with = apart(&simulated, &real, &mut nothing).unwrap();
         assert!(with[0].why.contains("13.5 us"), "{with:?}");
     }

@@ -4,21 +4,21 @@
 //! throttles in the place of applications, with the costs that were measured there.
 
 use super::apart::{apart, Reach};
-use super::{empty, runs, Plan, Progress};
-use crate::report::{report, Gpu};
+use super::beside::{Way, LONGEST};
+use super::plan::{Plan, Progress};
+use crate::outcome::{ClientOutcome, Error, GpuOutcome};
 use crate::results::reduced::{
     optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
     KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, VARIED, WEIGHED, WEIGHTS,
 };
+use crate::results::stats::mean;
 use crate::results::{Axis, Experiment, Point, Series};
-use crate::run::{run, Error};
-use crate::scenario::parse;
-use loga::units::Ns;
+use crate::scenario::{Client, Micros, Phase, Policy, Scenario, Span};
+use loga::policies::PolicyKind;
+use loga::units::{Ns, Weight};
 
-/// Longest simulated time; nothing comes near it.
-const LENGTH_MS: u32 = 600_000;
 /// GPU times for the optimum are taken over so long.
-const WATCHED_MS: u64 = 1_500;
+const WATCHED: Ns = Ns::from_ms(1_500);
 /// From the start of a throttle to that of the next, in ms: a process has to be started.
 const STAGGER_MS: f64 = 2.3;
 /// A polling phase and the one that follows take so long for each client, in ms.
@@ -99,7 +99,7 @@ impl Like<'_> {
                     .to_owned(),
                 format!("a throttle starts {STAGGER_MS} ms after the one before"),
             ],
-            ..empty(&self.real.figure, self.plan)
+            ..self.plan.empty(&self.real.figure)
         };
         if one.figure.starts_with('7') {
             one.assumed
@@ -123,33 +123,34 @@ impl Like<'_> {
     }
 
     /// Who decides in the series that were run there.
-    fn ways(&self) -> Vec<Way> {
+    fn deciders(&self) -> Vec<Decider> {
+        let sampling = Decider::new(Way::loga(PolicyKind::Sampling));
         let all = if self.quality_is_asked() {
             vec![
                 HARDWARE,
-                Way::new("sampling", "name = \"sampling\""),
-                Way::new("event", "name = \"event\""),
-                Way::new("event-cl", "name = \"event-cl\""),
-                Way::new("maxmin", "name = \"maxmin\""),
+                sampling,
+                Decider::new(Way::EVENT),
+                Decider::new(Way::EVENT_CL),
+                Decider::new(Way::MAXMIN),
             ]
         } else {
-            vec![
-                Way::new("event", "name = \"event\"\nenforce = false"),
-                Way {
-                    weights: Some(WEIGHTS),
-                    ..Way::new("sampling", "name = \"sampling\"")
-                },
-            ]
+            let weighted = Decider {
+                weights: Some(WEIGHTS),
+                ..sampling
+            };
+            vec![Decider::new(Way::EVENT_ACCOUNTS), weighted]
         };
-        all.into_iter().filter(|way| self.has(way.name)).collect()
+        let all = all.into_iter();
+        all.filter(|one| self.has(one.way.name)).collect()
     }
 
     /// From the smallest to the largest that a point is, whenever the application and the throttles
     /// come and however pauses vary; nothing if it is no turnaround.
     fn reach(&mut self, name: &str, policy: &str) -> Result<Option<Reach>, Error> {
         let application = APPLICATIONS.iter().find(|one| one.name == name);
-        let way = self.ways().into_iter().find(|one| one.name == policy);
-        let (Some(application), Some(way)) = (application, way) else {
+        let mut deciders = self.deciders().into_iter();
+        let decider = deciders.find(|one| one.way.name == policy);
+        let (Some(application), Some(decider)) = (application, decider) else {
             return Ok(None);
         };
         let runs = 2 * SPREADS.len() * STAGGERS_MS.len();
@@ -161,13 +162,16 @@ impl Like<'_> {
             let throttles = self.throttles;
             let (over, ms) = if self.quality_is_asked() {
                 let ms = QUALITY_MS / 4;
-                (self.turnarounds(application, ms, ALONE, &way)?, QUALITY_MS)
+                (
+                    self.turnarounds(application, ms, ALONE, &decider)?,
+                    QUALITY_MS,
+                )
             } else {
                 let ms = OVERHEAD_MS;
                 (self.turnarounds(application, ms, throttles, &HARDWARE)?, ms)
             };
-            let over = mean(&over);
-            let with = self.turnarounds(application, ms, throttles, &way)?;
+            let over = mean(over);
+            let with = self.turnarounds(application, ms, throttles, &decider)?;
             all.extend(with.iter().map(|one| one / over));
         }
         (self.spread, self.stagger_ms) = (1.0, STAGGER_MS);
@@ -176,20 +180,19 @@ impl Like<'_> {
 
     /// Figures 7a and 7b.
     fn overhead(&mut self) -> Result<Vec<Series>, Error> {
-        let ways = self.ways();
+        let deciders = self.deciders();
         let applications = self.applications();
-        let runs = applications.len() * (1 + ways.len());
+        let runs = applications.len() * (1 + deciders.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
-        let mut all: Vec<_> = ways
+        let mut all: Vec<_> = deciders
             .iter()
-            .map(|way| Series::new(way.name, Vec::new()))
+            .map(|one| Series::new(one.way.name, Vec::new()))
             .collect();
         for application in &applications {
             let throttles = self.throttles;
-            let without =
-                mean(&self.turnarounds(application, OVERHEAD_MS, throttles, &HARDWARE)?);
-            for (series, way) in all.iter_mut().zip(&ways) {
-                let with = self.turnarounds(application, OVERHEAD_MS, throttles, way)?;
+            let without = mean(self.turnarounds(application, OVERHEAD_MS, throttles, &HARDWARE)?);
+            for (series, decider) in all.iter_mut().zip(&deciders) {
+                let with = self.turnarounds(application, OVERHEAD_MS, throttles, decider)?;
                 let ratios: Vec<_> = with.iter().map(|one| one / without).collect();
                 series.points.extend(Point::of(application.name, &ratios));
             }
@@ -199,20 +202,21 @@ impl Like<'_> {
 
     /// Figure 11.
     fn quality(&mut self) -> Result<Vec<Series>, Error> {
-        let ways = self.ways();
+        let deciders = self.deciders();
         let applications = self.applications();
-        let runs = applications.len() * (1 + 2 * ways.len());
+        let runs = applications.len() * (1 + 2 * deciders.len());
         self.progress.expect(runs as u64 * self.plan.repetitions);
-        let names = ways.iter().map(|way| way.name).chain(["fair"]);
+        let names = deciders.iter().map(|one| one.way.name).chain(["fair"]);
         let mut all: Vec<_> = names.map(|name| Series::new(name, Vec::new())).collect();
         for application in &applications {
             let mut unscheduled = 1.0;
-            for (series, way) in all.iter_mut().zip(&ways) {
-                let alone = mean(&self.turnarounds(application, QUALITY_MS / 4, ALONE, way)?);
-                let together = self.turnarounds(application, QUALITY_MS, FOUR, way)?;
+            for (series, decider) in all.iter_mut().zip(&deciders) {
+                let alone = self.turnarounds(application, QUALITY_MS / 4, ALONE, decider)?;
+                let alone = mean(alone);
+                let together = self.turnarounds(application, QUALITY_MS, FOUR, decider)?;
                 let ratios: Vec<_> = together.iter().map(|one| one / alone).collect();
-                if way.name == HARDWARE.name {
-                    unscheduled = mean(&ratios);
+                if decider.way.name == HARDWARE.way.name {
+                    unscheduled = mean(ratios.iter().copied());
                 }
                 series.points.extend(Point::of(application.name, &ratios));
             }
@@ -230,146 +234,124 @@ impl Like<'_> {
         application: &Application,
         ms: u64,
         throttles: Throttles,
-        way: &Way,
+        decider: &Decider,
     ) -> Result<Vec<f64>, Error> {
         let kernels = application.kernels(ms);
-        let app = format!("repeat = {kernels}");
-        let head = format!("length_ms = {LENGTH_MS}\nuntil = \"app\"");
-        let text = self.scenario(&head, way, &app, application, throttles);
-        let gpus = self.arriving(&text, throttles)?;
-        let total = gpus.iter().filter_map(|gpu| gpu.clients[0].total_ms);
+        let mut scenario = self.scenario(LONGEST, decider, application, throttles);
+        (scenario.until, scenario.clients[0].repeat) = (Some(0), Some(kernels));
+        // The application comes at another point of a polling period each time: the module is not
+        // waited for before one comes, either.
+        let period = (u64::from(throttles.count) + 1) * PERIOD_MS * NS_PER_MS;
+        let repetitions = self.plan.repetitions;
+        let arrive = |seed| Ns::new(BEFORE_MS * NS_PER_MS + (seed - 1) * period / repetitions);
+        let gpus = self.plan.runs(scenario, arrive, self.progress)?;
+        let total = gpus.iter().filter_map(|gpu| gpu.clients[0].total_ms());
         // CAST: some thousand.
         Ok(total.map(|total| total / kernels as f64).collect())
     }
 
-    /// Runs a scenario with each seed, in which the application comes at another point of a polling
-    /// period each time: the module is not waited for before one comes, either.
-    fn arriving(&mut self, text: &str, throttles: Throttles) -> Result<Vec<Gpu>, Error> {
-        // PANIC: the texts are those below, and a test reads them.
-        let scenario = parse("paper", text, &self.plan.changes);
-        let mut scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
-        let period = (u64::from(throttles.count) + 1) * PERIOD_MS * NS_PER_MS;
-        let mut outcomes = Vec::new();
-        for seed in 1..=self.plan.repetitions {
-            let later = (seed - 1) * period / self.plan.repetitions;
-            scenario.clients[0].arrive = Ns::new(BEFORE_MS * NS_PER_MS + later);
-            outcomes.push(run(&scenario, seed, &mut None)?);
-            self.progress.done();
-        }
-        let report = report("paper", &scenario, &outcomes);
-        let gpus = report.runs.into_iter().map(|mut run| run.gpus.remove(0));
-        Ok(gpus.collect())
-    }
-
     /// By how much the turnaround would have to change for the optimum, with each seed.
     fn optima(&mut self, application: &Application) -> Result<Vec<f64>, Error> {
-        let head = format!("length_ms = {WATCHED_MS}");
-        let way = Way {
-            kernel_late: POLLED[0],
-            ..Way::new("none", "name = \"none\"\npoll_always = true")
+        let watches = Policy {
+            poll_always: true,
+            ..Way::loga(PolicyKind::None).policy
         };
-        let mut plan = self.plan.clone();
-        let switch = self.measured(POLLED[1]);
+        let decider = Decider {
+            kernel_late: POLLED[0],
+            ..Decider::new(Way::new("none", watches))
+        };
+        let mut scenario = self.scenario(WATCHED, &decider, application, FOUR);
+        let switch = self.real.measured_us(POLLED[1]);
         if switch > 0.0 {
-            plan.changes.push(format!("costs.switch_us={switch}"));
+            scenario.gpus[0].switch = Micros::new(switch).0;
         }
-        let text = self.scenario(&head, &way, "", application, FOUR);
-        let gpus = runs(&text, &plan, self.progress)?;
-        let optimum = |gpu: &Gpu| {
-            let measured = |at: usize| gpu.clients[at].measured_ms.unwrap_or_default();
+        let gpus = self.plan.runs(scenario, |_| Ns::ZERO, self.progress)?;
+        let measured = |client: &ClientOutcome| client.measured_ms().unwrap_or_default();
+        let optimum = |gpu: &GpuOutcome| {
             let throttles = f64::from(FOUR.count);
-            let sum: f64 = (1..gpu.clients.len()).map(measured).sum();
-            optimum(measured(0), sum / throttles, throttles)
+            let sum: f64 = gpu.clients[1..].iter().map(measured).sum();
+            optimum(measured(&gpu.clients[0]), sum / throttles, throttles)
         };
         Ok(gpus.iter().map(optimum).collect())
     }
 
     fn scenario(
         &self,
-        head: &str,
-        way: &Way,
-        app: &str,
+        length: Ns,
+        decider: &Decider,
         application: &Application,
         throttles: Throttles,
-    ) -> String {
-        let policy = way.policy;
+    ) -> Scenario {
+        let late = self.real.measured_us(decider.kernel_late);
         let weight = |at: usize| {
-            let weights = way.weights;
-            weights.map_or(String::new(), |each| format!("weight = {}\n", each[at]))
+            let weights = decider.weights;
+            weights.map_or(Weight::DEFAULT, |each| {
+                Weight::new(each[at]).unwrap_or_default()
+            })
         };
-        let mut text = format!("{head}\n[policy]\n{policy}\n[[client]]\nname = \"app\"\n{app}\n");
-        text += &weight(1);
-        let late = self.measured(way.kernel_late);
-        text += &self.phase(application.kernel_us, application.pause_us, late, 0);
-        for number in 0..throttles.count {
-            let arrive = f64::from(number) * self.stagger_ms;
-            text += &format!("[[client]]\nname = \"throttle-{number}\"\narrive_ms = {arrive}\n");
-            text += &weight(usize::from(number > 0));
-            let (kernel_us, sleep_us) = (throttles.kernel_us, throttles.sleep_us);
-            text += &self.phase(kernel_us, sleep_us, late, throttles.jitter);
+        let phase = self.phase(application.kernel_us, application.pause_us, late, 0);
+        let app = Client {
+            weight: weight(1),
+            ..Client::new("app", vec![phase])
+        };
+        let phase = self.phase(
+            throttles.kernel_us,
+            throttles.sleep_us,
+            late,
+            throttles.jitter,
+        );
+        let throttle = |number: u32| Client {
+            arrive: Micros::new(f64::from(number) * self.stagger_ms * 1e3).0,
+            weight: weight(usize::from(number > 0)),
+            ..Client::new(&format!("throttle-{number}"), vec![phase])
+        };
+        let throttles = (0..throttles.count).map(throttle);
+        Scenario {
+            policy: decider.way.policy,
+            clients: [app].into_iter().chain(throttles).collect(),
+            ..Scenario::new(length, self.plan.costs)
         }
-        text
     }
 
     /// A pause and a kernel that runs on for `late`, in us, as a throttle does them there, varying
     /// by so many percent.
-    fn phase(&self, kernel_us: u64, pause_us: u64, late: f64, jitter: u32) -> String {
-        let measured = self.measured(LAUNCH) + self.measured(LATE);
+    fn phase(&self, kernel_us: u64, pause_us: u64, late: f64, jitter: u32) -> Phase {
+        let measured = self.real.measured_us(LAUNCH) + self.real.measured_us(LATE);
         // CAST: a few thousand.
         let (kernel, pause) = (kernel_us as f64, pause_us as f64);
         let part = f64::from(jitter) / 100.0;
-        let uniform = |mean: f64, by: f64| {
-            let [from, to] = [mean - by, mean + by].map(|end| end.max(0.0));
-            format!("{{ uniform = [{from}, {to}] }}")
-        };
-        let pause = uniform(
-            pause + measured,
-            0.5 * measured * self.spread + part * pause,
-        );
-        let kernel = uniform(kernel + late, part * kernel);
-        format!("[[client.phase]]\ncpu_us = {pause}\nkernel_us = {kernel}\n")
-    }
-
-    fn measured(&self, name: &str) -> f64 {
-        measured(self.real, name)
+        let uniform =
+            |mean: f64, by: f64| Span::uniform_us((mean - by).max(0.0), (mean + by).max(0.0));
+        let varies = 0.5 * measured * self.spread + part * pause;
+        Phase::new(
+            uniform(pause + measured, varies),
+            uniform(kernel + late, part * kernel),
+        )
     }
 }
 
-/// A time that was measured there, in us; zero if it was not.
-pub(super) fn measured(real: &Experiment, name: &str) -> f64 {
-    let found = real.settings.iter().find(|setting| setting.name == name);
-    let value = found.and_then(|setting| setting.value.strip_suffix(" us")?.parse().ok());
-    value.unwrap_or_default()
-}
-
-/// Who decides, as a series and as in a scenario.
-struct Way {
-    name: &'static str,
-    policy: &'static str,
-    /// Of one throttle and of everybody else, where they are not all the same.
+/// What decides in a series, and what goes with it in the virtual machine.
+#[derive(Clone, Copy)]
+struct Decider {
+    way: Way,
+    /// Of one throttle and of all other clients, where they are not all the same.
     weights: Option<[u32; 2]>,
     /// Setting that says by how much a kernel runs on.
     kernel_late: &'static str,
 }
 
-impl Way {
-    const fn new(name: &'static str, policy: &'static str) -> Self {
+impl Decider {
+    const fn new(way: Way) -> Self {
         Self {
-            name,
-            policy,
+            way,
             weights: None,
             kernel_late: KERNEL_LATE,
         }
     }
 }
 
-/// Nobody accounts and nobody schedules.
-const HARDWARE: Way = Way::new("none", "name = \"hardware\"");
-
-fn mean(values: &[f64]) -> f64 {
-    // CAST: a number of repetitions.
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
+/// No accounting and no scheduler.
+const HARDWARE: Decider = Decider::new(Way::NONE);
 
 #[cfg(test)]
 mod tests;

@@ -5,36 +5,38 @@
 //! Nobody is held back by decision. Turnaround of an iteration, over that without any accounting.
 //! Source: LoGA paper, section 5.3.
 
-use super::beside::{settings, App, Got, Throttles, Way};
+use super::beside::{ratios, settings, App, Way};
 use super::isolated::Isolated;
-use super::{empty, quick_names, Plan, Progress};
+use super::plan::{Plan, Progress};
+use crate::outcome::Error;
+use crate::results::reduced::Throttles;
 use crate::results::{At, Axis, Difference, Experiment, Point, Series, GEOMETRIC_MEAN};
-use crate::run::Error;
 use crate::scenario::Profile;
 
-/// Throttles of Figure 7.
-const TEN: u32 = 10;
+/// Throttles of Figure 7a.
+const TEN: Throttles = Throttles {
+    count: 10,
+    kernel_us: 10,
+    sleep_us: 1000,
+    jitter: 0,
+};
 /// The applications of Figure 8.
 const PANELS: [&str; 4] = ["heartwall", "lavaMD", "dwt2d", "mummergpu"];
 
 /// Figure 7: ten throttles with kernels of `kernel_us`.
 pub(super) fn overhead(
-    kernel_us: u32,
+    kernel_us: u64,
     plan: &Plan,
     progress: &mut dyn Progress,
 ) -> Result<Experiment, Error> {
-    let names: Vec<_> = quick_names(Profile::names(), plan).collect();
+    let names = plan.names(Profile::names());
     progress.expect(names.len() as u64 * 3 * plan.repetitions);
-    let throttles = Throttles {
-        count: TEN,
-        kernel_us,
-        sleep_us: 1000,
-    };
+    let throttles = Throttles { kernel_us, ..TEN };
     let is_a = kernel_us == 10;
     let mut series = accounting(None);
     let mut settings = settings(&format!("ten of {kernel_us} us, then 1000 us asleep"));
     for name in names {
-        let app = App::find(name, plan);
+        let app = App::find(name, plan)?;
         settings.push(app.setting());
         for point in add(&mut series, &app, name.into(), throttles, plan, progress)? {
             // The worst case is all that the paper gives for one application.
@@ -56,7 +58,7 @@ pub(super) fn overhead(
         }
         .to_owned(),
         assumed: assumed(),
-        ..empty(if is_a { "7a" } else { "7b" }, plan)
+        ..plan.empty(if is_a { "7a" } else { "7b" })
     };
     experiment.settings.extend(settings);
     experiment.add_geometric_means();
@@ -82,20 +84,19 @@ pub(super) fn throttles(plan: &Plan, progress: &mut dyn Progress) -> Result<Expe
     } else {
         &[1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
     };
-    let panels: Vec<_> = quick_names(PANELS.into_iter(), plan).collect();
+    let panels = plan.names(PANELS.into_iter());
     let runs = panels.len() * counts.len() * 3;
     progress.expect(runs as u64 * plan.repetitions);
     let mut all = Vec::new();
     let mut settings = settings("one to twenty of 10 us, then 1000 us asleep");
     for name in panels {
-        let app = App::find(name, plan);
+        let app = App::find(name, plan)?;
         settings.push(app.setting());
         let mut series = accounting(Some(name));
         for count in counts {
             let throttles = Throttles {
                 count: *count,
-                kernel_us: 10,
-                sleep_us: 1000,
+                ..TEN
             };
             let at = f64::from(*count).into();
             let _ = add(&mut series, &app, at, throttles, plan, progress)?;
@@ -112,7 +113,7 @@ pub(super) fn throttles(plan: &Plan, progress: &mut dyn Progress) -> Result<Expe
                 falls all the way; event stays where it is"
             .to_owned(),
         assumed: assumed(),
-        ..empty("8", plan)
+        ..plan.empty("8")
     };
     experiment.settings.extend(settings);
     experiment.differs = differs(&experiment, None);
@@ -149,26 +150,6 @@ fn add<'a>(
         points.extend(series.points.last_mut().map(|point| (way.name, point)));
     }
     Ok(points)
-}
-
-/// Turnaround with each seed under this way of accounting, over the mean of that without any.
-pub(super) fn ratios(
-    app: &App,
-    none: &[Got],
-    throttles: Throttles,
-    way: Way,
-    plan: &Plan,
-    progress: &mut dyn Progress,
-) -> Result<Vec<f64>, Error> {
-    let none = mean(none);
-    let got = app.runs(throttles, way, plan, progress)?;
-    Ok(got.iter().map(|got| got.turnaround / none).collect())
-}
-
-/// Mean turnaround.
-pub(super) fn mean(got: &[Got]) -> f64 {
-    // CAST: a number of repetitions.
-    got.iter().map(|got| got.turnaround).sum::<f64>() / got.len().max(1) as f64
 }
 
 fn assumed() -> Vec<String> {

@@ -3,7 +3,7 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span};
+use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
 use crate::control::{self, Kind};
 use loga::account::Accounting;
 use loga::engine::Scale;
@@ -23,9 +23,6 @@ const GPUS_MAX: usize = 64;
 const REPEAT_MAX: u64 = 1_000_000_000_000;
 /// Longest queue: the ring of a channel holds that many commands.
 pub(crate) const DEPTH_MAX: u64 = 1000;
-/// Timeslice of Kepler's default runlist word. Source: `regs::TIMESLICE_DEFAULT_NS` of the model.
-const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
-
 /// A file's name and text, to say where something is.
 pub(super) struct Text<'a> {
     pub(super) name: &'a str,

@@ -3,8 +3,8 @@
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
 use super::time::{Micros, Millis, Span};
-use loga::account::Accounting;
-use loga::engine::Scale;
+use crate::control::Kind;
+use loga::policies::PolicyKind;
 use loga::units::Ns;
 use serde::Deserialize;
 use toml::Spanned;
@@ -177,23 +177,24 @@ pub(super) enum Launch {
 
 impl Default for Policy {
     fn default() -> Self {
+        let one = super::Policy::of(Kind::Loga(PolicyKind::Event));
         Self {
-            name: unplaced("event".to_owned()),
-            enforce: true,
-            by: Between::Client,
-            poll_ms: unplaced(1),
-            ratio: unplaced(5),
-            randomize: false,
-            scale: unplaced(Scale::Channels.name().to_owned()),
-            accounting: unplaced(Accounting::Burst.name().to_owned()),
-            poll_always: false,
-            trap: false,
-            submit_us: Micros(Ns::from_us(3)),
-            interrupt_us: Micros(Ns::from_us(5)),
-            quantum_ms: Millis(Ns::from_ms(30_000)),
-            idle_release_ms: Millis(Ns::from_ms(5_000)),
-            sample_ms: Millis(Ns::from_ms(120)),
-            off_when_alone: true,
+            name: unplaced(one.kind.name().to_owned()),
+            enforce: one.enforce,
+            by: one.by,
+            poll_ms: unplaced(one.poll_ms),
+            ratio: unplaced(one.ratio),
+            randomize: one.randomize,
+            scale: unplaced(one.scale.name().to_owned()),
+            accounting: unplaced(one.accounting.name().to_owned()),
+            poll_always: one.poll_always,
+            trap: one.trap,
+            submit_us: Micros(one.submit),
+            interrupt_us: Micros(one.interrupt),
+            quantum_ms: Millis(one.quantum),
+            idle_release_ms: Millis(one.idle_release),
+            sample_ms: Millis(one.sample),
+            off_when_alone: one.off_when_alone,
         }
     }
 }
@@ -207,6 +208,21 @@ impl Default for Costs {
             fault: Micros(Ns::from_us(2)),
             wakeup: Micros(Ns::from_us(5)),
             switch: Micros(Ns::ZERO),
+        }
+    }
+}
+
+impl Costs {
+    /// The cost of this name in a file, such as `switch_us`.
+    pub fn by_name(&mut self, name: &str) -> Option<&mut Micros> {
+        match name {
+            "read_us" => Some(&mut self.read),
+            "look_us" => Some(&mut self.look),
+            "revoke_us" => Some(&mut self.revoke),
+            "fault_us" => Some(&mut self.fault),
+            "wakeup_us" => Some(&mut self.wakeup),
+            "switch_us" => Some(&mut self.switch),
+            _ => None,
         }
     }
 }

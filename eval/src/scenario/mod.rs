@@ -18,10 +18,14 @@ pub use time::{Micros, Millis, Span};
 use crate::control::Kind;
 use loga::account::Accounting;
 use loga::engine::Scale;
+use loga::policies::PolicyKind;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
+
+/// Timeslice of Kepler's default runlist word. Source: `regs::TIMESLICE_DEFAULT_NS` of the model.
+const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
 
 /// A scenario that makes sense.
 #[derive(Clone, Debug)]
@@ -43,7 +47,7 @@ pub struct Scenario {
 }
 
 /// Who schedules, and with which parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// Which one.
     pub kind: Kind,
@@ -137,7 +141,7 @@ pub struct Phase {
 }
 
 /// Why there is no scenario.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     /// File and line, or the change to it.
     pub place: String,
@@ -181,7 +185,82 @@ pub fn parse(name: &str, text: &str, changes: &[String]) -> Result<Scenario, Err
     check::parse(&name, &text)
 }
 
+impl Scenario {
+    /// A scenario with one GPU and without clients, and what a file means that says no more.
+    pub fn new(length: Ns, costs: Costs) -> Self {
+        Self {
+            length,
+            seeds: 1,
+            until: None,
+            policy: Policy::of(Kind::Loga(PolicyKind::Event)),
+            costs,
+            gpus: vec![Gpu {
+                switch: costs.switch.0,
+                timeslice: TIMESLICE,
+            }],
+            clients: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// Who schedules, with the parameters of a file that gives none.
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            enforce: true,
+            by: Between::Client,
+            poll_ms: 1,
+            ratio: 5,
+            randomize: false,
+            scale: Scale::Channels,
+            accounting: Accounting::Burst,
+            poll_always: false,
+            trap: false,
+            submit: Ns::from_us(3),
+            interrupt: Ns::from_us(5),
+            quantum: Ns::from_ms(30_000),
+            idle_release: Ns::from_ms(5_000),
+            sample: Ns::from_ms(120),
+            off_when_alone: true,
+        }
+    }
+}
+
+impl Phase {
+    /// A pause and then a kernel that is waited for, once.
+    pub fn new(cpu: Span, kernel: Span) -> Self {
+        Self {
+            cpu,
+            copy: None,
+            kernel: Some(kernel),
+            depth: 1,
+            repeat: 1,
+        }
+    }
+}
+
 impl Client {
+    /// A client that is there all the time and does this again and again.
+    pub fn new(name: &str, phases: Vec<Phase>) -> Self {
+        Self {
+            name: name.to_owned(),
+            gpu: 0,
+            arrive: Ns::ZERO,
+            leave: None,
+            away: None,
+            channels: 12,
+            weight: Weight::DEFAULT,
+            group: None,
+            limit_pct: None,
+            class: Class::Normal,
+            repeat: None,
+            cycle: None,
+            wait: Wait::Spin,
+            phases,
+        }
+    }
+
     /// Whether it uses the copy engine.
     pub fn copies(&self) -> bool {
         self.phases.iter().any(|phase| phase.copy.is_some())

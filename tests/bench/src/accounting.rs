@@ -24,6 +24,8 @@ use crate::scenarios::HOG;
 use crate::scenarios::LIGHT;
 use crate::stage;
 use crate::window::Window;
+use loga_results::stats::mean;
+use loga_results::stats::quantile;
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -107,11 +109,8 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     let (mut within, mut all) = (0u32, 0u32);
     for client in 0..clients {
         let error = |window: &Window| window.loga_share(client) - window.held_share(client);
-        let mut sizes: Vec<f64> = windows.iter().map(|window| error(window).abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        let at = (sizes.len() * 95).div_ceil(100).saturating_sub(1);
-        let size = sizes.get(at).copied().unwrap_or(f64::NAN);
-        let mean = windows.iter().map(error).sum::<f64>() / sizes.len() as f64;
+        let size = quantile(windows.iter().map(|window| error(window).abs()), 95);
+        let size = size.unwrap_or(f64::NAN);
         let stated = windows.iter().map(|window| window.stated_error(client));
         let stated: Vec<f64> = stated.collect();
         for (window, stated) in windows.iter().zip(&stated) {
@@ -119,7 +118,7 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
             within += u32::from(error(window).abs() <= *stated);
         }
         if size > worst.0 {
-            worst = (size, mean, stated.iter().sum::<f64>() / stated.len() as f64);
+            worst = (size, mean(windows.iter().map(error)), mean(stated));
         }
     }
     let label = format!(
@@ -147,17 +146,12 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
             );
         }
     }
-    let mean = |pick: fn((f64, f64)) -> f64| {
-        let sum: f64 = windows
-            .iter()
-            .map(|window| pick(window.idle_shares()))
-            .sum();
-        sum / windows.len() as f64
-    };
-    findings.tell(&format!("{name}: idle, LoGA"), mean(|(loga, _)| loga), "%");
+    let idle =
+        |pick: fn((f64, f64)) -> f64| mean(windows.iter().map(|window| pick(window.idle_shares())));
+    findings.tell(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
     findings.tell(
         &format!("{name}: idle, model"),
-        mean(|(_, model)| model),
+        idle(|(_, model)| model),
         "%",
     );
 }

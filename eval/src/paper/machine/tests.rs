@@ -3,7 +3,7 @@
 //! What was run in the virtual machine is simulated, and nothing else.
 
 use super::*;
-use crate::results::{Origin, Setting};
+use crate::results::{Origin, Setting, Unit};
 use crate::scenario::Profile;
 use std::path::Path;
 
@@ -28,19 +28,15 @@ fn reduced_applications_have_the_means_of_their_profiles() {
 /// What the virtual machine gave: one application with these series.
 fn real(figure: &str, names: &[&str]) -> Experiment {
     let point = || Point::of("srad_v1", &[1.0]).into_iter().collect();
-    let setting = |name: &str, value: &str| Setting {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        origin: String::new(),
-    };
+    let setting = |name: &str, us: f64| Setting::number(name, us, Unit::Micros, "");
     Experiment {
         origin: Origin::VirtualMachine,
         series: names
             .iter()
             .map(|name| Series::new(name, point()))
             .collect(),
-        settings: vec![setting(LAUNCH, "20 us"), setting(LATE, "60.5 us")],
-        ..empty(figure, &Plan::quick())
+        settings: vec![setting(LAUNCH, 20.0), setting(LATE, 60.5)],
+        ..Plan::quick().empty(figure)
     }
 }
 

@@ -11,6 +11,7 @@ use loga_results::reduced::LATE;
 use loga_results::reduced::LAUNCH;
 use loga_results::reduced::POLLED;
 use loga_results::Setting;
+use loga_results::Unit;
 use std::fs;
 
 /// Where the kernel says what its processors did.
@@ -24,11 +25,8 @@ const TWO: [Load; 2] = [Load::new(KERNEL_US, 0), Load::new(KERNEL_US, 0)];
 
 /// A cost that was measured, in ns.
 pub(super) fn cost(name: &str, ns: f64, how: &str) -> Setting {
-    Setting {
-        name: name.to_owned(),
-        value: format!("{:.3} us", ns / 1000.0),
-        origin: format!("measured in the virtual machine: {how}"),
-    }
+    let origin = format!("measured in the virtual machine: {how}");
+    Setting::number(name, ns.round() / 1000.0, Unit::Micros, &origin)
 }
 
 /// The processor that all clients share.
@@ -48,14 +46,17 @@ impl Processor {
     pub(super) fn idle(&self) -> Result<Setting, String> {
         let now = Self::now()?.ticks;
         let [all, idle] = [0, 1].map(|at| now[at].saturating_sub(self.ticks[at]));
-        Ok(Setting {
-            name: "processor.idle".to_owned(),
-            // CAST: a few thousand.
-            value: format!("{:.0} %", 100.0 * idle as f64 / all.max(1) as f64),
-            origin: "measured in the virtual machine: ticks of the processor that the application \
-                     and the throttles share, without LoGA"
-                .to_owned(),
-        })
+        // CAST: a few thousand.
+        let percent = (100.0 * idle as f64 / all.max(1) as f64).round();
+        let origin =
+            "measured in the virtual machine: ticks of the processor that the application \
+                      and the throttles share, without LoGA";
+        Ok(Setting::number(
+            "processor.idle",
+            percent,
+            Unit::Percent,
+            origin,
+        ))
     }
 }
 

@@ -107,14 +107,12 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
 /// What things cost on the model as it is set here, and how it is set.
 fn settings() -> Result<Vec<Setting>, String> {
     let (name, value) = FINE.split_once('=').unwrap_or((FINE, ""));
-    let turns = Setting {
-        name: format!("model.{name}"),
-        value: format!("{value} us"),
-        origin:
-            "parameter of the model: the emulator's processors take turns at least this often, \
-                 so that a poller that stands still meanwhile sees kernels of 5 us too"
-                .to_owned(),
-    };
+    let turns = Setting::text(
+        &format!("model.{name}"),
+        &format!("{value} us"),
+        "parameter of the model: the emulator's processors take turns at least this often, so \
+         that a poller that stands still meanwhile sees kernels of 5 us too",
+    );
     let mut settings = vec![turns];
     settings.extend(gauge::throttles(FINE)?);
     settings.extend(gauge::polled(FINE)?);
