@@ -10,7 +10,7 @@ use crate::results::stats::mean;
 use crate::scenario::{Phase, Span};
 
 /// The application that is changed: it waits for each of its kernels.
-const APP: &str = "heartwall";
+pub(super) const APP: &str = "heartwall";
 /// Time on a CPU for each of its pictures, in ms, in the place of its own.
 const CPU_MS: u64 = 40;
 /// Lengths of kernels that follow each other at once, in ms.

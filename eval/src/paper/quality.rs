@@ -51,7 +51,7 @@ pub(super) fn quality(plan: &Plan, progress: &mut dyn Progress) -> Result<Experi
         for (series, way) in series.iter_mut().zip(WAYS) {
             let alone = turnaround(&app.runs(ALONE, way, plan, progress)?);
             let got = app.runs(FOUR, way, plan, progress)?;
-            used.note(name, way, &got);
+            used.note(way, &got);
             if way.name == Way::NONE.name {
                 unscheduled = (turnaround(&got), alone);
             }
@@ -141,9 +141,10 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
             "maxmin holds back less than the optimum asks for".to_owned(),
             &format!(
                 "it lets at most a tenth of the GPU time be lost to holding back; the optimum does \
-                 not count what is lost (beside heartwall, the GPU is used for {:.0} % of the time \
-                 under maxmin, and for {:.0} % under event)",
-                used.maxmin, used.event
+                 not count what is lost (the GPU is used for {:.0} % of the time under maxmin, on \
+                 average over the applications, and for {:.0} % under event)",
+                mean(used.maxmin.iter().copied()),
+                mean(used.event.iter().copied())
             ),
         ),
     ];
@@ -161,20 +162,20 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
     differs
 }
 
-/// Share of the time in which the GPU was used beside heartwall, in percent.
+/// Share of the time in which the GPU was used, by application, in percent.
 #[derive(Default)]
 struct Used {
-    event: f64,
-    maxmin: f64,
+    event: Vec<f64>,
+    maxmin: Vec<f64>,
 }
 
 impl Used {
     /// Takes over what runs of an application under a policy gave.
-    fn note(&mut self, app: &str, way: Way, got: &[Got]) {
-        let mean = mean(got.iter().map(|got| got.used));
-        match (app, way.name) {
-            ("heartwall", "event") => self.event = mean,
-            ("heartwall", "maxmin") => self.maxmin = mean,
+    fn note(&mut self, way: Way, got: &[Got]) {
+        let used = mean(got.iter().map(|got| got.used));
+        match way.name {
+            "event" => self.event.push(used),
+            "maxmin" => self.maxmin.push(used),
             _ => {}
         }
     }
