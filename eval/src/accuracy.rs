@@ -6,7 +6,7 @@
 //! kernels do, unless a mix is locked to the looks on purpose. The true shares of many
 //! windows of two seconds are compared with what each way of accounting says.
 
-use crate::ideal::{Machine, Process};
+use crate::ideal::{IdealGpu, Process};
 use crate::results::stats::{mean, quantile};
 use loga::account::sparse::{bound, variance_us2, Sparse, MIN_INTERVAL};
 use loga::account::{Accountant, Slot};
@@ -72,9 +72,9 @@ pub fn loads() -> Vec<Load> {
     ]
 }
 
-/// A way of accounting.
+/// A method of accounting.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Way {
+pub enum Method {
     /// Polling phases of so many milliseconds, and pauses so many times as long.
     Burst {
         /// Length of a polling phase.
@@ -118,7 +118,7 @@ impl Timeline {
             policy: PolicyKind::None,
             ..Config::default()
         };
-        let mut machine = Machine::new(&load.processes, config, GroupBy::Process)?;
+        let mut machine = IdealGpu::new(&load.processes, config, GroupBy::Process)?;
         machine.watch();
         machine.run_until(end);
         Ok(Self {
@@ -198,7 +198,7 @@ struct Estimate {
 /// # Errors
 ///
 /// As [`Timeline::of`].
-pub fn measure(load: &Load, way: Way, windows: u32, seed: u64) -> Result<Accuracy, Error> {
+pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accuracy, Error> {
     let room = Ns::from_ms(2_000);
     let timeline = Timeline::of(
         load,
@@ -232,7 +232,7 @@ pub fn measure(load: &Load, way: Way, windows: u32, seed: u64) -> Result<Accurac
     }
     let total = f64::from(windows) * length;
     let (worst, error95_pt) = worst(&errors);
-    let is_sparse = matches!(way, Way::Sparse { .. });
+    let is_sparse = matches!(way, Method::Sparse { .. });
     Ok(Accuracy {
         load: load.name,
         way: way.to_string(),
@@ -261,11 +261,11 @@ fn worst(errors: &[Vec<f64>]) -> (usize, f64) {
         .unwrap_or((0, 0.0))
 }
 
-fn estimate(timeline: &Timeline, way: Way, from: Ns, random: &mut Random) -> Estimate {
+fn estimate(timeline: &Timeline, way: Method, from: Ns, random: &mut Random) -> Estimate {
     match way {
-        Way::Burst { poll_ms, ratio } => burst(timeline, from, poll_ms, ratio, random),
-        Way::Sparse { interval_us } => sparse(timeline, from, interval_us, random),
-        Way::Uniform { interval_us } => {
+        Method::Burst { poll_ms, ratio } => burst(timeline, from, poll_ms, ratio, random),
+        Method::Sparse { interval_us } => sparse(timeline, from, interval_us, random),
+        Method::Uniform { interval_us } => {
             let mean = Ns::from_us(interval_us).get();
             looks(timeline, from, random, |random| {
                 // Exponential distances: instants independent of each other.
@@ -273,7 +273,7 @@ fn estimate(timeline: &Timeline, way: Way, from: Ns, random: &mut Random) -> Est
                 (-(1.0 - part).ln() * mean as f64) as u64
             })
         }
-        Way::Regular { interval_us } => {
+        Method::Regular { interval_us } => {
             looks(timeline, from, random, |_| Ns::from_us(interval_us).get())
         }
     }
@@ -381,30 +381,30 @@ impl Random {
 }
 
 /// The ways of the curve.
-pub fn ways() -> Vec<Way> {
+pub fn ways() -> Vec<Method> {
     let mut ways: Vec<_> = [100, 50, 20, 10, 5]
-        .map(|ratio| Way::Burst { poll_ms: 12, ratio })
+        .map(|ratio| Method::Burst { poll_ms: 12, ratio })
         .into();
     let shortest = MIN_INTERVAL.get() / 1000;
-    ways.extend([8, 4, 2, 1].map(|times| Way::Sparse {
+    ways.extend([8, 4, 2, 1].map(|times| Method::Sparse {
         interval_us: shortest * times,
     }));
-    ways.push(Way::Uniform {
+    ways.push(Method::Uniform {
         interval_us: shortest,
     });
-    ways.push(Way::Regular {
+    ways.push(Method::Regular {
         interval_us: shortest,
     });
     ways
 }
 
-impl Display for Way {
+impl Display for Method {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Way::Burst { poll_ms, ratio } => write!(f, "burst {poll_ms} ms, 1 : {ratio}"),
-            Way::Sparse { interval_us } => write!(f, "sparse, {interval_us} us strata"),
-            Way::Uniform { interval_us } => write!(f, "independent, {interval_us} us"),
-            Way::Regular { interval_us } => write!(f, "equidistant, {interval_us} us"),
+            Method::Burst { poll_ms, ratio } => write!(f, "burst {poll_ms} ms, 1 : {ratio}"),
+            Method::Sparse { interval_us } => write!(f, "sparse, {interval_us} us strata"),
+            Method::Uniform { interval_us } => write!(f, "independent, {interval_us} us"),
+            Method::Regular { interval_us } => write!(f, "equidistant, {interval_us} us"),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! the first period on after which its GPU time since it came stays at nine tenths of an equal
 //! division or more.
 
-use crate::ideal::{Machine, Process};
+use crate::ideal::{IdealGpu, Process};
 use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;
@@ -85,7 +85,7 @@ pub fn one(
         sight: Sight::Channels,
         ..Config::default()
     };
-    let mut machine = Machine::new(&processes, config, GroupBy::Process)?;
+    let mut machine = IdealGpu::new(&processes, config, GroupBy::Process)?;
     machine.run_until(comes);
     let (first, before) = (machine.decisions(), last(&machine));
     let mut seen = Vec::new();
@@ -126,7 +126,7 @@ const fn periods(clients: usize) -> u64 {
 }
 
 /// GPU time of the one that comes.
-fn last(machine: &Machine) -> Ns {
+fn last(machine: &IdealGpu) -> Ns {
     machine.ran().last().copied().unwrap_or_default()
 }
 

@@ -79,12 +79,12 @@ impl Process {
 }
 
 /// One ideal GPU, its processes, and LoGA.
-pub struct Machine {
+pub struct IdealGpu {
     world: World<Loga>,
     who: Vec<Who>,
 }
 
-impl Machine {
+impl IdealGpu {
     /// All processes, about to come.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Machine {
         Self::seeded(processes, config, group_by, Ns::ZERO, 1)
     }
 
-    /// As [`Machine::new`], with the cost of a switch of contexts and a seed.
+    /// As [`IdealGpu::new`], with the cost of a switch of contexts and a seed.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Machine {
         self.world.control.state()
     }
 
-    /// As [`Machine::state`], to change settings.
+    /// As [`IdealGpu::state`], to change settings.
     pub fn state_mut(&mut self) -> &mut GpuState<Vectors> {
         self.world.control.state_mut()
     }

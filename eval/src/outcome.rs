@@ -2,9 +2,8 @@
 
 //! [tool] What a run of a scenario gave, or why it does not count.
 
-use crate::control::{Booked, Ledger};
 use crate::scenario;
-use crate::world::{Got, Usage};
+use crate::world::{Booked, Got, Ledger, Usage};
 use std::fmt::{self, Display, Formatter};
 
 /// What one client got.

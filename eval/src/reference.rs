@@ -2,7 +2,7 @@
 
 //! The reference table: shares of wall time for each mix and policy.
 
-use crate::ideal::{Machine, Process};
+use crate::ideal::{IdealGpu, Process};
 use crate::mixes::{self, Load, Mix};
 use loga::account::Accounting;
 use loga::engine::{Config, Scale, Sight};
@@ -150,7 +150,7 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
         ..Process::default()
     };
     let processes: Vec<_> = mix.loads.iter().map(process).collect();
-    let mut machine = Machine::seeded(&processes, config, GroupBy::Process, switch, 1)?;
+    let mut machine = IdealGpu::seeded(&processes, config, GroupBy::Process, switch, 1)?;
     for (at, load) in mix.loads.iter().enumerate() {
         machine.set_process(at, &Change::weight(load.weight.get()))?;
     }

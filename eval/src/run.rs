@@ -7,11 +7,10 @@ use crate::control::hardware::Hardware;
 use crate::control::loga::Loga;
 use crate::control::per_command::PerCommand;
 use crate::control::token_bucket::TokenBucket;
-use crate::control::{Control, Kind};
 use crate::oracle;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome, Outcome};
-use crate::scenario::{Client, Gpu, Scenario};
-use crate::world::{Trace, World};
+use crate::scenario::{Client, Gpu, Kind, Scenario};
+use crate::world::{Control, Trace, World};
 use loga_model::gpu::{CE0, GR};
 
 /// Runs a scenario with one seed.

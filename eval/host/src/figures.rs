@@ -21,7 +21,7 @@ struct Figure {
 }
 
 /// The figures that the runs give.
-const FIGURES: [Figure; 3] = [
+const ALL: [Figure; 3] = [
     Figure {
         number: "7a",
         title: "Accounting beside ten throttles of 10 us",
@@ -56,7 +56,7 @@ pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
         let series = series(figure, runs);
         (!series.is_empty()).then(|| experiment(figure, series, host))
     };
-    FIGURES.iter().filter_map(figure).collect()
+    ALL.iter().filter_map(figure).collect()
 }
 
 fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {

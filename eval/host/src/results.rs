@@ -2,9 +2,9 @@
 
 //! [tool] One file per run, written at once or not at all; all together in one file.
 
-use crate::experiments::{Cell, Experiment, Throttles};
+use crate::experiments::{Cell, Experiment};
 use crate::Error;
-use loga_results::stats;
+use loga_results::{stats, Throttles};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

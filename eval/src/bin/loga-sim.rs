@@ -4,13 +4,13 @@
 
 use clap::{Args, Parser, Subcommand};
 use loga_eval::compare;
-use loga_eval::control::Kind;
 use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
 use loga_eval::replay;
 use loga_eval::report;
+use loga_eval::results::FIGURES;
 use loga_eval::run;
-use loga_eval::scenario::{self, Scenario};
+use loga_eval::scenario::{self, Kind, Scenario};
 use loga_eval::whole;
 use loga_eval::world::Trace;
 use std::fs::File;
@@ -203,7 +203,7 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
     let Some(figure) = paper::figure(&args.figure, &Plan::paper(), &mut ()) else {
-        let known = paper::FIGURES.join(", ");
+        let known = FIGURES.join(", ");
         let given = &args.figure;
         let reason = format!("no experiment {given:?}, want one of {known}");
         return Err(Failure::Input(reason));

@@ -14,12 +14,11 @@ mod picture;
 
 pub use picture::picture;
 
-use crate::control::Kind;
 use crate::outcome::{Error, Outcome};
 use crate::report::{jain, optional, table, Spread};
 use crate::results::stats::geometric_mean;
 use crate::run::run;
-use crate::scenario::{Client, Scenario};
+use crate::scenario::{Client, Kind, Scenario};
 use serde::Serialize;
 
 /// A policy on the work of a scenario, over all seeds.

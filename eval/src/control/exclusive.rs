@@ -10,9 +10,8 @@
 //! Source: its README (quantum 30 s by default); the idle time is assumed.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use std::collections::VecDeque;
 
 /// Whose the GPU is.

@@ -5,8 +5,7 @@
 //! The GPU takes the channels in turn, a command or a timeslice each. Good for: it costs nothing.
 //! Bad for: who has the longer commands gets more.
 
-use super::{Booked, Control, Ledger, Verdict};
-use crate::world::Machine;
+use crate::world::{Booked, Control, Ledger, Machine, Verdict};
 
 /// Nobody schedules.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,9 +12,8 @@
 //! Pegasus, section 4; neither gives the two costs, so their defaults are assumed.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use loga::units::Weight;
 use loga_model::gpu::ENGINES;
 use std::collections::VecDeque;

@@ -14,9 +14,8 @@
 //! Assumed: the size of a launch is its length, and the gain of the rate.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use loga_model::gpu::GR;
 
 /// Part of the difference between limit and utilisation by which a rate moves.

@@ -3,14 +3,11 @@
 //! [tool] An application beside throttles, under a policy: what Figures 7, 8 and 11 are made of.
 
 use super::plan::{Plan, Progress};
-use super::EVENT;
-use crate::control::Kind;
+use super::way::{Way, NEON_LOOK_US};
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
-use crate::results::reduced::Throttles;
 use crate::results::stats::mean;
-use crate::results::{Setting, Unit};
-use crate::scenario::{Client, Micros, Phase, Policy, Profile, Scenario, Span};
-use loga::policies::PolicyKind;
+use crate::results::{Setting, Throttles, Unit};
+use crate::scenario::{Client, Micros, Phase, Profile, Scenario, Span};
 use loga::units::Ns;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -29,75 +26,6 @@ const ARRIVES: u64 = 1_000_000_000;
 const LAUNCH_US: (f64, f64) = (5.0, 15.0);
 /// How late a sleep may end, in us: the timer slack of Linux.
 const SLACK_US: f64 = 50.0;
-/// What a look at a channel costs NEON, in us: it reads a word of memory, not registers.
-const NEON_LOOK_US: f64 = 0.1;
-
-/// How GPUs are shared in a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// Name of the series.
-    pub(super) name: &'static str,
-    /// Who schedules.
-    pub(super) policy: Policy,
-    /// What a look at a channel costs, in us, where it is not what the plan says.
-    look_us: Option<f64>,
-}
-
-impl Way {
-    /// No scheduler and no accounting.
-    pub(super) const NONE: Self = Self::new("none", Policy::of(Kind::Hardware));
-    /// LoGA accounts.
-    pub(super) const EVENT_ACCOUNTS: Self = Self::new(
-        "event",
-        Policy {
-            enforce: false,
-            ..EVENT
-        },
-    );
-    /// LoGA accounts all the time, and all come at once.
-    pub(super) const EVENT_WATCHES: Self = Self::new("event", super::WATCHES);
-    /// NEON accounts.
-    pub(super) const SAMPLING_ACCOUNTS: Self = Self {
-        policy: Policy {
-            enforce: false,
-            ..Self::SAMPLING.policy
-        },
-        ..Self::SAMPLING
-    };
-    /// NEON: what sets it apart from the policy `sampling` of LoGA is that submissions of a client
-    /// that is watched are trapped, and what a look costs.
-    pub(super) const SAMPLING: Self = Self {
-        look_us: Some(NEON_LOOK_US),
-        ..Self::new(
-            "sampling",
-            Policy {
-                trap: true,
-                ..Policy::of(Kind::Loga(PolicyKind::Sampling))
-            },
-        )
-    };
-    /// LoGA as in the paper.
-    pub(super) const EVENT: Self = Self::new("event", EVENT);
-    /// LoGA-CL.
-    pub(super) const EVENT_CL: Self = Self::loga(PolicyKind::EventCl);
-    /// Ours.
-    pub(super) const MAXMIN: Self = Self::loga(PolicyKind::MaxMin);
-
-    /// A policy by the name of its series.
-    pub(super) const fn new(name: &'static str, policy: Policy) -> Self {
-        Self {
-            name,
-            policy,
-            look_us: None,
-        }
-    }
-
-    /// LoGA with this policy.
-    pub(super) const fn loga(policy: PolicyKind) -> Self {
-        Self::new(policy.name(), Policy::of(Kind::Loga(policy)))
-    }
-}
-
 /// What one run of an application gave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Got {

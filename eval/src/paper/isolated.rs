@@ -2,11 +2,12 @@
 
 //! [tool] What the cost of sampling in Figure 7a comes from: the same with one thing changed.
 
-use super::beside::{ratios, App, Way};
+use super::beside::{ratios, App};
 use super::plan::{Plan, Progress};
+use super::way::Way;
 use crate::outcome::Error;
-use crate::results::reduced::Throttles;
 use crate::results::stats::mean;
+use crate::results::Throttles;
 use crate::scenario::{Phase, Span};
 
 /// The application that is changed: it waits for each of its kernels.

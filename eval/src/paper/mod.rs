@@ -3,7 +3,7 @@
 //! [tool] The experiments of the LoGA paper.
 //!
 //! Figures 9 and 10 and the CPU time of section 5.6 are here; [`overhead`] has Figures 7 and 8,
-//! [`isolated`] what is changed to find causes, [`quality`] Figure 11, [`machine`] what the real
+//! [`isolated`] what is changed to find causes, [`quality`] Figure 11, [`vm`] what the real
 //! module was measured with, [`apart`] why the two differ where they do.
 //!
 //! Each is a scenario of this simulator with the settings of the paper: 12 channels, 1 ms polled
@@ -13,30 +13,20 @@
 mod apart;
 mod beside;
 mod isolated;
-pub mod machine;
 mod overhead;
 mod plan;
 mod quality;
+pub mod vm;
+mod way;
 
 pub use plan::{Plan, Progress};
 
-use crate::control::Kind;
+use self::way::{EVENT, WATCHES};
 use crate::outcome::{ms, Error, GpuOutcome};
-use crate::results::{At, Axis, Experiment, Point, Series};
+use crate::results::{At, Axis, Experiment, Point, Series, TEN_LONG, TEN_SHORT};
 use crate::scenario::{Client, Phase, Policy, Scenario, Span};
-use loga::policies::PolicyKind;
 use loga::units::Ns;
 
-/// Names of the experiments.
-pub const FIGURES: &[&str] = &["7a", "7b", "8", "9", "10", "11", "5.6"];
-/// LoGA as in the paper.
-const EVENT: Policy = Policy::of(Kind::Loga(PolicyKind::Event));
-/// It accounts all the time.
-const WATCHES: Policy = Policy {
-    enforce: false,
-    poll_always: true,
-    ..EVENT
-};
 /// Time from the end of a kernel to the launch of the next; not given in the paper.
 const GAP: Span = Span::uniform_us(5.0, 15.0);
 /// Length of the runs of Figures 9 and 10, and of section 5.6.
@@ -54,8 +44,8 @@ pub fn figure(
     progress: &mut dyn Progress,
 ) -> Option<Result<Experiment, Error>> {
     match number {
-        "7a" => Some(overhead::overhead(10, plan, progress)),
-        "7b" => Some(overhead::overhead(100, plan, progress)),
+        "7a" => Some(overhead::overhead(TEN_SHORT, plan, progress)),
+        "7b" => Some(overhead::overhead(TEN_LONG, plan, progress)),
         "8" => Some(overhead::throttles(plan, progress)),
         "11" => Some(quality::quality(plan, progress)),
         "9" => Some(kernel_length(plan, progress)),
@@ -207,6 +197,7 @@ fn runs(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::FIGURES;
 
     /// Mean of a figure over the runs of a scenario, and its standard deviation.
     fn mean(

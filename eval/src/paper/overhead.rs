@@ -5,34 +5,29 @@
 //! Nobody is held back by decision. Turnaround of an iteration, over that without any accounting.
 //! Source: LoGA paper, section 5.3.
 
-use super::beside::{ratios, settings, App, Way};
+use super::beside::{ratios, settings, App};
 use super::isolated::{self, Isolated};
 use super::plan::{Plan, Progress};
+use super::way::Way;
 use crate::outcome::Error;
-use crate::results::reduced::Throttles;
-use crate::results::{At, Axis, Difference, Experiment, Point, Series, GEOMETRIC_MEAN};
+use crate::results::{
+    At, Axis, Difference, Experiment, Point, Series, Throttles, GEOMETRIC_MEAN, TEN_SHORT,
+};
 use crate::scenario::Profile;
 
-/// Throttles of Figure 7a.
-const TEN: Throttles = Throttles {
-    count: 10,
-    kernel_us: 10,
-    sleep_us: 1000,
-    jitter: 0,
-};
 /// The applications of Figure 8.
 const PANELS: [&str; 4] = ["heartwall", "lavaMD", "dwt2d", "mummergpu"];
 
-/// Figure 7: ten throttles with kernels of `kernel_us`.
+/// Figures 7a and 7b: beside these ten throttles.
 pub(super) fn overhead(
-    kernel_us: u64,
+    throttles: Throttles,
     plan: &Plan,
     progress: &mut dyn Progress,
 ) -> Result<Experiment, Error> {
     let names = plan.names(Profile::names());
     progress.expect(names.len() as u64 * 3 * plan.repetitions);
-    let throttles = Throttles { kernel_us, ..TEN };
-    let is_a = kernel_us == 10;
+    let kernel_us = throttles.kernel_us;
+    let is_a = throttles == TEN_SHORT;
     let mut series = accounting(None);
     let mut settings = settings(&format!("ten of {kernel_us} us, then 1000 us asleep"));
     for name in names {
@@ -96,7 +91,7 @@ pub(super) fn throttles(plan: &Plan, progress: &mut dyn Progress) -> Result<Expe
         for count in counts {
             let throttles = Throttles {
                 count: *count,
-                ..TEN
+                ..TEN_SHORT
             };
             let at = f64::from(*count).into();
             let _ = add(&mut series, &app, at, throttles, plan, progress)?;

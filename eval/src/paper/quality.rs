@@ -12,13 +12,14 @@
 //! would change in that ratio: `fair = (1 + n) * own / (own + n * throttle)` of the turnaround
 //! without scheduling. Source: LoGA paper, section 5.5.
 
-use super::beside::{settings, turnaround, App, Got, Way};
+use super::beside::{settings, turnaround, App, Got};
 use super::plan::{Plan, Progress};
+use super::way::Way;
 use crate::findings::moves_away;
 use crate::outcome::Error;
-use crate::results::reduced::{optimum, ALONE, FOUR};
+use crate::results::reduced::optimum;
 use crate::results::stats::mean;
-use crate::results::{At, Axis, Difference, Experiment, Point, Series};
+use crate::results::{At, Axis, Difference, Experiment, Point, Series, ALONE, FOUR};
 use crate::scenario::Profile;
 
 /// From which part of the fair turnaround on sampling slows down too much.

@@ -3,10 +3,9 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
-use crate::control::{self, Kind};
+use super::{Client, Error, Gpu, Kind, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
 use loga::account::Accounting;
-use loga::engine::Scale;
+use loga::engine::{Config, Scale};
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
@@ -120,8 +119,8 @@ fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
         kind,
         enforce: policy.enforce,
         by: policy.by,
-        poll_ms: setting("poll_ms", &policy.poll_ms, control::MAX_POLL_MS)?,
-        ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
+        poll_ms: setting("poll_ms", &policy.poll_ms, Config::MAX_POLL_MS)?,
+        ratio: setting("ratio", &policy.ratio, Config::MAX_RATIO)?,
         randomize: policy.randomize,
         scale: named(source, "scale", &policy.scale, Scale::NAMES, Scale::by_name)?,
         accounting: named(

@@ -2,8 +2,8 @@
 
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
+use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
-use crate::control::Kind;
 use loga::policies::PolicyKind;
 use loga::units::Ns;
 use serde::Deserialize;

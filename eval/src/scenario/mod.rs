@@ -7,15 +7,16 @@
 
 mod check;
 mod file;
+mod kind;
 mod profile;
 mod set;
 mod time;
 
 pub use file::{Between, Costs, Wait};
+pub use kind::Kind;
 pub use profile::{Profile, Value};
 pub use time::{Micros, Millis, Span};
 
-use crate::control::Kind;
 use loga::account::Accounting;
 use loga::engine::Scale;
 use loga::policies::PolicyKind;

@@ -3,15 +3,15 @@
 //! Runs the experiments one after the other and keeps their results: what is already there, made
 //! from the same inputs, is not run again.
 
-mod machine;
+mod script;
 
-pub use machine::Machine;
+pub use script::Script;
 
 use crate::draw::picture;
 use crate::page::page;
-use crate::paper::{self, Plan, Progress, FIGURES};
+use crate::paper::{self, Plan, Progress};
 use crate::results::reduced::SETTING as MACHINE;
-use crate::results::{Experiment, Setting, Unit};
+use crate::results::{Experiment, Setting, Unit, FIGURES};
 use crate::scenario::{Costs, Micros};
 use crate::whole;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -35,7 +35,7 @@ pub struct Session {
     /// How the simulator runs them.
     pub plan: Plan,
     /// Who runs them in the virtual machine, if anybody.
-    pub machine: Option<Machine>,
+    pub machine: Option<Script>,
     /// Whether to run what is already there, too.
     pub again: bool,
 }
@@ -139,7 +139,7 @@ impl Session {
         }
         let mut bar = Bar::new(&name, bars);
         let outcome = match real {
-            Some(real) => paper::machine::figure(real, plan, &mut bar),
+            Some(real) => paper::vm::figure(real, plan, &mut bar),
             None => paper::figure(number, plan, &mut bar),
         };
         bar.bar.finish_and_clear();

@@ -17,7 +17,7 @@ use loga_bench_host::clients::{at_decision, COUNTS};
 use loga_bench_host::figures;
 use loga_bench_host::prototype;
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
-use loga_eval::ideal::{Machine, Process};
+use loga_eval::ideal::{IdealGpu, Process};
 use loga_eval::scenario::parse;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ fn ideal(criterion: &mut Criterion) {
     };
     let run = || {
         // PANIC: the default settings are in range.
-        let machine = Machine::new(&processes, config, GroupBy::Process);
+        let machine = IdealGpu::new(&processes, config, GroupBy::Process);
         let mut machine = machine.expect("settings in range");
         machine.run_until(Ns::from_ms(1000));
         machine.commands()

@@ -11,7 +11,6 @@ use super::series;
 use crate::load::apart;
 use crate::load::Control;
 use crate::stage;
-use loga_results::reduced::Throttles;
 use loga_results::reduced::APPLICATIONS;
 use loga_results::reduced::FIVE_LONG;
 use loga_results::reduced::FIVE_SHORT;
@@ -23,6 +22,7 @@ use loga_results::At;
 use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
+use loga_results::Throttles;
 use loga_results::GEOMETRIC_MEAN;
 
 /// The control: a thread as busy as the poller, without LoGA.

@@ -16,14 +16,14 @@ use crate::stage;
 use crate::stage::FINE;
 use loga_results::reduced::optimum;
 use loga_results::reduced::Application;
-use loga_results::reduced::ALONE;
 use loga_results::reduced::APPLICATIONS;
-use loga_results::reduced::FOUR;
 use loga_results::reduced::QUALITY_MS;
 use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
 use loga_results::Setting;
+use loga_results::ALONE;
+use loga_results::FOUR;
 
 /// Who decides; `none`: LoGA is not loaded.
 const NONE: &str = "none";

@@ -4,15 +4,16 @@
 //! throttles in the place of applications, with the costs that were measured there.
 
 use super::apart::{apart, Reach};
-use super::beside::{Way, LONGEST};
+use super::beside::LONGEST;
 use super::plan::{Plan, Progress};
+use super::way::Way;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
 use crate::results::reduced::{
-    optimum, Application, Throttles, ALONE, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, FOUR,
-    KERNEL_LATE, LATE, LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, VARIED, WEIGHED, WEIGHTS,
+    optimum, Application, APPLICATIONS, BEFORE_MS, FIVE_LONG, FIVE_SHORT, KERNEL_LATE, LATE,
+    LAUNCH, OVERHEAD_MS, POLLED, QUALITY_MS, REDUCED, VARIED, WEIGHED, WEIGHTS,
 };
 use crate::results::stats::mean;
-use crate::results::{Axis, Experiment, Point, Series};
+use crate::results::{Axis, Experiment, Point, Series, Throttles, ALONE, FOUR};
 use crate::scenario::{Client, Micros, Phase, Policy, Scenario, Span};
 use loga::policies::PolicyKind;
 use loga::units::{Ns, Weight};

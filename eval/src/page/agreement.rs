@@ -4,8 +4,8 @@
 
 use super::{figure, number, MACHINE};
 use crate::draw::label;
-use crate::findings::{agreement, Agreement, Pair, FIGURES, LIMIT};
-use crate::results::{Experiment, Origin};
+use crate::findings::{agreement, Agreement, Pair, LIMIT};
+use crate::results::{Experiment, Origin, FIGURES};
 use maud::{html, Markup};
 
 /// The figures that were run in both places.

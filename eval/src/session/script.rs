@@ -13,14 +13,14 @@ use std::process::{Command, Output, Stdio};
 /// `--inputs NAME` prints a digest of all that one is made from; `NAME FOLDER` leaves its results
 /// in a folder.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct Script {
     /// The script.
-    pub script: PathBuf,
+    pub path: PathBuf,
     /// Whether to run less: passed on as `--quick`.
     pub quick: bool,
 }
 
-impl Machine {
+impl Script {
     /// Names of the experiments.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Machine {
         let bar = Bar::waiting(&format!("{name}, virtual machine"), bars);
         let outcome = self.command(&[name]).arg(&staged).output();
         bar.bar.finish_and_clear();
-        done(outcome.map_err(|error| format!("{}: {error}", self.script.display()))?)?;
+        done(outcome.map_err(|error| format!("{}: {error}", self.path.display()))?)?;
         let mut results = read(&staged)?;
         for one in &mut results {
             one.inputs.clone_from(&inputs);
@@ -71,9 +71,7 @@ impl Machine {
     fn command(&self, arguments: &[&str]) -> Command {
         // Whatever ends this program ends the script too, and the virtual machine with it.
         let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "TERM", "--"])
-            .arg(&self.script);
+        command.args(["--pdeathsig", "TERM", "--"]).arg(&self.path);
         if self.quick {
             command.arg("--quick");
         }
@@ -83,7 +81,7 @@ impl Machine {
 
     fn ask(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self.command(arguments).output();
-        done(output.map_err(|error| format!("{}: {error}", self.script.display()))?)
+        done(output.map_err(|error| format!("{}: {error}", self.path.display()))?)
     }
 }
 
