@@ -398,6 +398,51 @@ pub fn ways() -> Vec<Method> {
     ways
 }
 
+/// All methods on all loads.
+///
+/// # Errors
+///
+/// As [`measure`].
+pub fn all(windows: u32, seed: u64) -> Result<Vec<Accuracy>, Error> {
+    let mut all = Vec::new();
+    for load in loads() {
+        for method in ways() {
+            all.push(measure(&load, method, windows, seed)?);
+        }
+    }
+    Ok(all)
+}
+
+/// The same as a table.
+pub fn text(all: &[Accuracy], windows: u32, seed: u64) -> String {
+    let mut text = format!(
+        "Windows of 2 s, {windows} each, seed {seed}. CPU in percent of a core: {LOOK_US} us per \
+         look with its interrupt, in brackets {READ_US} us. Errors in points of share.\n"
+    );
+    let mut load = "";
+    for one in all {
+        if one.load != load {
+            load = one.load;
+            text += &format!(
+                "\n{load}\n  {:<24} {:>16} {:>8} {:>7} {:>7} {:>7} {:>8}\n",
+                "", "CPU", "looks/s", "bias", "95 %", "bound", "covered"
+            );
+        }
+        let cpu = format!("{:.2} ({:.2})", one.cpu_pct, one.cpu_cheap_pct);
+        let or_none = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+        text += &format!(
+            "  {:<24} {cpu:>16} {:>8.0} {:>7.2} {:>7.2} {:>7} {:>8}\n",
+            one.way,
+            one.looks_per_s,
+            one.bias_pt,
+            one.error95_pt,
+            or_none(one.bound_pt),
+            or_none(one.covered_pct)
+        );
+    }
+    text
+}
+
 impl Display for Method {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -149,6 +149,14 @@ pub fn all() -> Result<Vec<Convergence>, Error> {
     Ok(table)
 }
 
+/// The same as a table.
+pub fn text(all: &[Convergence]) -> String {
+    let titles = "policy   scale     clients          period ms  periods       ms    final";
+    let rows = all.iter().map(ToString::to_string);
+    let lines: Vec<String> = std::iter::once(titles.to_owned()).chain(rows).collect();
+    lines.join("\n") + "\n"
+}
+
 impl Display for Convergence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let most = periods(self.clients);

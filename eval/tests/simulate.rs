@@ -290,6 +290,32 @@ fn group_counts_as_one() {
 }
 
 #[test]
+fn gpu_is_divided_by_weight_between_what_the_scenario_says() {
+    let shares = |by: &str| {
+        let gpu = gpu(&format!(
+            "length_ms = 20000\n[policy]\nby = \"{by}\"\n{}{}{}",
+            client("a", "user = \"x\"\ncgroup = \"p\"", "kernel_us = 500"),
+            client("b", "user = \"x\"\ncgroup = \"q\"", "kernel_us = 500"),
+            client("c", "user = \"y\"\ncgroup = \"q\"", "kernel_us = 500"),
+        ));
+        gpu.clients
+            .iter()
+            .map(|client| client.gpu_pct)
+            .collect::<Vec<_>>()
+    };
+    for (by, wanted) in [
+        ("client", [33.3, 33.3, 33.3]),
+        ("user", [25.0, 25.0, 50.0]),
+        ("cgroup", [50.0, 25.0, 25.0]),
+    ] {
+        let shares = shares(by);
+        for (share, wanted) in shares.iter().zip(wanted) {
+            assert!((share - wanted).abs() < 1.0, "{by}: {shares:?}");
+        }
+    }
+}
+
+#[test]
 fn per_command_scheduling_pays_for_each_command_and_shares_exactly() {
     let text = format!(
         "length_ms = 1000\n[policy]\nname = \"per-command\"\nsubmit_us = 0\ninterrupt_us = 10\n{}{}",

@@ -3,6 +3,8 @@
 //! The simulator's command line.
 
 use clap::{Args, Parser, Subcommand};
+use loga::account::Accounting;
+use loga::engine::Scale;
 use loga_eval::compare;
 use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
@@ -13,6 +15,7 @@ use loga_eval::run;
 use loga_eval::scenario::{self, Kind, Scenario};
 use loga_eval::whole;
 use loga_eval::world::Trace;
+use loga_eval::{accuracy, convergence, reference};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, LineWriter};
 use std::path::PathBuf;
@@ -39,6 +42,12 @@ enum Command {
     Paper(PaperArgs),
     /// Give recorded observations to a policy and print its decisions
     Replay(ReplayArgs),
+    /// What LoGA's rules give each client on an ideal GPU
+    Ref(RefArgs),
+    /// CPU time against error of burst and sparse accounting, over windows of two seconds
+    Accuracy(AccuracyArgs),
+    /// Periods until a client that comes, or comes back, has its share of an ideal GPU
+    Converge(ConvergeArgs),
 }
 
 /// What changes a scenario.
@@ -118,6 +127,61 @@ struct ReplayArgs {
     policy: String,
 }
 
+#[derive(Args)]
+struct RefArgs {
+    /// Length of each calculation
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Polling phase per channel or client, 1 to 1000
+    #[arg(long, default_value_t = 1)]
+    poll_ms: u32,
+    /// What phases grow with
+    #[arg(long, default_value = "channels", value_parser = named(Scale::by_name))]
+    scale: Scale,
+    /// Vary the lengths of phases
+    #[arg(long)]
+    randomize: bool,
+    /// How GPU time is accounted
+    #[arg(long, default_value = "burst", value_parser = named(Accounting::by_name))]
+    accounting: Accounting,
+    /// Non-polling phase in polling phases, 1 to 1000
+    #[arg(long, default_value_t = 5)]
+    ratio: u32,
+    /// Cost of a switch from one client to another
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    switch_us: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct AccuracyArgs {
+    /// Windows per load and method
+    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    windows: u32,
+    /// Seed of the windows and of the looks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ConvergeArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a name.
+fn named<T: 'static>(
+    by_name: fn(&str) -> Result<T, loga::error::Error>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |name| by_name(name).map_err(|error| error.to_string())
+}
+
 /// Why there is no result.
 enum Failure {
     /// What was given makes no sense.
@@ -133,6 +197,9 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_policies(args),
         Command::Paper(args) => paper_figure(args),
         Command::Replay(args) => replay_file(args),
+        Command::Ref(args) => reference_table(args),
+        Command::Accuracy(args) => accuracy_table(args),
+        Command::Converge(args) => convergence_table(args),
     };
     let (reason, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
@@ -210,6 +277,40 @@ fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
     };
     let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
     print(table_or_json(&figure, true, |_| String::new()))
+}
+
+fn reference_table(args: &RefArgs) -> Result<(), Failure> {
+    let table = reference::table(reference::Settings {
+        seconds: args.seconds,
+        poll_ms: args.poll_ms,
+        scale: args.scale,
+        randomize: args.randomize,
+        accounting: args.accounting,
+        ratio: args.ratio,
+        switch_us: args.switch_us,
+    });
+    print(table_or_json(
+        &table.map_err(setting)?,
+        args.json,
+        ToString::to_string,
+    ))
+}
+
+fn accuracy_table(args: &AccuracyArgs) -> Result<(), Failure> {
+    let all = accuracy::all(args.windows, args.seed).map_err(setting)?;
+    print(table_or_json(&all, args.json, |all| {
+        accuracy::text(all, args.windows, args.seed)
+    }))
+}
+
+fn convergence_table(args: &ConvergeArgs) -> Result<(), Failure> {
+    let all = convergence::all().map_err(setting)?;
+    print(table_or_json(&all, args.json, |all| convergence::text(all)))
+}
+
+/// A setting is out of range.
+fn setting(error: loga::error::Error) -> Failure {
+    Failure::Input(error.to_string())
 }
 
 fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {

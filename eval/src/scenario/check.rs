@@ -3,7 +3,7 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Client, Error, Gpu, Kind, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
+use super::{Between, Client, Error, Gpu, Kind, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
 use loga::account::Accounting;
 use loga::engine::{Config, Scale};
 use loga::ids::MAX_CHANNELS;
@@ -202,11 +202,16 @@ fn clients(source: &Text, file: &File) -> Result<Vec<Client>, Error> {
     Ok(clients)
 }
 
-/// Checks that the clients of a group agree on its weight.
+/// Checks that the clients of a group agree on its weight: of a user, unless groups are cgroups.
 fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
+    let by = match file.policy.by {
+        Between::Cgroup => Between::Cgroup,
+        Between::Client | Between::User => Between::User,
+    };
     for one in clients {
+        let group = one.group(by);
         let differs = |other: &&Client| {
-            one.group.is_some() && other.group == one.group && other.weight != one.weight
+            group.is_some() && other.group(by) == group && other.weight != one.weight
         };
         if let Some(other) = clients.iter().find(differs) {
             let reason = format!(
@@ -276,7 +281,8 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
         away,
         channels: channels as u16,
         weight,
-        group: one.group.clone(),
+        user: one.user.clone(),
+        cgroup: one.cgroup.clone(),
         limit_pct,
         class: match one.class {
             file::Class::Normal => Class::Normal,

@@ -63,8 +63,11 @@ pub enum Between {
     /// Every client counts for itself.
     #[default]
     Client,
-    /// Clients of the same group count as one.
-    Group,
+    /// Clients of the same user count as one.
+    #[serde(alias = "group")]
+    User,
+    /// Clients of the same cgroup count as one.
+    Cgroup,
 }
 
 /// What things cost, apart from the work itself.
@@ -117,7 +120,9 @@ pub(super) struct Client {
     #[serde(default = "twelve")]
     pub(super) channels: Spanned<u64>,
     pub(super) weight: Option<Spanned<u64>>,
-    pub(super) group: Option<String>,
+    #[serde(alias = "group")]
+    pub(super) user: Option<String>,
+    pub(super) cgroup: Option<String>,
     pub(super) limit_pct: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) class: Class,

@@ -110,8 +110,10 @@ pub struct Client {
     pub channels: u16,
     /// Its weight.
     pub weight: Weight,
-    /// Its group.
-    pub group: Option<String>,
+    /// Its user; one of its own if not given.
+    pub user: Option<String>,
+    /// Its cgroup; one of its own if not given.
+    pub cgroup: Option<String>,
     /// The most of the GPU that it may use, in percent.
     pub limit_pct: Option<u32>,
     /// Whether it runs only while no other client wants the GPU.
@@ -252,13 +254,23 @@ impl Client {
             away: None,
             channels: 12,
             weight: Weight::DEFAULT,
-            group: None,
+            user: None,
+            cgroup: None,
             limit_pct: None,
             class: Class::Normal,
             repeat: None,
             cycle: None,
             wait: Wait::Spin,
             phases,
+        }
+    }
+
+    /// Those with which it counts as one; nothing if it counts for itself.
+    pub fn group(&self, by: Between) -> Option<&str> {
+        match by {
+            Between::Client => None,
+            Between::User => self.user.as_deref(),
+            Between::Cgroup => self.cgroup.as_deref(),
         }
     }
 
