@@ -6,7 +6,7 @@
 use crate::experiments::OFF;
 use crate::results::RunResult;
 use loga_results::stats::mean;
-use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting, VERSION};
+use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting};
 
 /// What is divided by what.
 struct Figure {
@@ -62,19 +62,13 @@ pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
 fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {
     let setting = |line: &String| Setting::text("host", line, "loga-host check");
     let mut one = Experiment {
-        version: VERSION,
-        figure: figure.number.to_owned(),
-        origin: Origin::Host,
-        setting: "paper".to_owned(),
         title: figure.title.to_owned(),
         x: Axis::new("application", ""),
         y: Axis::new(figure.ratio, ""),
         series,
         paper: figure.paper.to_owned(),
-        assumed: Vec::new(),
         settings: host.iter().map(setting).collect(),
-        differs: Vec::new(),
-        inputs: String::new(),
+        ..Experiment::new(figure.number, Origin::Host, "paper")
     };
     if figure.over.is_none() {
         one.add_geometric_means();

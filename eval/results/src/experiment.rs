@@ -2,7 +2,7 @@
 
 //! What belongs to an experiment.
 
-use crate::{geometric_mean, Series};
+use crate::{geometric_mean, Series, VERSION};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
@@ -57,7 +57,7 @@ pub struct Setting {
     /// Such as `costs.switch_us`.
     pub name: String,
     /// Its value.
-    pub value: Given,
+    pub value: SettingValue,
     /// Unit of a number; nothing for counts and ratios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
@@ -68,7 +68,7 @@ pub struct Setting {
 /// The value of a parameter.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Given {
+pub enum SettingValue {
     /// A number.
     Number(f64),
     /// What is no single number.
@@ -94,7 +94,7 @@ impl Setting {
     pub fn number(name: &str, value: f64, unit: impl Into<Option<Unit>>, origin: &str) -> Self {
         Self {
             name: name.to_owned(),
-            value: Given::Number(value),
+            value: SettingValue::Number(value),
             unit: unit.into(),
             origin: origin.to_owned(),
         }
@@ -104,7 +104,7 @@ impl Setting {
     pub fn text(name: &str, value: &str, origin: &str) -> Self {
         Self {
             name: name.to_owned(),
-            value: Given::Text(value.to_owned()),
+            value: SettingValue::Text(value.to_owned()),
             unit: None,
             origin: origin.to_owned(),
         }
@@ -113,7 +113,7 @@ impl Setting {
     /// Its value, if it is a time in microseconds.
     pub fn micros(&self) -> Option<f64> {
         match (&self.value, self.unit) {
-            (Given::Number(us), Some(Unit::Micros)) => Some(*us),
+            (SettingValue::Number(us), Some(Unit::Micros)) => Some(*us),
             _ => None,
         }
     }
@@ -123,8 +123,8 @@ impl Display for Setting {
     /// The value with its unit.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Given::Number(number) => number.fmt(f)?,
-            Given::Text(text) => text.fmt(f)?,
+            SettingValue::Number(number) => number.fmt(f)?,
+            SettingValue::Text(text) => text.fmt(f)?,
         }
         f.write_str(match self.unit {
             None => "",
@@ -184,6 +184,25 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// One of which nothing more is known.
+    pub fn new(figure: &str, origin: Origin, setting: &str) -> Self {
+        Self {
+            version: VERSION,
+            figure: figure.to_owned(),
+            origin,
+            setting: setting.to_owned(),
+            title: String::new(),
+            x: Axis::new("", ""),
+            y: Axis::new("", ""),
+            series: Vec::new(),
+            paper: String::new(),
+            assumed: Vec::new(),
+            settings: Vec::new(),
+            differs: Vec::new(),
+            inputs: String::new(),
+        }
+    }
+
     /// Name of its file.
     pub fn file(&self) -> String {
         format!(

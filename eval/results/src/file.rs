@@ -2,7 +2,7 @@
 
 //! An experiment as a file.
 
-use crate::{whole, At, Experiment, Given, Series, Setting, VERSION};
+use crate::{whole, At, Experiment, Series, Setting, SettingValue, VERSION};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
@@ -46,7 +46,7 @@ impl Experiment {
             return Err("figure and setting want letters, digits, dots and dashes".to_owned());
         }
         let finite =
-            |one: &Setting| !matches!(one.value, Given::Number(value) if !value.is_finite());
+            |one: &Setting| !matches!(one.value, SettingValue::Number(value) if !value.is_finite());
         if let Some(bad) = self.settings.iter().find(|one| !finite(one)) {
             return Err(format!("setting {}: not a number", bad.name));
         }
@@ -124,10 +124,6 @@ mod tests {
     fn experiment() -> Experiment {
         let point = |name: &str, values: &[f64]| Point::of(name, values).unwrap();
         Experiment {
-            version: VERSION,
-            figure: "7a".to_owned(),
-            origin: Origin::VirtualMachine,
-            setting: "paper".to_owned(),
             title: "Overhead".to_owned(),
             x: Axis::new("application", ""),
             y: Axis::new("turnaround over that without accounting", ""),
@@ -153,6 +149,7 @@ mod tests {
                 why: "none".to_owned(),
             }],
             inputs: "ab12".to_owned(),
+            ..Experiment::new("7a", Origin::VirtualMachine, "paper")
         }
     }
 
@@ -171,7 +168,7 @@ mod tests {
         let changes: [fn(&mut Experiment); 9] = [
             |one| one.version = VERSION + 1,
             |one| one.figure = "../7a".to_owned(),
-            |one| one.settings[0].value = Given::Number(f64::INFINITY),
+            |one| one.settings[0].value = SettingValue::Number(f64::INFINITY),
             |one| one.series.clear(),
             |one| one.series[1].panel = None,
             |one| one.series[0].points.clear(),

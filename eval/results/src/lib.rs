@@ -14,7 +14,7 @@ pub mod stats;
 mod throttles;
 pub mod whole;
 
-pub use experiment::{Axis, Difference, Experiment, Given, Origin, Setting, Unit};
+pub use experiment::{Axis, Difference, Experiment, Origin, Setting, SettingValue, Unit};
 pub use file::Error;
 pub use point::{geometric_mean, At, Point, Series};
 pub use throttles::{Throttles, ALONE, FOUR, TEN_LONG, TEN_SHORT};

@@ -3,8 +3,6 @@
 //! The simulator's command line.
 
 use clap::{Args, Parser, Subcommand};
-use loga::account::Accounting;
-use loga::engine::Scale;
 use loga_eval::compare;
 use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
@@ -55,9 +53,6 @@ enum Command {
 struct Input {
     /// Scenario file; docs/scenarios.md explains it
     file: PathBuf,
-    /// Who schedules, instead of the file's policy
-    #[arg(long, value_name = "P")]
-    policy: Option<String>,
     /// Change a value of the file, such as policy.poll_ms=2 or client.hog.weight=300
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -67,13 +62,9 @@ struct Input {
 }
 
 impl Input {
-    fn read(&self) -> Result<Scenario, Failure> {
+    fn read(&self, policy: Option<&str>) -> Result<Scenario, Failure> {
         let mut changes = self.set.clone();
-        changes.extend(
-            self.policy
-                .iter()
-                .map(|name| format!("policy.name={name:?}")),
-        );
+        changes.extend(policy.map(|name| format!("policy.name={name:?}")));
         changes.extend(self.seeds.iter().map(|seeds| format!("seeds={seeds}")));
         scenario::read(&self.file, &changes).map_err(|error| Failure::Input(error.to_string()))
     }
@@ -83,6 +74,9 @@ impl Input {
 struct RunArgs {
     #[command(flatten)]
     input: Input,
+    /// Who schedules, instead of the file's policy
+    #[arg(long, value_name = "P")]
+    policy: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -93,17 +87,11 @@ struct RunArgs {
 
 #[derive(Args)]
 struct CompareArgs {
-    /// Scenario file; docs/scenarios.md explains it
-    file: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Policies to compare, separated by commas [default: all]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     policies: Vec<String>,
-    /// Change a value of the file, as with run
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Run with the seeds 1 to N
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
     /// Where the picture goes [default: the name of the scenario, with .svg, here]
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -129,27 +117,8 @@ struct ReplayArgs {
 
 #[derive(Args)]
 struct RefArgs {
-    /// Length of each calculation
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
-    /// Polling phase per channel or client, 1 to 1000
-    #[arg(long, default_value_t = 1)]
-    poll_ms: u32,
-    /// What phases grow with
-    #[arg(long, default_value = "channels", value_parser = named(Scale::by_name))]
-    scale: Scale,
-    /// Vary the lengths of phases
-    #[arg(long)]
-    randomize: bool,
-    /// How GPU time is accounted
-    #[arg(long, default_value = "burst", value_parser = named(Accounting::by_name))]
-    accounting: Accounting,
-    /// Non-polling phase in polling phases, 1 to 1000
-    #[arg(long, default_value_t = 5)]
-    ratio: u32,
-    /// Cost of a switch from one client to another
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    switch_us: u64,
+    #[command(flatten)]
+    settings: reference::Settings,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -173,13 +142,6 @@ struct ConvergeArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a name.
-fn named<T: 'static>(
-    by_name: fn(&str) -> Result<T, loga::error::Error>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |name| by_name(name).map_err(|error| error.to_string())
 }
 
 /// Why there is no result.
@@ -211,7 +173,7 @@ fn main() -> ExitCode {
 }
 
 fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
-    let scenario = args.input.read()?;
+    let scenario = args.input.read(args.policy.as_deref())?;
     let work = |reason: String| Failure::Work(reason);
     let mut trace = None;
     if let Some(path) = &args.trace {
@@ -233,31 +195,18 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
-    let input = Input {
-        file: args.file.clone(),
-        policy: None,
-        set: args.set.clone(),
-        seeds: args.seeds,
-    };
-    let scenario = input.read()?;
+    let (scenario, file) = (args.input.read(None)?, &args.input.file);
     let named = args.policies.iter().map(|name| Kind::by_name(name));
     let mut kinds: Vec<_> = named.collect::<Result<_, _>>().map_err(Failure::Input)?;
     if kinds.is_empty() {
         kinds = Kind::all().collect();
     }
     let work = |reason: String| Failure::Work(reason);
-    let name = args.file.display().to_string();
+    let name = file.display().to_string();
     let compared = compare::compare(&name, &scenario, &kinds);
     let compared = compared.map_err(|error| work(error.to_string()))?;
     print(table_or_json(&compared, args.json, compare::text))?;
-    let beside = || {
-        PathBuf::from(
-            args.file
-                .with_extension("svg")
-                .file_name()
-                .unwrap_or_default(),
-        )
-    };
+    let beside = || PathBuf::from(file.with_extension("svg").file_name().unwrap_or_default());
     let path = args.svg.clone().unwrap_or_else(beside);
     let picture = compare::picture(&compared).map_err(|error| work(error.to_string()))?;
     let written = whole::replace(&path, picture.as_bytes());
@@ -280,20 +229,8 @@ fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
 }
 
 fn reference_table(args: &RefArgs) -> Result<(), Failure> {
-    let table = reference::table(reference::Settings {
-        seconds: args.seconds,
-        poll_ms: args.poll_ms,
-        scale: args.scale,
-        randomize: args.randomize,
-        accounting: args.accounting,
-        ratio: args.ratio,
-        switch_us: args.switch_us,
-    });
-    print(table_or_json(
-        &table.map_err(setting)?,
-        args.json,
-        ToString::to_string,
-    ))
+    let table = reference::table(args.settings).map_err(setting)?;
+    print(table_or_json(&table, args.json, ToString::to_string))
 }
 
 fn accuracy_table(args: &AccuracyArgs) -> Result<(), Failure> {

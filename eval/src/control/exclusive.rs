@@ -10,6 +10,7 @@
 //! Source: its README (quantum 30 s by default); the idle time is assumed.
 
 use super::entities::Entities;
+use super::SHORTEST;
 use crate::scenario::{Client, Policy};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use std::collections::VecDeque;
@@ -48,8 +49,8 @@ impl Exclusive {
     pub fn new(clients: &[&Client], policy: &Policy, wakeup: u64) -> Self {
         let entities = Entities::new(clients, policy.by);
         Self {
-            quantum: policy.quantum.get(),
-            idle_release: policy.idle_release.get(),
+            quantum: policy.quantum.0.get().max(SHORTEST),
+            idle_release: policy.idle_release.0.get(),
             wakeup,
             holder: None,
             queue: VecDeque::new(),
@@ -152,8 +153,6 @@ impl Control for Exclusive {
             holder.idle_since = Some(machine.now());
         }
     }
-
-    fn look(&mut self, _: &mut Machine) {}
 
     fn next(&self) -> Option<u64> {
         self.holder.as_ref().and_then(|holder| self.due(holder))

@@ -12,3 +12,6 @@ pub mod hardware;
 pub mod loga;
 pub mod per_command;
 pub mod token_bucket;
+
+/// Shortest quantum and shortest time between two samples, in ns.
+const SHORTEST: u64 = 1_000;

@@ -52,8 +52,8 @@ impl PerCommand {
     pub fn new(clients: &[&Client], policy: &Policy) -> Self {
         let entities = Entities::new(clients, policy.by);
         Self {
-            submit: policy.submit.get(),
-            interrupt: policy.interrupt.get(),
+            submit: policy.submit.0.get(),
+            interrupt: policy.interrupt.0.get(),
             paid: vec![false; clients.len()],
             waiting: vec![Default::default(); clients.len()],
             turns: [Turn::Free; ENGINES],
@@ -144,8 +144,6 @@ impl Control for PerCommand {
             at: now.saturating_add(self.interrupt),
         };
     }
-
-    fn look(&mut self, _: &mut Machine) {}
 
     fn next(&self) -> Option<u64> {
         let end = |turn: &Turn| match turn {

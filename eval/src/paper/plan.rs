@@ -3,7 +3,7 @@
 //! [tool] How an experiment is carried out, and the runs of its scenarios.
 
 use crate::outcome::{Error, GpuOutcome};
-use crate::results::{Axis, Experiment, Origin, Setting, VERSION};
+use crate::results::{Experiment, Origin, Setting};
 use crate::run::run_gpu;
 use crate::scenario::{Costs, Scenario};
 use loga::units::Ns;
@@ -89,19 +89,8 @@ impl Plan {
     /// An experiment without series.
     pub(crate) fn empty(&self, figure: &str) -> Experiment {
         Experiment {
-            version: VERSION,
-            figure: figure.to_owned(),
-            origin: Origin::Simulator,
-            setting: self.setting.clone(),
-            title: String::new(),
-            x: Axis::new("", ""),
-            y: Axis::new("", ""),
-            series: Vec::new(),
-            paper: String::new(),
-            assumed: Vec::new(),
             settings: self.settings.clone(),
-            differs: Vec::new(),
-            inputs: String::new(),
+            ..Experiment::new(figure, Origin::Simulator, &self.setting)
         }
     }
 }

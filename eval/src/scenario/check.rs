@@ -3,9 +3,7 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Between, Client, Error, Gpu, Kind, Phase, Policy, Profile, Scenario, Span, TIMESLICE};
-use loga::account::Accounting;
-use loga::engine::{Config, Scale};
+use super::{Between, Client, Error, Gpu, Phase, Profile, Scenario, Span, TIMESLICE};
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
@@ -75,7 +73,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
         length: file.length_ms.0,
         seeds: source.number("seeds", &file.seeds, 1, SEEDS_MAX)?,
         until,
-        policy: policy(&source, &file.policy)?,
+        policy: file.policy,
         costs: file.costs,
         gpus: file
             .gpus
@@ -103,58 +101,6 @@ fn until(source: &Text, name: &Spanned<String>, clients: &[Client]) -> Result<us
         return Err(source.error(name.span(), reason));
     }
     Ok(at)
-}
-
-fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
-    let kind = Kind::by_name(policy.name.get_ref()).map_err(|reason| {
-        let span = policy.name.span();
-        source.error(span, reason)
-    })?;
-    let setting = |name: &str, value: &Spanned<u32>, max: u32| {
-        let wide = Spanned::new(value.span(), u64::from(*value.get_ref()));
-        source.number(name, &wide, 1, max.into())?;
-        Ok(*value.get_ref())
-    };
-    Ok(Policy {
-        kind,
-        enforce: policy.enforce,
-        by: policy.by,
-        poll_ms: setting("poll_ms", &policy.poll_ms, Config::MAX_POLL_MS)?,
-        ratio: setting("ratio", &policy.ratio, Config::MAX_RATIO)?,
-        randomize: policy.randomize,
-        scale: named(source, "scale", &policy.scale, Scale::NAMES, Scale::by_name)?,
-        accounting: named(
-            source,
-            "accounting",
-            &policy.accounting,
-            Accounting::NAMES,
-            Accounting::by_name,
-        )?,
-        poll_always: policy.poll_always,
-        trap: policy.trap,
-        submit: policy.submit_us.0,
-        interrupt: policy.interrupt_us.0,
-        quantum: policy.quantum_ms.0.max(Ns::from_us(1)),
-        idle_release: policy.idle_release_ms.0,
-        sample: policy.sample_ms.0.max(Ns::from_us(1)),
-        off_when_alone: policy.off_when_alone,
-    })
-}
-
-/// What a name stands for, one of `names`.
-fn named<T, E>(
-    source: &Text,
-    key: &str,
-    value: &Spanned<String>,
-    names: &[&str],
-    by_name: fn(&str) -> Result<T, E>,
-) -> Result<T, Error> {
-    let name = value.get_ref();
-    by_name(name).map_err(|_| {
-        let names = names.join(", ");
-        let reason = format!("unknown {key} {name:?}, want one of {names}");
-        source.error(value.span(), reason)
-    })
 }
 
 /// All clients, each as often as it is wanted.

@@ -4,9 +4,12 @@
 
 use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
+use loga::account::Accounting;
+use loga::engine::{Config, Scale};
 use loga::policies::PolicyKind;
 use loga::units::Ns;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 /// A scenario file.
@@ -35,25 +38,125 @@ pub(super) struct File {
 }
 
 /// Who schedules, and with which parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Policy {
-    pub(super) name: Spanned<String>,
-    pub(super) enforce: bool,
-    pub(super) by: Between,
-    pub(super) poll_ms: Spanned<u32>,
-    pub(super) ratio: Spanned<u32>,
-    pub(super) randomize: bool,
-    pub(super) scale: Spanned<String>,
-    pub(super) accounting: Spanned<String>,
-    pub(super) poll_always: bool,
-    pub(super) trap: bool,
-    pub(super) submit_us: Micros,
-    pub(super) interrupt_us: Micros,
-    pub(super) quantum_ms: Millis,
-    pub(super) idle_release_ms: Millis,
-    pub(super) sample_ms: Millis,
-    pub(super) off_when_alone: bool,
+pub struct Policy {
+    /// Which one.
+    #[serde(rename = "name", deserialize_with = "kind")]
+    pub kind: Kind,
+    /// Whether clients are throttled. Otherwise it only accounts.
+    pub enforce: bool,
+    /// What fairness is between.
+    pub by: Between,
+    /// Polling phase per channel in ms.
+    #[serde(deserialize_with = "poll_ms")]
+    pub poll_ms: u32,
+    /// Non-polling phase in polling phases.
+    #[serde(deserialize_with = "ratio")]
+    pub ratio: u32,
+    /// Whether the lengths of phases vary.
+    pub randomize: bool,
+    /// What phases grow with.
+    #[serde(deserialize_with = "scale")]
+    pub scale: Scale,
+    /// How GPU time is accounted.
+    #[serde(deserialize_with = "accounting")]
+    pub accounting: Accounting,
+    /// Whether there are no non-polling phases.
+    pub poll_always: bool,
+    /// Whether submissions are trapped while `sampling` watches a client.
+    pub trap: bool,
+    /// Of the baselines: time to hand a command to the host's scheduler.
+    #[serde(rename = "submit_us")]
+    pub submit: Micros,
+    /// Of the baselines: from the end of a command until the host has dealt with it.
+    #[serde(rename = "interrupt_us")]
+    pub interrupt: Micros,
+    /// Of the baselines: how long the GPU is one client's.
+    #[serde(rename = "quantum_ms")]
+    pub quantum: Millis,
+    /// Of the baselines: after which idle time the GPU is given up.
+    #[serde(rename = "idle_release_ms")]
+    pub idle_release: Millis,
+    /// Of the baselines: how often the utilisation is sampled.
+    #[serde(rename = "sample_ms")]
+    pub sample: Millis,
+    /// Of the baselines: whether a client that is alone is not limited.
+    pub off_when_alone: bool,
+}
+
+impl Policy {
+    /// Who schedules, with the parameters of a file that gives none.
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            enforce: true,
+            by: Between::Client,
+            poll_ms: 1,
+            ratio: 5,
+            randomize: false,
+            scale: Scale::Channels,
+            accounting: Accounting::Burst,
+            poll_always: false,
+            trap: false,
+            submit: Micros(Ns::from_us(3)),
+            interrupt: Micros(Ns::from_us(5)),
+            quantum: Millis(Ns::from_ms(30_000)),
+            idle_release: Millis(Ns::from_ms(5_000)),
+            sample: Millis(Ns::from_ms(120)),
+            off_when_alone: true,
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::of(Kind::Loga(PolicyKind::Event))
+    }
+}
+
+fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
+    Kind::by_name(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<Scale, D::Error> {
+    named(from, "scale", Scale::NAMES, Scale::by_name)
+}
+
+fn accounting<'de, D: Deserializer<'de>>(from: D) -> Result<Accounting, D::Error> {
+    named(from, "accounting", Accounting::NAMES, Accounting::by_name)
+}
+
+fn poll_ms<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    up_to(from, "poll_ms", Config::MAX_POLL_MS)
+}
+
+fn ratio<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    up_to(from, "ratio", Config::MAX_RATIO)
+}
+
+/// What a name stands for, one of `names`.
+fn named<'de, D: Deserializer<'de>, T, E>(
+    from: D,
+    key: &str,
+    names: &[&str],
+    by_name: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    let name = String::deserialize(from)?;
+    by_name(&name).map_err(|_| {
+        let names = names.join(", ");
+        D::Error::custom(format!("unknown {key} {name:?}, want one of {names}"))
+    })
+}
+
+/// A number from one to `max`.
+fn up_to<'de, D: Deserializer<'de>>(from: D, key: &str, max: u32) -> Result<u32, D::Error> {
+    let number = u32::deserialize(from)?;
+    if (1..=max).contains(&number) {
+        return Ok(number);
+    }
+    let reason = format!("{key} = {number} is out of range, want 1 to {max}");
+    Err(D::Error::custom(reason))
 }
 
 /// What fairness is between.
@@ -178,30 +281,6 @@ pub(super) enum Launch {
     Synchronous,
     /// Only as many as `depth` are under way.
     Queued,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        let one = super::Policy::of(Kind::Loga(PolicyKind::Event));
-        Self {
-            name: unplaced(one.kind.name().to_owned()),
-            enforce: one.enforce,
-            by: one.by,
-            poll_ms: unplaced(one.poll_ms),
-            ratio: unplaced(one.ratio),
-            randomize: one.randomize,
-            scale: unplaced(one.scale.name().to_owned()),
-            accounting: unplaced(one.accounting.name().to_owned()),
-            poll_always: one.poll_always,
-            trap: one.trap,
-            submit_us: Micros(one.submit),
-            interrupt_us: Micros(one.interrupt),
-            quantum_ms: Millis(one.quantum),
-            idle_release_ms: Millis(one.idle_release),
-            sample_ms: Millis(one.sample),
-            off_when_alone: one.off_when_alone,
-        }
-    }
 }
 
 impl Default for Costs {

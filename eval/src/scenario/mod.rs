@@ -12,13 +12,11 @@ mod profile;
 mod set;
 mod time;
 
-pub use file::{Between, Costs, Wait};
+pub use file::{Between, Costs, Policy, Wait};
 pub use kind::Kind;
 pub use profile::{Profile, Value};
 pub use time::{Micros, Millis, Span};
 
-use loga::account::Accounting;
-use loga::engine::Scale;
 use loga::policies::PolicyKind;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
@@ -45,43 +43,6 @@ pub struct Scenario {
     pub gpus: Vec<Gpu>,
     /// The clients, of all GPUs.
     pub clients: Vec<Client>,
-}
-
-/// Who schedules, and with which parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy {
-    /// Which one.
-    pub kind: Kind,
-    /// Whether anybody is held back. Otherwise it only accounts.
-    pub enforce: bool,
-    /// What fairness is between.
-    pub by: Between,
-    /// Polling phase per channel in ms.
-    pub poll_ms: u32,
-    /// Non-polling phase in polling phases.
-    pub ratio: u32,
-    /// Whether the lengths of phases vary.
-    pub randomize: bool,
-    /// What phases grow with.
-    pub scale: Scale,
-    /// How GPU time is accounted.
-    pub accounting: Accounting,
-    /// Whether there are no non-polling phases.
-    pub poll_always: bool,
-    /// Whether submissions are trapped while `sampling` watches a client.
-    pub trap: bool,
-    /// Of the baselines: time to hand a command to the host's scheduler.
-    pub submit: Ns,
-    /// Of the baselines: from the end of a command until the host has dealt with it.
-    pub interrupt: Ns,
-    /// Of the baselines: how long the GPU is one client's.
-    pub quantum: Ns,
-    /// Of the baselines: after which idle time the GPU is given up.
-    pub idle_release: Ns,
-    /// Of the baselines: how often the utilisation is sampled.
-    pub sample: Ns,
-    /// Of the baselines: whether a client that is alone is not limited.
-    pub off_when_alone: bool,
 }
 
 /// A GPU.
@@ -202,30 +163,6 @@ impl Scenario {
                 timeslice: TIMESLICE,
             }],
             clients: Vec::new(),
-        }
-    }
-}
-
-impl Policy {
-    /// Who schedules, with the parameters of a file that gives none.
-    pub const fn of(kind: Kind) -> Self {
-        Self {
-            kind,
-            enforce: true,
-            by: Between::Client,
-            poll_ms: 1,
-            ratio: 5,
-            randomize: false,
-            scale: Scale::Channels,
-            accounting: Accounting::Burst,
-            poll_always: false,
-            trap: false,
-            submit: Ns::from_us(3),
-            interrupt: Ns::from_us(5),
-            quantum: Ns::from_ms(30_000),
-            idle_release: Ns::from_ms(5_000),
-            sample: Ns::from_ms(120),
-            off_when_alone: true,
         }
     }
 }

@@ -57,27 +57,35 @@ pub struct Ledger {
 /// A scheduler. It is asked and told; what it wants done, it orders from the machine.
 pub trait Control {
     /// A client has come, and has its channels.
-    fn come(&mut self, machine: &mut Machine, client: usize);
+    fn come(&mut self, _: &mut Machine, _client: usize) {}
+
     /// A client has gone; its commands have ended.
-    fn gone(&mut self, machine: &mut Machine, client: usize);
-    /// A client wants to submit a command.
-    fn submit(
-        &mut self,
-        machine: &mut Machine,
-        client: usize,
-        engine: usize,
-        length: u64,
-    ) -> Verdict;
+    fn gone(&mut self, _: &mut Machine, _client: usize) {}
+
+    /// A client wants to submit a command of this length.
+    fn submit(&mut self, _: &mut Machine, client: usize, engine: usize, length: u64) -> Verdict;
+
     /// A command of a client has ended.
-    fn ended(&mut self, machine: &mut Machine, client: usize, engine: usize);
+    fn ended(&mut self, _: &mut Machine, _client: usize, _engine: usize) {}
+
     /// Everything that is due now has happened on the GPU.
-    fn look(&mut self, machine: &mut Machine);
+    fn look(&mut self, _: &mut Machine) {}
+
     /// When it wants to act next.
-    fn next(&self) -> Option<u64>;
+    fn next(&self) -> Option<u64> {
+        None
+    }
+
     /// It is time to act.
-    fn act(&mut self, machine: &mut Machine);
+    fn act(&mut self, _: &mut Machine) {}
+
     /// What it knows of a client.
-    fn booked(&self, machine: &Machine, client: usize) -> Booked;
+    fn booked(&self, _: &Machine, _client: usize) -> Booked {
+        Booked::default()
+    }
+
     /// What it did.
-    fn ledger(&self, machine: &Machine) -> Ledger;
+    fn ledger(&self, _: &Machine) -> Ledger {
+        Ledger::default()
+    }
 }

@@ -74,9 +74,6 @@ impl Control for Loga {
     }
 
     #[inline]
-    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
-
-    #[inline]
     fn look(&mut self, machine: &mut Machine) {
         let Poller::Polls(since) = self.poller else {
             return;

@@ -26,7 +26,6 @@ use loga_results::Experiment;
 use loga_results::Origin;
 use loga_results::Point;
 use loga_results::Series;
-use loga_results::VERSION;
 use std::path::Path;
 
 /// Runs an experiment, with less of it if that is wanted.
@@ -57,19 +56,10 @@ pub(crate) fn measure(name: &str, run: Run, quick: bool) -> Result<(), String> {
 fn empty(figure: &str, title: &str, axes: [Axis; 2]) -> Experiment {
     let [x, y] = axes;
     Experiment {
-        version: VERSION,
-        figure: figure.to_owned(),
-        origin: Origin::VirtualMachine,
-        setting: SETTING.to_owned(),
         title: title.to_owned(),
         x,
         y,
-        series: Vec::new(),
-        paper: String::new(),
-        assumed: Vec::new(),
-        settings: Vec::new(),
-        differs: Vec::new(),
-        inputs: String::new(),
+        ..Experiment::new(figure, Origin::VirtualMachine, SETTING)
     }
 }
 
