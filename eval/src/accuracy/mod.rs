@@ -6,16 +6,17 @@
 //! kernels do, unless a mix is locked to the looks on purpose. The true shares of many
 //! windows of two seconds are compared with what each way of accounting says.
 
-use crate::ideal::{IdealGpu, Process};
+mod timeline;
+
+pub use timeline::Timeline;
+
+use crate::ideal::Process;
 use crate::results::stats::{mean, quantile};
 use loga::account::sparse::{bound, variance_us2, Sparse, MIN_INTERVAL};
 use loga::account::{Accountant, Slot};
-use loga::engine::Config;
 use loga::error::Error;
 use loga::ids::Chid;
-use loga::policies::PolicyKind;
 use loga::regs::Occupant;
-use loga::share::GroupBy;
 use loga::units::Ns;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
@@ -97,67 +98,6 @@ pub enum Method {
         /// Time between two looks in microseconds.
         interval_us: u64,
     },
-}
-
-/// Who held the GPU when.
-pub struct Timeline {
-    /// Beginnings, and who.
-    spans: Vec<(Ns, Option<usize>)>,
-    clients: usize,
-    end: Ns,
-}
-
-impl Timeline {
-    /// What a load does, alone on the GPU, until `end`.
-    ///
-    /// # Errors
-    ///
-    /// Too many processes.
-    pub fn of(load: &Load, end: Ns) -> Result<Self, Error> {
-        let config = Config {
-            policy: PolicyKind::None,
-            ..Config::default()
-        };
-        let mut machine = IdealGpu::new(&load.processes, config, GroupBy::Process)?;
-        machine.watch();
-        machine.run_until(end);
-        Ok(Self {
-            spans: machine.watched(),
-            clients: load.processes.len(),
-            end,
-        })
-    }
-
-    /// Who holds the GPU at an instant.
-    fn at(&self, now: Ns) -> Option<usize> {
-        let next = self.spans.partition_point(|span| span.0 <= now);
-        next.checked_sub(1).and_then(|at| self.spans[at].1)
-    }
-
-    /// Time of each client in a window.
-    fn truth(&self, from: Ns) -> Vec<u64> {
-        let to = from.saturating_add(WINDOW);
-        let mut time = vec![0; self.clients];
-        let first = self.spans.partition_point(|span| span.0 <= from);
-        for at in first.saturating_sub(1)..self.spans.len() {
-            let (begin, who) = self.spans[at];
-            if begin >= to {
-                break;
-            }
-            let end = self.spans.get(at + 1).map_or(self.end, |next| next.0);
-            if let Some(who) = who {
-                time[who] += end.min(to).saturating_sub(begin.max(from)).get();
-            }
-        }
-        time
-    }
-
-    /// Changes in a window, for an accountant that sees all of them.
-    fn changes(&self, from: Ns, to: Ns) -> &[(Ns, Option<usize>)] {
-        let first = self.spans.partition_point(|span| span.0 <= from);
-        let last = self.spans.partition_point(|span| span.0 < to);
-        &self.spans[first..last.max(first)]
-    }
 }
 
 /// Errors of one way of accounting on one load.
