@@ -26,6 +26,8 @@ use crate::stage;
 use crate::window::Window;
 use loga_results::stats::mean;
 use loga_results::stats::quantile;
+use procfs::process::all_processes;
+use procfs::process::Stat;
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -254,28 +256,18 @@ impl Looks {
 
 /// Run time of LoGA's threads, in ms.
 pub(crate) fn threads_ms() -> Result<f64, String> {
-    let mut ticks = 0u64;
-    for entry in fs::read_dir("/proc").map_err(|error| error.to_string())? {
-        let path = entry
-            .map_err(|error| error.to_string())?
-            .path()
-            .join("stat");
-        // Processes come and go.
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
-        let Some((name, rest)) = text.split_once(") ") else {
-            continue;
-        };
-        if !name.contains("(loga-main") && !name.contains("(loga-poll") {
-            continue;
-        }
-        // Fields 14 and 15 of the line are the 12th and 13th after the name.
-        let times = rest.split_whitespace().skip(11).take(2);
-        ticks += times
-            .filter_map(|time| time.parse::<u64>().ok())
-            .sum::<u64>();
-    }
+    let all = all_processes().map_err(|error| error.to_string())?;
+    // Processes come and go.
+    let stats = all.flatten().filter_map(|process| process.stat().ok());
+    let is_ours = |stat: &Stat| {
+        ["loga-main", "loga-poll"]
+            .iter()
+            .any(|name| stat.comm.starts_with(name))
+    };
+    let ticks: u64 = stats
+        .filter(is_ours)
+        .map(|stat| stat.utime + stat.stime)
+        .sum();
     // CAST: USER_HZ is 100.
     Ok(10.0 * ticks as f64)
 }

@@ -48,6 +48,7 @@ mod stage;
 mod strings;
 mod sysfs;
 mod telling;
+mod threads;
 mod tools;
 mod tracefs;
 mod tracing;
