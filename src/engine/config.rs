@@ -24,7 +24,8 @@ pub const MIN_ACTIVE: u32 = 6;
 
 named! {
     /// What the phases grow with.
-    pub enum Scale of "scale" {     /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
+    pub enum Scale of "scale" {
+        /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
         /// [`MIN_ACTIVE`] if there were fewer.
         #[default]
         Active = "active",
@@ -84,13 +85,14 @@ impl Config {
         self.supplies(self.policy)
     }
 
-    /// These settings with the way of accounting that they mean, if none was chosen: sparse while
-    /// decisions are carried out, because who knows when the poller polls can run when it does
-    /// not; burst while LoGA only accounts, for a policy that needs what only bursts show, and for
-    /// who wants to poll always.
+    /// These settings with the way of accounting that they mean, if none was chosen: sparse, which
+    /// takes no processor from the clients that it measures and has no instants at which a client
+    /// could run unseen; burst if decisions of a policy that needs what only bursts show are carried
+    /// out, and with [`Config::poll_always`].
     #[must_use]
     pub fn settled(self) -> Self {
-        let sparse = self.enforce && !self.policy.counts_runs() && !self.poll_always;
+        let missed = self.enforce && self.policy.counts_runs();
+        let sparse = !missed && !self.poll_always;
         Self {
             accounting: match (self.accounting_follows, sparse) {
                 (false, _) => self.accounting,
@@ -293,7 +295,8 @@ mod tests {
             config.settled().accounting
         };
         assert_eq!(way(PolicyKind::MaxMin, true, false), Accounting::Sparse);
-        assert_eq!(way(PolicyKind::MaxMin, false, false), Accounting::Burst);
+        assert_eq!(way(PolicyKind::MaxMin, false, false), Accounting::Sparse);
+        assert_eq!(way(PolicyKind::EventCl, false, false), Accounting::Sparse);
         assert_eq!(way(PolicyKind::EventCl, true, false), Accounting::Burst);
         assert_eq!(way(PolicyKind::MaxMin, true, true), Accounting::Burst);
     }

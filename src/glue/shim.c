@@ -56,7 +56,7 @@ MODULE_PARM_DESC(randomize, "vary the phase lengths around the same mean (defaul
 
 char *loga_accounting = "auto";
 module_param_named(accounting, loga_accounting, charp, 0444);
-MODULE_PARM_DESC(accounting, "how GPU time is measured: burst (polling phases), sparse (looks at random instants) or auto (default: sparse while decisions are carried out by a policy that can use it and without poll_always, else burst)");
+MODULE_PARM_DESC(accounting, "how GPU time is measured: burst (polling phases), sparse (looks at random instants) or auto (default: sparse, unless enforce=1 with a policy that counts runs, or poll_always=1)");
 
 char *loga_scale = "";
 module_param_named(scale, loga_scale, charp, 0444);

@@ -193,8 +193,8 @@ pub const GROUP_BY_CGROUP: u32 = 2;
 pub const ACCOUNTING_BURST: u32 = 0;
 /// `accounting=sparse`: the status word is read at random instants.
 pub const ACCOUNTING_SPARSE: u32 = 1;
-/// `accounting=auto`, only to ask for it: sparse while decisions are carried out by a policy that
-/// can use it, else burst.
+/// `accounting=auto`, only to ask for it: sparse, unless decisions of a policy that counts runs are
+/// carried out or the GPU is polled always.
 pub const ACCOUNTING_AUTO: u32 = 2;
 
 /// `scale=channels`: phases grow with allocated channels.

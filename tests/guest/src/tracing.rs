@@ -64,7 +64,10 @@ fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ra
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
-    let stage = Stage::set(FINE, &format!("{EXACT} poll_ms=100 ratio=1 randomize=0"))?;
+    let stage = Stage::set(
+        FINE,
+        &format!("{EXACT} poll_ms=100 ratio=1 randomize=0 accounting=burst"),
+    )?;
     let loads = [
         Load::start("--kernel-us 250 --channels 1 --wait block")?,
         Load::start("--kernel-us 100 --sleep-us 300 --channels 1 --wait block")?,
