@@ -2,11 +2,9 @@
 
 //! [pure] What a policy knows of a client, of the period and of its own past.
 
+use super::KeptOfClient;
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
-
-/// Numbers that a policy may keep for each client, and for the GPU.
-pub const SCRATCH: usize = 6;
 
 /// What the caller of a policy can tell it, each with all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,10 +69,6 @@ pub struct Next {
     pub overdue: bool,
 }
 
-/// What a policy remembers of the GPU. All zero after a change of policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory(pub [u64; SCRATCH]);
-
 /// One client, before and after a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientState {
@@ -98,9 +92,9 @@ pub struct ClientState {
     pub vtime: VTime,
     /// In: it was held back during the polling phase. Out: it is held back from now on.
     pub held: bool,
-    /// What the policy remembers of it. All zero for a new client and after a change
-    /// of policy; kept by the caller as it is.
-    pub scratch: [u64; SCRATCH],
+    /// What the policy keeps of it. Nothing for a new client and after a change of policy; the
+    /// caller leaves it as it is.
+    pub kept: KeptOfClient,
     /// Its virtual time before the decision; the engine sets and checks it.
     pub prior: VTime,
 }
@@ -144,7 +138,7 @@ impl ClientState {
             },
             vtime,
             held: false,
-            scratch: [0; SCRATCH],
+            kept: KeptOfClient::Nothing,
             prior: vtime,
         }
     }

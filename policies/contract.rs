@@ -3,7 +3,7 @@
 //! [pure] The contract of a policy as checks on random phases, run on every policy
 //! of the table.
 
-use super::{ClientState, Memory, Phase, PolicyKind};
+use super::{ClientState, KeptOfGpu, Phase, PolicyKind};
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
@@ -19,20 +19,20 @@ pub(super) struct Decision {
     before: [ClientState; CLIENTS],
     after: [ClientState; CLIENTS],
     t_sys: VTime,
-    memory: [Memory; 2],
+    kept: [KeptOfGpu; 2],
 }
 
 impl Decision {
-    fn of(kind: PolicyKind, phase: Phase, memory: Memory, before: [ClientState; CLIENTS]) -> Self {
-        let (mut after, mut kept) = (before, memory);
-        let t_sys = kind.decide(&phase, &mut kept, &mut after);
+    fn of(kind: PolicyKind, phase: Phase, kept: KeptOfGpu, before: [ClientState; CLIENTS]) -> Self {
+        let (mut after, mut new) = (before, kept);
+        let t_sys = kind.decide(&phase, &mut new, &mut after);
         Self {
             kind,
             phase,
             before,
             after,
             t_sys,
-            memory: [memory, kept],
+            kept: [kept, new],
         }
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
         let weight = u32::try_from(1 + random.below(1000)).unwrap_or(1);
         *client = ClientState::new(id, Weight::new(weight).unwrap_or_default(), VTime::ZERO);
     }
-    let (mut t_sys, mut memory) = (VTime::ZERO, Memory::default());
+    let (mut t_sys, mut kept) = (VTime::ZERO, KeptOfGpu::default());
     for round in 0..PHASES {
         let mut phase = Phase {
             poll: Ns::new(1 + random.below(50_000_000)),
@@ -71,13 +71,13 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
             client.waited = Ns::new(random.below(phase.poll.get().saturating_mul(2)));
             phase.idle = phase.idle.saturating_sub(client.busy);
         }
-        let decision = Decision::of(kind, phase, memory, clients);
+        let decision = Decision::of(kind, phase, kept, clients);
         if !check(&decision) {
             return false;
         }
         clients = decision.after;
         t_sys = decision.t_sys;
-        memory = decision.memory[1];
+        kept = decision.kept[1];
     }
     true
 }
@@ -125,12 +125,10 @@ pub(super) fn is_repeatable(decision: &Decision) -> bool {
     let again = Decision::of(
         decision.kind,
         decision.phase,
-        decision.memory[0],
+        decision.kept[0],
         decision.before,
     );
-    again.after == decision.after
-        && again.t_sys == decision.t_sys
-        && again.memory == decision.memory
+    again.after == decision.after && again.t_sys == decision.t_sys && again.kept == decision.kept
 }
 
 /// Pseudo-random numbers that are the same in every run (Marsaglia's xorshift).

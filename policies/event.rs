@@ -23,19 +23,19 @@
 //! most two periods of the lightest, plus one command, which cannot be stopped.
 //! Source: LoGA paper, sections 3.4 and 4.2.
 
-use super::{ClientState, Memory, Phase, Policy};
+use super::{ClientState, Phase, Policy, Rule};
 use crate::fair;
 use crate::units::{Ns, VTime, Weight};
 
 /// Virtual-time fair queuing on total GPU time.
-pub(super) struct Event;
+pub struct Event;
 
 impl Policy for Event {
     const NAME: &'static str = "event";
-
-    fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
-        fair_queue(phase, clients, |client| client.busy)
-    }
+    const RULE: Rule<Self> =
+        Rule::Phases(|phase, (), clients| fair_queue(phase, clients, |client| client.busy));
+    type OfClient = ();
+    type OfGpu = ();
 }
 
 /// Virtual-time fair queuing on any `metric` of use.
@@ -88,6 +88,7 @@ fn lightest(clients: &[ClientState]) -> Weight {
 mod tests {
     use super::*;
     use crate::ids::ClientId;
+    use crate::policies::{KeptOfGpu, PolicyKind};
 
     /// 12 ms polled, 60 ms not, system time at one second.
     const PHASE: Phase = Phase {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     fn decide(clients: &mut [ClientState]) -> VTime {
-        Event::decide(&PHASE, &mut Memory::default(), clients)
+        PolicyKind::Event.decide(&PHASE, &mut KeptOfGpu::default(), clients)
     }
 
     /// How far a client is ahead of the system time before the decision, in ms.

@@ -14,19 +14,19 @@
 //! Source: LoGA paper, section 5.5 (LoGA-CL).
 
 use super::event::fair_queue;
-use super::{ClientState, Memory, Phase, Policy};
-use crate::units::{Ns, VTime};
+use super::{ClientState, Policy, Rule};
+use crate::units::Ns;
 
 /// Virtual-time fair queuing on the average time between context switches.
-pub(super) struct EventCl;
+pub struct EventCl;
 
 impl Policy for EventCl {
     const NAME: &'static str = "event-cl";
+    const RULE: Rule<Self> =
+        Rule::Phases(|phase, (), clients| fair_queue(phase, clients, average_run));
     const COUNTS_RUNS: bool = true;
-
-    fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
-        fair_queue(phase, clients, average_run)
-    }
+    type OfClient = ();
+    type OfGpu = ();
 }
 
 /// The average length of a run. One that was there when the phase began is not
@@ -40,7 +40,8 @@ fn average_run(client: &ClientState) -> Ns {
 mod tests {
     use super::*;
     use crate::ids::ClientId;
-    use crate::units::Weight;
+    use crate::policies::{KeptOfGpu, Phase, PolicyKind};
+    use crate::units::{VTime, Weight};
 
     fn client(busy_ms: u64, runs: u32) -> ClientState {
         let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, VTime::ZERO);
@@ -56,7 +57,7 @@ mod tests {
             lead: Ns::from_ms(72),
             ..Phase::default()
         };
-        EventCl::decide(&phase, &mut Memory::default(), clients)
+        PolicyKind::EventCl.decide(&phase, &mut KeptOfGpu::default(), clients)
     }
 
     #[test]

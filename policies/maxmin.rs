@@ -46,7 +46,7 @@
 //! Source: max-min fairness by water-filling (Bertsekas and Gallager, Data Networks,
 //! section 6.5); virtual time as in the LoGA paper, section 3.4.
 
-use super::{ClientState, Memory, Phase, Policy, Sight};
+use super::{ClientState, Phase, Policy, Rule, Sight};
 use crate::fair::{self, mul_div, WHOLE};
 use crate::units::{Ns, VTime};
 
@@ -63,24 +63,41 @@ const FADE: Ns = Ns::from_ms(10_000);
 /// A virtual time that nobody reaches.
 const NEVER: VTime = VTime::new(u64::MAX);
 
-/// Where in the scratch of a client is what: the time used, the time not spent waiting and the
-/// time in which both were measured, all fading, and the demand that comes from the first two.
-const USED: usize = 0;
-pub(super) const FREE: usize = 1;
-const MEASURED: usize = 2;
-pub(super) const WANT: usize = 3;
-/// In the memory: what holding back has cost beyond what it may, and the last level.
-pub(super) const SPENT: usize = 0;
-const LEVEL: usize = 1;
+/// What is known of a client's demand. The times fade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Time used.
+    used: Ns,
+    /// Time not spent waiting.
+    pub(super) free: Ns,
+    /// Time in which both were measured.
+    measured: Ns,
+    /// The share of the GPU that follows from the first two; nothing while it wants nothing.
+    pub(super) want: u64,
+}
+
+/// What is known of the periods so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// What holding back has cost beyond what it may.
+    pub(super) spent: Ns,
+    /// The last level.
+    level: u64,
+}
 
 /// Weighted max-min fairness on estimated demands.
-pub(super) struct MaxMin;
+pub struct MaxMin;
 
 impl Policy for MaxMin {
     const NAME: &'static str = "maxmin";
+    const RULE: Rule<Self> = Rule::Phases(Self::decide);
     const NEEDS: Sight = Sight::Waits;
+    type OfClient = Demand;
+    type OfGpu = Past;
+}
 
-    fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
+impl MaxMin {
+    pub(super) fn decide(phase: &Phase, past: &mut Past, clients: &mut [ClientState]) -> VTime {
         let mut all = (0u64, 0u64);
         for client in clients.iter_mut() {
             let want = learn(phase, client);
@@ -90,19 +107,20 @@ impl Policy for MaxMin {
                 all.1 = all.1.wrapping_add(client.weight.get().into());
             }
         }
-        let claim = |client: &ClientState| (client.scratch[WANT], client.weight.get().into());
-        let level = fair::level(clients.iter().map(claim), all, memory.0[LEVEL]);
-        memory.0[LEVEL] = level;
+        let claim = |client: &ClientState| (want(client), client.weight.get().into());
+        let level = fair::level(clients.iter().map(claim), all, past.level);
+        past.level = level;
         let prices = Prices::new(phase, level);
         let mut rivals = Rivals::NONE;
         for client in clients.iter_mut() {
-            if client.scratch[WANT] > 0 {
-                let by = prices.advance(client);
+            let demand = client.kept.of::<Self>();
+            if let Some(demand) = demand.filter(|demand| demand.want > 0) {
+                let (by, want) = (prices.advance(client, demand), demand.want);
                 client.vtime = client.vtime.saturating_add(by);
-                rivals.add(client);
+                rivals.add(client, want);
             }
         }
-        let may_hold = account(phase, memory, rivals.missed);
+        let may_hold = account(phase, past, rivals.missed);
         let step = rivals.longest_step(phase, level);
         let t_sys = rivals.system_time(phase, step, may_hold);
         let limit = if may_hold && rivals.used != 0 {
@@ -129,29 +147,36 @@ fn free_time(phase: &Phase, client: &ClientState) -> Ns {
 /// that it is known anew as soon as it comes back; meanwhile its demand is nothing.
 fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
     let wanted = client.busy.get() | client.waited.get() != 0;
+    let (free, lasted) = if wanted {
+        (free_time(phase, client), phase.poll)
+    } else {
+        (Ns::ZERO, Ns::ZERO)
+    };
+    let demand = client.kept.of_mut::<MaxMin>();
     if !client.held {
-        let (free, lasted) = if wanted {
-            (free_time(phase, client), phase.poll)
-        } else {
-            (Ns::ZERO, Ns::ZERO)
-        };
-        let mut fade = |at: usize, time: Ns| {
-            let sum = &mut client.scratch[at];
-            // Of eight phases at most: it does not outgrow a word.
-            *sum = (*sum - *sum / FORGET).wrapping_add(time.get());
-        };
-        fade(USED, client.busy);
-        fade(FREE, free);
-        fade(MEASURED, lasted);
-        if !wanted {
-            client.scratch[WANT] = 0;
-            return 0;
-        }
+        fade(&mut demand.used, client.busy);
+        fade(&mut demand.free, free);
+        fade(&mut demand.measured, lasted);
     }
-    // Who has only waited so far may want everything. Nobody who competes wants nothing.
-    let want = fair::share(client.scratch[USED], client.scratch[FREE]).max(1);
-    client.scratch[WANT] = want;
-    want
+    demand.want = if wanted || client.held {
+        // Who has only waited so far may want everything. Nobody who competes wants nothing.
+        fair::share(demand.used.get(), demand.free.get()).max(1)
+    } else {
+        0
+    };
+    demand.want
+}
+
+/// What a client wants now.
+pub(super) fn want(client: &ClientState) -> u64 {
+    client.kept.of::<MaxMin>().map_or(0, |demand| demand.want)
+}
+
+/// Adds the time of a phase to a sum in which that of the phases before counts less and less.
+fn fade(sum: &mut Ns, time: Ns) {
+    let old = sum.get();
+    // Of eight phases at most: it does not outgrow a word.
+    *sum = Ns::new((old - old / FORGET).wrapping_add(time.get()));
 }
 
 /// What GPU time costs in virtual time.
@@ -177,22 +202,22 @@ impl Prices {
     }
 
     /// How far the virtual time of a client that competes advances.
-    fn advance(&self, client: &ClientState) -> VTime {
+    fn advance(&self, client: &ClientState, demand: &Demand) -> VTime {
         let weight = u64::from(client.weight.get());
         let entitled = self.level.saturating_mul(weight);
         let (by, wants_more) = if entitled < WHOLE {
             let by = client
                 .weight
                 .divide(fair::part(client.busy.get(), self.unit));
-            (by, client.scratch[WANT] >= entitled)
+            (by, demand.want >= entitled)
         } else {
             let by = fair::part(client.busy.get(), self.whole);
-            (by, client.scratch[WANT] >= WHOLE)
+            (by, demand.want >= WHOLE)
         };
         if wants_more || client.held {
             return VTime::new(by);
         }
-        let (free, measured) = (client.scratch[FREE], client.scratch[MEASURED]);
+        let (free, measured) = (demand.free.get(), demand.measured.get());
         let calm = free.saturating_add(free / TOLERANCE);
         if calm >= measured {
             return VTime::new(by.max(self.span.get()));
@@ -202,15 +227,13 @@ impl Prices {
 }
 
 /// Books what holding back has cost, `missed` of the GPU, and says whether more of it is allowed.
-fn account(phase: &Phase, memory: &mut Memory, missed: u64) -> bool {
+fn account(phase: &Phase, past: &mut Past, missed: u64) -> bool {
     let missed = fair::part(phase.poll.get(), missed.min(WHOLE));
     let missed = Ns::new(missed).min(phase.idle);
-    let lost = fair::estimate(missed, phase.poll, phase.span()).get();
-    let spent = &mut memory.0[SPENT];
-    *spent = spent
-        .saturating_add(lost)
-        .saturating_sub(phase.span().get() / LOSS);
-    *spent == 0
+    let lost = fair::estimate(missed, phase.poll, phase.span());
+    let allowed = Ns::new(phase.span().get() / LOSS);
+    past.spent = past.spent.saturating_add(lost).saturating_sub(allowed);
+    past.spent.is_zero()
 }
 
 /// Those that compete: that wanted the GPU or were kept from it.
@@ -239,11 +262,11 @@ impl Rivals {
         greatest: VTime::ZERO,
     };
 
-    /// Adds a client that competes.
-    fn add(&mut self, client: &ClientState) {
+    /// Adds a client that competes and wants so much.
+    fn add(&mut self, client: &ClientState, want: u64) {
         let vtime = client.vtime;
         if client.held {
-            self.missed = self.missed.saturating_add(client.scratch[WANT]);
+            self.missed = self.missed.saturating_add(want);
         } else {
             self.least_free = self.least_free.min(vtime);
         }

@@ -2,8 +2,8 @@
 
 //! Tests of the rules of `maxmin`, one for each.
 
-use super::maxmin::{MaxMin, FREE, LONGEST_HOLD, SPENT, WANT};
-use super::{ClientState, Memory, Phase, Policy};
+use super::maxmin::{want, MaxMin, Past, LONGEST_HOLD};
+use super::{ClientState, Phase};
 use crate::fair::WHOLE;
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
@@ -36,11 +36,11 @@ mod tests {
     fn decide(clients: &mut [ClientState]) -> VTime {
         let busy = clients.iter().map(|client| client.busy.get()).sum::<u64>();
         let phase = phase(busy / 1_000_000);
-        MaxMin::decide(&phase, &mut Memory::default(), clients)
+        MaxMin::decide(&phase, &mut Past::default(), clients)
     }
 
     fn want_percent(client: &ClientState) -> u64 {
-        client.scratch[WANT] * 100 / WHOLE
+        want(client) * 100 / WHOLE
     }
 
     #[test]
@@ -58,7 +58,8 @@ mod tests {
         let mut clients = [client(4, 500, 0), client(8, 4, 0)];
         decide(&mut clients);
         assert_eq!(want_percent(&clients[0]), 100);
-        assert_eq!(clients[0].scratch[FREE], Ns::from_ms(4).get());
+        let free = clients[0].kept.of::<MaxMin>().map(|demand| demand.free);
+        assert_eq!(free, Some(Ns::from_ms(4)));
     }
 
     #[test]
@@ -138,9 +139,9 @@ mod tests {
 
     #[test]
     fn hold_that_idles_the_gpu_ends_and_is_paid_off_before_the_next() {
-        let mut memory = Memory::default();
+        let mut past = Past::default();
         let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
-        MaxMin::decide(&phase(12), &mut memory, &mut clients);
+        MaxMin::decide(&phase(12), &mut past, &mut clients);
         assert!(clients[0].held);
         clients[0].busy = Ns::ZERO;
         clients[0].waited = Ns::ZERO;
@@ -148,12 +149,12 @@ mod tests {
         clients[1].waited = Ns::ZERO;
         // 11 of 12 ms were lost: 66 ms of the period, at 7.2 ms allowed in each.
         for _ in 0..9 {
-            MaxMin::decide(&phase(1), &mut memory, &mut clients);
+            MaxMin::decide(&phase(1), &mut past, &mut clients);
             assert!(!clients[0].held);
-            assert!(memory.0[SPENT] > 0);
+            assert!(!past.spent.is_zero());
         }
-        MaxMin::decide(&phase(1), &mut memory, &mut clients);
-        assert_eq!(memory.0[SPENT], 0);
+        MaxMin::decide(&phase(1), &mut past, &mut clients);
+        assert_eq!(past.spent, Ns::ZERO);
     }
 
     // Regression: all that was beyond three steps was forgiven, and who submitted seconds of work
@@ -187,13 +188,13 @@ mod tests {
 
     #[test]
     fn debt_fades_while_nobody_may_be_held_back() {
-        let mut memory = Memory::default();
+        let mut past = Past::default();
         // More than is paid off in the time of this test.
-        memory.0[SPENT] = Ns::from_ms(100_000).get();
+        past.spent = Ns::from_ms(100_000);
         let mut clients = [client(6, 6, 1_000), client(6, 6, 0)];
         let mut at = phase(12);
         for _ in 0..139 {
-            at.t_sys = MaxMin::decide(&at, &mut memory, &mut clients);
+            at.t_sys = MaxMin::decide(&at, &mut past, &mut clients);
             assert!(!clients[0].held);
         }
         // Ten seconds later: a third.

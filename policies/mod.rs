@@ -8,21 +8,22 @@
 //! - advance the virtual time of a client, never set it back;
 //! - set [`ClientState::held`] of each client: whether it is held back until the
 //!   next decision;
-//! - keep numbers for itself in [`ClientState::scratch`] and [`Memory`];
+//! - keep something for itself: [`Policy::OfClient`] and [`Policy::OfGpu`];
 //! - return the new system virtual time, not less than the one it was given.
 //!
 //! It changes nothing else, holds nobody back when no client used the GPU, and
 //! leaves at least one client running. The engine checks all of this, what only looks
 //! show after looks only, and lets everybody run when it does not hold.
 //!
-//! A policy that works in stages ([`Policy::STAGED`]) decides after looks at the
+//! A policy that works in stages ([`Rule::Looks`]) decides after looks at the
 //! channels instead of after polling phases. It also says when to look again. It may
 //! hold everybody back, to let the channels run empty, for at most
 //! [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
 //!
 //! To add one: write its file, with a header that gives the rule in one formula,
-//! what it is good and bad for, its bound and its source; add a line to the table
-//! at the end of this file. The contract tests then run on it too.
+//! what it is good and bad for, its bound and its source, and with types for what it
+//! keeps; add a line to the table at the end of this file. The contract tests then run
+//! on it too, and what it keeps has its place in [`KeptOfClient`] and [`KeptOfGpu`].
 
 mod client;
 #[cfg(any(test, loga_kunit))]
@@ -40,49 +41,87 @@ mod timeslice;
 #[cfg(any(test, loga_kunit))]
 mod timeslice_tests;
 
-pub use client::{ClientState, Look, Memory, Next, Phase, Seen, Sight, SCRATCH};
+pub use client::{ClientState, Look, Next, Phase, Seen, Sight};
 
 use crate::error::Error;
+use crate::names::{Kind, Value};
 use crate::units::VTime;
+use core::fmt::Debug;
 
 /// A rule for who is held back. See the contract at the top of this file.
-pub trait Policy {
+pub trait Policy: Sized + 'static {
     /// Name by which it is selected: lower case, at most 15 characters.
     const NAME: &'static str;
 
-    /// Whether it works in stages: [`Policy::look`] decides who is held back, and
-    /// polling phases only account.
-    const STAGED: bool = false;
+    /// When it decides, and how.
+    const RULE: Rule<Self>;
 
     /// What it has to be told. The engine refuses it where nobody can.
-    const NEEDS: Sight = if Self::STAGED {
-        Sight::Channels
-    } else {
-        Sight::Use
+    const NEEDS: Sight = match Self::RULE {
+        Rule::Phases(_) => Sight::Use,
+        Rule::Looks(_) => Sight::Channels,
     };
 
     /// Whether it judges by [`ClientState::runs`], which sparse accounting cannot count.
     const COUNTS_RUNS: bool = false;
 
-    /// Decides after a polling phase and returns the new system virtual time.
-    fn decide(phase: &Phase, memory: &mut Memory, clients: &mut [ClientState]) -> VTime {
-        let _ = (memory, clients);
-        phase.t_sys
+    /// What it keeps of each client: the default for a new client and after a change of policy.
+    type OfClient: Copy + Default + Eq + Debug;
+
+    /// What it keeps of the GPU: the default after a change of policy.
+    type OfGpu: Copy + Default + Eq + Debug;
+}
+
+/// When a policy decides, and how.
+pub enum Rule<P: Policy> {
+    /// After a polling phase; returns the new system virtual time.
+    Phases(fn(&Phase, &mut P::OfGpu, &mut [ClientState]) -> VTime),
+    /// After a look: it works in stages, and polling phases only account.
+    Looks(fn(&Look, &mut P::OfGpu, &mut [ClientState]) -> Next),
+}
+
+/// Where a policy finds what it keeps, among what all policies may keep. The table implements it.
+pub trait Keeps: Policy {
+    /// What it keeps of a client, or nothing if it has kept nothing yet.
+    fn of_client(kept: &KeptOfClient) -> Option<&Self::OfClient>;
+    /// What it keeps of a client; the default if it has kept nothing yet.
+    fn of_client_mut(kept: &mut KeptOfClient) -> &mut Self::OfClient;
+    /// What it keeps of the GPU; the default if it has kept nothing yet.
+    fn of_gpu_mut(kept: &mut KeptOfGpu) -> &mut Self::OfGpu;
+}
+
+impl KeptOfClient {
+    /// What this policy keeps, or nothing if it has kept nothing yet.
+    pub fn of<P: Keeps>(&self) -> Option<&P::OfClient> {
+        P::of_client(self)
     }
 
-    /// Decides after a look, for a policy that works in stages.
-    fn look(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) -> Next {
-        let _ = memory;
-        clients.iter_mut().for_each(|client| client.held = false);
-        Next {
-            at: look.now.saturating_add(look.turn),
-            t_sys: look.t_sys,
-            overdue: false,
-        }
+    /// What this policy keeps; the default if it has kept nothing yet.
+    pub fn of_mut<P: Keeps>(&mut self) -> &mut P::OfClient {
+        P::of_client_mut(self)
     }
 }
 
-/// Builds [`PolicyKind`], its names and its contract tests from one table.
+fn decide<P: Keeps>(phase: &Phase, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> VTime {
+    match P::RULE {
+        Rule::Phases(rule) => rule(phase, P::of_gpu_mut(kept), clients),
+        Rule::Looks(_) => phase.t_sys,
+    }
+}
+
+fn look<P: Keeps>(look: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
+    if let Rule::Looks(rule) = P::RULE {
+        return rule(look, P::of_gpu_mut(kept), clients);
+    }
+    clients.iter_mut().for_each(|client| client.held = false);
+    Next {
+        at: look.now.saturating_add(look.turn),
+        t_sys: look.t_sys,
+        overdue: false,
+    }
+}
+
+/// Builds [`PolicyKind`], its names, what it keeps and its contract tests from one table.
 macro_rules! policies {
     ($($(#[$doc:meta])* $kind:ident, $rule:ty, $suite:ident;)+) => {
         /// A policy, by name.
@@ -90,6 +129,88 @@ macro_rules! policies {
         pub enum PolicyKind {
             $($(#[$doc])* $kind,)+
         }
+
+        impl Value for PolicyKind {
+            const KIND: Kind = Kind::Word(NAMES);
+            const FIRST: Self = Self::ALL[0];
+
+            fn number(self) -> u32 {
+                // CAST: a small number.
+                self as u32
+            }
+
+            fn of(number: u32) -> Option<Self> {
+                Self::ALL.get(number as usize).copied()
+            }
+        }
+
+        /// What a policy keeps of a client.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum KeptOfClient {
+            /// Nothing yet.
+            #[default]
+            Nothing,
+            $(
+                #[doc = concat!("What `", stringify!($kind), "` keeps.")]
+                $kind(<$rule as Policy>::OfClient),
+            )+
+        }
+
+        #[cfg(any(test, loga_kunit))]
+        impl KeptOfClient {
+            /// Whether it is what is kept of a new client.
+            pub(crate) fn is_clear(&self) -> bool {
+                match self {
+                    KeptOfClient::Nothing => true,
+                    $(KeptOfClient::$kind(own) => *own == Default::default(),)+
+                }
+            }
+        }
+
+        /// What a policy keeps of the GPU.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum KeptOfGpu {
+            /// Nothing yet.
+            #[default]
+            Nothing,
+            $(
+                #[doc = concat!("What `", stringify!($kind), "` keeps.")]
+                $kind(<$rule as Policy>::OfGpu),
+            )+
+        }
+
+        $(
+            impl Keeps for $rule {
+                fn of_client(kept: &KeptOfClient) -> Option<&Self::OfClient> {
+                    match kept {
+                        KeptOfClient::$kind(own) => Some(own),
+                        _ => None,
+                    }
+                }
+
+                fn of_client_mut(kept: &mut KeptOfClient) -> &mut Self::OfClient {
+                    if Self::of_client(kept).is_none() {
+                        *kept = KeptOfClient::$kind(Self::OfClient::default());
+                    }
+                    match kept {
+                        KeptOfClient::$kind(own) => own,
+                        // PANIC: it is of this kind since the line above.
+                        _ => unreachable!(),
+                    }
+                }
+
+                fn of_gpu_mut(kept: &mut KeptOfGpu) -> &mut Self::OfGpu {
+                    if !matches!(kept, KeptOfGpu::$kind(_)) {
+                        *kept = KeptOfGpu::$kind(Self::OfGpu::default());
+                    }
+                    match kept {
+                        KeptOfGpu::$kind(own) => own,
+                        // PANIC: it is of this kind since the line above.
+                        _ => unreachable!(),
+                    }
+                }
+            }
+        )+
 
         /// Names of all policies.
         pub const NAMES: &[&str] = &[$(<$rule as Policy>::NAME),+];
@@ -105,10 +226,10 @@ macro_rules! policies {
                 }
             }
 
-            /// Whether it works in stages, see [`Policy::STAGED`].
+            /// Whether it works in stages, see [`Rule::Looks`].
             pub const fn staged(self) -> bool {
                 match self {
-                    $(PolicyKind::$kind => <$rule as Policy>::STAGED,)+
+                    $(PolicyKind::$kind => matches!(<$rule as Policy>::RULE, Rule::Looks(_)),)+
                 }
             }
 
@@ -126,27 +247,23 @@ macro_rules! policies {
                 }
             }
 
-            /// As [`Policy::decide`].
+            /// Decides after a polling phase and returns the new system virtual time. What works
+            /// in stages changes nothing.
             pub fn decide(
                 self,
                 phase: &Phase,
-                memory: &mut Memory,
+                kept: &mut KeptOfGpu,
                 clients: &mut [ClientState],
             ) -> VTime {
                 match self {
-                    $(PolicyKind::$kind => <$rule as Policy>::decide(phase, memory, clients),)+
+                    $(PolicyKind::$kind => decide::<$rule>(phase, kept, clients),)+
                 }
             }
 
-            /// As [`Policy::look`].
-            pub fn look(
-                self,
-                look: &Look,
-                memory: &mut Memory,
-                clients: &mut [ClientState],
-            ) -> Next {
+            /// Decides after a look. What does not work in stages lets everybody run.
+            pub fn look(self, at: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
                 match self {
-                    $(PolicyKind::$kind => <$rule as Policy>::look(look, memory, clients),)+
+                    $(PolicyKind::$kind => look::<$rule>(at, kept, clients),)+
                 }
             }
         }
@@ -187,13 +304,13 @@ macro_rules! policies {
                 #[test]
                 fn decide_without_clients_keeps_system_time() {
                     let phase = Phase { t_sys: VTime::new(7), ..Phase::default() };
-                    assert_eq!(KIND.decide(&phase, &mut Memory::default(), &mut []), VTime::new(7));
+                    let t_sys = KIND.decide(&phase, &mut KeptOfGpu::default(), &mut []);
+                    assert_eq!(t_sys, VTime::new(7));
                 }
 
                 #[test]
                 fn name_of_the_policy_selects_it() {
                     assert_eq!(by_name(KIND.name()), Ok(KIND));
-                    assert!(KIND.name().len() < crate::uapi::POLICY_NAME_LEN);
                 }
             }
         )+

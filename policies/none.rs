@@ -8,19 +8,20 @@
 //! Bound: none.
 //! Source: LoGA paper, section 2 (the unscheduled GPU).
 
-use super::{ClientState, Memory, Phase, Policy};
+use super::{ClientState, Phase, Policy, Rule};
 use crate::units::VTime;
 
 /// Nobody is held back, and virtual time stands still.
-pub(super) struct Nobody;
+pub struct Nobody;
 
 impl Policy for Nobody {
     const NAME: &'static str = "none";
+    const RULE: Rule<Self> = Rule::Phases(release);
+    type OfClient = ();
+    type OfGpu = ();
+}
 
-    fn decide(phase: &Phase, _: &mut Memory, clients: &mut [ClientState]) -> VTime {
-        for client in clients {
-            client.held = false;
-        }
-        phase.t_sys
-    }
+fn release(phase: &Phase, (): &mut (), clients: &mut [ClientState]) -> VTime {
+    clients.iter_mut().for_each(|client| client.held = false);
+    phase.t_sys
 }

@@ -24,7 +24,7 @@
 //! Source: LoGA paper, section 2.3; Menychtas et al., Disengaged Scheduling for Fair,
 //! Protected Access to Fast Computational Accelerators (ASPLOS 2014).
 
-use super::{ClientState, Look, Memory, Next, Policy};
+use super::{ClientState, Look, Next, Policy, Rule};
 use crate::fair;
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
@@ -38,68 +38,88 @@ const ENOUGH: u64 = 96;
 /// Longest free run.
 const MAX_FREE_RUN: Ns = Ns::from_ms(10_000);
 
-/// Stages, as kept in the memory.
-const FREE_RUN: u64 = 0;
-const DRAIN: u64 = 1;
-const TURN: u64 = 2;
-const EMPTY: u64 = 3;
+/// Where the policy is, and since when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing was sampled yet: everybody runs.
+    #[default]
+    Fresh,
+    /// All run, without those that are further ahead than the lead.
+    FreeRun { since: Ns },
+    /// All are held back until no channel has work; then the first turn begins.
+    Drain { since: Ns },
+    /// One client runs alone.
+    Turn { of: ClientId, since: Ns },
+    /// All are held back until the work of that client is done.
+    Empty { of: ClientId, since: Ns },
+}
 
-/// In the memory: the stage, since when, whose turn it is, when sampling began, how long the
-/// free run before it was.
-const STAGE: usize = 0;
-const SINCE: usize = 1;
-const WHOSE: usize = 2;
-const BEGAN: usize = 3;
-const RAN: usize = 4;
-/// In the scratch of a client: time with work pending, commands completed, whether it
-/// is held back in free runs.
-const PENDING: usize = 0;
-const DONE: usize = 1;
-const BACK: usize = 2;
+/// What is kept of the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Season {
+    pub(super) stage: Stage,
+    /// When the first drain of the season began.
+    began: Ns,
+    /// Length of the free run before.
+    ran: Ns,
+}
+
+/// What is kept of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Time with work pending.
+    pending: Ns,
+    /// Commands completed.
+    done: u64,
+    /// It is held back in free runs.
+    back: bool,
+}
 
 /// Each client alone for a while, then a free run.
-pub(super) struct Sampling;
+pub struct Sampling;
 
 impl Policy for Sampling {
     const NAME: &'static str = "sampling";
-    const STAGED: bool = true;
+    const RULE: Rule<Self> = Rule::Looks(Self::look);
+    type OfClient = Sample;
+    type OfGpu = Season;
+}
 
-    fn look(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) -> Next {
-        let lasting = look.now.saturating_sub(Ns::new(memory.0[SINCE]));
+impl Sampling {
+    pub(super) fn look(look: &Look, season: &mut Season, clients: &mut [ClientState]) -> Next {
         let mut overdue = false;
-        match memory.0[STAGE] {
-            DRAIN | EMPTY => {
-                observe(look, memory, clients);
-                let drained = !clients.iter().any(|client| client.seen.pending);
+        match season.stage {
+            Stage::Fresh => begin_season(look, season, clients, Ns::ZERO),
+            Stage::FreeRun { since } => {
+                let ran = look.now.saturating_sub(since).min(MAX_FREE_RUN);
+                begin_season(look, season, clients, ran);
+            }
+            Stage::Drain { since } => {
+                let lasting = look.now.saturating_sub(since);
+                let drained = is_drained(clients);
                 overdue = !drained && lasting >= MAX_DRAIN;
-                if overdue && memory.0[STAGE] == DRAIN {
+                if overdue {
                     charge_pending(lasting, clients);
                 }
                 if drained || overdue {
-                    return next_turn(look, memory, clients, overdue);
+                    return next_turn(look, season, clients, None, overdue);
                 }
             }
-            TURN => {
-                observe(look, memory, clients);
-                if turn_is_over(look, memory, clients, lasting) {
+            Stage::Turn { of, since } => {
+                observe(look, of, clients);
+                if turn_is_over(look, of, clients, look.now.saturating_sub(since)) {
                     hold_all(clients);
-                    enter(memory, EMPTY, look.now);
+                    let since = look.now;
+                    season.stage = Stage::Empty { of, since };
                 }
             }
-            _ => {
-                hold_all(clients);
-                for client in clients.iter_mut() {
-                    client.scratch[PENDING] = 0;
-                    client.scratch[DONE] = 0;
+            Stage::Empty { of, since } => {
+                observe(look, of, clients);
+                let drained = is_drained(clients);
+                overdue = !drained && look.now.saturating_sub(since) >= MAX_DRAIN;
+                if drained || overdue {
+                    return next_turn(look, season, clients, Some(of), overdue);
                 }
-                memory.0[RAN] = if memory.0[SINCE] == 0 {
-                    0
-                } else {
-                    lasting.min(MAX_FREE_RUN).get()
-                };
-                enter(memory, DRAIN, look.now);
-                memory.0[WHOSE] = 0;
-                memory.0[BEGAN] = look.now.get();
             }
         }
         Next {
@@ -114,89 +134,112 @@ fn hold_all(clients: &mut [ClientState]) {
     clients.iter_mut().for_each(|client| client.held = true);
 }
 
-fn enter(memory: &mut Memory, stage: u64, now: Ns) {
-    memory.0[STAGE] = stage;
-    memory.0[SINCE] = now.get();
+fn is_drained(clients: &[ClientState]) -> bool {
+    !clients.iter().any(|client| client.seen.pending)
 }
 
-/// Whether it is the turn of this client. Zero is nobody's.
-fn is_turn(memory: &Memory, client: &ClientState) -> bool {
-    memory.0[WHOSE] == client.id.get().saturating_add(1)
+/// Begins the first drain, after a free run that lasted this long.
+fn begin_season(look: &Look, season: &mut Season, clients: &mut [ClientState], ran: Ns) {
+    hold_all(clients);
+    for client in clients.iter_mut() {
+        let sample = client.kept.of_mut::<Sampling>();
+        *sample = Sample {
+            back: sample.back,
+            ..Sample::default()
+        };
+    }
+    *season = Season {
+        stage: Stage::Drain { since: look.now },
+        began: look.now,
+        ran,
+    };
 }
 
 /// Adds a look to what is known of the client whose turn it is.
-fn observe(look: &Look, memory: &Memory, clients: &mut [ClientState]) {
-    for client in clients.iter_mut().filter(|client| is_turn(memory, client)) {
+fn observe(look: &Look, of: ClientId, clients: &mut [ClientState]) {
+    for client in clients.iter_mut().filter(|client| client.id == of) {
         let seen = client.seen;
+        let sample = client.kept.of_mut::<Sampling>();
         if seen.pending || seen.completed > 0 {
             // A command that ended since the last look ran for half of that, on average.
             let time = if seen.pending {
-                look.since.get()
+                look.since
             } else {
-                look.since.get() / 2
+                Ns::new(look.since.get() / 2)
             };
-            client.scratch[PENDING] = client.scratch[PENDING].saturating_add(time);
+            sample.pending = sample.pending.saturating_add(time);
         }
-        client.scratch[DONE] = client.scratch[DONE].saturating_add(seen.completed.into());
+        sample.done = sample.done.saturating_add(seen.completed.into());
     }
 }
 
 /// Who still has work after a drain is what others wait for.
 fn charge_pending(lasting: Ns, clients: &mut [ClientState]) {
     for client in clients.iter_mut().filter(|client| client.seen.pending) {
-        client.scratch[PENDING] = lasting.get();
+        client.kept.of_mut::<Sampling>().pending = lasting;
     }
 }
 
-fn turn_is_over(look: &Look, memory: &Memory, clients: &[ClientState], lasting: Ns) -> bool {
+fn turn_is_over(look: &Look, of: ClientId, clients: &[ClientState], lasting: Ns) -> bool {
     clients
         .iter()
-        .find(|client| is_turn(memory, client))
+        .find(|client| client.id == of)
         .is_none_or(|client| {
             let length = look.turn.saturating_mul(client.channels.max(1).into());
-            lasting >= length || client.scratch[DONE] >= ENOUGH
+            lasting >= length || sample(client).done >= ENOUGH
         })
 }
 
 /// Begins the next client's turn, or the free run when all have had theirs.
-fn next_turn(look: &Look, memory: &mut Memory, clients: &mut [ClientState], late: bool) -> Next {
-    let last = memory.0[WHOSE];
+fn next_turn(
+    look: &Look,
+    season: &mut Season,
+    clients: &mut [ClientState],
+    last: Option<ClientId>,
+    late: bool,
+) -> Next {
     let after = |client: &&ClientState| {
-        client.id.get().saturating_add(1) > last && client.scratch[BACK] == 0 && client.channels > 0
+        last.is_none_or(|last| client.id > last) && !sample(client).back && client.channels > 0
     };
     let next: Option<ClientId> = clients.iter().filter(after).map(|client| client.id).min();
+    let since = look.now;
     let mut answer = Next {
         at: look.now.saturating_add(LOOK),
         t_sys: look.t_sys,
         overdue: late,
     };
     // Beside a command that never ends nobody can be watched alone.
-    if let Some(id) = next.filter(|_| !late) {
+    if let Some(of) = next.filter(|_| !late) {
         for client in clients.iter_mut() {
-            client.held = client.id != id;
+            client.held = client.id != of;
         }
-        memory.0[WHOSE] = id.get().saturating_add(1);
-        enter(memory, TURN, look.now);
+        season.stage = Stage::Turn { of, since };
         return answer;
     }
-    let season = look.now.saturating_sub(Ns::new(memory.0[BEGAN]));
-    let run = season
+    let sampled = look.now.saturating_sub(season.began);
+    let run = sampled
         .max(LOOK)
         .saturating_mul(look.ratio.into())
         .min(MAX_FREE_RUN);
     // A command that never ended ran all along.
-    let drained = if late { season } else { Ns::ZERO };
-    let past = Ns::new(memory.0[RAN]).saturating_add(drained);
+    let drained = if late { sampled } else { Ns::ZERO };
+    let past = season.ran.saturating_add(drained);
     let lead = run.max(past);
     answer.t_sys = judge(look.t_sys, past, lead, clients, late);
     answer.at = look.now.saturating_add(run);
-    enter(memory, FREE_RUN, look.now);
+    season.stage = Stage::FreeRun { since };
     answer
+}
+
+/// What is known of a client.
+fn sample(client: &ClientState) -> Sample {
+    client.kept.of::<Sampling>().copied().unwrap_or_default()
 }
 
 /// Average length of a client's commands.
 fn average(client: &ClientState) -> Ns {
-    Ns::new(client.scratch[PENDING] / client.scratch[DONE].max(1))
+    let sample = sample(client);
+    Ns::new(sample.pending.get() / sample.done.max(1))
 }
 
 /// Advances virtual times by averages, for the free run that is past, and says who is held back
@@ -211,7 +254,7 @@ fn judge(t_sys: VTime, past: Ns, lead: Ns, clients: &mut [ClientState], late: bo
         client.vtime = client.vtime.saturating_add(by);
     }
     let counts = |client: &&ClientState| {
-        !average(client).is_zero() || client.scratch[BACK] != 0 || (late && client.wants())
+        !average(client).is_zero() || sample(client).back || (late && client.wants())
     };
     let least = clients.iter().filter(counts).map(|c| c.vtime).min();
     let t_sys = least.map_or(t_sys, |least| least.max(t_sys));
@@ -220,7 +263,7 @@ fn judge(t_sys: VTime, past: Ns, lead: Ns, clients: &mut [ClientState], late: bo
     for client in clients.iter_mut() {
         client.vtime = client.vtime.max(t_sys);
         client.held = !sum.is_zero() && client.vtime > limit;
-        client.scratch[BACK] = client.held.into();
+        client.kept.of_mut::<Sampling>().back = client.held;
     }
     t_sys
 }

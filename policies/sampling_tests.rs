@@ -2,15 +2,15 @@
 
 //! Tests of the rules of `sampling`, one for each.
 
-use super::sampling::{Sampling, MAX_DRAIN};
-use super::{ClientState, Look, Memory, Next, Policy};
+use super::sampling::{Sampling, Season, Stage, MAX_DRAIN};
+use super::{ClientState, Look, Next};
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Two clients of 12 channels, looked at as the policy asks for.
 struct Bench {
     clients: [ClientState; 2],
-    memory: Memory,
+    season: Season,
     now: Ns,
     t_sys: VTime,
     last: Next,
@@ -30,7 +30,7 @@ impl Bench {
         };
         Self {
             clients: [client(1), client(2)],
-            memory: Memory::default(),
+            season: Season::default(),
             now: Ns::from_ms(1_000),
             t_sys: VTime::new(1_000_000_000),
             last: Next::default(),
@@ -47,7 +47,7 @@ impl Bench {
             ratio: 5,
             t_sys: self.t_sys,
         };
-        self.last = Sampling::look(&look, &mut self.memory, &mut self.clients);
+        self.last = Sampling::look(&look, &mut self.season, &mut self.clients);
         self.t_sys = self.last.t_sys;
         self.overdue += u32::from(self.last.overdue);
         self.now = self.last.at;
@@ -95,7 +95,15 @@ impl Bench {
     }
 
     fn is_free_run(&self) -> bool {
-        self.memory.0[0] == 0
+        matches!(self.season.stage, Stage::Fresh | Stage::FreeRun { .. })
+    }
+
+    /// When the free run began.
+    fn free_since(&self) -> u64 {
+        match self.season.stage {
+            Stage::FreeRun { since } => since.get(),
+            _ => 0,
+        }
     }
 }
 
@@ -196,8 +204,8 @@ mod tests {
         assert!(bench.is_free_run());
         // The look that ended it was a millisecond after the one before.
         let run = bench.last.at;
-        let season = bench.memory.0[1] - began.get();
-        assert_eq!(run.get() - bench.memory.0[1], 5 * season);
+        let season = bench.free_since() - began.get();
+        assert_eq!(run.get() - bench.free_since(), 5 * season);
         assert_eq!(bench.held(), [false, false]);
     }
 
@@ -206,7 +214,7 @@ mod tests {
         let mut bench = Bench::new();
         // One command a millisecond and four: averages as four to one.
         bench.season([1, 4]);
-        let run = bench.last.at.get() - bench.memory.0[1];
+        let run = bench.last.at.get() - bench.free_since();
         // Nothing was to be charged before the first free run.
         assert_eq!(bench.clients[0].vtime, bench.clients[1].vtime);
         bench.season([1, 4]);

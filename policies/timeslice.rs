@@ -19,7 +19,7 @@
 //! Computational Accelerators (ASPLOS 2014), timeslice with overuse control.
 
 use super::sampling::MAX_DRAIN;
-use super::{ClientState, Look, Memory, Next, Policy};
+use super::{ClientState, Keeps, Look, Next, Policy, Rule};
 use crate::fair::mul_div;
 use crate::ids::ClientId;
 use crate::units::{Ns, Weight};
@@ -32,121 +32,141 @@ const MAX_SLICE: Ns = Ns::from_ms(500);
 /// Time between looks while something is watched.
 const LOOK: Ns = Ns::from_ms(1);
 /// Looks without work after which the engaged form takes the token.
-const IDLE_LOOKS: u64 = 3;
+const IDLE_LOOKS: u32 = 3;
 
-/// Stages, as kept in the memory.
-const OPEN: u64 = 0;
-const RUNS: u64 = 1;
-const DRAIN: u64 = 2;
+/// Where the token is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nobody has it, and everybody runs.
+    #[default]
+    Open,
+    /// Its holder runs alone, and had no work for so many looks.
+    Runs { until: Ns, quiet: u32 },
+    /// All are held back until no channel has work.
+    Drain { since: Ns },
+}
 
-/// In the memory: the stage, when it began, when it ends, whose turn it is (plus one),
-/// looks without work.
-const STAGE: usize = 0;
-const SINCE: usize = 1;
-const UNTIL: usize = 2;
-const WHOSE: usize = 3;
-const QUIET: usize = 4;
-/// In the scratch of a client: what it owes, and whether it had work when everybody was held back.
-const OVERUSE: usize = 0;
-const DRAINS: usize = 1;
+/// What is kept of the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    pub(super) stage: Stage,
+    /// Who has the token or had it last, unless everybody ran since.
+    holder: Option<ClientId>,
+}
+
+/// What is kept of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debt {
+    /// The time it owes.
+    pub(super) overuse: Ns,
+    /// It had work when everybody was held back.
+    drains: bool,
+}
+
+/// A form of the policy.
+pub(super) trait Form: Keeps<OfClient = Debt, OfGpu = Token> {
+    /// The holder is watched during its slice.
+    const ENGAGED: bool;
+}
 
 /// One client at a time, watched during its slice.
-pub(super) struct Engaged;
+pub struct Engaged;
 /// One client at a time, left alone during its slice.
-pub(super) struct Disengaged;
+pub struct Disengaged;
 
 impl Policy for Engaged {
     const NAME: &'static str = "timeslice-eng";
-    const STAGED: bool = true;
+    const RULE: Rule<Self> = Rule::Looks(pass_token::<Self>);
+    type OfClient = Debt;
+    type OfGpu = Token;
+}
 
-    fn look(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) -> Next {
-        pass_token(look, memory, clients, true)
-    }
+impl Form for Engaged {
+    const ENGAGED: bool = true;
 }
 
 impl Policy for Disengaged {
     const NAME: &'static str = "timeslice";
-    const STAGED: bool = true;
-
-    fn look(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) -> Next {
-        pass_token(look, memory, clients, false)
-    }
+    const RULE: Rule<Self> = Rule::Looks(pass_token::<Self>);
+    type OfClient = Debt;
+    type OfGpu = Token;
 }
 
-fn pass_token(
+impl Form for Disengaged {
+    const ENGAGED: bool = false;
+}
+
+pub(super) fn pass_token<F: Form>(
     look: &Look,
-    memory: &mut Memory,
+    token: &mut Token,
     clients: &mut [ClientState],
-    engaged: bool,
 ) -> Next {
     let mut next = Next {
         at: look.now.saturating_add(LOOK),
         t_sys: look.t_sys,
         overdue: false,
     };
-    let pending = clients.iter().any(|client| client.seen.pending);
-    match memory.0[STAGE] {
-        RUNS => {
-            let until = Ns::new(memory.0[UNTIL]);
-            if look.now < until && !(engaged && gives_up(memory, clients)) {
-                if !engaged {
-                    next.at = until;
-                }
+    match token.stage {
+        Stage::Runs { until, quiet } => {
+            let quiet = if F::ENGAGED {
+                quiet_looks(token.holder, quiet, clients)
+            } else {
+                0
+            };
+            if look.now >= until || quiet >= IDLE_LOOKS {
+                begin_drain(look, token, clients);
                 return next;
             }
-            begin_drain(look, memory, clients);
+            token.stage = Stage::Runs { until, quiet };
+            if !F::ENGAGED {
+                next.at = until;
+            }
         }
-        DRAIN => {
-            let lasting = look.now.saturating_sub(Ns::new(memory.0[SINCE]));
+        Stage::Drain { since } => {
+            let lasting = look.now.saturating_sub(since);
+            let mut pending = false;
             for client in clients.iter_mut().filter(|client| client.seen.pending) {
-                client.scratch[DRAINS] = 1;
+                client.kept.of_mut::<F>().drains = true;
+                pending = true;
             }
             next.overdue = pending && lasting >= MAX_DRAIN;
             if !pending || next.overdue {
-                charge(lasting, memory, clients);
-                next.at = grant(look, memory, clients, engaged);
+                charge::<F>(lasting, token.holder, clients);
+                next.at = grant::<F>(look, token, clients);
             }
         }
-        // Nobody has the token, and everybody runs.
-        _ if clients.iter().filter(|client| client.wants()).count() > 1 => {
-            begin_drain(look, memory, clients);
+        Stage::Open if clients.iter().filter(|client| client.wants()).count() > 1 => {
+            begin_drain(look, token, clients);
         }
-        _ => {}
+        Stage::Open => {}
     }
     next
 }
 
-/// Whether the holder has gone, or has had no work for some looks.
-fn gives_up(memory: &mut Memory, clients: &[ClientState]) -> bool {
-    let holder = clients.iter().find(|client| holds_token(memory, client));
-    let quiet = match holder {
+/// For how many looks the holder has had no work; enough of them if it has gone.
+fn quiet_looks(holder: Option<ClientId>, before: u32, clients: &[ClientState]) -> u32 {
+    match clients.iter().find(|client| Some(client.id) == holder) {
         Some(client) if client.wants() => 0,
-        Some(_) => memory.0[QUIET].saturating_add(1),
+        Some(_) => before.saturating_add(1),
         None => IDLE_LOOKS,
-    };
-    memory.0[QUIET] = quiet;
-    quiet >= IDLE_LOOKS
+    }
 }
 
-fn holds_token(memory: &Memory, client: &ClientState) -> bool {
-    memory.0[WHOSE] == client.id.get().saturating_add(1)
-}
-
-fn begin_drain(look: &Look, memory: &mut Memory, clients: &mut [ClientState]) {
+fn begin_drain(look: &Look, token: &mut Token, clients: &mut [ClientState]) {
     clients.iter_mut().for_each(|client| client.held = true);
-    memory.0[STAGE] = DRAIN;
-    memory.0[SINCE] = look.now.get();
+    token.stage = Stage::Drain { since: look.now };
 }
 
 /// Charges the time until all work was done to those whose work it was, to the holder if none
 /// was seen. A queue that outlasts the bound of a drain is charged in each one that it delays, not
 /// to whoever has the token by then.
-fn charge(lasting: Ns, memory: &Memory, clients: &mut [ClientState]) {
-    let seen = clients.iter().any(|client| client.scratch[DRAINS] != 0);
+fn charge<F: Form>(lasting: Ns, holder: Option<ClientId>, clients: &mut [ClientState]) {
+    let seen = clients.iter().any(|client| debt::<F>(client).drains);
     for client in clients.iter_mut() {
-        let drains = core::mem::take(&mut client.scratch[DRAINS]) != 0;
-        if drains || (!seen && holds_token(memory, client)) {
-            client.scratch[OVERUSE] = client.scratch[OVERUSE].saturating_add(lasting.get());
+        let debt = client.kept.of_mut::<F>();
+        let drains = core::mem::take(&mut debt.drains);
+        if drains || (!seen && Some(client.id) == holder) {
+            debt.overuse = debt.overuse.saturating_add(lasting);
         }
     }
 }
@@ -158,30 +178,34 @@ fn slice(weight: Weight) -> Ns {
     Ns::new(length).clamp(MIN_SLICE, MAX_SLICE)
 }
 
+/// What a client owes.
+fn debt<F: Form>(client: &ClientState) -> Debt {
+    client.kept.of::<F>().copied().unwrap_or_default()
+}
+
 /// Whole slices that a client owes.
-fn slices_owed(client: &ClientState) -> u64 {
-    client.scratch[OVERUSE] / slice(client.weight).get()
+fn slices_owed<F: Form>(client: &ClientState) -> u64 {
+    debt::<F>(client).overuse.get() / slice(client.weight).get()
 }
 
 /// Gives the token to the next client that wants it, or lets everybody run when there
 /// is none. Returns when to look again.
-fn grant(look: &Look, memory: &mut Memory, clients: &mut [ClientState], engaged: bool) -> Ns {
+fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -> Ns {
     let soon = look.now.saturating_add(LOOK);
     let wanting = |client: &&ClientState| client.wants();
     // When all owe slices, as many rounds are skipped as the least of them owes.
-    let rounds = clients.iter().filter(wanting).map(slices_owed).min();
+    let rounds = clients.iter().filter(wanting).map(slices_owed::<F>).min();
     let Some(rounds) = rounds else {
         clients.iter_mut().for_each(|client| client.held = false);
-        memory.0[STAGE] = OPEN;
-        memory.0[WHOSE] = 0;
+        *token = Token::default();
         return soon;
     };
     for client in clients.iter_mut().filter(|client| client.wants()) {
-        pay(client, rounds);
+        pay::<F>(client, rounds);
     }
-    let last = memory.0[WHOSE];
-    let ready = |client: &&ClientState| client.wants() && slices_owed(client) == 0;
-    let later = |client: &&ClientState| client.id.get().saturating_add(1) > last;
+    let after_last = |id: ClientId| token.holder.is_none_or(|last| id > last);
+    let ready = |client: &&ClientState| client.wants() && slices_owed::<F>(client) == 0;
+    let later = |client: &&ClientState| after_last(client.id);
     let id = |client: &ClientState| client.id;
     let first: Option<ClientId> = clients.iter().filter(ready).map(id).min();
     let next = clients.iter().filter(ready).filter(later).map(id).min();
@@ -190,22 +214,21 @@ fn grant(look: &Look, memory: &mut Memory, clients: &mut [ClientState], engaged:
     let mut until = soon;
     for client in clients.iter_mut() {
         client.held = client.id != chosen;
-        let position = client.id.get().saturating_add(1);
-        let passed =
-            (position > last && (wrapped || client.id < chosen)) || (wrapped && client.id < chosen);
+        let passed = (after_last(client.id) && (wrapped || client.id < chosen))
+            || (wrapped && client.id < chosen);
         if client.id == chosen {
-            let left = slice(client.weight).saturating_sub(Ns::new(client.scratch[OVERUSE]));
-            client.scratch[OVERUSE] = 0;
+            let overuse = core::mem::take(&mut client.kept.of_mut::<F>().overuse);
+            let left = slice(client.weight).saturating_sub(overuse);
             until = look.now.saturating_add(left).max(soon);
         } else if passed && client.wants() {
-            pay(client, 1);
+            pay::<F>(client, 1);
         }
     }
-    memory.0[WHOSE] = chosen.get().saturating_add(1);
-    memory.0[STAGE] = RUNS;
-    memory.0[UNTIL] = until.get();
-    memory.0[QUIET] = 0;
-    if engaged {
+    *token = Token {
+        stage: Stage::Runs { until, quiet: 0 },
+        holder: Some(chosen),
+    };
+    if F::ENGAGED {
         soon
     } else {
         until
@@ -213,7 +236,8 @@ fn grant(look: &Look, memory: &mut Memory, clients: &mut [ClientState], engaged:
 }
 
 /// Takes so many slices from what a client owes.
-fn pay(client: &mut ClientState, slices: u64) {
-    let paid = slice(client.weight).saturating_mul(slices).get();
-    client.scratch[OVERUSE] = client.scratch[OVERUSE].saturating_sub(paid);
+fn pay<F: Form>(client: &mut ClientState, slices: u64) {
+    let paid = slice(client.weight).saturating_mul(slices);
+    let debt = client.kept.of_mut::<F>();
+    debt.overuse = debt.overuse.saturating_sub(paid);
 }

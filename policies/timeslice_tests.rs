@@ -3,8 +3,8 @@
 //! Tests of the rules of `timeslice` and `timeslice-eng`, one for each.
 
 use super::sampling::MAX_DRAIN;
-use super::timeslice::{Disengaged, Engaged};
-use super::{ClientState, Look, Memory, Next, Policy};
+use super::timeslice::{pass_token, Disengaged, Engaged, Stage, Token};
+use super::{ClientState, Look, Next};
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
@@ -13,7 +13,7 @@ const CLIENTS: usize = 3;
 /// Three clients that want the GPU, looked at as the policy asks for.
 struct Bench {
     clients: [ClientState; CLIENTS],
-    memory: Memory,
+    token: Token,
     now: Ns,
     overdue: u32,
     engaged: bool,
@@ -24,7 +24,7 @@ impl Bench {
         let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
         Self {
             clients: [client(1), client(2), client(3)],
-            memory: Memory::default(),
+            token: Token::default(),
             now: Ns::from_ms(1_000),
             overdue: 0,
             engaged,
@@ -38,9 +38,9 @@ impl Bench {
             ..Look::default()
         };
         let next = if self.engaged {
-            Engaged::look(&look, &mut self.memory, &mut self.clients)
+            pass_token::<Engaged>(&look, &mut self.token, &mut self.clients)
         } else {
-            Disengaged::look(&look, &mut self.memory, &mut self.clients)
+            pass_token::<Disengaged>(&look, &mut self.token, &mut self.clients)
         };
         self.overdue += u32::from(next.overdue);
         self.now = next.at;
@@ -210,7 +210,7 @@ mod tests {
     fn overuse_of_all_skips_rounds_instead_of_time() {
         let mut bench = Bench::new(false);
         for client in &mut bench.clients {
-            client.scratch[0] = Ns::from_ms(3_000).get();
+            client.kept.of_mut::<Disengaged>().overuse = Ns::from_ms(3_000);
         }
         bench.look_at_busy();
         let before = bench.now;
@@ -225,7 +225,13 @@ mod tests {
         let mut bench = Bench::new(false);
         bench.pass();
         let end = bench.now;
-        assert_eq!(Ns::new(bench.memory.0[2]), end);
+        assert_eq!(
+            bench.token.stage,
+            Stage::Runs {
+                until: end,
+                quiet: 0
+            }
+        );
     }
 
     #[test]

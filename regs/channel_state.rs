@@ -11,30 +11,38 @@
 //! Sources: gk20a `ccsr`; gv100 `dev_fifo` (NV_PCCSR_CHANNEL); nouveau
 //! `engine/fifo/gk104.c`.
 
-use super::{read_alive, DeviceGone, Mmio};
+use super::register::register;
+use super::{DeviceGone, Mmio};
 use crate::ids::Chid;
 
-/// First word of the entry of channel 0: INST, then STATE.
-pub(super) const TABLE: u32 = 0x80_0000;
-/// Bytes per entry.
-pub(super) const STRIDE: u32 = 8;
-/// From INST to STATE.
-pub(super) const STATE: u32 = 4;
-/// In INST: an instance block is bound, and its address in pages of 4 KiB.
-const BIND: u32 = 1 << 31;
-const INST_PTR: u32 = 0x0fff_ffff;
-/// ENABLE: the scheduler may consider the channel.
-const ENABLE: u32 = 1 << 0;
-/// RUNLIST 19:16.
-const RUNLIST_SHIFT: u32 = 16;
-const RUNLIST_MASK: u32 = 0xf;
-/// PBDMA_FAULTED and ENG_FAULTED: the channel was stopped (Turing; none before that).
-const FAULTED: u32 = 3 << 22;
-/// STATUS 27:24.
-const STATUS_SHIFT: u32 = 24;
-const STATUS_MASK: u32 = 0xf;
-/// BUSY: work of the channel is executing or waits.
-pub(super) const BUSY: u32 = 1 << 28;
+register! {
+    /// First word of the entry of a channel. That BIND and the address can be read back, and are
+    /// zero after unbinding, is *unverified* on hardware; nouveau and gk20a write them so.
+    /// Source: gk20a `ccsr_channel_inst`.
+    pub(super) ChannelInst = NV_PCCSR_CHANNEL_INST[Chid, stride = 8] @ 0x80_0000 {
+        /// BIND: an instance block is bound.
+        31:31 bind => bool;
+        /// INST_PTR and TARGET: address and memory kind of the instance block.
+        29:0 context;
+        /// INST_PTR: its address in pages of 4 KiB.
+        27:0 page;
+    }
+
+    /// Second word of the entry of a channel: its state. Source: gk20a `ccsr_channel`; FAULTED:
+    /// gv100 `dev_fifo`.
+    pub ChannelState = NV_PCCSR_CHANNEL[Chid, stride = 8] @ 0x80_0004 {
+        /// BUSY: work of the channel is executing or waits.
+        28:28 busy => bool;
+        /// STATUS.
+        27:24 status;
+        /// PBDMA_FAULTED and ENG_FAULTED: the channel was stopped (Turing; none before that).
+        23:22 faulted;
+        /// RUNLIST: the runlist that it belongs to.
+        19:16 runlist;
+        /// ENABLE: the scheduler may consider the channel.
+        0:0 enable => bool;
+    }
+}
 
 /// The runlist of compute and graphics.
 const COMPUTE_RUNLIST: u32 = 0;
@@ -52,62 +60,30 @@ pub enum Work {
     Runs,
 }
 
-/// The state of one channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelState(u32);
-
 impl ChannelState {
-    /// Offset of the state of a channel.
-    pub const fn offset(chid: Chid) -> u32 {
-        // CAST: widening.
-        TABLE + STRIDE * chid.get() as u32 + STATE
-    }
-
-    /// Reads the state of a channel: one read.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceGone`] for all ones.
-    #[inline]
-    pub fn read(mmio: &impl Mmio, chid: Chid) -> Result<Self, DeviceGone> {
-        read_alive(mmio, Self::offset(chid)).map(Self)
-    }
-
-    /// Whether a channel exists: an instance block is bound to its id. One read. That BIND and the
-    /// address can be read back, and are zero after unbinding, is *unverified* on hardware; nouveau
-    /// and gk20a write them so.
+    /// Whether a channel exists: an instance block is bound to its id. One read.
     ///
     /// # Errors
     ///
     /// [`DeviceGone`] for all ones.
     #[inline]
     pub fn is_bound(mmio: &impl Mmio, chid: Chid) -> Result<bool, DeviceGone> {
-        let inst = read_alive(mmio, Self::offset(chid) - STATE)?;
-        Ok(inst & (BIND | INST_PTR) != 0)
-    }
-
-    /// A state word that was read by other means.
-    pub const fn from_bits(word: u32) -> Self {
-        Self(word)
-    }
-
-    /// The runlist that it belongs to.
-    pub const fn runlist(self) -> u32 {
-        (self.0 >> RUNLIST_SHIFT) & RUNLIST_MASK
+        let inst = ChannelInst::read(mmio, chid)?;
+        Ok(inst.bind() || inst.page() != 0)
     }
 
     /// What it has to do with its engine.
     pub const fn work(self) -> Work {
-        if self.0 & BUSY == 0 {
+        if !self.busy() {
             return Work::None;
         }
-        match (self.0 >> STATUS_SHIFT) & STATUS_MASK {
+        match self.status() {
             // IDLE.
             0 => Work::None,
             // ON_PBDMA_AND_ENG, the states ON_ENG, and the same with a reload: a channel
             // that was disabled meanwhile still runs its command to the end.
             0x6..=0x9 | 0xb..=0xf => Work::Runs,
-            _ if self.0 & ENABLE == 0 => Work::None,
+            _ if !self.enable() => Work::None,
             // PENDING_ACQUIRE, with and without a reload.
             0x3 | 0x4 => Work::Acquires,
             // PENDING and ON_PBDMA, with and without a reload: commands are fetched
@@ -118,7 +94,7 @@ impl ChannelState {
 
     /// Whether the scheduler may consider it.
     pub const fn is_schedulable(self) -> bool {
-        self.0 & ENABLE != 0 && self.0 & FAULTED == 0
+        self.enable() && self.faulted() == 0
     }
 
     /// Whether it belongs to the compute engine.
@@ -143,7 +119,7 @@ mod tests {
     use super::*;
 
     fn work(word: u32) -> Work {
-        ChannelState(word).work()
+        ChannelState::from_bits(word).work()
     }
 
     #[test]
@@ -152,7 +128,7 @@ mod tests {
         let chid = Chid::from_bits(3);
         assert_eq!(
             ChannelState::read(&mmio, chid),
-            Ok(ChannelState(0x1100_0001))
+            Ok(ChannelState::from_bits(0x1100_0001))
         );
         assert_eq!(mmio.reads(), 1);
     }
@@ -213,10 +189,13 @@ mod tests {
 
     #[test]
     fn work_on_a_copy_engine_is_none_for_compute() {
-        let copies = ChannelState(0x1101_0001);
+        let copies = ChannelState::from_bits(0x1101_0001);
         assert_eq!(copies.runlist(), 1);
         assert_eq!(copies.work(), Work::Waits);
         assert_eq!(copies.compute_work(), Work::None);
-        assert_eq!(ChannelState(0x1100_0001).compute_work(), Work::Waits);
+        assert_eq!(
+            ChannelState::from_bits(0x1100_0001).compute_work(),
+            Work::Waits
+        );
     }
 }

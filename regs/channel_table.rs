@@ -10,14 +10,20 @@
 //!
 //! Sources: gk20a `ccsr`, `gr_fecs_arb_ctx_ptr`; gv100 `dev_fifo`; LoGA paper, 4.1.
 
-use super::channel_state::{BUSY, STATE, STRIDE, TABLE};
-use super::{read_alive, DeviceGone, Mmio, Occupant};
+use super::channel_state::{ChannelInst, ChannelState};
+use super::register::register;
+use super::{DeviceGone, Mmio, Occupant};
 use crate::ids::Chid;
 
-/// Current context according to the context-switch firmware.
-const FECS_ARB_CTX_PTR: u32 = 0x40_9a0c;
-/// Address and memory kind of an instance block, in INST and in the pointer.
-const CONTEXT_MASK: u32 = 0x3fff_ffff;
+register! {
+    /// The current context according to the context-switch firmware. Source: gk20a
+    /// `gr_fecs_arb_ctx_ptr`.
+    ArbCtxPtr = FECS_ARB_CTX_PTR @ 0x40_9a0c {
+        /// Address and memory kind of its instance block.
+        29:0 context;
+    }
+}
+
 /// Contexts remembered.
 const CACHED: usize = 64;
 /// Samples after which a context that is in no entry is searched for again: a
@@ -28,7 +34,7 @@ const SEARCH_AGAIN: u32 = 1024;
 pub struct ChannelTable {
     channels: u16,
     /// Contexts and their channels; a context of zero is an empty place.
-    cache: [(u32, u16); CACHED],
+    cache: [(u32, Chid); CACHED],
     /// Place that is overwritten next.
     oldest: usize,
     /// Context that is in no entry, and samples left before the next search.
@@ -40,7 +46,7 @@ impl ChannelTable {
     pub const fn new(channels: u16) -> Self {
         Self {
             channels,
-            cache: [(0, 0); CACHED],
+            cache: [(0, Chid::from_bits(0)); CACHED],
             oldest: 0,
             missing: (0, 0),
         }
@@ -53,27 +59,25 @@ impl ChannelTable {
     ///
     /// [`DeviceGone`] when a register holds all ones.
     pub fn sample(&mut self, mmio: &impl Mmio) -> Result<Occupant, DeviceGone> {
-        let context = read_alive(mmio, FECS_ARB_CTX_PTR)? & CONTEXT_MASK;
+        let context = ArbCtxPtr::read(mmio)?.context();
         if context == 0 {
             return Ok(Occupant::Idle);
         }
         let Some(chid) = self.find(mmio, context)? else {
             return Ok(Occupant::Idle);
         };
-        let state = read_alive(mmio, entry(chid) + STATE)?;
-        Ok(if state & BUSY != 0 {
-            // CAST: widening.
-            Occupant::Channel(Chid::from_bits(chid as u32))
+        Ok(if ChannelState::read(mmio, chid)?.busy() {
+            Occupant::Channel(chid)
         } else {
             Occupant::Idle
         })
     }
 
     /// The channel of a context: from the cache if its entry still says so.
-    fn find(&mut self, mmio: &impl Mmio, context: u32) -> Result<Option<u16>, DeviceGone> {
+    fn find(&mut self, mmio: &impl Mmio, context: u32) -> Result<Option<Chid>, DeviceGone> {
         if let Some(known) = self.cache.iter_mut().find(|known| known.0 == context) {
             let chid = known.1;
-            if read_alive(mmio, entry(chid))? & CONTEXT_MASK == context {
+            if ChannelInst::read(mmio, chid)?.context() == context {
                 return Ok(Some(chid));
             }
             known.0 = 0;
@@ -91,9 +95,9 @@ impl ChannelTable {
     }
 
     /// Searches the whole table for a context.
-    fn search(&self, mmio: &impl Mmio, context: u32) -> Result<Option<u16>, DeviceGone> {
-        for chid in 0..self.channels {
-            if read_alive(mmio, entry(chid))? & CONTEXT_MASK == context {
+    fn search(&self, mmio: &impl Mmio, context: u32) -> Result<Option<Chid>, DeviceGone> {
+        for chid in (0..self.channels).filter_map(Chid::new) {
+            if ChannelInst::read(mmio, chid)?.context() == context {
                 return Ok(Some(chid));
             }
         }
@@ -101,18 +105,12 @@ impl ChannelTable {
     }
 
     /// Puts a context into the cache, in the place of the oldest.
-    fn remember(&mut self, context: u32, chid: u16) {
+    fn remember(&mut self, context: u32, chid: Chid) {
         if let Some(place) = self.cache.get_mut(self.oldest) {
             *place = (context, chid);
         }
         self.oldest = (self.oldest + 1) % CACHED;
     }
-}
-
-/// Offset of the entry of a channel.
-const fn entry(chid: u16) -> u32 {
-    // CAST: widening.
-    TABLE + STRIDE * chid as u32
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -128,7 +126,7 @@ mod tests {
 
     fn mmio() -> FakeMmio<5> {
         FakeMmio::new([
-            (FECS_ARB_CTX_PTR, 0x2000_1234),
+            (ArbCtxPtr::OFFSET, 0x2000_1234),
             (INST_3, 0xa000_1234),
             (STATE_3, 0x1700_0001),
             (INST_5, 0xa000_5678),
@@ -159,7 +157,7 @@ mod tests {
     #[test]
     fn sample_of_a_drained_context_is_idle() {
         let mut mmio = mmio();
-        mmio.set(FECS_ARB_CTX_PTR, 0x2000_5678);
+        mmio.set(ArbCtxPtr::OFFSET, 0x2000_5678);
         assert_eq!(ChannelTable::new(8).sample(&mmio), Ok(Occupant::Idle));
     }
 
@@ -176,7 +174,7 @@ mod tests {
     #[test]
     fn sample_of_a_context_in_no_entry_searches_rarely() {
         let (mut table, mut mmio) = (ChannelTable::new(8), mmio());
-        mmio.set(FECS_ARB_CTX_PTR, 0x2000_9999);
+        mmio.set(ArbCtxPtr::OFFSET, 0x2000_9999);
         assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
         let before = mmio.reads();
         assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
@@ -193,7 +191,7 @@ mod tests {
 
     #[test]
     fn sample_of_all_ones_anywhere_is_a_lost_device() {
-        for register in [FECS_ARB_CTX_PTR, INST_3, STATE_3] {
+        for register in [ArbCtxPtr::OFFSET, INST_3, STATE_3] {
             let mut mmio = mmio();
             mmio.set(register, 0xffff_ffff);
             assert_eq!(ChannelTable::new(8).sample(&mmio), Err(DeviceGone));
@@ -204,7 +202,7 @@ mod tests {
     fn cache_with_more_contexts_than_places_still_finds_all() {
         let mut table = ChannelTable::new(8);
         for context in 0..200 {
-            table.remember(context, 1);
+            table.remember(context, Chid::from_bits(1));
         }
         assert_eq!(table.sample(&mmio()), busy(3));
     }

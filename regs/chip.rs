@@ -5,13 +5,26 @@
 //! Sources: gv100 `dev_master` (PMC_BOOT_0); nouveau `engine/device/base.c` (chip
 //! table), `engine/fifo/{gk104,gk110,gk208,gk20a,gm107,gm200}.c` (channel counts).
 
-use super::{read_alive, Error, Mmio, USERD_SLOT};
+use super::register::register;
+use super::{Error, Mmio, USERD_SLOT};
 use crate::ids::{Chipset, MAX_CHANNELS};
 
-/// PMC_BOOT_0: ARCHITECTURE 28:24, IMPLEMENTATION 23:20, revisions 7:0.
-const PMC_BOOT_0: u32 = 0x00_0000;
-/// Number of channels on GM200 and later chips up to Turing.
-const CHANNEL_COUNT: u32 = 0x00_2008;
+register! {
+    /// Which chip this is. Source: gv100 `dev_master`.
+    Boot0 = NV_PMC_BOOT_0 @ 0x00_0000 {
+        /// All of it.
+        31:0 word;
+        /// ARCHITECTURE 28:24 and IMPLEMENTATION 23:20.
+        28:20 chipset;
+    }
+
+    /// Number of channels on GM200 and later chips up to Turing; no manual names it. Source:
+    /// nouveau `engine/fifo/gm200.c`.
+    ChannelCount = CHANNEL_COUNT @ 0x00_2008 {
+        /// All of it.
+        31:0 count;
+    }
+}
 
 /// Generation of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +83,9 @@ enum Channels {
 /// are laid out differently (Fermi; Ampere and later), [`Error::UnknownChip`],
 /// [`Error::Implausible`] when the chip reports an impossible number of channels.
 pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
-    let boot0 = read_alive(mmio, PMC_BOOT_0)?;
+    let boot0 = Boot0::read(mmio)?;
     // CAST: nine bits fit 16.
-    let chipset = Chipset::new(((boot0 & 0x1ff0_0000) >> 20) as u16);
+    let chipset = Chipset::new(boot0.chipset() as u16);
     let (family, channels) = match chipset.get() {
         0xe4 | 0xe6 | 0xe7 | 0xf0 | 0xf1 => (Family::Kepler, Channels::Fixed(4096)),
         0x106 | 0x108 => (Family::Kepler, Channels::Fixed(1024)),
@@ -86,7 +99,11 @@ pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
         0x140 => (Family::Volta, Channels::Register),
         0x162 | 0x164 | 0x166 | 0x167 | 0x168 => (Family::Turing, Channels::Register),
         0xc0..=0xd9 | 0x170..=0x1bf => return Err(Error::UnsupportedChip { chipset }),
-        _ => return Err(Error::UnknownChip { boot0 }),
+        _ => {
+            return Err(Error::UnknownChip {
+                boot0: boot0.word(),
+            })
+        }
     };
     let channels = match channels {
         Channels::Fixed(count) => count,
@@ -106,11 +123,11 @@ pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
 
 /// The number of channels a chip reports.
 fn channel_count(mmio: &impl Mmio) -> Result<u16, Error> {
-    let value = read_alive(mmio, CHANNEL_COUNT)?;
+    let value = ChannelCount::read(mmio)?.count();
     match u16::try_from(value) {
         Ok(count) if count > 0 && usize::from(count) <= MAX_CHANNELS => Ok(count),
         _ => Err(Error::Implausible {
-            offset: CHANNEL_COUNT,
+            offset: ChannelCount::OFFSET,
             value,
         }),
     }

@@ -5,48 +5,64 @@
 //! Sources: gk20a `fifo_engine_status`; gv100 `dev_fifo`; tu104 `dev_fifo`; the rule
 //! for contexts that are being switched: nouveau `engine/fifo/gk104.c`.
 
+use super::register::register;
 use super::{DeviceGone, Occupant, ALL_ONES};
 use crate::ids::{Chid, TsgId};
 
-/// Offset of the status word of engine 0.
-const ENGINE_STATUS: u32 = 0x00_2640;
-/// Bytes from one engine's word to the next.
-const STRIDE: u32 = 8;
+register! {
+    /// The status word of one engine; 0 is compute and graphics. Source: gk20a
+    /// `fifo_engine_status`.
+    pub EngineStatus = NV_PFIFO_ENGINE_STATUS[u8, stride = 8] @ 0x00_2640 {
+        /// ENGINE: work is being executed.
+        31:31 busy => bool;
+        /// NEXT_ID_TYPE: as ID_TYPE, for the context that comes next.
+        28:28 next_id_is_tsg => bool;
+        /// NEXT_ID.
+        27:16 next_id;
+        /// CTX_STATUS.
+        15:13 ctx_status => CtxStatus;
+        /// ID_TYPE: the id is that of a channel group.
+        12:12 id_is_tsg => bool;
+        /// ID.
+        11:0 id;
+    }
+}
 
-/// ID_TYPE: the id is that of a channel group.
-const ID_IS_TSG: u32 = 1 << 12;
-/// NEXT_ID_TYPE: as ID_TYPE, for the context that comes next.
-const NEXT_ID_IS_TSG: u32 = 1 << 28;
-/// NEXT_ID begins here; ID begins at bit 0.
-const NEXT_ID_SHIFT: u32 = 16;
-/// ENGINE: work is being executed.
-const BUSY: u32 = 1 << 31;
-/// CTX_STATUS, three bits.
-const CTX_STATUS_SHIFT: u32 = 13;
-const CTX_STATUS_MASK: u32 = 7;
-/// CTX_STATUS: the context in ID is on the engine. Also the lowest bit of the others.
-const CTX_VALID: u32 = 1;
-/// CTX_STATUS: the highest bit says that a switch is in progress.
-const CTX_SWITCHING: u32 = 4;
-/// CTX_STATUS: the next context is being loaded.
-const CTX_LOAD: u32 = 5;
-/// CTX_STATUS: the old context is being saved, then the next one is loaded.
-const CTX_SWITCH: u32 = 7;
+/// Where the engine is with its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CtxStatus {
+    /// There is none.
+    Invalid,
+    /// The context in ID is on the engine.
+    Valid,
+    /// The next context is being loaded.
+    Load,
+    /// The old context is being saved.
+    Save,
+    /// The old context is being saved, then the next one is loaded.
+    Switch,
+}
 
-/// The status word of one engine.
-pub struct EngineStatus;
+impl CtxStatus {
+    /// The highest bit says that a switch is in progress, the lowest that there is a context. Of
+    /// the codes that no manual defines, 2 is taken for INVALID, 3 for VALID and 4 for SAVE.
+    const fn from_bits(bits: u32) -> Self {
+        match bits {
+            1 | 3 => Self::Valid,
+            4 | 6 => Self::Save,
+            5 => Self::Load,
+            7 => Self::Switch,
+            _ => Self::Invalid,
+        }
+    }
+}
 
 impl EngineStatus {
-    /// Offset of the word of this engine; 0 is compute and graphics.
-    pub const fn offset(engine: u8) -> u32 {
-        // CAST: widening.
-        ENGINE_STATUS + STRIDE * engine as u32
-    }
-
     /// Whether the meaning of this word depends on what the context-switch firmware
     /// is doing, so that its loading bit has to be read.
     pub const fn needs_loading_bit(word: u32) -> bool {
-        word & BUSY != 0 && ctx_status(word) == CTX_SWITCH
+        let status = Self::from_bits(word);
+        status.busy() && matches!(status.ctx_status(), CtxStatus::Switch)
     }
 
     /// Who is charged while the engine shows this word.
@@ -62,40 +78,35 @@ impl EngineStatus {
         if word == ALL_ONES {
             return Err(DeviceGone);
         }
-        if word & BUSY == 0 {
+        let status = Self::from_bits(word);
+        if !status.busy() {
             return Ok(Occupant::Idle);
         }
-        Ok(match ctx_status(word) {
-            CTX_SWITCH if loading => next(word),
-            CTX_LOAD => next(word),
-            // CTX_SWITCH before loading, save, and the undefined code 4.
-            status if status & CTX_SWITCHING != 0 => current(word),
-            status if status & CTX_VALID != 0 => current(word),
-            _ => Occupant::Unknown,
+        Ok(match status.ctx_status() {
+            CtxStatus::Load => status.next(),
+            CtxStatus::Switch if loading => status.next(),
+            CtxStatus::Switch | CtxStatus::Save | CtxStatus::Valid => status.current(),
+            CtxStatus::Invalid => Occupant::Unknown,
         })
     }
-}
 
-/// CTX_STATUS of a word.
-const fn ctx_status(word: u32) -> u32 {
-    (word >> CTX_STATUS_SHIFT) & CTX_STATUS_MASK
-}
+    /// The context on the engine.
+    const fn current(self) -> Occupant {
+        context(self.id(), self.id_is_tsg())
+    }
 
-/// The context on the engine.
-const fn current(word: u32) -> Occupant {
-    if word & ID_IS_TSG != 0 {
-        Occupant::Tsg(TsgId::from_bits(word))
-    } else {
-        Occupant::Channel(Chid::from_bits(word))
+    /// The context that comes next.
+    const fn next(self) -> Occupant {
+        context(self.next_id(), self.next_id_is_tsg())
     }
 }
 
-/// The context that comes next.
-const fn next(word: u32) -> Occupant {
-    if word & NEXT_ID_IS_TSG != 0 {
-        Occupant::Tsg(TsgId::from_bits(word >> NEXT_ID_SHIFT))
+/// A channel or a channel group.
+const fn context(id: u32, is_tsg: bool) -> Occupant {
+    if is_tsg {
+        Occupant::Tsg(TsgId::from_bits(id))
     } else {
-        Occupant::Channel(Chid::from_bits(word >> NEXT_ID_SHIFT))
+        Occupant::Channel(Chid::from_bits(id))
     }
 }
 

@@ -2,9 +2,10 @@
 
 //! [hw] What LoGA asks the GPU, and how each family answers.
 //!
-//! LoGA only reads registers. Every read goes through [`Mmio`], so that the same
-//! code runs on BAR0 and on a table in a test. A read of all ones means that the
-//! device is gone: an error, not data.
+//! LoGA only reads registers. Each is declared by the macro `register!` (`register.rs`) with its
+//! name in the manual, its place and its fields, and is a type of its own. Every read goes through
+//! [`Mmio`], so that the same code runs on BAR0 and on a table in a test. A read of all ones means
+//! that the device is gone: an error, not data.
 //!
 //! Register facts are taken from the manuals named in each file: `gk20a` is the
 //! register description published for the GK20A, `gv100` and `tu104` are the manuals
@@ -15,6 +16,7 @@ mod channel_state;
 mod channel_table;
 mod chip;
 mod engine_status;
+mod register;
 mod sampler;
 mod userd;
 

@@ -4,17 +4,23 @@
 //!
 //! Source of the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware).
 
-use super::{read_alive, ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Sample};
+use super::register::register;
+use super::{ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Sample};
 use crate::names::named;
 
-/// Word in which NVIDIA's context-switch firmware shows what it does.
-const FECS_MAILBOX: u32 = 0x40_9808;
-/// It is loading the next context.
-const FECS_LOADING: u32 = 0x0008_0000;
+register! {
+    /// Word in which NVIDIA's context-switch firmware shows what it does. Source: nouveau
+    /// `engine/gr/gf100.c`.
+    Mailbox = FECS_MAILBOX @ 0x40_9808 {
+        /// It is loading the next context.
+        19:19 loading => bool;
+    }
+}
 
 named! {
     /// Where observations come from.
-    pub enum Source of "source" {     /// The engine's status word: one read.
+    pub enum Source of "source" {
+        /// The engine's status word: one read.
         #[default]
         EngineStatus = "engine-status",
         /// The current-context pointer and the channel table, as in the paper.
@@ -87,7 +93,7 @@ impl Sampler {
         }
         let loading = needs_loading && {
             self.reads = self.reads.saturating_add(1);
-            read_alive(mmio, FECS_MAILBOX)? & FECS_LOADING != 0
+            Mailbox::read(mmio)?.loading()
         };
         let occupant = EngineStatus::decode(word, loading)?;
         self.last = Sample { word, occupant };

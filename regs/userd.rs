@@ -1,26 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where in BAR1 the submission slots (USERD) of the channels lie,
-//! and where in a slot the indices of the ring of commands.
+//! Where in BAR1 the submission slots (USERD) of the channels lie, and reading a slot's indices
+//! of the ring of commands; what a slot has where is in [`submit`].
 //!
-//! Sources: gk20a `fifo_bar1_base`; nouveau `engine/fifo/gk104.c`; the slot: open-gpu-kernel-
-//! modules `class/cla06f.h` (GK110 GPFIFO).
+//! Sources: gk20a `fifo_bar1_base`; nouveau `engine/fifo/gk104.c`.
 
-use super::{read_alive, Mmio, ALL_ONES};
+use super::register::register;
+use super::Mmio;
 use crate::ids::Chid;
+use crate::rm::submit;
 
 /// Bytes per channel on Kepler, Maxwell and Pascal: eight channels in a page.
-pub const USERD_SLOT: u32 = 0x200;
+// CAST: less than a page.
+pub const USERD_SLOT: u32 = submit::USERD_SLOT as u32;
 
-/// Base of the area: bits 27:0 are its address in BAR1, in pages of 4 KiB.
-const USERD_BASE: u32 = 0x00_2254;
-/// The base is valid.
-const VALID: u32 = 1 << 28;
+/// The base is in pages of 4 KiB.
 const PAGE_SHIFT: u32 = 12;
-/// In a slot: index of the next command to be fetched.
-const GP_GET: u32 = 0x88;
-/// In a slot: index of the next command to be written.
-const GP_PUT: u32 = 0x8c;
+
+// CAST (both): within a slot.
+register! {
+    /// Where in BAR1 the area is. Source: gk20a `fifo_bar1_base`.
+    Bar1Base = NV_PFIFO_BAR1_BASE @ 0x00_2254 {
+        /// The driver has set it.
+        28:28 valid => bool;
+        /// Its address, in pages.
+        27:0 page;
+    }
+
+    /// In the slot of a channel: index of the next command to be fetched. Source:
+    /// open-gpu-kernel-modules `class/cla06f.h`.
+    GpGet = GP_GET[Chid, stride = USERD_SLOT] @ (submit::USERD_GP_GET as u32) {
+        /// All of it.
+        31:0 index;
+    }
+
+    /// In the slot of a channel: index of the next command to be written. Source:
+    /// open-gpu-kernel-modules `class/cla06f.h`.
+    GpPut = GP_PUT[Chid, stride = USERD_SLOT] @ (submit::USERD_GP_PUT as u32) {
+        /// All of it.
+        31:0 index;
+    }
+}
 
 /// Where a channel is in its ring of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +55,9 @@ impl Ring {
     /// Reads both indices of a channel from `slots`, the window on the slots of all channels.
     /// Nothing if the device is gone.
     pub fn read(slots: &impl Mmio, chid: Chid) -> Option<Self> {
-        // CAST: widening.
-        let slot = USERD_SLOT * chid.get() as u32;
         Some(Self {
-            get: read_alive(slots, slot + GP_GET).ok()?,
-            put: read_alive(slots, slot + GP_PUT).ok()?,
+            get: GpGet::read(slots, chid).ok()?.index(),
+            put: GpPut::read(slots, chid).ok()?.index(),
         })
     }
 }
@@ -47,11 +65,8 @@ impl Ring {
 /// Offset of the USERD area in BAR1, or nothing while the driver has not set it or
 /// the device is gone.
 pub fn userd_base(mmio: &impl Mmio) -> Option<u64> {
-    let word = mmio.read32(USERD_BASE);
-    if word == ALL_ONES || word & VALID == 0 {
-        return None;
-    }
-    Some(u64::from(word & 0x0fff_ffff) << PAGE_SHIFT)
+    let base = Bar1Base::read(mmio).ok()?;
+    base.valid().then(|| u64::from(base.page()) << PAGE_SHIFT)
 }
 
 #[cfg(any(test, loga_kunit))]

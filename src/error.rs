@@ -21,6 +21,15 @@ pub enum Error {
         /// Largest value accepted.
         max: u64,
     },
+    /// Something else than a number.
+    NotANumber {
+        /// Name of the setting.
+        setting: &'static str,
+        /// Smallest value accepted.
+        min: u64,
+        /// Largest value accepted.
+        max: u64,
+    },
     /// A name that stands for nothing.
     UnknownName {
         /// Name of the setting.
@@ -82,6 +91,8 @@ pub enum Error {
     NotSet,
 }
 
+impl core::error::Error for Error {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -91,6 +102,9 @@ impl fmt::Display for Error {
                 min,
                 max,
             } => write!(f, "{name}={value} is out of range, want {min} to {max}"),
+            Error::NotANumber { setting, min, max } => {
+                write!(f, "{setting} is no number, want {min} to {max}")
+            }
             Error::UnknownName { setting, names } => {
                 write!(f, "unknown {setting}, want one of")?;
                 for (at, name) in names.iter().enumerate() {

@@ -7,7 +7,8 @@
 //! observation: [`regs`] reads and decodes a status word, [`account`] turns changes
 //! into time held per channel, [`engine`] ends the phase and asks one of
 //! [`policies`], which computes with [`fair`]. [`share`] says who gets how much, and
-//! keeps what each one got. [`track`] says what an RM call or a mapping means.
+//! keeps what each one got. [`track`] says what an RM call or a mapping means; [`rm`] has the
+//! numbers and structures of those calls.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
@@ -32,12 +33,15 @@ pub mod error;
 pub mod fair;
 pub mod gpu;
 pub mod ids;
-mod names;
+pub mod knobs;
+pub mod names;
 #[path = "../policies/mod.rs"]
 pub mod policies;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod request;
+pub mod rm;
 pub mod share;
 pub mod storage;
 pub mod track;

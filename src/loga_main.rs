@@ -8,12 +8,15 @@ pub mod error;
 pub mod fair;
 pub mod gpu;
 pub mod ids;
-mod names;
+pub mod knobs;
+pub mod names;
 #[path = "../policies/mod.rs"]
 pub mod policies;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;
+pub mod request;
+pub mod rm;
 pub mod share;
 pub mod storage;
 pub mod track;

@@ -1,6 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Enumerations whose values are selected by name.
+//! [pure] What values a setting has, and enumerations whose values are selected by name.
+
+/// What values a setting has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 0 or 1.
+    Switch,
+    /// A number, both bounds included.
+    Number {
+        /// Smallest value.
+        min: u32,
+        /// Largest value.
+        max: u32,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// A type of which a setting has a value.
+pub trait Value: Copy {
+    /// What values there are.
+    const KIND: Kind;
+    /// The one with the least number.
+    const FIRST: Self;
+
+    /// The number of this one.
+    fn number(self) -> u32;
+
+    /// The one with this number.
+    fn of(number: u32) -> Option<Self>;
+}
+
+impl Value for bool {
+    const KIND: Kind = Kind::Switch;
+    const FIRST: Self = false;
+
+    fn number(self) -> u32 {
+        self.into()
+    }
+
+    fn of(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl Value for u32 {
+    const KIND: Kind = Kind::Number {
+        min: 0,
+        max: u32::MAX,
+    };
+    const FIRST: Self = 0;
+
+    fn number(self) -> u32 {
+        self
+    }
+
+    fn of(number: u32) -> Option<Self> {
+        Some(number)
+    }
+}
 
 /// Declares an enumeration of which a setting has one value, with the names of the values.
 macro_rules! named {
@@ -14,6 +77,36 @@ macro_rules! named {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum $type {
             $($(#[$of])* $value,)+
+        }
+
+        impl crate::names::Value for $type {
+            const KIND: crate::names::Kind = crate::names::Kind::Word(Self::NAMES);
+            const FIRST: Self = Self::ALL[0];
+
+            fn number(self) -> u32 {
+                // CAST: a small number.
+                self as u32
+            }
+
+            fn of(number: u32) -> Option<Self> {
+                Self::ALL.get(number as usize).copied()
+            }
+        }
+
+        impl crate::names::Value for Option<$type> {
+            const KIND: crate::names::Kind = crate::names::Kind::Word(&["auto", $($name),+]);
+            const FIRST: Self = None;
+
+            fn number(self) -> u32 {
+                self.map_or(0, |value| crate::names::Value::number(value).saturating_add(1))
+            }
+
+            fn of(number: u32) -> Option<Self> {
+                match number.checked_sub(1) {
+                    None => Some(None),
+                    Some(number) => <$type as crate::names::Value>::of(number).map(Some),
+                }
+            }
         }
 
         impl $type {
@@ -51,8 +144,8 @@ pub(crate) use named;
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_names))]
 mod tests {
     use crate::account::Accounting;
-    use crate::engine::Scale;
     use crate::error::Error;
+    use crate::knobs::Scale;
     use crate::regs::Source;
     use crate::share::GroupBy;
 

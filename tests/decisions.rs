@@ -5,7 +5,9 @@
 //! wrong.
 
 use loga::account::PhaseTotals;
-use loga::engine::{Action, Config, Engine, Fallback, Memory, Phase, Scale, Sight, Wake, MAX_LATE};
+use loga::engine::{
+    Action, Config, Engine, Fallback, KeptOfGpu, Phase, Scale, Sight, Wake, MAX_LATE,
+};
 use loga::fair::estimate;
 use loga::ids::ClientId;
 use loga::policies::{ClientState, PolicyKind};
@@ -51,8 +53,8 @@ fn config(policy: PolicyKind, enforce: bool) -> Config {
         policy,
         enforce,
         sight: Sight::Channels,
-        scale: Scale::Channels,
-        ..Config::default()
+        scale: Some(Scale::Channels),
+        ..Config::paper()
     }
 }
 
@@ -237,8 +239,8 @@ proptest! {
         (weights, periods) in history(),
         broken in 0usize..5,
     ) {
-        let rule = |phase: &Phase, clients: &mut [ClientState]| {
-            let t_sys = PolicyKind::Event.decide(phase, &mut Memory::default(), clients);
+        let mut rule = |phase: &Phase, clients: &mut [ClientState]| {
+            let t_sys = PolicyKind::Event.decide(phase, &mut KeptOfGpu::default(), clients);
             match broken {
                 0 => clients[0].weight = Weight::new(clients[0].weight.get() + 1).unwrap(),
                 1 => clients[0].runs += 1,
@@ -254,7 +256,7 @@ proptest! {
             let totals = machine.poll(period, &mut clients);
             let vtimes: Vec<_> = clients.iter().map(|client| client.vtime).collect();
             let fallbacks = machine.engine.stats().fallbacks;
-            machine.engine.decide_by(&totals, &mut clients, &rule);
+            machine.engine.decide_by(&totals, &mut clients, &mut rule);
             if machine.engine.stats().fallbacks > fallbacks {
                 prop_assert!(clients.iter().all(|client| !client.held));
                 prop_assert!(clients.iter().map(|client| client.vtime).eq(vtimes));

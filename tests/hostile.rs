@@ -5,7 +5,8 @@
 
 use loga::ids::Chipset;
 use loga::regs::{detect, userd_base, Chip, EngineStatus, Family, Mmio, Sampler, Source};
-use loga::track::rm::{ioc_nr, ioc_size, parse, Xfer};
+use loga::rm::{request_nr, request_size, Xfer};
+use loga::track::call::parse;
 use loga::track::submission::classify;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -34,8 +35,8 @@ proptest! {
         cmd in any::<u32>(),
         bytes in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let _ = parse(ioc_nr(cmd), ioc_size(cmd), &bytes);
-        let _ = parse(ioc_nr(cmd), bytes.len(), &bytes);
+        let _ = parse(request_nr(cmd), request_size(cmd), &bytes);
+        let _ = parse(request_nr(cmd), bytes.len(), &bytes);
         let _ = Xfer::parse(&bytes);
     }
 

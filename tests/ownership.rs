@@ -6,7 +6,7 @@
 //!
 //! The world around the records is a model: processes that fork and end, an RM that gives each
 //! page to one process at a time, files that are prepared, inherited and passed on, and
-//! mappings with and without page-table entries. The steps are those of `src/glue/holdings.rs`.
+//! mappings with and without page-table entries. The steps are those of `src/glue/gpu/holdings.rs`.
 
 use loga::account::Slot;
 use loga::ids::{Chid, ClientId};

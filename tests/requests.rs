@@ -3,12 +3,14 @@
 //! Properties of the calls of `/dev/loga`: whatever bytes come in, the answer is an
 //! answer; what is accepted is in range; what is refused says what would be right.
 
+use loga::knobs::{Config, Knob, KNOBS};
+use loga::policies::PolicyKind;
+use loga::request::Named;
 use loga::share::Limit;
 use loga::uapi::{
-    arg_size, Call, Configure, Header, Named, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
-    ACTION_CLEAR, ALL_GPUS, FIELDS, KNOB_GROUP_BY, KNOB_POLICY, KNOB_POLL_MS, REFUSED_NAME,
-    REFUSED_POLICY, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT, SHARE_LIMIT,
-    SHARE_WEIGHT, SUBJECT_USER, VERSION,
+    arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
+    ACTION_CLEAR, ALL_GPUS, MAX_KNOBS, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT,
+    SHARE_LIMIT, SHARE_WEIGHT, SUBJECT_USER, VERSION,
 };
 use loga::units::Weight;
 use proptest::prelude::*;
@@ -51,23 +53,13 @@ fn set_share(words: &[u32]) -> SetShare {
 }
 
 fn configure(words: &[u32]) -> Configure {
-    let mut policy = [0; 16];
-    for (at, byte) in policy.iter_mut().enumerate() {
-        *byte = words[4 + at / 4].to_le_bytes()[at % 4];
-    }
+    let mut values = [0; MAX_KNOBS];
+    values.copy_from_slice(&words[4..4 + MAX_KNOBS]);
     Configure {
         gpu: words[2],
         mask: words[3],
-        policy,
-        enforce: words[8],
-        poll_ms: words[9],
-        ratio: words[10],
-        randomize: words[11],
-        group_by: words[12],
-        accounting: words[13],
-        scale: words[14],
-        cgroup_depth: words[15],
-        refusal: refusal(&words[16..]),
+        values,
+        refusal: refusal(&words[20..]),
         ..Configure::default()
     }
 }
@@ -79,7 +71,7 @@ fn is_telling(refusal: Refusal) -> bool {
     !text.is_empty()
         && refusal.code != 0
         && (refusal.code != REFUSED_RANGE
-            || !in_range && refusal.field != 0 && text.contains(FIELDS[refusal.field as usize]))
+            || !in_range && refusal.field != 0 && !text.starts_with("value="))
 }
 
 proptest! {
@@ -101,9 +93,15 @@ proptest! {
     fn knobs_of_any_words_are_in_range_or_refused(words in words()) {
         match configure(&words).check() {
             Ok(knobs) => {
-                let in_range = |knob: Option<u32>| knob.is_none_or(|raw| (1..=1000).contains(&raw));
-                prop_assert!(in_range(knobs.poll_ms) && in_range(knobs.ratio));
-                prop_assert!(knobs.cgroup_depth.is_none_or(|raw| raw <= 15));
+                let mut config = Config::default();
+                knobs.apply(&mut config);
+                for (at, knob) in KNOBS.iter().enumerate() {
+                    let number = (knob.get)(&config);
+                    prop_assert!(knob.check(number).is_ok());
+                    let given = words[3] & (1 << at) != 0;
+                    prop_assert!(!given || number == words[4 + at]);
+                    prop_assert!(given || number == (knob.get)(&Config::default()));
+                }
                 prop_assert_eq!(knobs.gpu.is_none(), words[2] == ALL_GPUS);
             }
             Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
@@ -191,28 +189,27 @@ fn refusals_name_what_would_be_right() {
 }
 
 #[test]
-fn policy_names_are_taken_only_whole() {
-    let mut knobs = Configure {
-        mask: KNOB_POLICY,
-        ..Configure::default()
-    };
-    knobs.policy[..5].copy_from_slice(b"event");
-    assert_eq!(knobs.check().unwrap().policy.unwrap().name(), "event");
-    knobs.policy[..6].copy_from_slice(b"events");
-    assert_eq!(knobs.check().unwrap_err().code, REFUSED_POLICY);
-    let text = knobs.check().unwrap_err().to_string();
-    assert!(text.contains(" event") && text.contains(" none"), "{text}");
-    knobs.policy = [b'a'; 16];
-    assert_eq!(knobs.check().unwrap_err().code, REFUSED_NAME);
-    knobs.policy = [0xff; 16];
-    knobs.policy[3] = 0;
-    assert_eq!(knobs.check().unwrap_err().code, REFUSED_NAME);
-    // Not given: not looked at.
-    knobs.mask = KNOB_POLL_MS | KNOB_GROUP_BY;
-    knobs.poll_ms = 5;
-    knobs.group_by = 3;
+fn knobs_out_of_range_and_those_that_cannot_be_turned_are_refused() {
+    let mut knobs = Configure::default();
+    knobs.turn("policy", "event").unwrap();
+    knobs.turn("poll_ms", "5").unwrap();
+    let mut config = Config::default();
+    knobs.check().unwrap().apply(&mut config);
+    assert_eq!(config.policy, PolicyKind::Event);
+    assert_eq!((config.poll_ms, config.ratio), (5, Config::default().ratio));
+    let text = knobs.turn("policy", "events").unwrap_err().to_string();
+    assert!(text.contains(" event,") && text.contains(" none"), "{text}");
+    assert!(knobs.turn("source", "channel-table").is_err());
+    let (group_by, _) = Knob::find("group_by").unwrap();
+    knobs.turn("group_by", "user").unwrap();
+    knobs.values[group_by] = 3;
     assert_eq!(
         knobs.check().unwrap_err().to_string(),
         "group_by=3 is out of range, want 0 to 2"
     );
+    let (source, _) = Knob::find("source").unwrap();
+    for bit in [source, KNOBS.len(), 31] {
+        knobs.mask = 1 << bit;
+        assert_eq!(knobs.check().unwrap_err().code, REFUSED_RESERVED);
+    }
 }

@@ -45,7 +45,7 @@ impl Books {
         let config = Config {
             policy,
             enforce: true,
-            ..Config::default()
+            ..Config::paper()
         };
         let mut settings = Settings::<Vectors>::new(vec![Entry::default(); 4]);
         let fifth = Change {

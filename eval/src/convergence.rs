@@ -9,7 +9,7 @@
 //! the first period on after which its GPU time since it came stays at nine tenths of an equal
 //! division or more.
 
-use crate::ideal::{Machine, Process};
+use crate::ideal::{IdealGpu, Process};
 use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;
@@ -79,13 +79,13 @@ pub fn one(
     processes.push(newcomer);
     let config = Config {
         policy,
-        scale,
+        scale: Some(scale),
         randomize: true,
         enforce: true,
         sight: Sight::Channels,
-        ..Config::default()
+        ..Config::paper()
     };
-    let mut machine = Machine::new(&processes, config, GroupBy::Process)?;
+    let mut machine = IdealGpu::new(&processes, config, GroupBy::Process)?;
     machine.run_until(comes);
     let (first, before) = (machine.decisions(), last(&machine));
     let mut seen = Vec::new();
@@ -126,7 +126,7 @@ const fn periods(clients: usize) -> u64 {
 }
 
 /// GPU time of the one that comes.
-fn last(machine: &Machine) -> Ns {
+fn last(machine: &IdealGpu) -> Ns {
     machine.ran().last().copied().unwrap_or_default()
 }
 
@@ -147,6 +147,14 @@ pub fn all() -> Result<Vec<Convergence>, Error> {
         }
     }
     Ok(table)
+}
+
+/// The same as a table.
+pub fn text(all: &[Convergence]) -> String {
+    let titles = "policy   scale     clients          period ms  periods       ms    final";
+    let rows = all.iter().map(ToString::to_string);
+    let lines: Vec<String> = std::iter::once(titles.to_owned()).chain(rows).collect();
+    lines.join("\n") + "\n"
 }
 
 impl Display for Convergence {

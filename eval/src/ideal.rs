@@ -7,13 +7,13 @@
 //! which process had the GPU when.
 
 use crate::control::loga::Loga;
-use crate::scenario::{Client, Gpu, Phase, Span, Wait};
+use crate::scenario::{Client, Gpu, Phase, Span};
 use crate::world::World;
 use loga::engine::Config;
 use loga::error::Error;
 use loga::gpu::GpuState;
-use loga::share::{Account, Change, Class, GroupBy, Subject, Who};
-use loga::units::{Ns, Weight};
+use loga::share::{Account, Change, GroupBy, Subject, Who};
+use loga::units::Ns;
 use loga::Vectors;
 use loga_model::gpu::GR;
 
@@ -54,37 +54,16 @@ impl Process {
     /// It as a client of the simulator.
     fn client(&self, number: usize) -> Client {
         let never = Ns::new(u64::MAX);
-        let phase = Phase {
-            cpu: Span::Constant(Ns::ZERO),
-            copy: None,
+        let command = Phase::new(Span::us(0), self.span(self.kernel));
+        let pause = Phase {
             kernel: None,
-            depth: 1,
-            repeat: 1,
+            ..Phase::new(self.span(self.sleep), Span::us(0))
         };
         Client {
-            name: format!("process {number}"),
-            gpu: 0,
             arrive: self.from,
-            leave: None,
             away: self.until.map(|from| (from, self.again.unwrap_or(never))),
             channels: self.channels,
-            weight: Weight::DEFAULT,
-            group: None,
-            limit_pct: None,
-            class: Class::Normal,
-            repeat: None,
-            cycle: None,
-            wait: Wait::Spin,
-            phases: vec![
-                Phase {
-                    kernel: Some(self.span(self.kernel)),
-                    ..phase
-                },
-                Phase {
-                    cpu: self.span(self.sleep),
-                    ..phase
-                },
-            ],
+            ..Client::new(&format!("process {number}"), vec![command, pause])
         }
     }
 
@@ -100,12 +79,12 @@ impl Process {
 }
 
 /// One ideal GPU, its processes, and LoGA.
-pub struct Machine {
+pub struct IdealGpu {
     world: World<Loga>,
     who: Vec<Who>,
 }
 
-impl Machine {
+impl IdealGpu {
     /// All processes, about to come.
     ///
     /// # Errors
@@ -115,7 +94,7 @@ impl Machine {
         Self::seeded(processes, config, group_by, Ns::ZERO, 1)
     }
 
-    /// As [`Machine::new`], with the cost of a switch of contexts and a seed.
+    /// As [`IdealGpu::new`], with the cost of a switch of contexts and a seed.
     ///
     /// # Errors
     ///
@@ -169,7 +148,7 @@ impl Machine {
         self.world.control.state()
     }
 
-    /// As [`Machine::state`], to change settings.
+    /// As [`IdealGpu::state`], to change settings.
     pub fn state_mut(&mut self) -> &mut GpuState<Vectors> {
         self.world.control.state_mut()
     }
@@ -193,8 +172,11 @@ impl Machine {
     pub fn set_group_by(&mut self, group_by: GroupBy) {
         let now = self.now();
         let state = self.state_mut();
-        let (config, depth) = (*state.engine.config(), state.shares.depth());
-        let configured = state.configure(now, config, group_by, depth);
+        let config = Config {
+            group_by,
+            ..*state.engine.config()
+        };
+        let configured = state.configure(now, config);
         assert!(configured.is_ok(), "{configured:?}");
     }
 

@@ -3,7 +3,7 @@
 //! [tool] What LoGA's rules give on the model's GPU: with costs, and on an ideal one.
 //!
 //! The simulator: [`scenario`] is what is asked, [`world`] the GPU and its clients,
-//! [`control`] who schedules, [`run`] one run, [`oracle`] what has to be so, [`report`] what is
+//! [`control`] who schedules, [`run`] one run, [`outcome`] what it gave, [`oracle`] what has to be so, [`report`] what is
 //! printed; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
 //! paper, [`results`] the file that each is kept in, [`session`] runs them all, [`findings`] says
@@ -23,6 +23,7 @@ pub mod findings;
 pub mod ideal;
 pub mod mixes;
 pub mod oracle;
+pub mod outcome;
 pub mod output;
 pub mod page;
 pub mod paper;

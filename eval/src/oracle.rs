@@ -6,7 +6,7 @@
 //! [`crate::control::loga`]; virtual time that never falls and the policy's contract (there too);
 //! the bound that a policy states (`control/bound.rs`); nobody used more than there was.
 
-use crate::run::GpuOutcome;
+use crate::outcome::GpuOutcome;
 
 /// What is not as it has to be on one GPU.
 pub fn check(outcome: &GpuOutcome) -> Vec<String> {

@@ -2,8 +2,9 @@
 
 //! The reference table: shares of wall time for each mix and policy.
 
-use crate::ideal::{Machine, Process};
+use crate::ideal::{IdealGpu, Process};
 use crate::mixes::{self, Load, Mix};
+use clap::Args;
 use loga::account::Accounting;
 use loga::engine::{Config, Scale, Sight};
 use loga::error::Error;
@@ -58,23 +59,30 @@ pub struct Table {
 }
 
 /// What to calculate with.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Args, Clone, Copy, Debug, Serialize)]
 pub struct Settings {
-    /// Length of each calculation.
+    /// Length of each calculation
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
-    /// Polling phase per channel.
+    /// Polling phase per channel or client, 1 to 1000
+    #[arg(long, default_value_t = 1)]
     pub poll_ms: u32,
-    /// What phases grow with.
+    /// What phases grow with
+    #[arg(long, default_value = "channels", value_parser = named(Scale::by_name))]
     #[serde(serialize_with = "scale_name")]
     pub scale: Scale,
-    /// Lengths of phases vary.
+    /// Vary the lengths of phases
+    #[arg(long)]
     pub randomize: bool,
-    /// How GPU time is accounted.
+    /// How GPU time is accounted
+    #[arg(long, default_value = "burst", value_parser = named(Accounting::by_name))]
     #[serde(serialize_with = "accounting_name")]
     pub accounting: Accounting,
-    /// Non-polling phase in polling phases.
+    /// Non-polling phase in polling phases, 1 to 1000
+    #[arg(long, default_value_t = 5)]
     pub ratio: u32,
-    /// Cost of a switch from one client to another.
+    /// Cost of a switch from one client to another
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub switch_us: u64,
 }
 
@@ -91,6 +99,13 @@ impl Default for Settings {
             switch_us: 0,
         }
     }
+}
+
+/// Reads a name.
+fn named<T: 'static>(
+    by_name: fn(&str) -> Result<T, Error>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |name| by_name(name).map_err(|error| error.to_string())
 }
 
 fn scale_name<S: serde::Serializer>(scale: &Scale, to: S) -> Result<S::Ok, S::Error> {
@@ -112,20 +127,18 @@ pub fn table(settings: Settings) -> Result<Table, Error> {
         for policy in PolicyKind::ALL.iter().copied() {
             let config = Config {
                 poll_ms: settings.poll_ms,
-                scale: settings.scale,
+                scale: Some(settings.scale),
                 randomize: settings.randomize,
                 // Runs are counted in polling phases only.
-                accounting: if policy.counts_runs() {
-                    Accounting::Burst
-                } else {
-                    settings.accounting
-                },
-                accounting_follows: false,
+                accounting: Some(match policy.counts_runs() {
+                    true => Accounting::Burst,
+                    false => settings.accounting,
+                }),
                 ratio: settings.ratio,
                 policy,
                 sight: Sight::Channels,
                 enforce: true,
-                ..Config::default()
+                ..Config::paper()
             };
             rows.push(row(&mix, config, &settings)?);
         }
@@ -150,7 +163,7 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
         ..Process::default()
     };
     let processes: Vec<_> = mix.loads.iter().map(process).collect();
-    let mut machine = Machine::seeded(&processes, config, GroupBy::Process, switch, 1)?;
+    let mut machine = IdealGpu::seeded(&processes, config, GroupBy::Process, switch, 1)?;
     for (at, load) in mix.loads.iter().enumerate() {
         machine.set_process(at, &Change::weight(load.weight.get()))?;
     }

@@ -5,8 +5,11 @@
 //! One JSON object per line goes in, one comes out. `docs/replay.md` describes both. Nothing is
 //! kept but the clients of the last line, so that a recording may be as long as it likes.
 
-use crate::control::loga::Replay;
-use crate::control::policy_by_name;
+use loga::account::PhaseTotals;
+use loga::engine::{Config, Engine};
+use loga::ids::ClientId;
+use loga::policies::{self, ClientState, PolicyKind};
+use loga::units::{Ns, Weight};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, BufRead, Write};
@@ -24,14 +27,14 @@ struct Observation {
 
 /// A client in a polling phase, as recorded.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Observed {
+struct Observed {
     /// Who it is.
-    pub id: u64,
+    id: u64,
     /// GPU time in the phase.
-    pub busy_ns: u64,
+    busy_ns: u64,
     /// Its weight.
     #[serde(default = "default_weight")]
-    pub weight: u32,
+    weight: u32,
 }
 
 /// What the policy decided.
@@ -43,13 +46,13 @@ struct Decision {
 
 /// What it decided about a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Decided {
+struct Decided {
     /// Who it is.
-    pub id: u64,
+    id: u64,
     /// Its virtual time.
-    pub vtime_ns: u64,
+    vtime_ns: u64,
     /// Whether it is held back from now on.
-    pub held: bool,
+    held: bool,
 }
 
 /// Why the replay ended early.
@@ -74,7 +77,7 @@ impl std::error::Error for Error {}
 
 /// Weight of a client of which none is recorded.
 fn default_weight() -> u32 {
-    loga::units::Weight::DEFAULT.get()
+    Weight::DEFAULT.get()
 }
 
 /// Gives the lines of `input`, a file called `name`, to a policy, and its decisions to `output`.
@@ -89,7 +92,10 @@ pub fn replay(
     input: &mut dyn BufRead,
     output: &mut dyn Write,
 ) -> Result<(), Error> {
-    let policy = policy_by_name(policy).map_err(Error::Input)?;
+    let policy = policies::by_name(policy).map_err(|_| {
+        let names = policies::NAMES.join(", ");
+        Error::Input(format!("unknown policy {policy:?}, want one of {names}"))
+    })?;
     let mut replay = Replay::new(policy).map_err(|error| Error::Input(error.to_string()))?;
     let mut line = String::new();
     for number in 1u64.. {
@@ -126,4 +132,83 @@ fn decide(replay: &mut Replay, line: &str) -> Result<Decision, String> {
     let (t_sys_ns, clients) =
         replay.decide(observation.t_poll_ns, observation.t_nonpoll_ns, &clients)?;
     Ok(Decision { t_sys_ns, clients })
+}
+
+/// The engine without a GPU: recorded periods go in, decisions come out.
+struct Replay {
+    engine: Engine,
+    states: Vec<ClientState>,
+}
+
+impl Replay {
+    /// No clients yet.
+    ///
+    /// # Errors
+    ///
+    /// A setting out of range, which does not happen.
+    fn new(policy: PolicyKind) -> Result<Self, loga::error::Error> {
+        let config = Config {
+            policy,
+            enforce: true,
+            ..Config::paper()
+        };
+        Ok(Self {
+            engine: Engine::new(config, 1)?,
+            states: Vec::new(),
+        })
+    }
+
+    /// Decides at the end of a period whose phases had these lengths in ns. `clients` are in order
+    /// of their ids. Who was not there in the period before is new, and starts at the time of the
+    /// system; who is not there now has gone.
+    ///
+    /// # Errors
+    ///
+    /// A weight is out of range, or the policy broke its contract.
+    fn decide(
+        &mut self,
+        poll: u64,
+        nonpoll: u64,
+        clients: &[Observed],
+    ) -> Result<(u64, Vec<Decided>), String> {
+        let mut states = Vec::with_capacity(clients.len());
+        let mut used = Ns::ZERO;
+        for client in clients {
+            let weight = Weight::new(client.weight)
+                .map_err(|error| format!("client {}: {error}", client.id))?;
+            let id = ClientId::new(client.id);
+            let known = self.states.binary_search_by_key(&id, |state| state.id);
+            let mut state = match known {
+                Ok(at) => self.states[at],
+                Err(_) => ClientState::new(id, weight, self.engine.start_vtime()),
+            };
+            state.weight = weight;
+            state.busy = Ns::new(client.busy_ns);
+            state.runs = u32::from(client.busy_ns > 0);
+            used = used.saturating_add(state.busy);
+            states.push(state);
+        }
+        let length = Ns::new(poll);
+        let totals = PhaseTotals {
+            length,
+            held: used,
+            idle: length.saturating_sub(used),
+            ..PhaseTotals::default()
+        };
+        let fallbacks = self.engine.stats().fallbacks;
+        self.engine
+            .decide_recorded(Ns::new(nonpoll), &totals, &mut states);
+        if self.engine.stats().fallbacks != fallbacks {
+            let reason = self.engine.last_fallback();
+            return Err(format!("the policy broke its contract: {reason:?}"));
+        }
+        self.states = states;
+        let decided = |state: &ClientState| Decided {
+            id: state.id.get(),
+            vtime_ns: state.vtime.get(),
+            held: state.held,
+        };
+        let decided = self.states.iter().map(decided).collect();
+        Ok((self.engine.start_vtime().get(), decided))
+    }
 }

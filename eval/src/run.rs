@@ -7,88 +7,11 @@ use crate::control::hardware::Hardware;
 use crate::control::loga::Loga;
 use crate::control::per_command::PerCommand;
 use crate::control::token_bucket::TokenBucket;
-use crate::control::{Booked, Control, Kind, Ledger};
 use crate::oracle;
-use crate::scenario::{Client, Gpu, Scenario};
-use crate::world::{Got, Trace, Usage, World};
+use crate::outcome::{ClientOutcome, Error, GpuOutcome, Outcome};
+use crate::scenario::{Client, Gpu, Kind, Scenario};
+use crate::world::{Control, Trace, World};
 use loga_model::gpu::{CE0, GR};
-use std::fmt::{self, Display, Formatter};
-
-/// What one client got.
-#[derive(Clone, Debug)]
-pub struct ClientOutcome {
-    /// Position in the scenario.
-    pub number: usize,
-    /// What it got done.
-    pub got: Got,
-    /// Its use of the compute engine.
-    pub compute: Usage,
-    /// Its use of the copy engine.
-    pub copy: Usage,
-    /// What the scheduler believes.
-    pub booked: Booked,
-}
-
-/// What happened on one GPU. Times in ns.
-#[derive(Clone, Debug)]
-pub struct GpuOutcome {
-    /// How long it ran.
-    pub length: u64,
-    /// Time without work on the compute engine.
-    pub idle: u64,
-    /// Its clients.
-    pub clients: Vec<ClientOutcome>,
-    /// What the scheduler did.
-    pub ledger: Ledger,
-    /// Events: changes of an engine's status word, and submissions.
-    pub events: u64,
-}
-
-/// What happened.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The seed.
-    pub seed: u64,
-    /// The GPUs.
-    pub gpus: Vec<GpuOutcome>,
-}
-
-/// Why a run does not count.
-#[derive(Clone, Debug)]
-pub enum Error {
-    /// A setting is out of range.
-    Setting(loga::error::Error),
-    /// Something is not as it has to be.
-    Oracle {
-        /// On which GPU.
-        gpu: usize,
-        /// With which seed.
-        seed: u64,
-        /// What.
-        violations: Vec<String>,
-    },
-    /// An application of an experiment was not done in time.
-    Unfinished(String),
-}
-
-impl Display for Error {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setting(error) => error.fmt(f),
-            Self::Oracle {
-                gpu,
-                seed,
-                violations,
-            } => {
-                write!(f, "GPU {gpu}, seed {seed}: the run does not count: ")?;
-                f.write_str(&violations.join("; "))
-            }
-            Self::Unfinished(name) => write!(f, "{name} was not done in time"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Runs a scenario with one seed.
 ///
@@ -96,25 +19,37 @@ impl std::error::Error for Error {}
 ///
 /// A setting is out of range, or an oracle says that the run does not count.
 pub fn run(scenario: &Scenario, seed: u64, trace: &mut Option<Trace>) -> Result<Outcome, Error> {
-    let mut gpus = Vec::new();
-    for number in 0..scenario.gpus.len() {
-        let gpu = Run::new(scenario, number, seed);
-        if let Some(trace) = trace {
-            let names = gpu.clients.iter().map(|client| client.name.clone());
-            trace.begin(number, names.collect());
-        }
-        let outcome = gpu.go(trace)?;
-        let violations = oracle::check(&outcome);
-        if !violations.is_empty() {
-            return Err(Error::Oracle {
-                gpu: number,
-                seed,
-                violations,
-            });
-        }
-        gpus.push(outcome);
-    }
+    let gpus = (0..scenario.gpus.len()).map(|gpu| run_gpu(scenario, gpu, seed, trace));
+    let gpus = gpus.collect::<Result<_, _>>()?;
     Ok(Outcome { seed, gpus })
+}
+
+/// Runs one GPU of a scenario with one seed: GPUs share nothing.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_gpu(
+    scenario: &Scenario,
+    gpu: usize,
+    seed: u64,
+    trace: &mut Option<Trace>,
+) -> Result<GpuOutcome, Error> {
+    let one = Run::new(scenario, gpu, seed);
+    if let Some(trace) = trace {
+        let names = one.clients.iter().map(|client| client.name.clone());
+        trace.begin(gpu, names.collect());
+    }
+    let outcome = one.go(trace)?;
+    let violations = oracle::check(&outcome);
+    if violations.is_empty() {
+        return Ok(outcome);
+    }
+    Err(Error::Oracle {
+        gpu,
+        seed,
+        violations,
+    })
 }
 
 /// One GPU of a scenario.

@@ -2,12 +2,12 @@
 
 //! How wrong accounting is. Fixed seeds: a figure that moves has a cause.
 
-use loga_eval::accuracy::{loads, measure, Accuracy, Way};
+use loga_eval::accuracy::{loads, measure, Accuracy, Method};
 
-const SPARSE: Way = Way::Sparse { interval_us: 300 };
+const SPARSE: Method = Method::Sparse { interval_us: 300 };
 const WINDOWS: u32 = 120;
 
-fn of(name: &str, way: Way) -> Accuracy {
+fn of(name: &str, way: Method) -> Accuracy {
     let loads = loads();
     let load = loads.iter().find(|load| load.name.starts_with(name));
     measure(load.expect("no such load"), way, WINDOWS, 1).unwrap()
@@ -36,7 +36,7 @@ fn bound_of_sparse_accounting_holds_in_19_of_20_windows() {
 fn strata_are_never_worse_than_independent_looks() {
     for load in loads() {
         let strata = measure(&load, SPARSE, WINDOWS, 3).unwrap();
-        let way = Way::Uniform { interval_us: 300 };
+        let way = Method::Uniform { interval_us: 300 };
         let independent = measure(&load, way, WINDOWS, 3).unwrap();
         // Three standard deviations of the ratio of two such quantiles.
         let most = 1.4 * independent.error95_pt;
@@ -47,10 +47,10 @@ fn strata_are_never_worse_than_independent_looks() {
 #[test]
 fn clients_in_step_deceive_equidistant_looks_only() {
     for name in ["60/240", "120/480"] {
-        let regular = of(name, Way::Regular { interval_us: 300 });
+        let regular = of(name, Method::Regular { interval_us: 300 });
         assert!(regular.error95_pt > 20.0, "{regular:?}");
         for interval_us in [300, 600] {
-            let one = of(name, Way::Sparse { interval_us });
+            let one = of(name, Method::Sparse { interval_us });
             assert!(one.error95_pt < 3.0 && one.bias_pt < 0.3, "{one:?}");
         }
     }
@@ -61,7 +61,7 @@ fn two_equal_clients_of_short_commands_are_out_of_reach() {
     let one = of("50/0", SPARSE);
     assert!(one.error95_pt > 1.0, "{one:?}");
     // 1.96^2 / 4 / 0.01^2 looks in two seconds.
-    let way = Way::Uniform { interval_us: 208 };
+    let way = Method::Uniform { interval_us: 208 };
     let enough = of("50/0", way);
     assert!(
         enough.error95_pt < 1.25 && enough.cpu_pct > 1.3,

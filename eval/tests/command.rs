@@ -197,6 +197,26 @@ fn replay_of_a_bad_line_names_it() {
 }
 
 #[test]
+fn table_of_an_ideal_gpu_refuses_a_setting_that_is_out_of_range() {
+    let table = sim(
+        &["ref", "--seconds", "1", "--scale", "active", "--randomize"],
+        "",
+    );
+    let printed = text(&table.stdout);
+    assert!(printed.starts_with("Shares of 1 s in percent"), "{printed}");
+    for (args, reason) in [
+        (["ref", "--poll-ms", "0"], "poll_ms=0"),
+        (["ref", "--scale", "tea"], "tea"),
+        (["accuracy", "--windows", "1"], "1 is not in 20"),
+    ] {
+        let refused = sim(&args, "");
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[test]
 fn compare_prints_a_row_for_each_policy_and_draws_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("compare.svg");

@@ -7,9 +7,10 @@ use loga::policies::PolicyKind;
 use loga::units::Ns;
 use loga_eval::mixes;
 use loga_eval::oracle;
+use loga_eval::outcome::Outcome;
 use loga_eval::reference;
 use loga_eval::report::{self, Gpu};
-use loga_eval::run::{run, Outcome};
+use loga_eval::run::run;
 use loga_eval::scenario::parse;
 
 /// Nothing costs anything.
@@ -181,7 +182,7 @@ fn scenario_without_costs_is_the_ideal_gpu() {
             let config = Config {
                 enforce: true,
                 policy,
-                ..Config::default()
+                ..Config::paper()
             };
             let settings = reference::Settings {
                 seconds,
@@ -286,6 +287,32 @@ fn group_counts_as_one() {
     };
     assert!((both("client").clients[3].gpu_pct - 25.0).abs() < 1.0);
     assert!((both("group").clients[3].gpu_pct - 50.0).abs() < 1.0);
+}
+
+#[test]
+fn gpu_is_divided_by_weight_between_what_the_scenario_says() {
+    let shares = |by: &str| {
+        let gpu = gpu(&format!(
+            "length_ms = 20000\n[policy]\nby = \"{by}\"\n{}{}{}",
+            client("a", "user = \"x\"\ncgroup = \"p\"", "kernel_us = 500"),
+            client("b", "user = \"x\"\ncgroup = \"q\"", "kernel_us = 500"),
+            client("c", "user = \"y\"\ncgroup = \"q\"", "kernel_us = 500"),
+        ));
+        gpu.clients
+            .iter()
+            .map(|client| client.gpu_pct)
+            .collect::<Vec<_>>()
+    };
+    for (by, wanted) in [
+        ("client", [33.3, 33.3, 33.3]),
+        ("user", [25.0, 25.0, 50.0]),
+        ("cgroup", [50.0, 25.0, 25.0]),
+    ] {
+        let shares = shares(by);
+        for (share, wanted) in shares.iter().zip(wanted) {
+            assert!((share - wanted).abs() < 1.0, "{by}: {shares:?}");
+        }
+    }
 }
 
 #[test]

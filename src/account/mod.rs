@@ -28,7 +28,6 @@ pub use burst::Accountant;
 pub use commands::Commands;
 pub use ledger::{settle, Accounts, Charge, Owner};
 
-use crate::error::Error;
 use crate::ids::MAX_CHANNELS;
 use crate::names::named;
 use crate::regs::Occupant;
@@ -45,29 +44,6 @@ named! {
         Burst = "burst",
         /// The status word is read at random instants.
         Sparse = "sparse",
-    }
-}
-
-impl Accounting {
-    /// In place of a name: the way follows from the other settings,
-    /// [`crate::engine::Config::settled`].
-    pub const FOLLOWS: &'static str = "auto";
-
-    /// The way that is wanted by this word; nothing for [`Accounting::FOLLOWS`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownName`] for any other word.
-    pub fn wanted(word: &str) -> Result<Option<Self>, Error> {
-        if word == Self::FOLLOWS {
-            return Ok(None);
-        }
-        Self::by_name(word)
-            .map(Some)
-            .map_err(|_| Error::UnknownName {
-                setting: "accounting",
-                names: &["burst", "sparse", Self::FOLLOWS],
-            })
     }
 }
 

@@ -138,9 +138,9 @@ mod tests {
 
     fn engine() -> Engine {
         let config = Config {
-            scale: Scale::Channels,
+            scale: Some(Scale::Channels),
             policy: PolicyKind::Event,
-            ..Config::default()
+            ..Config::paper()
         };
         // PANIC: the settings are valid.
         Engine::new(config, 1).unwrap()

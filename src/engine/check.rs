@@ -27,7 +27,7 @@ pub enum Violation {
 pub(super) fn run(
     phase: &Phase,
     clients: &mut [ClientState],
-    rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
+    rule: &mut dyn FnMut(&Phase, &mut [ClientState]) -> VTime,
 ) -> Result<(VTime, usize), Violation> {
     let before = remember(clients, told);
     let t_sys = rule(phase, clients);
@@ -172,7 +172,7 @@ mod tests {
     fn decision_that_changes_any_one_input_is_found() {
         for touch in TOLD {
             for at in 0..2 {
-                let answer = run(&Phase::default(), &mut two(), &|_, clients| {
+                let answer = run(&Phase::default(), &mut two(), &mut |_, clients| {
                     touch(&mut clients[at]);
                     VTime::ZERO
                 });
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn decision_that_changes_nothing_is_accepted() {
-        let answer = run(&Phase::default(), &mut two(), &|_, _| VTime::ZERO);
+        let answer = run(&Phase::default(), &mut two(), &mut |_, _| VTime::ZERO);
         assert_eq!(answer, Ok((VTime::ZERO, 0)));
     }
 }

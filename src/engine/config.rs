@@ -4,8 +4,9 @@
 
 use super::random::Factor;
 use crate::account::Accounting;
-use crate::error::{in_range, Error};
-use crate::names::named;
+use crate::error::Error;
+use crate::knobs::KNOBS;
+pub use crate::knobs::{Config, Scale};
 use crate::policies::{PolicyKind, Sight};
 use crate::units::Ns;
 
@@ -22,49 +23,17 @@ pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 /// seconds that adds up to a point.
 pub const MIN_ACTIVE: u32 = 6;
 
-named! {
-    /// What the phases grow with.
-    pub enum Scale of "scale" {     /// With the clients that used the GPU, or wanted to, in the last polling phase; as for
-        /// [`MIN_ACTIVE`] if there were fewer.
-        #[default]
-        Active = "active",
-        /// With the allocated channels, as in the paper.
-        Channels = "channels",
-    }
-}
-
-/// Settings of one engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Polling phase per channel or client (see `scale`) in milliseconds, 1 to 1000.
-    pub poll_ms: u32,
-    /// What the phases grow with.
-    pub scale: Scale,
-    /// Length of the non-polling phase in polling phases, 1 to 1000.
-    pub ratio: u32,
-    /// Vary the lengths, with the same mean, so that no application runs in step.
-    pub randomize: bool,
-    /// How time is accounted. Sparsely, a polling phase is as long as both would be, at
-    /// least [`MIN_SPARSE`], and there are no others.
-    pub accounting: Accounting,
-    /// The way of accounting was not chosen: it follows from the other settings, see
-    /// [`Config::settled`].
-    pub accounting_follows: bool,
-    /// Carry out decisions. Otherwise only account.
-    pub enforce: bool,
-    /// Who decides.
-    pub policy: PolicyKind,
-    /// What the caller supplies of what policies need.
-    pub sight: Sight,
-    /// No non-polling phases at all, for measurements: `ratio` is not used.
-    pub poll_always: bool,
-}
-
 impl Config {
-    /// Largest value of [`Config::poll_ms`].
-    pub const MAX_POLL_MS: u32 = 1000;
-    /// Largest value of [`Config::ratio`].
-    pub const MAX_RATIO: u32 = 1000;
+    /// The phases of the paper: 1 ms and 5 ms per channel, of steady lengths, polled in bursts; by
+    /// `maxmin`, accounting only.
+    pub fn paper() -> Self {
+        Self {
+            randomize: false,
+            accounting: Some(Accounting::Burst),
+            scale: Some(Scale::Channels),
+            ..Self::default()
+        }
+    }
 
     /// Checks the ranges.
     ///
@@ -76,29 +45,35 @@ impl Config {
     /// what the caller does not supply. What sparse accounting does not supply is missed
     /// only if decisions are carried out.
     pub fn check(&self) -> Result<(), Error> {
-        in_range("poll_ms", self.poll_ms.into(), 1, Self::MAX_POLL_MS.into())?;
-        in_range("ratio", self.ratio.into(), 1, Self::MAX_RATIO.into())?;
-        if self.scale == Scale::Active && !self.randomize {
+        for knob in KNOBS {
+            knob.check((knob.get)(self))?;
+        }
+        if self.effective_scale() == Scale::Active && !self.randomize {
             return Err(Error::SteadyPhases);
         }
         self.supplies(self.policy)
     }
 
-    /// These settings with the way of accounting that they mean, if none was chosen: sparse while
-    /// decisions are carried out, because who knows when the poller polls can run when it does
-    /// not; burst while LoGA only accounts, for a policy that needs what only bursts show, and for
-    /// who wants to poll always.
-    #[must_use]
-    pub fn settled(self) -> Self {
-        let sparse = self.enforce && !self.policy.counts_runs() && !self.poll_always;
-        Self {
-            accounting: match (self.accounting_follows, sparse) {
-                (false, _) => self.accounting,
-                (true, true) => Accounting::Sparse,
-                (true, false) => Accounting::Burst,
-            },
-            ..self
-        }
+    /// How GPU time is accounted. If that was not chosen, it is sparse, which takes no processor
+    /// from the clients that it measures and has no instants at which a client could run unseen;
+    /// burst if decisions of a policy that needs what only bursts show are carried out, and with
+    /// [`Config::poll_always`].
+    pub fn effective_accounting(&self) -> Accounting {
+        let missed = self.enforce && self.policy.counts_runs();
+        let sparse = !missed && !self.poll_always;
+        self.accounting.unwrap_or(match sparse {
+            true => Accounting::Sparse,
+            false => Accounting::Burst,
+        })
+    }
+
+    /// What phases grow with. If that was not chosen, it is the active clients, or the channels
+    /// where lengths do not vary.
+    pub fn effective_scale(&self) -> Scale {
+        self.scale.unwrap_or(match self.randomize {
+            true => Scale::Active,
+            false => Scale::Channels,
+        })
     }
 
     /// Whether the caller and the way of accounting supply what a policy needs.
@@ -109,8 +84,7 @@ impl Config {
     pub fn supplies(&self, policy: PolicyKind) -> Result<(), Error> {
         let needs = policy.needs();
         // A way that was not chosen would change with the policy.
-        let chosen = !self.accounting_follows;
-        let sparse = chosen && self.accounting == Accounting::Sparse && self.enforce;
+        let sparse = self.accounting == Some(Accounting::Sparse) && self.enforce;
         let missing = match needs {
             _ if sparse && policy.counts_runs() => "numbers of runs",
             _ if needs <= self.sight => return Ok(()),
@@ -128,7 +102,7 @@ impl Config {
     /// [`Scale::Active`] who waits as well, since who is not seen in one need not be idle.
     pub fn wants(&self) -> Sight {
         let needs = self.policy.needs();
-        match self.scale {
+        match self.effective_scale() {
             Scale::Active => needs.max(Sight::Waits.min(self.sight)),
             Scale::Channels => needs,
         }
@@ -142,7 +116,7 @@ impl Config {
         active: u32,
         factor: Option<Factor>,
     ) -> PhaseLengths {
-        let units = match self.scale {
+        let units = match self.effective_scale() {
             Scale::Active => active.max(MIN_ACTIVE),
             Scale::Channels => allocated,
         };
@@ -161,31 +135,12 @@ impl Config {
             },
             None => PhaseLengths { poll, nonpoll },
         };
-        match self.accounting {
+        match self.effective_accounting() {
             Accounting::Burst => lengths,
             Accounting::Sparse => PhaseLengths {
                 poll: lengths.period().max(MIN_SPARSE),
                 nonpoll: Ns::ZERO,
             },
-        }
-    }
-}
-
-impl Default for Config {
-    /// `maxmin`, the phases of the paper: 1 ms and 5 ms per channel, of steady lengths, polled in
-    /// bursts; account only. Everything is observed. The module's parameters have other defaults.
-    fn default() -> Self {
-        Self {
-            poll_ms: 1,
-            scale: Scale::Channels,
-            ratio: 5,
-            randomize: false,
-            accounting: Accounting::Burst,
-            accounting_follows: false,
-            enforce: false,
-            policy: PolicyKind::MaxMin,
-            sight: Sight::Channels,
-            poll_always: false,
         }
     }
 }
@@ -214,9 +169,9 @@ mod tests {
     fn config(poll_ms: u32, ratio: u32) -> Config {
         Config {
             poll_ms,
-            scale: Scale::Channels,
+            scale: Some(Scale::Channels),
             ratio,
-            ..Config::default()
+            ..Config::paper()
         }
     }
 
@@ -242,7 +197,7 @@ mod tests {
         let sees = |policy, sight| Config {
             policy,
             sight,
-            ..Config::default()
+            ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {
             assert!(sees(policy, Sight::Channels).check().is_ok());
@@ -263,9 +218,9 @@ mod tests {
         let sparse = |policy, enforce| Config {
             policy,
             enforce,
-            accounting: Accounting::Sparse,
+            accounting: Some(Accounting::Sparse),
             sight: Sight::Channels,
-            ..Config::default()
+            ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {
             assert!(sparse(policy, false).check().is_ok());
@@ -286,14 +241,14 @@ mod tests {
                 policy,
                 enforce,
                 poll_always,
-                accounting_follows: true,
                 ..Config::default()
             };
-            assert!(config.settled().check().is_ok());
-            config.settled().accounting
+            assert!(config.check().is_ok());
+            config.effective_accounting()
         };
         assert_eq!(way(PolicyKind::MaxMin, true, false), Accounting::Sparse);
-        assert_eq!(way(PolicyKind::MaxMin, false, false), Accounting::Burst);
+        assert_eq!(way(PolicyKind::MaxMin, false, false), Accounting::Sparse);
+        assert_eq!(way(PolicyKind::EventCl, false, false), Accounting::Sparse);
         assert_eq!(way(PolicyKind::EventCl, true, false), Accounting::Burst);
         assert_eq!(way(PolicyKind::MaxMin, true, true), Accounting::Burst);
     }
@@ -304,10 +259,10 @@ mod tests {
             for enforce in [false, true] {
                 let config = Config {
                     enforce,
-                    accounting: way,
+                    accounting: Some(way),
                     ..Config::default()
                 };
-                assert_eq!(config.settled().accounting, way);
+                assert_eq!(config.effective_accounting(), way);
             }
         }
     }
@@ -316,18 +271,17 @@ mod tests {
     fn policy_that_counts_runs_is_supported_while_accounting_follows() {
         let config = Config {
             enforce: true,
-            accounting_follows: true,
             ..Config::default()
         };
-        assert!(config.settled().supplies(PolicyKind::EventCl).is_ok());
+        assert!(config.supplies(PolicyKind::EventCl).is_ok());
     }
 
     #[test]
     fn check_of_phases_by_active_clients_wants_them_to_vary() {
         let active = |randomize| Config {
-            scale: Scale::Active,
+            scale: Some(Scale::Active),
             randomize,
-            ..Config::default()
+            ..Config::paper()
         };
         assert_eq!(active(false).check(), Err(Error::SteadyPhases));
         assert_eq!(active(true).check(), Ok(()));
@@ -336,7 +290,7 @@ mod tests {
     #[test]
     fn lengths_with_sparse_accounting_are_one_long_phase() {
         let sparse = |poll_ms| Config {
-            accounting: Accounting::Sparse,
+            accounting: Some(Accounting::Sparse),
             ..config(poll_ms, 5)
         };
         let of = |config: Config| config.lengths(12, 3, None);
@@ -356,8 +310,8 @@ mod tests {
     #[test]
     fn lengths_grow_with_active_clients() {
         let by_clients = Config {
-            scale: Scale::Active,
-            ..Config::default()
+            scale: Some(Scale::Active),
+            ..Config::paper()
         };
         let lengths = |active| by_clients.lengths(12, active, None);
         assert_eq!(lengths(9).poll, Ns::from_ms(9));
@@ -368,7 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn scale_is_selected_by_name() {}
+    fn scale_that_was_not_chosen_follows_randomisation() {
+        let scale = |randomize| Config {
+            randomize,
+            ..Config::default()
+        };
+        assert_eq!(scale(true).effective_scale(), Scale::Active);
+        assert_eq!(scale(false).effective_scale(), Scale::Channels);
+        assert_eq!(scale(false).check(), Ok(()));
+    }
 
     #[test]
     fn lengths_of_absurd_phases_are_cut() {
@@ -381,7 +343,7 @@ mod tests {
     fn lengths_when_polling_always_have_no_pause() {
         let always = Config {
             poll_always: true,
-            ..Config::default()
+            ..Config::paper()
         };
         assert_eq!(always.lengths(12, 3, None).nonpoll, Ns::ZERO);
     }

@@ -34,7 +34,9 @@ mod stats;
 mod switch_tests;
 mod watchdog;
 
-pub use crate::policies::{ClientState, Look, Memory, Next, Phase, PolicyKind, Seen, Sight};
+pub use crate::policies::{
+    ClientState, KeptOfClient, KeptOfGpu, Look, Next, Phase, PolicyKind, Seen, Sight,
+};
 pub use census::{Census, MOST_CHANNELS};
 pub use check::Violation;
 pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_ACTIVE, MIN_SPARSE};
@@ -102,7 +104,7 @@ pub struct Engine {
     /// Actual length of the last non-polling phase.
     nonpoll: Ns,
     t_sys: VTime,
-    memory: Memory,
+    kept: KeptOfGpu,
     stages: Stages,
     /// Clients that wanted the GPU in the last polling phase.
     active: u32,
@@ -121,7 +123,6 @@ impl Engine {
     ///
     /// As [`Config::check`].
     pub fn new(config: Config, seed: u64) -> Result<Self, Error> {
-        let config = config.settled();
         config.check()?;
         Ok(Self {
             config,
@@ -131,10 +132,10 @@ impl Engine {
             clients: 0,
             forced: None,
             planned: PhaseLengths::default(),
-            accounting: config.accounting,
+            accounting: config.effective_accounting(),
             nonpoll: Ns::ZERO,
             t_sys: VTime::ZERO,
-            memory: Memory::default(),
+            kept: KeptOfGpu::default(),
             stages: Stages::default(),
             active: 1,
             holds: 0,
@@ -158,7 +159,6 @@ impl Engine {
     ///
     /// As [`Config::check`]; then nothing changes.
     pub fn set_config(&mut self, config: Config) -> Result<(), Error> {
-        let config = config.settled();
         config.check()?;
         let old = core::mem::replace(&mut self.config, config);
         if old.policy != config.policy || (config.enforce && !old.enforce) {
@@ -298,14 +298,11 @@ impl Engine {
             self.end_phase(totals);
             return;
         }
-        let memory = core::cell::Cell::new(self.memory);
-        self.decide_by(totals, clients, &|phase, clients| {
-            let mut kept = memory.get();
-            let t_sys = policy.decide(phase, &mut kept, clients);
-            memory.set(kept);
-            t_sys
+        let mut kept = self.kept;
+        self.decide_by(totals, clients, &mut |phase, clients| {
+            policy.decide(phase, &mut kept, clients)
         });
-        self.memory = memory.get();
+        self.kept = kept;
     }
 
     /// As [`Engine::decide`], for a period that was recorded: its non-polling phase lasted
@@ -326,7 +323,7 @@ impl Engine {
         &mut self,
         totals: &PhaseTotals,
         clients: &mut [ClientState],
-        rule: &dyn Fn(&Phase, &mut [ClientState]) -> VTime,
+        rule: &mut dyn FnMut(&Phase, &mut [ClientState]) -> VTime,
     ) {
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
@@ -375,7 +372,7 @@ impl Engine {
             .randomize
             .then(|| Factor::draw(&mut self.random));
         self.planned = self.config.lengths(self.allocated, self.active, factor);
-        self.accounting = self.config.accounting;
+        self.accounting = self.config.effective_accounting();
         self.state = State::Polling {
             since: now,
             deadline: now.saturating_add(self.planned.poll),

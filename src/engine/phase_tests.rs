@@ -18,9 +18,9 @@ fn polling(config: Config) -> Engine {
 /// Phases and rule of the paper.
 fn paper() -> Config {
     Config {
-        scale: Scale::Channels,
+        scale: Some(Scale::Channels),
         policy: PolicyKind::Event,
-        ..Config::default()
+        ..Config::paper()
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn sparse_phases_follow_each_other_without_a_pause() {
         let sparse = Config {
-            accounting: Accounting::Sparse,
+            accounting: Some(Accounting::Sparse),
             ..paper()
         };
         let mut engine = polling(sparse);
@@ -213,7 +213,7 @@ mod tests {
     fn way_of_accounting_changes_with_the_next_phase() {
         let mut engine = polling(paper());
         let sparse = Config {
-            accounting: Accounting::Sparse,
+            accounting: Some(Accounting::Sparse),
             ..paper()
         };
         assert!(engine.set_config(sparse).is_ok());
@@ -307,7 +307,8 @@ mod tests {
             };
             let mut clients = clients([busy, busy]);
             clients[0].held = true;
-            engine.decide_by(&totals(12, 12 - 2 * busy), &mut clients, &rule);
+            let totals = totals(12, 12 - 2 * busy);
+            engine.decide_by(&totals, &mut clients, &mut { rule });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
             assert!(!clients[0].held && !clients[1].held);
             assert_eq!(clients[0].vtime, VTime::new(1_000_000_000));

@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::ids::ClientId;
-use crate::policies::SCRATCH;
 use crate::units::Weight;
 
 fn staged() -> Engine {
@@ -12,7 +11,7 @@ fn staged() -> Engine {
         policy: PolicyKind::Timeslice,
         sight: Sight::Channels,
         enforce: true,
-        ..Config::default()
+        ..Config::paper()
     };
     // PANIC: these settings are valid.
     let mut engine = Engine::new(config, 1).unwrap();
@@ -70,12 +69,12 @@ mod tests {
             let (mut engine, mut clients) = (staged(), clients());
             engine.look_by(Ns::from_ms(1), &mut clients, &mut |look, _, clients| {
                 clients.iter_mut().for_each(|client| client.held = true);
-                clients[0].scratch[0] = 7;
+                clients[0].kept = KeptOfClient::Timeslice(Default::default());
                 rule(look, clients)
             });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
             assert!(clients.iter().all(|client| !client.held));
-            assert_eq!(clients[0].scratch, [0; SCRATCH]);
+            assert_eq!(clients[0].kept, KeptOfClient::Nothing);
             assert_eq!(clients[0].vtime, VTime::new(1_000));
         }
     }

@@ -2,7 +2,8 @@
 
 //! [pure] Looks, for policies that work in stages, and changes of policy.
 
-use super::{check, ClientState, Config, Engine, Fallback, Look, Memory, Next, MAX_NONPOLL};
+use super::{check, ClientState, Config, Engine, Fallback, KeptOfClient, KeptOfGpu};
+use super::{Look, Next, MAX_NONPOLL};
 use crate::units::{Ns, VTime};
 
 /// Everybody may be held back for this long without a break: longer than any policy
@@ -55,8 +56,8 @@ impl Engine {
     /// The policy's answer is checked as in [`Engine::decide`].
     pub fn look(&mut self, now: Ns, clients: &mut [ClientState]) {
         let policy = self.config.policy;
-        self.look_by(now, clients, &mut |look, memory, clients| {
-            policy.look(look, memory, clients)
+        self.look_by(now, clients, &mut |look, kept, clients| {
+            policy.look(look, kept, clients)
         });
     }
 
@@ -65,7 +66,7 @@ impl Engine {
         &mut self,
         now: Ns,
         clients: &mut [ClientState],
-        rule: &mut dyn FnMut(&Look, &mut Memory, &mut [ClientState]) -> Next,
+        rule: &mut dyn FnMut(&Look, &mut KeptOfGpu, &mut [ClientState]) -> Next,
     ) {
         self.apply_change(clients);
         if !(self.config.enforce && self.config.policy.staged()) {
@@ -81,13 +82,13 @@ impl Engine {
             t_sys: self.t_sys,
         };
         self.stages.last = Some(now);
-        let mut memory = self.memory;
+        let mut kept = self.kept;
         let answer = check::run_look(&look, clients, MAX_NONPOLL, &mut |look, clients| {
-            rule(look, &mut memory, clients)
+            rule(look, &mut kept, clients)
         });
         match answer {
             Ok(next) => {
-                self.memory = memory;
+                self.kept = kept;
                 self.t_sys = next.t_sys;
                 self.stages.at = next.at;
                 self.stats.overdue = self.stats.overdue.saturating_add(next.overdue.into());
@@ -139,13 +140,13 @@ impl Engine {
         self.forget(clients);
     }
 
-    /// Lets everybody run and takes from the policy what it remembered.
+    /// Lets everybody run and takes from the policy what it kept.
     fn forget(&mut self, clients: &mut [ClientState]) {
-        self.memory = Memory::default();
+        self.kept = KeptOfGpu::Nothing;
         self.holds = 0;
         for client in clients.iter_mut() {
             client.held = false;
-            client.scratch = Default::default();
+            client.kept = KeptOfClient::Nothing;
         }
     }
 }

@@ -21,7 +21,7 @@ impl Bench {
             policy,
             sight: Sight::Channels,
             enforce: true,
-            ..Config::default()
+            ..Config::paper()
         };
         let mut engine = Engine::new(config, 1).ok()?;
         engine.channels_changed(Ns::ZERO, 36);
@@ -169,8 +169,8 @@ mod tests {
     fn what_a_policy_kept_is_gone_after_a_change() {
         assert!(holds_for_pairs(|bench, to| {
             bench.engine.look(bench.now, &mut bench.clients);
-            let clear = bench.clients.iter().all(|client| client.scratch == [0; 6]);
-            clear && (to.staged() || bench.engine.memory == Memory::default())
+            let clear = bench.clients.iter().all(|client| client.kept.is_clear());
+            clear && (to.staged() || bench.engine.kept == KeptOfGpu::Nothing)
         }));
     }
 

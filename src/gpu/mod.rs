@@ -26,7 +26,7 @@ use crate::account::Accounting;
 use crate::engine::{Config, Engine};
 use crate::error::Error;
 use crate::ids::ClientId;
-use crate::share::{GroupBy, Settings, Shares, Totals, Who};
+use crate::share::{Settings, Shares, Totals, Who};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -58,13 +58,15 @@ pub struct GpuState<S: Storage> {
 }
 
 impl<S: Storage> GpuState<S> {
-    /// A GPU without clients.
-    pub const fn new(
+    /// A GPU without clients, divided as the engine is set to.
+    pub fn new(
         engine: Engine,
-        shares: Shares<S>,
+        mut shares: Shares<S>,
         settings: Settings<S>,
         totals: Totals<S>,
     ) -> Self {
+        let (config, t_sys) = (*engine.config(), engine.start_vtime());
+        shares.set_grouping(config.group_by, config.cgroup_depth, &settings, t_sys);
         Self {
             engine,
             shares,
@@ -122,19 +124,12 @@ impl<S: Storage> GpuState<S> {
     /// # Errors
     ///
     /// As [`Config::check`]; then nothing changes.
-    pub fn configure(
-        &mut self,
-        now: Ns,
-        config: Config,
-        group_by: GroupBy,
-        depth: u32,
-    ) -> Result<bool, Error> {
+    pub fn configure(&mut self, now: Ns, config: Config) -> Result<bool, Error> {
         let before = self.engine.config().policy;
         self.engine.set_config(config)?;
         let t_sys = self.engine.start_vtime();
-        self.shares
-            .set_grouping(group_by, depth, &self.settings, t_sys);
-        let config = self.engine.config();
+        let (by, depth) = (config.group_by, config.cgroup_depth);
+        self.shares.set_grouping(by, depth, &self.settings, t_sys);
         let releases = config.policy != before || !config.enforce;
         if releases {
             self.shares.release(now);

@@ -78,8 +78,13 @@ impl<S: Storage> GpuState<S> {
         shares.begin();
         settle(&mut totals, phase.slots, phase.used, owner, shares);
         if self.engine.config().wants() == Sight::Waits {
+            // In the order of the table, without some of the clients.
+            let mut next = 0;
             for (id, waited) in waits {
-                self.add_waited(id, waited, totals.length);
+                if let Some(at) = self.shares.find_near(id, next) {
+                    self.add_waited(at, waited, totals.length);
+                    next = at.saturating_add(1);
+                }
             }
         }
         self.sums.idle = self.sums.idle.saturating_add(totals.idle);
@@ -158,10 +163,7 @@ impl<S: Storage> GpuState<S> {
 
     /// Notes for how long a client waited in a phase of `length`. Measured by other means than
     /// the time used, it need not fit beside it.
-    fn add_waited(&mut self, id: ClientId, waited: Ns, length: Ns) {
-        let Some(at) = self.shares.find(id) else {
-            return;
-        };
+    fn add_waited(&mut self, at: usize, waited: Ns, length: Ns) {
         let member = self.shares.members().get(at);
         let used = member.map_or(Ns::ZERO, |member| member.used().busy);
         let most = length.saturating_sub(used);

@@ -6,7 +6,7 @@ use super::*;
 use crate::account::{PhaseTotals, Slot};
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
-use crate::share::{Entry, Group, Hold, Member, Row};
+use crate::share::{Entry, Group, GroupBy, Hold, Member, Row};
 use crate::units::Ns;
 use crate::Vectors;
 use std::vec;
@@ -43,9 +43,8 @@ fn config(policy: PolicyKind) -> Config {
     Config {
         policy,
         enforce: true,
-        accounting: Accounting::Burst,
-        accounting_follows: false,
-        ..Config::default()
+        accounting: Some(Accounting::Burst),
+        ..Config::paper()
     }
 }
 
@@ -191,7 +190,7 @@ fn another_policy_and_no_enforcement_let_all_clients_run() {
         throttle_first(&mut gpu, &mut now);
         let mut new = *gpu.engine.config();
         change(&mut new);
-        assert_eq!(gpu.configure(now, new, GroupBy::Process, 0), Ok(true));
+        assert_eq!(gpu.configure(now, new), Ok(true));
         assert!(gpu.shares.members().iter().all(|m| m.hold().is_none()));
     }
 }
@@ -202,12 +201,15 @@ fn other_lengths_keep_what_was_decided_and_wrong_ones_change_nothing() {
     throttle_first(&mut gpu, &mut now);
     let old = *gpu.engine.config();
     let longer = Config { ratio: 9, ..old };
-    assert_eq!(gpu.configure(now, longer, GroupBy::Process, 0), Ok(false));
+    assert_eq!(gpu.configure(now, longer), Ok(false));
     assert_eq!(gpu.shares.members()[0].hold(), Some(Hold::Policy));
-    let wrong = Config { poll_ms: 0, ..old };
-    assert!(gpu.configure(now, wrong, GroupBy::User, 0).is_err());
+    let wrong = Config {
+        poll_ms: 0,
+        group_by: GroupBy::User,
+        ..old
+    };
+    assert!(gpu.configure(now, wrong).is_err());
     assert_eq!(gpu.engine.config(), &longer);
-    assert_eq!(gpu.shares.group_by(), GroupBy::Process);
 }
 
 #[test]
@@ -217,10 +219,10 @@ fn strata_follow_what_sparse_phases_show_and_not_what_others_do() {
     period(&mut gpu, &mut now, &[50, 50, 0], &[]);
     assert_eq!(gpu.plan(), (Accounting::Burst, first));
     let sparse = Config {
-        accounting: Accounting::Sparse,
+        accounting: Some(Accounting::Sparse),
         ..*gpu.engine.config()
     };
-    assert_eq!(gpu.configure(now, sparse, GroupBy::Process, 0), Ok(false));
+    assert_eq!(gpu.configure(now, sparse), Ok(false));
     pass_until(&mut gpu, &mut now, Action::StartPolling);
     assert_eq!(gpu.plan(), (Accounting::Sparse, first));
     pass_until(&mut gpu, &mut now, Action::StopPolling);

@@ -61,8 +61,9 @@ impl<S: Storage> Shares<S> {
 
     /// Changes everybody who is awake.
     fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
+        let members = self.members.all_mut();
         let mut at = self.first;
-        while let Some(member) = self.members.all_mut().get_mut(at) {
+        while let Some(member) = members.get_mut(at) {
             change(member);
             at = member.next_awake();
         }
@@ -139,25 +140,27 @@ impl<S: Storage> Shares<S> {
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
         }
+        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
+        let states = self.states.all_mut();
         let mut at = self.first;
-        while let Some(member) = self.members.all_mut().get_mut(at) {
+        while let Some(member) = members.get(at) {
             at = member.next_awake();
-            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
-                (group.wants, group.wanting) = (false, 0);
+            if let Some(group) = groups.get_mut(member.group) {
+                group.wanting = 0;
             }
         }
         let mut at = self.first;
-        while let Some(member) = self.members.all_mut().get_mut(at) {
+        while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
             if !member.sits_out() {
                 member.wants = !member.used.busy().is_zero()
                     || !member.used.waited.is_zero()
                     || member.hold == Some(Hold::Policy);
             }
-            let Some(group) = self.groups.all_mut().get_mut(member.group) else {
+            let Some(group) = groups.get_mut(member.group) else {
                 continue;
             };
-            let Some(state) = self.states.all_mut().get_mut(group.seat) else {
+            let Some(state) = states.get_mut(group.seat) else {
                 continue;
             };
             // Who was held back pays what it ran as it is. Who sits out takes part in no
@@ -179,10 +182,9 @@ impl<S: Storage> Shares<S> {
             }
             // A limit does not end with its hold: who sits one out wants its time.
             if member.counts() {
-                if !group.wants {
+                if group.wanting == 0 {
                     self.wanting = self.wanting.saturating_add(state.weight.get().into());
                 }
-                group.wants = true;
                 group.wanting = group.wanting.saturating_add(1);
             }
         }
@@ -192,13 +194,15 @@ impl<S: Storage> Shares<S> {
     /// Books the period and says who is held back, see [`Member::hold`]. After the
     /// decision.
     pub fn book(&mut self, settings: &mut Settings<S>, totals: &mut Totals<S>, period: &Period) {
+        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
+        let states = self.states.all();
         let mut at = self.first;
-        while let Some(member) = self.members.all_mut().get_mut(at) {
+        while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
             member.note_held(period.now);
-            let group = self.groups.all().get(member.group);
-            let state = group.and_then(|group| self.states.all().get(group.seat));
-            let entitled = match (group, state) {
+            let group = groups.get_mut(member.group);
+            let state = group.as_ref().and_then(|group| states.get(group.seat));
+            let entitled = match (&group, state) {
                 (Some(group), Some(state)) if member.counts() => {
                     part(group, state.weight, self.wanting, period.span)
                 }
@@ -208,14 +212,13 @@ impl<S: Storage> Shares<S> {
             member.pending = Account::default();
             member.drained = None;
             member.account.add(&got);
-            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
+            if let Some(group) = group {
                 group.account.add(&got);
             }
-            let (kinds, who) = ([Kind::User, Kind::Cgroup], &member.who);
-            for (kind, row) in kinds.into_iter().zip(member.rows.iter_mut()) {
-                if got != Account::default() {
-                    *row = totals.charge(kind, who, *row, &got, period.now);
-                }
+            if got != Account::default() {
+                let [user, cgroup] = &mut member.rows;
+                *user = totals.charge(Kind::User, &member.who, *user, &got, period.now);
+                *cgroup = totals.charge(Kind::Cgroup, &member.who, *cgroup, &got, period.now);
             }
             settings.spend(&member.resolved, &spent(member, &got));
         }
@@ -298,8 +301,9 @@ impl<S: Storage> Shares<S> {
         let normal_wants = self
             .awake()
             .any(|at| self.members.all().get(at).is_some_and(wants));
+        let members = self.members.all_mut();
         let mut at = self.first;
-        while let Some(member) = self.members.all_mut().get_mut(at) {
+        while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
             let hold = match (member.resolved.class, by_rule(member)) {
                 (Class::Idle, None) if normal_wants && period.enforce => Some(Hold::Class),

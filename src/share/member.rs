@@ -237,8 +237,6 @@ pub struct Group {
     pub(super) cap: u32,
     /// Being divided among its processes, while groups are formed anew.
     pub(super) parts: Parts,
-    /// One of its processes wanted the GPU in the last phase.
-    pub(super) wants: bool,
     /// Its processes that wanted the GPU in the last phase.
     pub(super) wanting: u32,
 }

@@ -117,6 +117,14 @@ impl<S: Storage> Shares<S> {
         self.members().binary_search_by_key(&id, Member::id).ok()
     }
 
+    /// As [`Shares::find`], when it is likely to stand at `guess`.
+    pub(crate) fn find_near(&self, id: ClientId, guess: usize) -> Option<usize> {
+        match self.members().get(guess) {
+            Some(member) if member.id == id => Some(guess),
+            _ => self.find(id),
+        }
+    }
+
     /// The groups.
     pub fn groups(&self) -> &[Group] {
         self.groups.all()
@@ -137,16 +145,6 @@ impl<S: Storage> Shares<S> {
     pub(super) fn state_mut(&mut self, group: usize) -> Option<&mut ClientState> {
         let seat = self.groups.all().get(group)?.seat;
         self.states.all_mut().get_mut(seat)
-    }
-
-    /// Between what the GPU is divided.
-    pub const fn group_by(&self) -> GroupBy {
-        self.group_by
-    }
-
-    /// Level of the groups by cgroup, see [`Settings::group_of`].
-    pub const fn depth(&self) -> u32 {
-        self.depth
     }
 
     /// Adds a process and returns its position. `id` must be larger than all before; `t_sys`

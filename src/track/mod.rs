@@ -5,8 +5,8 @@
 //! A call that is not understood reaches the driver unchanged. `pages` remembers which client
 //! owns which page of submission slots.
 
+pub mod call;
 pub mod pages;
 #[cfg(any(test, loga_kunit))]
 mod pages_tests;
-pub mod rm;
 pub mod submission;

@@ -88,20 +88,6 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
-    /// Checks what is in.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::reserved`] for flags, or events that do not exist.
-    pub fn check(&self) -> Result<(), Refusal> {
-        let known = (1u64 << EVENT_KINDS).wrapping_sub(1);
-        let refused = self.refusal != Refusal::default();
-        if self.flags != 0 || self.mask & !known != 0 || refused {
-            return Err(Refusal::reserved());
-        }
-        Ok(())
-    }
-
     /// Whether an event is among those subscribed to.
     pub const fn wants(&self, event: &Event) -> bool {
         let this_gpu = self.gpu == super::ALL_GPUS || self.gpu == event.gpu;

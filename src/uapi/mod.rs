@@ -8,7 +8,8 @@
 //! others writes its own there, answers `EINVAL`, and changes nothing. Fields that
 //! are reserved, and flags without a meaning, must be zero.
 //!
-//! A call that is refused says why in a [`Refusal`].
+//! A call that is refused says why in a [`Refusal`]. Structures and numbers are all that is here:
+//! `request`, one floor above, checks what callers ask.
 //!
 //! All times are nanoseconds of the monotonic clock of the host.
 //!
@@ -32,7 +33,7 @@ pub use snapshot::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";

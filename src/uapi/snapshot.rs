@@ -2,10 +2,8 @@
 
 //! [pure] Snapshots: one GPU, its clients, groups and channels.
 
-use super::Refusal;
-
-/// Longest policy name, with its terminating zero.
-pub const POLICY_NAME_LEN: usize = 16;
+/// Room for knobs.
+pub const MAX_KNOBS: usize = 16;
 
 /// Longest command name of a process, with its terminating zero (`TASK_COMM_LEN`).
 pub const COMM_LEN: usize = 16;
@@ -53,31 +51,12 @@ impl Gpu {
             pci_domain: self.pci_domain,
             pci_bdf: self.pci_bdf,
             flags: (self.flags & !(GPU_POLLING | GPU_UNKNOWN_SEEN)) | GPU_WITHHELD,
-            policy: self.policy,
-            source: self.source,
             now_ns: self.now_ns,
-            group_by: self.group_by,
             accounting: self.accounting,
             scale: self.scale,
-            poll_ms: self.poll_ms,
-            ratio: self.ratio,
-            cgroup_depth: self.cgroup_depth,
+            knobs: self.knobs,
             ..Self::default()
         };
-    }
-}
-
-impl Snapshot {
-    /// Checks what is in.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::reserved`] for flags or padding that is not zero.
-    pub fn check(&self) -> Result<(), Refusal> {
-        if self.flags != 0 || self.reserved != 0 {
-            return Err(Refusal::reserved());
-        }
-        Ok(())
     }
 }
 
@@ -93,12 +72,10 @@ pub struct Gpu {
     pub pci_bdf: u32,
     /// Bits `GPU_*`.
     pub flags: u32,
-    /// Name of the policy, zero-terminated.
-    pub policy: [u8; POLICY_NAME_LEN],
-    /// One of `SOURCE_*`.
-    pub source: u32,
     /// * Open files of the GPU's device node that LoGA manages.
     pub open_files: u32,
+    /// * Processes, users and cgroups for which something is set.
+    pub settings: u32,
     /// Time of this snapshot.
     pub now_ns: u64,
     /// * Sum of the lengths of all polling phases.
@@ -136,51 +113,33 @@ pub struct Gpu {
     /// Mappings of submission pages that LoGA could not take on, for want of memory: their
     /// channels run unthrottled.
     pub unmanaged_mappings: u64,
-    /// One of `GROUP_BY_*`.
-    pub group_by: u32,
-    /// One of `ACCOUNTING_*`.
-    pub accounting: u32,
-    /// One of `SCALE_*`.
-    pub scale: u32,
-    /// Polling phase per channel or client in milliseconds.
-    pub poll_ms: u32,
-    /// Length of the non-polling phase in polling phases.
-    pub ratio: u32,
-    /// * Processes, users and cgroups for which something is set.
-    pub settings: u32,
     /// * Time between two looks on average, if accounting is sparse; else zero.
     pub look_ns: u64,
     /// * Times that a client was found on the engine outside of polling phases for longer than
     ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
     pub evasions: u64,
-    /// Level of groups by cgroup: [`super::Configure::cgroup_depth`].
-    pub cgroup_depth: u32,
     /// * The last channel without a known owner that was on the engine, if
     ///   [`GPU_UNKNOWN_SEEN`]; ids of channel groups count from 4096.
     pub unknown_chid: u32,
+    /// How GPU time is accounted: position in [`Accounting::NAMES`](crate::account::Accounting).
+    pub accounting: u32,
+    /// What phases grow with: position in [`Scale::NAMES`](crate::knobs::Scale).
+    pub scale: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The numbers of all knobs, in the order of [`KNOBS`](crate::knobs::KNOBS).
+    pub knobs: [u32; MAX_KNOBS],
 }
 
 /// The poller is inside a polling phase. Not told to everybody, see [`GPU_WITHHELD`].
 pub const GPU_POLLING: u32 = 1 << 0;
-/// Decisions are carried out (`enforce=1`).
-pub const GPU_ENFORCING: u32 = 1 << 1;
 /// The device answered with all ones: it is gone, nobody is held back.
-pub const GPU_LOST: u32 = 1 << 2;
-/// Phases have random lengths (`randomize=1`).
-pub const GPU_RANDOMIZING: u32 = 1 << 3;
-
+pub const GPU_LOST: u32 = 1 << 1;
 /// Figures of the whole GPU are left out, because the caller may not see them: they would say
 /// when the GPU is looked at, and what others do. Fields that [`Gpu`] marks are zero.
-pub const GPU_WITHHELD: u32 = 1 << 4;
-/// The way of accounting was not chosen, and follows from the other settings.
-pub const GPU_ACCOUNTING_AUTO: u32 = 1 << 5;
+pub const GPU_WITHHELD: u32 = 1 << 2;
 /// Some of `unknown_ns` was that of `unknown_chid`.
-pub const GPU_UNKNOWN_SEEN: u32 = 1 << 6;
-
-/// `source=engine-status`.
-pub const SOURCE_ENGINE_STATUS: u32 = 0;
-/// `source=channel-table`.
-pub const SOURCE_CHANNEL_TABLE: u32 = 1;
+pub const GPU_UNKNOWN_SEEN: u32 = 1 << 3;
 
 /// The GPU is divided between processes.
 pub const GROUP_BY_PROCESS: u32 = 0;
@@ -188,19 +147,6 @@ pub const GROUP_BY_PROCESS: u32 = 0;
 pub const GROUP_BY_USER: u32 = 1;
 /// The GPU is divided between cgroups.
 pub const GROUP_BY_CGROUP: u32 = 2;
-
-/// `accounting=burst`: the status word is read in a loop during polling phases.
-pub const ACCOUNTING_BURST: u32 = 0;
-/// `accounting=sparse`: the status word is read at random instants.
-pub const ACCOUNTING_SPARSE: u32 = 1;
-/// `accounting=auto`, only to ask for it: sparse while decisions are carried out by a policy that
-/// can use it, else burst.
-pub const ACCOUNTING_AUTO: u32 = 2;
-
-/// `scale=channels`: phases grow with allocated channels.
-pub const SCALE_CHANNELS: u32 = 0;
-/// `scale=active`: phases grow with active clients.
-pub const SCALE_ACTIVE: u32 = 1;
 
 /// One client: a process that uses the GPU.
 #[repr(C)]
@@ -334,8 +280,8 @@ pub struct Channel {
     pub runs: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 232);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 264);
 const _: () = assert!(core::mem::size_of::<Client>() == 168);
 const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 232);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 264);

@@ -25,14 +25,18 @@ pub mod fair;
 pub mod gpu;
 #[path = "../../src/ids.rs"]
 pub mod ids;
+#[path = "../../src/knobs.rs"]
+pub mod knobs;
 #[path = "../../src/names.rs"]
-mod names;
+pub mod names;
 #[path = "../../policies/mod.rs"]
 pub mod policies;
 #[path = "../../src/random.rs"]
 pub mod random;
 #[path = "../../regs/mod.rs"]
 pub mod regs;
+#[path = "../../src/rm/mod.rs"]
+pub mod rm;
 #[path = "../../src/share/mod.rs"]
 pub mod share;
 #[path = "../../src/storage.rs"]

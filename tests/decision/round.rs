@@ -89,7 +89,7 @@ impl Round {
         let config = Config {
             policy: crowd.policy,
             enforce: true,
-            ..Config::default()
+            ..Config::paper()
         };
         // CAST: (all) a few thousand.
         let count = crowd.clients as usize;

@@ -11,10 +11,11 @@ use crate::rm;
 use crate::rm::Client;
 use crate::rm::Handle;
 use crate::sys::Mapping;
-use loga_model::abi;
-use loga_model::abi::class;
-use loga_model::abi::submit;
-use loga_model::abi::submit::Command;
+use loga::rm::class;
+use loga::rm::submit;
+use loga::rm::submit::Command;
+use loga::rm::ChannelParams;
+use loga::rm::PAGE_SIZE;
 use std::rc::Rc;
 
 /// Bytes of one pushbuffer slot.
@@ -54,7 +55,7 @@ impl Layout {
             entries,
             pushbuffer,
             semaphore,
-            length: (semaphore + SLOT_BYTES).next_multiple_of(abi::PAGE_SIZE),
+            length: (semaphore + SLOT_BYTES).next_multiple_of(PAGE_SIZE),
         }
     }
 }
@@ -141,7 +142,7 @@ impl Channel {
         layout: Layout,
         engine: Engine,
     ) -> Result<Self, Error> {
-        let mut params = abi::rm::ChannelParams {
+        let mut params = ChannelParams {
             gpfifo_offset: share.memory.gpu_va + share.start,
             gpfifo_entries: layout.entries,
             engine_type: match engine {
@@ -177,7 +178,7 @@ impl Channel {
     /// A call refused or the mapping failed.
     pub fn map_userd(&mut self, client: &Client) -> Result<(), Error> {
         let path = rm::gpu_path(client.gpu());
-        let (map, linear) = client.map(self.handle, abi::PAGE_SIZE, &path)?;
+        let (map, linear) = client.map(self.handle, PAGE_SIZE, &path)?;
         self.use_userd(map, linear);
         Ok(())
     }
@@ -186,7 +187,7 @@ impl Channel {
     pub fn use_userd(&mut self, map: Mapping, linear: u64) {
         self.userd = Some(map);
         // CAST: less than a page.
-        self.userd_slot = (linear % abi::PAGE_SIZE) as usize;
+        self.userd_slot = (linear % PAGE_SIZE) as usize;
     }
 
     /// Unmaps the USERD slot; commands can be prepared but not submitted.
@@ -265,7 +266,7 @@ mod tests {
             assert_eq!(layout.pushbuffer % SLOT_BYTES, 0);
             assert_eq!(layout.semaphore, layout.pushbuffer + entries * SLOT_BYTES);
             assert!(layout.semaphore + 4 <= layout.length);
-            assert_eq!(layout.length % abi::PAGE_SIZE, 0);
+            assert_eq!(layout.length % PAGE_SIZE, 0);
             assert!(layout.entries <= submit::GP_ENTRIES_MAX);
         }
     }

@@ -2,7 +2,7 @@
 
 //! [tool] What can go wrong, as one line and one exit code each.
 
-use loga_model::abi::class::status;
+use loga::rm::class::status;
 use std::fmt;
 use std::io;
 

@@ -7,10 +7,10 @@ use crate::sys;
 use crate::sys::Mapping;
 use crate::sys::Plain;
 use crate::sys::Visibility;
-use loga_model::abi;
-use loga_model::abi::class;
-use loga_model::abi::class::status;
-use loga_model::abi::nr;
+use loga::rm;
+use loga::rm::class;
+use loga::rm::class::status;
+use loga::rm::nr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
@@ -107,7 +107,7 @@ impl Client {
             by_physical: version.version.starts_with(BRANCH_BY_PHYSICAL),
         };
         let root = client.alloc_root()?;
-        let mut device = abi::rm::DeviceParams {
+        let mut device = rm::DeviceParams {
             device_id: gpu,
             ..Default::default()
         };
@@ -190,7 +190,7 @@ impl Client {
         class: u32,
         params: &mut P,
     ) -> Result<(), Error> {
-        let mut arg = abi::rm::Alloc {
+        let mut arg = rm::Alloc {
             root: self.root,
             parent,
             handle,
@@ -211,7 +211,7 @@ impl Client {
     ///
     /// [`Error::Call`] or [`Error::Refused`], naming RM_FREE.
     pub fn free(&self, parent: Handle, object: Handle) -> Result<(), Error> {
-        let mut arg = abi::rm::Free {
+        let mut arg = rm::Free {
             root: self.root,
             parent,
             object,
@@ -228,8 +228,8 @@ impl Client {
     /// A call refused or the mapping failed.
     pub fn alloc_memory(&mut self, length: u64) -> Result<Memory, Error> {
         let handle = self.take_handle();
-        let mut arg = abi::rm::AllocMemoryFd {
-            memory: abi::rm::AllocMemory {
+        let mut arg = rm::AllocMemoryFd {
+            memory: rm::AllocMemory {
                 root: self.root,
                 parent: self.device,
                 handle,
@@ -274,7 +274,7 @@ impl Client {
         path: &str,
     ) -> Result<ReadyToMap, Error> {
         let file = open_node(path)?;
-        let map = abi::rm::MapMemory {
+        let map = rm::MapMemory {
             client: self.root,
             device: self.device,
             memory: object,
@@ -284,9 +284,9 @@ impl Client {
         let (map, offset) = if self.by_physical {
             let mut arg = map;
             call("MAP_MEMORY", &self.ctl, nr::MAP_MEMORY, &mut arg)?;
-            (arg, arg.linear - arg.linear % abi::PAGE_SIZE)
+            (arg, arg.linear - arg.linear % rm::PAGE_SIZE)
         } else {
-            let mut arg = abi::rm::MapMemoryFd {
+            let mut arg = rm::MapMemoryFd {
                 map,
                 fd: file.as_raw_fd(),
                 pad: 0,
@@ -304,7 +304,7 @@ impl Client {
     }
 
     fn map_dma(&self, memory: Handle, length: u64) -> Result<u64, Error> {
-        let mut arg = abi::rm::MapMemoryDma {
+        let mut arg = rm::MapMemoryDma {
             client: self.root,
             device: self.device,
             memory,
@@ -323,11 +323,11 @@ impl Client {
     /// [`Error::Call`] or [`Error::Refused`], naming GPFIFO_SCHEDULE.
     pub fn schedule(&self, channel: Handle) -> Result<(), Error> {
         const CALL: &str = "RM_CONTROL(GPFIFO_SCHEDULE)";
-        let mut params = abi::rm::ScheduleParams {
+        let mut params = rm::ScheduleParams {
             enable: 1,
             skip_submit: 0,
         };
-        let mut arg = abi::rm::Control {
+        let mut arg = rm::Control {
             client: self.root,
             object: channel,
             cmd: class::CTRL_GPFIFO_SCHEDULE,
@@ -355,7 +355,7 @@ impl Client {
         let file = open_node(&gpu_path(self.gpu))?;
         // CAST: open descriptors are not negative.
         let fd = file.as_raw_fd() as u32;
-        let mut arg = abi::rm::OsEvent {
+        let mut arg = rm::OsEvent {
             client: self.root,
             device: self.device,
             fd,
@@ -363,7 +363,7 @@ impl Client {
         };
         call("ALLOC_OS_EVENT", &file, nr::ALLOC_OS_EVENT, &mut arg)?;
         granted("ALLOC_OS_EVENT", arg.status)?;
-        let mut params = abi::rm::EventParams {
+        let mut params = rm::EventParams {
             parent_client: self.root,
             source: self.subdevice,
             class: class::EVENT_OS_EVENT,
@@ -413,8 +413,8 @@ impl ReadyToMap {
 /// [`Error::Call`] or [`Error::Refused`], naming GET_EVENT_DATA.
 pub fn take_event(file: &File) -> Result<bool, Error> {
     const CALL: &str = "GET_EVENT_DATA";
-    let mut event = abi::rm::UnixEvent::default();
-    let mut arg = abi::rm::GetEventData::default();
+    let mut event = rm::UnixEvent::default();
+    let mut arg = rm::GetEventData::default();
     sys::call(
         file.as_fd(),
         nr::GET_EVENT_DATA,
@@ -432,8 +432,8 @@ pub fn take_event(file: &File) -> Result<bool, Error> {
 /// # Errors
 ///
 /// [`Error::Call`], naming CHECK_VERSION_STR.
-pub fn check_version(ctl: &File) -> Result<abi::rm::ApiVersion, Error> {
-    let mut arg = abi::rm::ApiVersion {
+pub fn check_version(ctl: &File) -> Result<rm::ApiVersion, Error> {
+    let mut arg = rm::ApiVersion {
         cmd: u32::from(b'1'),
         ..Default::default()
     };
@@ -447,8 +447,8 @@ pub fn check_version(ctl: &File) -> Result<abi::rm::ApiVersion, Error> {
 /// # Errors
 ///
 /// [`Error::Call`], naming CARD_INFO.
-pub fn card_info(ctl: &File) -> Result<Vec<abi::rm::CardInfo>, Error> {
-    let mut cards = [abi::rm::CardInfo::default(); abi::rm::CARDS_MAX];
+pub fn card_info(ctl: &File) -> Result<Vec<rm::CardInfo>, Error> {
+    let mut cards = [rm::CardInfo::default(); rm::CARDS_MAX];
     call("CARD_INFO", ctl, nr::CARD_INFO, &mut cards)?;
     Ok(cards.into_iter().filter(|card| card.valid != 0).collect())
 }

@@ -3,7 +3,7 @@
 //! [glue] The `unsafe` code that every build of the load generator has: ioctl, mmap, volatile
 //! access, fork.
 
-use loga_model::abi;
+use loga::rm;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
@@ -27,28 +27,28 @@ macro_rules! plain {
 }
 
 plain!(
-    abi::rm::Free,
-    abi::rm::AllocMemory,
-    abi::rm::AllocMemoryFd,
-    abi::rm::Alloc,
-    abi::rm::AllocLong,
-    abi::rm::MapMemory,
-    abi::rm::MapMemoryFd,
-    abi::rm::UnmapMemory,
-    abi::rm::Control,
-    abi::rm::MapMemoryDma,
-    abi::rm::UnmapMemoryDma,
-    abi::rm::GetEventData,
-    abi::rm::UnixEvent,
-    abi::rm::OsEvent,
-    abi::rm::EventParams,
-    abi::rm::ApiVersion,
-    abi::rm::RegisterFd,
-    abi::rm::Xfer,
-    abi::rm::ScheduleParams,
-    abi::rm::ChannelParams,
-    abi::rm::DeviceParams,
-    [abi::rm::CardInfo; abi::rm::CARDS_MAX],
+    rm::Free,
+    rm::AllocMemory,
+    rm::AllocMemoryFd,
+    rm::Alloc,
+    rm::AllocLong,
+    rm::MapMemory,
+    rm::MapMemoryFd,
+    rm::UnmapMemory,
+    rm::Control,
+    rm::MapMemoryDma,
+    rm::UnmapMemoryDma,
+    rm::GetEventData,
+    rm::UnixEvent,
+    rm::OsEvent,
+    rm::EventParams,
+    rm::ApiVersion,
+    rm::RegisterFd,
+    rm::Xfer,
+    rm::ScheduleParams,
+    rm::ChannelParams,
+    rm::DeviceParams,
+    [rm::CardInfo; rm::CARDS_MAX],
     (),
 );
 
@@ -69,7 +69,7 @@ pub fn value_of<T: Plain>(bytes: &[u8]) -> T {
 }
 
 /// Memory the driver may read and write during a call, as large as any call may be.
-type Scratch = [u64; abi::IOCTL_SIZE_MAX as usize / 8];
+type Scratch = [u64; rm::IOCTL_SIZE_MAX as usize / 8];
 
 /// Memory of one call: the structure, what it points at, and what that points at.
 struct Arena {
@@ -78,7 +78,7 @@ struct Arena {
 
 impl Arena {
     fn new() -> Self {
-        let areas = vec![[0; abi::IOCTL_SIZE_MAX as usize / 8]; 3];
+        let areas = vec![[0; rm::IOCTL_SIZE_MAX as usize / 8]; 3];
         // PANIC: the vector has exactly three elements.
         let areas = areas.into_boxed_slice().try_into().expect("three areas");
         Arena { areas }
@@ -135,7 +135,7 @@ pub fn call<T: Plain, P: Plain>(
     point(arg, arena.address(1));
     arena.put(0, bytes_of(arg));
     arena.put(1, bytes_of(params));
-    arena.ioctl(fd, abi::request(nr, size_of::<T>()))?;
+    arena.ioctl(fd, rm::request(nr, size_of::<T>()))?;
     let mut bytes = vec![0; size_of::<T>()];
     arena.get(0, &mut bytes);
     *arg = value_of(&bytes);
@@ -168,13 +168,13 @@ pub fn raw(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32
 pub fn raw_xfer(fd: BorrowedFd<'_>, cmd: u32, size: u32, bytes: &mut [u8]) -> io::Result<i32> {
     let mut arena = Arena::new();
     arena.put(1, bytes);
-    let xfer = abi::rm::Xfer {
+    let xfer = rm::Xfer {
         cmd,
         size,
         ptr: arena.address(1),
     };
     arena.put(0, bytes_of(&xfer));
-    let request = abi::request(abi::nr::XFER_CMD, size_of::<abi::rm::Xfer>());
+    let request = rm::request(rm::nr::XFER_CMD, size_of::<rm::Xfer>());
     let result = arena.ioctl(fd, request);
     arena.get(1, bytes);
     result
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn value_of_fewer_bytes_is_zero_extended() {
-        let free: abi::rm::Free = value_of(&[1, 0, 0, 0, 2]);
+        let free: rm::Free = value_of(&[1, 0, 0, 0, 2]);
         assert_eq!((free.root, free.parent, free.status), (1, 2, 0));
         assert_eq!(bytes_of(&free).len(), 16);
         assert_eq!(bytes_of(&free)[4], 2);
@@ -345,8 +345,8 @@ mod tests {
     #[test]
     fn ioctl_of_a_foreign_file_reports_the_errno() {
         let null = File::open("/dev/null").expect("/dev/null");
-        let mut free = abi::rm::Free::default();
-        let error = call(null.as_fd(), abi::nr::FREE, &mut free, &mut (), |_, _| ())
+        let mut free = rm::Free::default();
+        let error = call(null.as_fd(), rm::nr::FREE, &mut free, &mut (), |_, _| ())
             .expect_err("no ioctl there");
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }

@@ -2,18 +2,8 @@
 
 //! [tool] What runs: application x policy x repetition for each experiment of the paper.
 
+use loga_results::{Throttles, FOUR, TEN_LONG, TEN_SHORT};
 use serde::{Deserialize, Serialize};
-
-/// Throttles beside the application.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub(crate) struct Throttles {
-    /// How many.
-    pub(crate) instances: u32,
-    /// Length of their kernels.
-    pub(crate) kernel_us: u64,
-    /// Pause after each.
-    pub(crate) sleep_us: u64,
-}
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,27 +18,19 @@ pub(crate) struct Experiment {
     pub(crate) beside: Option<Throttles>,
 }
 
-const fn throttles(instances: u32, kernel_us: u64, sleep_us: u64) -> Option<Throttles> {
-    Some(Throttles {
-        instances,
-        kernel_us,
-        sleep_us,
-    })
-}
-
 /// All experiments. Source: LoGA paper, sections 5.3 and 5.5.
 pub(crate) const EXPERIMENTS: [Experiment; 4] = [
     Experiment {
         name: "overhead-10",
         paper: "Figure 7a",
         enforce: false,
-        beside: throttles(10, 10, 1000),
+        beside: Some(TEN_SHORT),
     },
     Experiment {
         name: "overhead-100",
         paper: "Figure 7b",
         enforce: false,
-        beside: throttles(10, 100, 1000),
+        beside: Some(TEN_LONG),
     },
     Experiment {
         name: "alone",
@@ -60,7 +42,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 4] = [
         name: "quality",
         paper: "Figure 11",
         enforce: true,
-        beside: throttles(4, 200, 800),
+        beside: Some(FOUR),
     },
 ];
 

@@ -5,7 +5,8 @@
 
 use crate::experiments::OFF;
 use crate::results::RunResult;
-use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting, VERSION};
+use loga_results::stats::mean;
+use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting};
 
 /// What is divided by what.
 struct Figure {
@@ -20,7 +21,7 @@ struct Figure {
 }
 
 /// The figures that the runs give.
-const FIGURES: [Figure; 3] = [
+const ALL: [Figure; 3] = [
     Figure {
         number: "7a",
         title: "Accounting beside ten throttles of 10 us",
@@ -55,29 +56,19 @@ pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
         let series = series(figure, runs);
         (!series.is_empty()).then(|| experiment(figure, series, host))
     };
-    FIGURES.iter().filter_map(figure).collect()
+    ALL.iter().filter_map(figure).collect()
 }
 
 fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {
-    let setting = |line: &String| Setting {
-        name: "host".to_owned(),
-        value: line.clone(),
-        origin: "loga-host check".to_owned(),
-    };
+    let setting = |line: &String| Setting::text("host", line, "loga-host check");
     let mut one = Experiment {
-        version: VERSION,
-        figure: figure.number.to_owned(),
-        origin: Origin::Host,
-        setting: "paper".to_owned(),
         title: figure.title.to_owned(),
         x: Axis::new("application", ""),
         y: Axis::new(figure.ratio, ""),
         series,
         paper: figure.paper.to_owned(),
-        assumed: Vec::new(),
         settings: host.iter().map(setting).collect(),
-        differs: Vec::new(),
-        inputs: String::new(),
+        ..Experiment::new(figure.number, Origin::Host, "paper")
     };
     if figure.over.is_none() {
         one.add_geometric_means();
@@ -108,8 +99,7 @@ fn series(figure: &Figure, runs: &[RunResult]) -> Vec<Series> {
                 Some(over) => times(runs, over, policy, application),
                 None => times(runs, figure.experiment, OFF, application),
             };
-            // CAST: a number of repetitions.
-            let base = base.iter().sum::<f64>() / base.len().max(1) as f64;
+            let base = mean(base);
             let times = times(runs, figure.experiment, policy, application);
             let ratios: Vec<f64> = times.iter().map(|time| time / base).collect();
             Point::of(*application, &ratios).filter(|point| point.mean.is_finite())

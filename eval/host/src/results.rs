@@ -2,8 +2,9 @@
 
 //! [tool] One file per run, written at once or not at all; all together in one file.
 
-use crate::experiments::{Cell, Experiment, Throttles};
+use crate::experiments::{Cell, Experiment};
 use crate::Error;
+use loga_results::{stats, Throttles};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -92,19 +93,18 @@ pub(crate) fn summary(runs: &[RunResult]) -> Vec<Spread> {
         groups.entry(key).or_default().push(run.turnaround_ms);
     }
     let spread = |((experiment, policy, application), times): ((&str, &str, &str), Vec<f64>)| {
-        let count = times.len() as f64;
-        let mean = times.iter().sum::<f64>() / count;
-        let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
-        Spread {
+        let repetitions = times.len();
+        let spread = stats::Spread::of(times.into_iter())?;
+        Some(Spread {
             experiment: experiment.to_owned(),
             policy: policy.to_owned(),
             application: application.to_owned(),
-            repetitions: times.len(),
-            turnaround_ms: mean,
-            deviation_ms: (squares / (count - 1.0).max(1.0)).sqrt(),
-        }
+            repetitions,
+            turnaround_ms: spread.mean,
+            deviation_ms: spread.deviation,
+        })
     };
-    groups.into_iter().map(spread).collect()
+    groups.into_iter().filter_map(spread).collect()
 }
 
 /// Mean time of an iteration and the number of iterations, from what the wrapper wrote.

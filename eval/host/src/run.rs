@@ -3,10 +3,11 @@
 //! [tool] Builds the benchmarks and runs the matrix.
 
 use crate::applications;
-use crate::experiments::{matrix, Cell, Experiment, Throttles, OFF};
+use crate::experiments::{matrix, Cell, Experiment, OFF};
 use crate::results::{self, RunResult};
 use crate::step::Step;
 use crate::{Error, RunArguments};
+use loga_results::Throttles;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -240,7 +241,7 @@ impl<'a> Host<'a> {
                 "--json",
                 "--announce",
             ])
-            .with(["--instances".to_owned(), throttles.instances.to_string()])
+            .with(["--instances".to_owned(), throttles.count.to_string()])
             .with(["--kernel-us".to_owned(), throttles.kernel_us.to_string()])
             .with(["--sleep-us".to_owned(), throttles.sleep_us.to_string()])
             .with(["--seconds", "86400"]);

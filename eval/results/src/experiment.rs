@@ -2,8 +2,9 @@
 
 //! What belongs to an experiment.
 
-use crate::{geometric_mean, Series};
+use crate::{geometric_mean, Series, VERSION};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 
 /// Where an experiment ran.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -55,10 +56,83 @@ impl Axis {
 pub struct Setting {
     /// Such as `costs.switch_us`.
     pub name: String,
-    /// Its value, with its unit.
-    pub value: String,
+    /// Its value.
+    pub value: SettingValue,
+    /// Unit of a number; nothing for counts and ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
     /// Who says so: a section of the paper, a measurement, or `assumed`.
     pub origin: String,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// A number.
+    Number(f64),
+    /// What is no single number.
+    Text(String),
+}
+
+/// Unit of a parameter.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Unit {
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Micros,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Millis,
+    /// Hundredths.
+    #[serde(rename = "%")]
+    Percent,
+}
+
+impl Setting {
+    /// A parameter that is a number.
+    pub fn number(name: &str, value: f64, unit: impl Into<Option<Unit>>, origin: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: SettingValue::Number(value),
+            unit: unit.into(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// One that is none.
+    pub fn text(name: &str, value: &str, origin: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: SettingValue::Text(value.to_owned()),
+            unit: None,
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// Its value, if it is a time in microseconds.
+    pub fn micros(&self) -> Option<f64> {
+        match (&self.value, self.unit) {
+            (SettingValue::Number(us), Some(Unit::Micros)) => Some(*us),
+            _ => None,
+        }
+    }
+}
+
+impl Display for Setting {
+    /// The value with its unit.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            SettingValue::Number(number) => number.fmt(f)?,
+            SettingValue::Text(text) => text.fmt(f)?,
+        }
+        f.write_str(match self.unit {
+            None => "",
+            Some(Unit::Micros) => " us",
+            Some(Unit::Millis) => " ms",
+            Some(Unit::Percent) => " %",
+        })
+    }
 }
 
 /// Something that is not as in the paper, or not as in another place.
@@ -110,6 +184,25 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// One of which nothing more is known.
+    pub fn new(figure: &str, origin: Origin, setting: &str) -> Self {
+        Self {
+            version: VERSION,
+            figure: figure.to_owned(),
+            origin,
+            setting: setting.to_owned(),
+            title: String::new(),
+            x: Axis::new("", ""),
+            y: Axis::new("", ""),
+            series: Vec::new(),
+            paper: String::new(),
+            assumed: Vec::new(),
+            settings: Vec::new(),
+            differs: Vec::new(),
+            inputs: String::new(),
+        }
+    }
+
     /// Name of its file.
     pub fn file(&self) -> String {
         format!(
@@ -124,6 +217,17 @@ impl Experiment {
     pub fn series(&self, name: &str, panel: Option<&str>) -> Option<&Series> {
         let mut all = self.series.iter();
         all.find(|one| one.name == name && one.panel.as_deref() == panel)
+    }
+
+    /// The parameter of this name.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|one| one.name == name)
+    }
+
+    /// A time that was measured, in microseconds; zero if it was not.
+    pub fn measured_us(&self, name: &str) -> f64 {
+        let found = self.setting(name).and_then(Setting::micros);
+        found.unwrap_or_default()
     }
 
     /// Adds to each series the geometric mean of its points: of the means, and of each repetition's

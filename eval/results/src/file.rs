@@ -2,7 +2,7 @@
 
 //! An experiment as a file.
 
-use crate::{whole, At, Experiment, Series, VERSION};
+use crate::{whole, At, Experiment, Series, Setting, SettingValue, VERSION};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
@@ -44,6 +44,11 @@ impl Experiment {
         };
         if !plain(&self.figure) || !plain(&self.setting) {
             return Err("figure and setting want letters, digits, dots and dashes".to_owned());
+        }
+        let finite =
+            |one: &Setting| !matches!(one.value, SettingValue::Number(value) if !value.is_finite());
+        if let Some(bad) = self.settings.iter().find(|one| !finite(one)) {
+            return Err(format!("setting {}: not a number", bad.name));
         }
         if self.series.is_empty() {
             return Err("there is no series".to_owned());
@@ -114,15 +119,11 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Difference, Origin, Point, Setting};
+    use crate::{Axis, Difference, Origin, Point, Unit};
 
     fn experiment() -> Experiment {
         let point = |name: &str, values: &[f64]| Point::of(name, values).unwrap();
         Experiment {
-            version: VERSION,
-            figure: "7a".to_owned(),
-            origin: Origin::VirtualMachine,
-            setting: "paper".to_owned(),
             title: "Overhead".to_owned(),
             x: Axis::new("application", ""),
             y: Axis::new("turnaround over that without accounting", ""),
@@ -138,16 +139,17 @@ mod tests {
             ],
             paper: "less".to_owned(),
             assumed: vec!["much".to_owned()],
-            settings: vec![Setting {
-                name: "costs.read_us".to_owned(),
-                value: "1 us".to_owned(),
-                origin: "section 3.3".to_owned(),
-            }],
+            settings: vec![
+                Setting::number("costs.read_us", 1.25, Unit::Micros, "section 3.3"),
+                Setting::number("policy.ratio", 5.0, None, "section 5.1"),
+                Setting::text("channels", "12 each", "section 5.1"),
+            ],
             differs: vec![Difference {
                 what: "all".to_owned(),
                 why: "none".to_owned(),
             }],
             inputs: "ab12".to_owned(),
+            ..Experiment::new("7a", Origin::VirtualMachine, "paper")
         }
     }
 
@@ -163,9 +165,10 @@ mod tests {
     #[test]
     fn experiment_that_makes_no_sense_is_neither_written_nor_read() {
         let folder = tempfile::tempdir().unwrap();
-        let changes: [fn(&mut Experiment); 8] = [
-            |one| one.version = 2,
+        let changes: [fn(&mut Experiment); 9] = [
+            |one| one.version = VERSION + 1,
             |one| one.figure = "../7a".to_owned(),
+            |one| one.settings[0].value = SettingValue::Number(f64::INFINITY),
             |one| one.series.clear(),
             |one| one.series[1].panel = None,
             |one| one.series[0].points.clear(),

@@ -2,37 +2,10 @@
 
 //! Points of a figure, and what is calculated from repetitions.
 
+use crate::stats::{self, Spread};
 use crate::GEOMETRIC_MEAN;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
-
-/// A figure over all runs.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Standard deviation; zero for a single run.
-    pub deviation: f64,
-}
-
-impl Spread {
-    /// Of these values, if there are any.
-    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
-        let count = values.clone().count();
-        if count == 0 {
-            return None;
-        }
-        // CAST: a number of runs.
-        let mean = values.clone().sum::<f64>() / count as f64;
-        let squares = values.map(|value| (value - mean).powi(2)).sum::<f64>();
-        let deviation = if count > 1 {
-            (squares / (count - 1) as f64).sqrt()
-        } else {
-            0.0
-        };
-        Some(Self { mean, deviation })
-    }
-}
 
 /// Where on the axis a point is.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -135,16 +108,12 @@ impl Series {
 
 /// The geometric mean of points; nothing if there is none, or one that is not above zero.
 pub fn geometric_mean(points: &[Point]) -> Option<Point> {
-    let all = points.iter().map(|point| point.mean);
-    if points.is_empty() || all.clone().any(|mean| mean <= 0.0) {
-        return None;
-    }
-    // CAST: a number of applications.
-    let count = points.len() as f64;
-    let mean = (all.map(f64::ln).sum::<f64>() / count).exp();
+    let mean = stats::geometric_mean(points.iter().map(|point| point.mean))?;
     let relative = points
         .iter()
         .map(|point| (point.deviation / point.mean).powi(2));
+    // CAST: a number of applications.
+    let count = points.len() as f64;
     Some(Point {
         at: At::from(GEOMETRIC_MEAN),
         mean,
@@ -157,14 +126,6 @@ pub fn geometric_mean(points: &[Point]) -> Option<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spread_is_mean_and_sample_deviation() {
-        let spread = Spread::of([2.0, 4.0, 6.0].into_iter()).unwrap();
-        assert_eq!((spread.mean, spread.deviation), (4.0, 2.0));
-        assert_eq!(Spread::of([7.0].into_iter()).unwrap().deviation, 0.0);
-        assert!(Spread::of(std::iter::empty()).is_none());
-    }
 
     #[test]
     fn geometric_mean_of_a_half_and_two_is_one() {

@@ -6,6 +6,8 @@
 //!
 //! The simulator runs the same, so that both can be compared.
 
+use crate::Throttles;
+
 /// An application as a throttle.
 #[derive(Clone, Copy, Debug)]
 pub struct Application {
@@ -36,19 +38,6 @@ pub const APPLICATIONS: [Application; 3] = [
     },
 ];
 
-/// Throttles beside it.
-#[derive(Clone, Copy, Debug)]
-pub struct Throttles {
-    /// How many.
-    pub count: u32,
-    /// Length of their kernels.
-    pub kernel_us: u64,
-    /// Pause after each.
-    pub sleep_us: u64,
-    /// By how many percent both vary.
-    pub jitter: u32,
-}
-
 /// The throttles of Figure 7a, half as many with kernels and pauses ten times as long: those of the
 /// paper keep the one processor that they share in the virtual machine busy for most of the time,
 /// and are slowed down by that, not by the GPU. Source of the ten of 10 us and 1000 us: LoGA paper,
@@ -67,13 +56,6 @@ pub const FIVE_SHORT: Throttles = Throttles {
 pub const FIVE_LONG: Throttles = Throttles {
     kernel_us: 1000,
     ..FIVE_SHORT
-};
-/// The throttles of Figure 11. Source: LoGA paper, section 5.5.
-pub const FOUR: Throttles = Throttles {
-    count: 4,
-    kernel_us: 200,
-    sleep_us: 800,
-    jitter: 0,
 };
 /// What is reduced in Figure 7, for the reader of a result.
 pub const REDUCED: &str =
@@ -94,9 +76,6 @@ pub const WEIGHTS: [u32; 2] = [1, 10_000];
 pub const WEIGHED: &str = "sampling: it decides, with one throttle of weight 1 and all others of \
                            weight 10000, so that its limit is out of reach: the module takes no \
                            samples while it does not enforce";
-/// None.
-pub const ALONE: Throttles = Throttles { count: 0, ..FOUR };
-
 /// For how long an application of Figure 7 runs alone, in ms: three times as long as a polling phase
 /// of six clients and the one that follows.
 pub const OVERHEAD_MS: u64 = 3 * 6 * 12 * 6;

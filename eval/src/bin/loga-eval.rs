@@ -3,9 +3,9 @@
 //! The paper's experiments: runs them, and puts results beside the paper's.
 
 use clap::{Args, Parser, Subcommand};
-use loga_eval::paper::{Plan, FIGURES};
-use loga_eval::results::Experiment;
-use loga_eval::session::{report, Machine, Session, REPORT};
+use loga_eval::paper::Plan;
+use loga_eval::results::{Experiment, FIGURES};
+use loga_eval::session::{report, Script, Session, REPORT};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,7 +88,7 @@ fn run(args: RunArgs) -> Outcome {
         folder: args.out,
         figures: args.figures,
         plan: if quick { Plan::quick() } else { Plan::paper() },
-        machine: args.machine.map(|script| Machine { script, quick }),
+        machine: args.machine.map(|path| Script { path, quick }),
         again: args.again,
     };
     let wrong = session.run();

@@ -4,15 +4,16 @@
 
 use clap::{Args, Parser, Subcommand};
 use loga_eval::compare;
-use loga_eval::control::Kind;
 use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
 use loga_eval::replay;
 use loga_eval::report;
+use loga_eval::results::FIGURES;
 use loga_eval::run;
-use loga_eval::scenario::{self, Scenario};
+use loga_eval::scenario::{self, Kind, Scenario};
 use loga_eval::whole;
 use loga_eval::world::Trace;
+use loga_eval::{accuracy, convergence, reference};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, LineWriter};
 use std::path::PathBuf;
@@ -39,6 +40,12 @@ enum Command {
     Paper(PaperArgs),
     /// Give recorded observations to a policy and print its decisions
     Replay(ReplayArgs),
+    /// What LoGA's rules give each client on an ideal GPU
+    Ref(RefArgs),
+    /// CPU time against error of burst and sparse accounting, over windows of two seconds
+    Accuracy(AccuracyArgs),
+    /// Periods until a client that comes, or comes back, has its share of an ideal GPU
+    Converge(ConvergeArgs),
 }
 
 /// What changes a scenario.
@@ -46,9 +53,6 @@ enum Command {
 struct Input {
     /// Scenario file; docs/scenarios.md explains it
     file: PathBuf,
-    /// Who schedules, instead of the file's policy
-    #[arg(long, value_name = "P")]
-    policy: Option<String>,
     /// Change a value of the file, such as policy.poll_ms=2 or client.hog.weight=300
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -58,13 +62,9 @@ struct Input {
 }
 
 impl Input {
-    fn read(&self) -> Result<Scenario, Failure> {
+    fn read(&self, policy: Option<&str>) -> Result<Scenario, Failure> {
         let mut changes = self.set.clone();
-        changes.extend(
-            self.policy
-                .iter()
-                .map(|name| format!("policy.name={name:?}")),
-        );
+        changes.extend(policy.map(|name| format!("policy.name={name:?}")));
         changes.extend(self.seeds.iter().map(|seeds| format!("seeds={seeds}")));
         scenario::read(&self.file, &changes).map_err(|error| Failure::Input(error.to_string()))
     }
@@ -74,6 +74,9 @@ impl Input {
 struct RunArgs {
     #[command(flatten)]
     input: Input,
+    /// Who schedules, instead of the file's policy
+    #[arg(long, value_name = "P")]
+    policy: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -84,17 +87,11 @@ struct RunArgs {
 
 #[derive(Args)]
 struct CompareArgs {
-    /// Scenario file; docs/scenarios.md explains it
-    file: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Policies to compare, separated by commas [default: all]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     policies: Vec<String>,
-    /// Change a value of the file, as with run
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Run with the seeds 1 to N
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
     /// Where the picture goes [default: the name of the scenario, with .svg, here]
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -118,6 +115,35 @@ struct ReplayArgs {
     policy: String,
 }
 
+#[derive(Args)]
+struct RefArgs {
+    #[command(flatten)]
+    settings: reference::Settings,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct AccuracyArgs {
+    /// Windows per load and method
+    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    windows: u32,
+    /// Seed of the windows and of the looks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ConvergeArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Why there is no result.
 enum Failure {
     /// What was given makes no sense.
@@ -133,6 +159,9 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_policies(args),
         Command::Paper(args) => paper_figure(args),
         Command::Replay(args) => replay_file(args),
+        Command::Ref(args) => reference_table(args),
+        Command::Accuracy(args) => accuracy_table(args),
+        Command::Converge(args) => convergence_table(args),
     };
     let (reason, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
@@ -144,7 +173,7 @@ fn main() -> ExitCode {
 }
 
 fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
-    let scenario = args.input.read()?;
+    let scenario = args.input.read(args.policy.as_deref())?;
     let work = |reason: String| Failure::Work(reason);
     let mut trace = None;
     if let Some(path) = &args.trace {
@@ -166,31 +195,18 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
-    let input = Input {
-        file: args.file.clone(),
-        policy: None,
-        set: args.set.clone(),
-        seeds: args.seeds,
-    };
-    let scenario = input.read()?;
+    let (scenario, file) = (args.input.read(None)?, &args.input.file);
     let named = args.policies.iter().map(|name| Kind::by_name(name));
     let mut kinds: Vec<_> = named.collect::<Result<_, _>>().map_err(Failure::Input)?;
     if kinds.is_empty() {
         kinds = Kind::all().collect();
     }
     let work = |reason: String| Failure::Work(reason);
-    let name = args.file.display().to_string();
+    let name = file.display().to_string();
     let compared = compare::compare(&name, &scenario, &kinds);
     let compared = compared.map_err(|error| work(error.to_string()))?;
     print(table_or_json(&compared, args.json, compare::text))?;
-    let beside = || {
-        PathBuf::from(
-            args.file
-                .with_extension("svg")
-                .file_name()
-                .unwrap_or_default(),
-        )
-    };
+    let beside = || PathBuf::from(file.with_extension("svg").file_name().unwrap_or_default());
     let path = args.svg.clone().unwrap_or_else(beside);
     let picture = compare::picture(&compared).map_err(|error| work(error.to_string()))?;
     let written = whole::replace(&path, picture.as_bytes());
@@ -203,13 +219,35 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
     let Some(figure) = paper::figure(&args.figure, &Plan::paper(), &mut ()) else {
-        let known = paper::FIGURES.join(", ");
+        let known = FIGURES.join(", ");
         let given = &args.figure;
         let reason = format!("no experiment {given:?}, want one of {known}");
         return Err(Failure::Input(reason));
     };
     let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
     print(table_or_json(&figure, true, |_| String::new()))
+}
+
+fn reference_table(args: &RefArgs) -> Result<(), Failure> {
+    let table = reference::table(args.settings).map_err(setting)?;
+    print(table_or_json(&table, args.json, ToString::to_string))
+}
+
+fn accuracy_table(args: &AccuracyArgs) -> Result<(), Failure> {
+    let all = accuracy::all(args.windows, args.seed).map_err(setting)?;
+    print(table_or_json(&all, args.json, |all| {
+        accuracy::text(all, args.windows, args.seed)
+    }))
+}
+
+fn convergence_table(args: &ConvergeArgs) -> Result<(), Failure> {
+    let all = convergence::all().map_err(setting)?;
+    print(table_or_json(&all, args.json, |all| convergence::text(all)))
+}
+
+/// A setting is out of range.
+fn setting(error: loga::error::Error) -> Failure {
+    Failure::Input(error.to_string())
 }
 
 fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {

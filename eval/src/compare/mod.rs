@@ -14,11 +14,11 @@ mod picture;
 
 pub use picture::picture;
 
-use crate::control::Kind;
-use crate::report::table;
-use crate::report::{jain, optional, Spread};
-use crate::run::{run, Error, Outcome};
-use crate::scenario::{Client, Scenario};
+use crate::outcome::{Error, Outcome};
+use crate::report::{jain, optional, table, Spread};
+use crate::results::stats::geometric_mean;
+use crate::run::run;
+use crate::scenario::{Client, Kind, Scenario};
 use serde::Serialize;
 
 /// A policy on the work of a scenario, over all seeds.
@@ -203,10 +203,7 @@ fn filled(
         let ratios: Vec<_> = clients
             .filter_map(|client| Some(client.got.rounds.mean()? / alone[client.number].round?))
             .collect();
-        // CAST: a number of clients.
-        let count = ratios.len() as f64;
-        let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
-        (ratios.len() == alone.len()).then(|| (logs / count).exp())
+        geometric_mean(ratios.iter().copied()).filter(|_| ratios.len() == alone.len())
     };
     let cpu = |outcome: &Outcome| {
         let length: u64 = outcome.gpus.iter().map(|gpu| gpu.length).sum();

@@ -28,7 +28,7 @@ impl Entities {
         let mut of = Vec::new();
         let mut groups: Vec<(&str, usize)> = Vec::new();
         for (number, client) in clients.iter().enumerate() {
-            let group = client.group.as_deref().filter(|_| by == Between::Group);
+            let group = client.group(by);
             let known = groups
                 .iter()
                 .find(|(name, _)| Some(*name) == group)

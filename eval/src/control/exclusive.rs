@@ -10,9 +10,9 @@
 //! Source: its README (quantum 30 s by default); the idle time is assumed.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
+use super::SHORTEST;
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use std::collections::VecDeque;
 
 /// Whose the GPU is.
@@ -49,8 +49,8 @@ impl Exclusive {
     pub fn new(clients: &[&Client], policy: &Policy, wakeup: u64) -> Self {
         let entities = Entities::new(clients, policy.by);
         Self {
-            quantum: policy.quantum.get(),
-            idle_release: policy.idle_release.get(),
+            quantum: policy.quantum.0.get().max(SHORTEST),
+            idle_release: policy.idle_release.0.get(),
             wakeup,
             holder: None,
             queue: VecDeque::new(),
@@ -153,8 +153,6 @@ impl Control for Exclusive {
             holder.idle_since = Some(machine.now());
         }
     }
-
-    fn look(&mut self, _: &mut Machine) {}
 
     fn next(&self) -> Option<u64> {
         self.holder.as_ref().and_then(|holder| self.due(holder))

@@ -12,9 +12,8 @@
 //! Pegasus, section 4; neither gives the two costs, so their defaults are assumed.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use loga::units::Weight;
 use loga_model::gpu::ENGINES;
 use std::collections::VecDeque;
@@ -53,8 +52,8 @@ impl PerCommand {
     pub fn new(clients: &[&Client], policy: &Policy) -> Self {
         let entities = Entities::new(clients, policy.by);
         Self {
-            submit: policy.submit.get(),
-            interrupt: policy.interrupt.get(),
+            submit: policy.submit.0.get(),
+            interrupt: policy.interrupt.0.get(),
             paid: vec![false; clients.len()],
             waiting: vec![Default::default(); clients.len()],
             turns: [Turn::Free; ENGINES],
@@ -145,8 +144,6 @@ impl Control for PerCommand {
             at: now.saturating_add(self.interrupt),
         };
     }
-
-    fn look(&mut self, _: &mut Machine) {}
 
     fn next(&self) -> Option<u64> {
         let end = |turn: &Turn| match turn {

@@ -14,9 +14,9 @@
 //! Assumed: the size of a launch is its length, and the gain of the rate.
 
 use super::entities::Entities;
-use super::{Booked, Control, Ledger, Verdict};
+use super::SHORTEST;
 use crate::scenario::{Client, Policy};
-use crate::world::{Machine, Order};
+use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use loga_model::gpu::GR;
 
 /// Part of the difference between limit and utilisation by which a rate moves.
@@ -50,7 +50,7 @@ impl TokenBucket {
     /// With the sampling of the scenario.
     pub fn new(clients: &[&Client], policy: &Policy, wakeup: u64) -> Self {
         let entities = Entities::new(clients, policy.by);
-        let sample = policy.sample.get();
+        let sample = policy.sample.0.get().max(SHORTEST);
         let bucket = Bucket {
             // CAST: a time that a double holds exactly.
             left: sample as f64,
@@ -124,10 +124,6 @@ impl Control for TokenBucket {
         bucket.left -= length as f64;
         Verdict::Now
     }
-
-    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
-
-    fn look(&mut self, _: &mut Machine) {}
 
     fn next(&self) -> Option<u64> {
         Some(self.next)

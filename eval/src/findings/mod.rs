@@ -14,10 +14,7 @@ mod scheduling;
 pub use agreement::{agreement, Agreement, Pair, LIMIT};
 pub use scheduling::moves_away;
 
-use crate::results::{At, Experiment, Point, Series, GEOMETRIC_MEAN};
-
-/// The figures of the paper, in its order.
-pub const FIGURES: &[&str] = &["7a", "7b", "8", "9", "10", "11", "5.6"];
+use crate::results::{At, Experiment, Point, Series, FIGURES, GEOMETRIC_MEAN};
 
 /// A finding of the paper.
 #[derive(Clone, Copy, Debug)]

@@ -170,11 +170,11 @@ fn worst(results: &Results) -> Result<Evidence, String> {
 }
 
 /// The applications of Figure 8.
-const FOUR: [&str; 4] = ["heartwall", "lavaMD", "dwt2d", "mummergpu"];
+const PANELS: [&str; 4] = ["heartwall", "lavaMD", "dwt2d", "mummergpu"];
 
 fn independent(results: &Results) -> Result<Evidence, String> {
     let mut most: f64 = 0.0;
-    for panel in FOUR {
+    for panel in PANELS {
         for (_, ratio) in ratios(results, panel, "event")? {
             most = if ratio.abs() > most.abs() {
                 ratio

@@ -3,7 +3,7 @@
 //! Numbers like the paper's make its findings hold; broken ones do not.
 
 use super::*;
-use crate::results::{Axis, Origin, VERSION};
+use crate::results::Origin;
 
 fn series(name: &str, points: &[(&str, f64)]) -> Series {
     let point = |(name, mean): &(&str, f64)| Point::of(*name, &[*mean]).unwrap();
@@ -20,19 +20,8 @@ fn line(name: &str, panel: Option<&str>, points: &[(f64, f64)]) -> Series {
 
 fn experiment(figure: &str, series: Vec<Series>) -> Experiment {
     Experiment {
-        version: VERSION,
-        figure: figure.to_owned(),
-        origin: Origin::Simulator,
-        setting: "paper".to_owned(),
-        title: String::new(),
-        x: Axis::new("", ""),
-        y: Axis::new("", ""),
         series,
-        paper: String::new(),
-        assumed: Vec::new(),
-        settings: Vec::new(),
-        differs: Vec::new(),
-        inputs: String::new(),
+        ..Experiment::new(figure, Origin::Simulator, "paper")
     }
 }
 

@@ -87,7 +87,7 @@ fn details(one: &Experiment) -> Markup {
                     table {
                         thead { tr { th { "Parameter" } th { "Value" } th { "From" } } }
                         tbody { @for set in &one.settings { tr {
-                            td { code { (set.name) } } td { (set.value) } td { (set.origin) }
+                            td { code { (set.name) } } td { (set) } td { (set.origin) }
                         } } }
                     }
                 }

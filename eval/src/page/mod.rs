@@ -3,15 +3,15 @@
 //! The report: one HTML page that needs nothing else, with the paper's numbers beside ours, which
 //! findings hold, and every number behind the pictures.
 
-mod beside;
+mod agreement;
 mod figure;
 mod summary;
 
 use crate::draw::picture;
-use crate::findings::{judge, Judged, Verdict, FIGURES};
+use crate::findings::{judge, Judged, Verdict};
 // In the simulator, what is compared with the virtual machine: no result of its own.
 use crate::results::reduced::SETTING as MACHINE;
-use crate::results::{Experiment, Origin};
+use crate::results::{Experiment, Origin, FIGURES};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 use std::error::Error;
 
@@ -68,7 +68,7 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
                 }
                 (summary::section(&places))
                 @for number in &figures { (figure::section(number, &places, &drawn)) }
-                (beside::section(results))
+                (agreement::section(results))
             }
         }
     };

@@ -3,7 +3,7 @@
 //! The page shows every experiment, and verdicts follow the numbers.
 
 use super::*;
-use crate::paper::{figure, Plan, FIGURES};
+use crate::paper::{figure, Plan};
 
 /// Few repetitions of every experiment of the simulator.
 fn results() -> Vec<Experiment> {

@@ -2,15 +2,16 @@
 
 //! [tool] What the cost of sampling in Figure 7a comes from: the same with one thing changed.
 
-use super::beside::{App, Throttles, Way};
-use super::overhead::ratios;
-use super::{Plan, Progress};
-use crate::run::Error;
+use super::beside::{ratios, App};
+use super::plan::{Plan, Progress};
+use super::way::Way;
+use crate::outcome::Error;
+use crate::results::stats::mean;
+use crate::results::Throttles;
 use crate::scenario::{Phase, Span};
-use loga::units::Ns;
 
 /// The application that is changed: it waits for each of its kernels.
-const APP: &str = "heartwall";
+pub(super) const APP: &str = "heartwall";
 /// Time on a CPU for each of its pictures, in ms, in the place of its own.
 const CPU_MS: u64 = 40;
 /// Lengths of kernels that follow each other at once, in ms.
@@ -37,7 +38,7 @@ impl Isolated {
     ) -> Result<Self, Error> {
         progress.expect(RUNS * plan.repetitions);
         let mut cost = |change: &dyn Fn(&mut Vec<Phase>)| -> Result<f64, Error> {
-            let app = App::changed(APP, plan, change);
+            let app = App::changed(APP, plan, change)?;
             let none = app.runs(throttles, Way::NONE, plan, progress)?;
             let got = ratios(
                 &app,
@@ -47,20 +48,19 @@ impl Isolated {
                 plan,
                 progress,
             )?;
-            // CAST: a number of repetitions.
-            Ok(100.0 * (got.iter().sum::<f64>() / got.len().max(1) as f64 - 1.0))
+            Ok(100.0 * (mean(got) - 1.0))
         };
         let with_cpu = cost(&|phases| {
             let pictures = phases.iter_mut().filter(|phase| phase.kernel.is_some());
-            pictures.for_each(|phase| phase.cpu = Span::Constant(Ns::new(CPU_MS * 1_000_000)));
+            pictures.for_each(|phase| phase.cpu = Span::us(CPU_MS * 1000));
         })?;
         let back_to_back = KERNELS_MS.map(|ms| {
             cost(&|phases| {
                 phases.truncate(1);
                 for phase in phases {
-                    phase.cpu = Span::Constant(Ns::new(GAP_US * 1000));
+                    phase.cpu = Span::us(GAP_US);
                     phase.copy = None;
-                    phase.kernel = Some(Span::Constant(Ns::new(ms * 1_000_000)));
+                    phase.kernel = Some(Span::us(ms * 1000));
                 }
             })
         });

@@ -12,23 +12,16 @@
 //! would change in that ratio: `fair = (1 + n) * own / (own + n * throttle)` of the turnaround
 //! without scheduling. Source: LoGA paper, section 5.5.
 
-use super::beside::{settings, App, Got, Throttles, Way};
-use super::overhead::mean;
-use super::{empty, quick_names, Plan, Progress};
+use super::beside::{settings, turnaround, App, Got};
+use super::plan::{Plan, Progress};
+use super::way::Way;
 use crate::findings::moves_away;
+use crate::outcome::Error;
 use crate::results::reduced::optimum;
-use crate::results::{At, Axis, Difference, Experiment, Point, Series};
-use crate::run::Error;
+use crate::results::stats::mean;
+use crate::results::{At, Axis, Difference, Experiment, Point, Series, ALONE, FOUR};
 use crate::scenario::Profile;
 
-/// What runs beside an application.
-const FOUR: Throttles = Throttles {
-    count: 4,
-    kernel_us: 200,
-    sleep_us: 800,
-};
-/// Nothing does.
-const ALONE: Throttles = Throttles { count: 0, ..FOUR };
 /// From which part of the fair turnaround on sampling slows down too much.
 const BEYOND: f64 = 1.1;
 /// Who schedules.
@@ -42,7 +35,7 @@ const WAYS: [Way; 5] = [
 
 /// Figure 11.
 pub(super) fn quality(plan: &Plan, progress: &mut dyn Progress) -> Result<Experiment, Error> {
-    let names: Vec<_> = quick_names(Profile::names(), plan).collect();
+    let names = plan.names(Profile::names());
     let runs = names.len() * (2 * WAYS.len() + 1);
     progress.expect(runs as u64 * plan.repetitions);
     let mut series: Vec<_> = WAYS
@@ -53,15 +46,15 @@ pub(super) fn quality(plan: &Plan, progress: &mut dyn Progress) -> Result<Experi
     let mut settings = settings("four of 200 us, then 800 us asleep");
     let mut used = Used::default();
     for name in names {
-        let app = App::find(name, plan);
+        let app = App::find(name, plan)?;
         settings.push(app.setting());
         let mut unscheduled = (0.0, 0.0);
         for (series, way) in series.iter_mut().zip(WAYS) {
-            let alone = mean(&app.runs(ALONE, way, plan, progress)?);
+            let alone = turnaround(&app.runs(ALONE, way, plan, progress)?);
             let got = app.runs(FOUR, way, plan, progress)?;
-            used.note(name, way, &got);
+            used.note(way, &got);
             if way.name == Way::NONE.name {
-                unscheduled = (mean(&got), alone);
+                unscheduled = (turnaround(&got), alone);
             }
             let values: Vec<_> = got.iter().map(|got| got.turnaround / alone).collect();
             series.points.extend(Point::of(name, &values));
@@ -95,7 +88,7 @@ pub(super) fn quality(plan: &Plan, progress: &mut dyn Progress) -> Result<Experi
              is not there to be seen"
                 .to_owned(),
         ],
-        ..empty("11", plan)
+        ..plan.empty("11")
     };
     experiment.settings.extend(settings);
     experiment.differs = differs(&experiment, &used);
@@ -149,9 +142,10 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
             "maxmin holds back less than the optimum asks for".to_owned(),
             &format!(
                 "it lets at most a tenth of the GPU time be lost to holding back; the optimum does \
-                 not count what is lost (beside heartwall, the GPU is used for {:.0} % of the time \
-                 under maxmin, and for {:.0} % under event)",
-                used.maxmin, used.event
+                 not count what is lost (the GPU is used for {:.0} % of the time under maxmin, on \
+                 average over the applications, and for {:.0} % under event)",
+                mean(used.maxmin.iter().copied()),
+                mean(used.event.iter().copied())
             ),
         ),
     ];
@@ -169,21 +163,20 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
     differs
 }
 
-/// Share of the time in which the GPU was used beside heartwall, in percent.
+/// Share of the time in which the GPU was used, by application, in percent.
 #[derive(Default)]
 struct Used {
-    event: f64,
-    maxmin: f64,
+    event: Vec<f64>,
+    maxmin: Vec<f64>,
 }
 
 impl Used {
     /// Takes over what runs of an application under a policy gave.
-    fn note(&mut self, app: &str, way: Way, got: &[Got]) {
-        // CAST: a number of repetitions.
-        let mean = got.iter().map(|got| got.used).sum::<f64>() / got.len().max(1) as f64;
-        match (app, way.name) {
-            ("heartwall", "event") => self.event = mean,
-            ("heartwall", "maxmin") => self.maxmin = mean,
+    fn note(&mut self, way: Way, got: &[Got]) {
+        let used = mean(got.iter().map(|got| got.used));
+        match way.name {
+            "event" => self.event.push(used),
+            "maxmin" => self.maxmin.push(used),
             _ => {}
         }
     }

@@ -10,9 +10,9 @@ mod text;
 pub use text::text;
 pub(crate) use text::{optional, table};
 
-pub use loga_results::Spread;
+pub use loga_results::stats::Spread;
 
-use crate::run::{ClientOutcome, GpuOutcome, Outcome};
+use crate::outcome::{ms, ClientOutcome, GpuOutcome, Outcome};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -194,13 +194,13 @@ pub fn report(name: &str, scenario: &Scenario, outcomes: &[Outcome]) -> Report {
 }
 
 fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
-    let percent = |ns: u64| 100.0 * ms(ns) / ms(outcome.length).max(f64::MIN_POSITIVE);
+    let percent = |ns: u64| outcome.percent(ns);
     let sum = |part: fn(&ClientOutcome) -> u64| outcome.clients.iter().map(part).sum::<u64>();
     let ledger = &outcome.ledger;
     let clients: Vec<_> = outcome
         .clients
         .iter()
-        .map(|one| client(scenario, one, outcome.length))
+        .map(|one| client(scenario, one, outcome))
         .collect();
     let shares: Vec<_> = clients
         .iter()
@@ -209,11 +209,11 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
     Gpu {
         gpu: number,
         length_ms: ms(outcome.length),
-        utilisation_pct: percent(sum(|client| client.compute.run)),
+        utilisation_pct: outcome.utilisation_pct(),
         idle_pct: percent(outcome.idle),
         switch_pct: percent(sum(|client| client.compute.switch)),
         copy_pct: percent(sum(|client| client.copy.run)),
-        booked_ms: (ledger.booked > 0).then(|| ms(ledger.booked)),
+        booked_ms: outcome.booked_ms(),
         accounting_error_pct: ledger.error.map(|error| 100.0 * error),
         loga_cpu_ms: ms(ledger.cpu),
         loga_cpu_pct: percent(ledger.cpu),
@@ -228,7 +228,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
     }
 }
 
-fn client(scenario: &Scenario, one: &ClientOutcome, length: u64) -> Client {
+fn client(scenario: &Scenario, one: &ClientOutcome, gpu: &GpuOutcome) -> Client {
     let spec = &scenario.clients[one.number];
     let rounds = &one.got.rounds;
     Client {
@@ -240,12 +240,12 @@ fn client(scenario: &Scenario, one: &ClientOutcome, length: u64) -> Client {
         turnaround_ms: rounds.mean().map(|ns| ns / 1e6),
         turnaround_deviation_ms: rounds.mean().map(|_| rounds.deviation() / 1e6),
         turnaround_max_ms: rounds.mean().map(|_| ms(rounds.longest)),
-        total_ms: one.got.finished.map(|at| ms(at - one.got.from)),
+        total_ms: one.total_ms(),
         gpu_ms: ms(one.compute.run),
-        gpu_pct: 100.0 * ms(one.compute.run) / ms(length).max(f64::MIN_POSITIVE),
+        gpu_pct: gpu.percent(one.compute.run),
         switch_ms: ms(one.compute.switch),
         copy_ms: ms(one.copy.run),
-        measured_ms: one.booked.measured.map(ms),
+        measured_ms: one.measured_ms(),
         entitled_ms: one.booked.entitled.map(ms),
         held_ms: ms(one.booked.held),
         blocked_ms: ms(one.got.blocked),
@@ -286,12 +286,6 @@ fn summary(runs: &[Run]) -> Summary {
         runs: runs.len(),
         gpus: (0..gpus).map(gpu).collect(),
     }
-}
-
-/// Milliseconds.
-fn ms(ns: u64) -> f64 {
-    // CAST: times in a run are exact in a double.
-    ns as f64 / 1e6
 }
 
 #[cfg(test)]

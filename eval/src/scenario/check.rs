@@ -3,10 +3,7 @@
 //! From the file as it is written to a scenario that makes sense.
 
 use super::file::{self, File, Launch};
-use super::{Client, Error, Gpu, Phase, Policy, Profile, Scenario, Span};
-use crate::control::{self, Kind};
-use loga::account::Accounting;
-use loga::engine::Scale;
+use super::{Between, Client, Error, Gpu, Phase, Profile, Scenario, Span, TIMESLICE};
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
@@ -23,9 +20,6 @@ const GPUS_MAX: usize = 64;
 const REPEAT_MAX: u64 = 1_000_000_000_000;
 /// Longest queue: the ring of a channel holds that many commands.
 pub(crate) const DEPTH_MAX: u64 = 1000;
-/// Timeslice of Kepler's default runlist word. Source: `regs::TIMESLICE_DEFAULT_NS` of the model.
-const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
-
 /// A file's name and text, to say where something is.
 pub(super) struct Text<'a> {
     pub(super) name: &'a str,
@@ -79,7 +73,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
         length: file.length_ms.0,
         seeds: source.number("seeds", &file.seeds, 1, SEEDS_MAX)?,
         until,
-        policy: policy(&source, &file.policy)?,
+        policy: file.policy,
         costs: file.costs,
         gpus: file
             .gpus
@@ -107,58 +101,6 @@ fn until(source: &Text, name: &Spanned<String>, clients: &[Client]) -> Result<us
         return Err(source.error(name.span(), reason));
     }
     Ok(at)
-}
-
-fn policy(source: &Text, policy: &file::Policy) -> Result<Policy, Error> {
-    let kind = Kind::by_name(policy.name.get_ref()).map_err(|reason| {
-        let span = policy.name.span();
-        source.error(span, reason)
-    })?;
-    let setting = |name: &str, value: &Spanned<u32>, max: u32| {
-        let wide = Spanned::new(value.span(), u64::from(*value.get_ref()));
-        source.number(name, &wide, 1, max.into())?;
-        Ok(*value.get_ref())
-    };
-    Ok(Policy {
-        kind,
-        enforce: policy.enforce,
-        by: policy.by,
-        poll_ms: setting("poll_ms", &policy.poll_ms, control::MAX_POLL_MS)?,
-        ratio: setting("ratio", &policy.ratio, control::MAX_RATIO)?,
-        randomize: policy.randomize,
-        scale: named(source, "scale", &policy.scale, Scale::NAMES, Scale::by_name)?,
-        accounting: named(
-            source,
-            "accounting",
-            &policy.accounting,
-            Accounting::NAMES,
-            Accounting::by_name,
-        )?,
-        poll_always: policy.poll_always,
-        trap: policy.trap,
-        submit: policy.submit_us.0,
-        interrupt: policy.interrupt_us.0,
-        quantum: policy.quantum_ms.0.max(Ns::from_us(1)),
-        idle_release: policy.idle_release_ms.0,
-        sample: policy.sample_ms.0.max(Ns::from_us(1)),
-        off_when_alone: policy.off_when_alone,
-    })
-}
-
-/// What a name stands for, one of `names`.
-fn named<T, E>(
-    source: &Text,
-    key: &str,
-    value: &Spanned<String>,
-    names: &[&str],
-    by_name: fn(&str) -> Result<T, E>,
-) -> Result<T, Error> {
-    let name = value.get_ref();
-    by_name(name).map_err(|_| {
-        let names = names.join(", ");
-        let reason = format!("unknown {key} {name:?}, want one of {names}");
-        source.error(value.span(), reason)
-    })
 }
 
 /// All clients, each as often as it is wanted.
@@ -206,11 +148,16 @@ fn clients(source: &Text, file: &File) -> Result<Vec<Client>, Error> {
     Ok(clients)
 }
 
-/// Checks that the clients of a group agree on its weight.
+/// Checks that the clients of a group agree on its weight: of a user, unless groups are cgroups.
 fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
+    let by = match file.policy.by {
+        Between::Cgroup => Between::Cgroup,
+        Between::Client | Between::User => Between::User,
+    };
     for one in clients {
+        let group = one.group(by);
         let differs = |other: &&Client| {
-            one.group.is_some() && other.group == one.group && other.weight != one.weight
+            group.is_some() && other.group(by) == group && other.weight != one.weight
         };
         if let Some(other) = clients.iter().find(differs) {
             let reason = format!(
@@ -280,7 +227,8 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
         away,
         channels: channels as u16,
         weight,
-        group: one.group.clone(),
+        user: one.user.clone(),
+        cgroup: one.cgroup.clone(),
         limit_pct,
         class: match one.class {
             file::Class::Normal => Class::Normal,

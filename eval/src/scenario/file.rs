@@ -2,11 +2,14 @@
 
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
+use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
 use loga::account::Accounting;
-use loga::engine::Scale;
+use loga::knobs::{Knob, Scale};
+use loga::policies::PolicyKind;
 use loga::units::Ns;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 /// A scenario file.
@@ -35,25 +38,123 @@ pub(super) struct File {
 }
 
 /// Who schedules, and with which parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Policy {
-    pub(super) name: Spanned<String>,
-    pub(super) enforce: bool,
-    pub(super) by: Between,
-    pub(super) poll_ms: Spanned<u32>,
-    pub(super) ratio: Spanned<u32>,
-    pub(super) randomize: bool,
-    pub(super) scale: Spanned<String>,
-    pub(super) accounting: Spanned<String>,
-    pub(super) poll_always: bool,
-    pub(super) trap: bool,
-    pub(super) submit_us: Micros,
-    pub(super) interrupt_us: Micros,
-    pub(super) quantum_ms: Millis,
-    pub(super) idle_release_ms: Millis,
-    pub(super) sample_ms: Millis,
-    pub(super) off_when_alone: bool,
+pub struct Policy {
+    /// Which one.
+    #[serde(rename = "name", deserialize_with = "kind")]
+    pub kind: Kind,
+    /// Whether clients are throttled. Otherwise it only accounts.
+    pub enforce: bool,
+    /// What fairness is between.
+    pub by: Between,
+    /// Polling phase per channel in ms.
+    #[serde(deserialize_with = "poll_ms")]
+    pub poll_ms: u32,
+    /// Non-polling phase in polling phases.
+    #[serde(deserialize_with = "ratio")]
+    pub ratio: u32,
+    /// Whether the lengths of phases vary.
+    pub randomize: bool,
+    /// What phases grow with.
+    #[serde(deserialize_with = "scale")]
+    pub scale: Scale,
+    /// How GPU time is accounted.
+    #[serde(deserialize_with = "accounting")]
+    pub accounting: Accounting,
+    /// Whether there are no non-polling phases.
+    pub poll_always: bool,
+    /// Whether submissions are trapped while `sampling` watches a client.
+    pub trap: bool,
+    /// Of the baselines: time to hand a command to the host's scheduler.
+    #[serde(rename = "submit_us")]
+    pub submit: Micros,
+    /// Of the baselines: from the end of a command until the host has dealt with it.
+    #[serde(rename = "interrupt_us")]
+    pub interrupt: Micros,
+    /// Of the baselines: how long the GPU is one client's.
+    #[serde(rename = "quantum_ms")]
+    pub quantum: Millis,
+    /// Of the baselines: after which idle time the GPU is given up.
+    #[serde(rename = "idle_release_ms")]
+    pub idle_release: Millis,
+    /// Of the baselines: how often the utilisation is sampled.
+    #[serde(rename = "sample_ms")]
+    pub sample: Millis,
+    /// Of the baselines: whether a client that is alone is not limited.
+    pub off_when_alone: bool,
+}
+
+impl Policy {
+    /// Who schedules, with the parameters of a file that gives none.
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            enforce: true,
+            by: Between::Client,
+            poll_ms: 1,
+            ratio: 5,
+            randomize: false,
+            scale: Scale::Channels,
+            accounting: Accounting::Burst,
+            poll_always: false,
+            trap: false,
+            submit: Micros(Ns::from_us(3)),
+            interrupt: Micros(Ns::from_us(5)),
+            quantum: Millis(Ns::from_ms(30_000)),
+            idle_release: Millis(Ns::from_ms(5_000)),
+            sample: Millis(Ns::from_ms(120)),
+            off_when_alone: true,
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::of(Kind::Loga(PolicyKind::Event))
+    }
+}
+
+fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
+    Kind::by_name(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<Scale, D::Error> {
+    named(from, "scale", Scale::NAMES, Scale::by_name)
+}
+
+fn accounting<'de, D: Deserializer<'de>>(from: D) -> Result<Accounting, D::Error> {
+    named(from, "accounting", Accounting::NAMES, Accounting::by_name)
+}
+
+fn poll_ms<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    number(from, "poll_ms")
+}
+
+fn ratio<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    number(from, "ratio")
+}
+
+/// What a name stands for, one of `names`.
+fn named<'de, D: Deserializer<'de>, T, E>(
+    from: D,
+    key: &str,
+    names: &[&str],
+    by_name: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    let name = String::deserialize(from)?;
+    by_name(&name).map_err(|_| {
+        let names = names.join(", ");
+        D::Error::custom(format!("unknown {key} {name:?}, want one of {names}"))
+    })
+}
+
+/// The number of a knob.
+fn number<'de, D: Deserializer<'de>>(from: D, knob: &str) -> Result<u32, D::Error> {
+    let number = u32::deserialize(from)?;
+    let checked = Knob::find(knob).map_or(Ok(()), |(_, knob)| knob.check(number));
+    checked.map_err(D::Error::custom)?;
+    Ok(number)
 }
 
 /// What fairness is between.
@@ -63,8 +164,11 @@ pub enum Between {
     /// Every client counts for itself.
     #[default]
     Client,
-    /// Clients of the same group count as one.
-    Group,
+    /// Clients of the same user count as one.
+    #[serde(alias = "group")]
+    User,
+    /// Clients of the same cgroup count as one.
+    Cgroup,
 }
 
 /// What things cost, apart from the work itself.
@@ -117,7 +221,9 @@ pub(super) struct Client {
     #[serde(default = "twelve")]
     pub(super) channels: Spanned<u64>,
     pub(super) weight: Option<Spanned<u64>>,
-    pub(super) group: Option<String>,
+    #[serde(alias = "group")]
+    pub(super) user: Option<String>,
+    pub(super) cgroup: Option<String>,
     pub(super) limit_pct: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) class: Class,
@@ -175,29 +281,6 @@ pub(super) enum Launch {
     Queued,
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            name: unplaced("event".to_owned()),
-            enforce: true,
-            by: Between::Client,
-            poll_ms: unplaced(1),
-            ratio: unplaced(5),
-            randomize: false,
-            scale: unplaced(Scale::Channels.name().to_owned()),
-            accounting: unplaced(Accounting::Burst.name().to_owned()),
-            poll_always: false,
-            trap: false,
-            submit_us: Micros(Ns::from_us(3)),
-            interrupt_us: Micros(Ns::from_us(5)),
-            quantum_ms: Millis(Ns::from_ms(30_000)),
-            idle_release_ms: Millis(Ns::from_ms(5_000)),
-            sample_ms: Millis(Ns::from_ms(120)),
-            off_when_alone: true,
-        }
-    }
-}
-
 impl Default for Costs {
     fn default() -> Self {
         Self {
@@ -207,6 +290,21 @@ impl Default for Costs {
             fault: Micros(Ns::from_us(2)),
             wakeup: Micros(Ns::from_us(5)),
             switch: Micros(Ns::ZERO),
+        }
+    }
+}
+
+impl Costs {
+    /// The cost of this name in a file, such as `switch_us`.
+    pub fn by_name(&mut self, name: &str) -> Option<&mut Micros> {
+        match name {
+            "read_us" => Some(&mut self.read),
+            "look_us" => Some(&mut self.look),
+            "revoke_us" => Some(&mut self.revoke),
+            "fault_us" => Some(&mut self.fault),
+            "wakeup_us" => Some(&mut self.wakeup),
+            "switch_us" => Some(&mut self.switch),
+            _ => None,
         }
     }
 }

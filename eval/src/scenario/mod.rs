@@ -7,21 +7,24 @@
 
 mod check;
 mod file;
+mod kind;
 mod profile;
 mod set;
 mod time;
 
-pub use file::{Between, Costs, Wait};
+pub use file::{Between, Costs, Policy, Wait};
+pub use kind::Kind;
 pub use profile::{Profile, Value};
 pub use time::{Micros, Millis, Span};
 
-use crate::control::Kind;
-use loga::account::Accounting;
-use loga::engine::Scale;
+use loga::policies::PolicyKind;
 use loga::share::Class;
 use loga::units::{Ns, Weight};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
+
+/// Timeslice of Kepler's default runlist word. Source: `regs::TIMESLICE_DEFAULT_NS` of the model.
+const TIMESLICE: Ns = Ns::new(loga_model::gpu::regs::TIMESLICE_DEFAULT_NS);
 
 /// A scenario that makes sense.
 #[derive(Clone, Debug)]
@@ -40,43 +43,6 @@ pub struct Scenario {
     pub gpus: Vec<Gpu>,
     /// The clients, of all GPUs.
     pub clients: Vec<Client>,
-}
-
-/// Who schedules, and with which parameters.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// Which one.
-    pub kind: Kind,
-    /// Whether anybody is held back. Otherwise it only accounts.
-    pub enforce: bool,
-    /// What fairness is between.
-    pub by: Between,
-    /// Polling phase per channel in ms.
-    pub poll_ms: u32,
-    /// Non-polling phase in polling phases.
-    pub ratio: u32,
-    /// Whether the lengths of phases vary.
-    pub randomize: bool,
-    /// What phases grow with.
-    pub scale: Scale,
-    /// How GPU time is accounted.
-    pub accounting: Accounting,
-    /// Whether there are no non-polling phases.
-    pub poll_always: bool,
-    /// Whether submissions are trapped while `sampling` watches a client.
-    pub trap: bool,
-    /// Of the baselines: time to hand a command to the host's scheduler.
-    pub submit: Ns,
-    /// Of the baselines: from the end of a command until the host has dealt with it.
-    pub interrupt: Ns,
-    /// Of the baselines: how long the GPU is one client's.
-    pub quantum: Ns,
-    /// Of the baselines: after which idle time the GPU is given up.
-    pub idle_release: Ns,
-    /// Of the baselines: how often the utilisation is sampled.
-    pub sample: Ns,
-    /// Of the baselines: whether a client that is alone is not limited.
-    pub off_when_alone: bool,
 }
 
 /// A GPU.
@@ -105,8 +71,10 @@ pub struct Client {
     pub channels: u16,
     /// Its weight.
     pub weight: Weight,
-    /// Its group.
-    pub group: Option<String>,
+    /// Its user; one of its own if not given.
+    pub user: Option<String>,
+    /// Its cgroup; one of its own if not given.
+    pub cgroup: Option<String>,
     /// The most of the GPU that it may use, in percent.
     pub limit_pct: Option<u32>,
     /// Whether it runs only while no other client wants the GPU.
@@ -137,7 +105,7 @@ pub struct Phase {
 }
 
 /// Why there is no scenario.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     /// File and line, or the change to it.
     pub place: String,
@@ -181,7 +149,68 @@ pub fn parse(name: &str, text: &str, changes: &[String]) -> Result<Scenario, Err
     check::parse(&name, &text)
 }
 
+impl Scenario {
+    /// A scenario with one GPU and without clients, and what a file means that says no more.
+    pub fn new(length: Ns, costs: Costs) -> Self {
+        Self {
+            length,
+            seeds: 1,
+            until: None,
+            policy: Policy::of(Kind::Loga(PolicyKind::Event)),
+            costs,
+            gpus: vec![Gpu {
+                switch: costs.switch.0,
+                timeslice: TIMESLICE,
+            }],
+            clients: Vec::new(),
+        }
+    }
+}
+
+impl Phase {
+    /// A pause and then a kernel that is waited for, once.
+    pub fn new(cpu: Span, kernel: Span) -> Self {
+        Self {
+            cpu,
+            copy: None,
+            kernel: Some(kernel),
+            depth: 1,
+            repeat: 1,
+        }
+    }
+}
+
 impl Client {
+    /// A client that is there all the time and does this again and again.
+    pub fn new(name: &str, phases: Vec<Phase>) -> Self {
+        Self {
+            name: name.to_owned(),
+            gpu: 0,
+            arrive: Ns::ZERO,
+            leave: None,
+            away: None,
+            channels: 12,
+            weight: Weight::DEFAULT,
+            user: None,
+            cgroup: None,
+            limit_pct: None,
+            class: Class::Normal,
+            repeat: None,
+            cycle: None,
+            wait: Wait::Spin,
+            phases,
+        }
+    }
+
+    /// Those with which it counts as one; nothing if it counts for itself.
+    pub fn group(&self, by: Between) -> Option<&str> {
+        match by {
+            Between::Client => None,
+            Between::User => self.user.as_deref(),
+            Between::Cgroup => self.cgroup.as_deref(),
+        }
+    }
+
     /// Whether it uses the copy engine.
     pub fn copies(&self) -> bool {
         self.phases.iter().any(|phase| phase.copy.is_some())

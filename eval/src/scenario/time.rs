@@ -3,7 +3,7 @@
 //! Lengths of time in a scenario: a number, or a distribution.
 
 use loga::units::Ns;
-use rand::RngCore;
+use rand::{Rng, RngCore};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
@@ -35,14 +35,31 @@ pub enum Span {
     Lognormal(f64, f64),
 }
 
+impl Micros {
+    /// So many microseconds.
+    pub fn new(us: f64) -> Self {
+        // CAST: saturates.
+        Self(Ns::new((us * 1e3).round() as u64))
+    }
+}
+
 impl Span {
+    /// Anything between these numbers of microseconds.
+    pub const fn uniform_us(least: f64, most: f64) -> Self {
+        Self::Uniform(least * 1e3, most * 1e3)
+    }
+
+    /// Always so many microseconds.
+    pub const fn us(us: u64) -> Self {
+        Self::Constant(Ns::from_us(us))
+    }
+
     /// Draws a length. Random numbers are only used where there is something to draw.
     pub fn draw(&self, random: &mut impl RngCore) -> u64 {
         let drawn = match *self {
             Self::Constant(length) => return length.get(),
             Self::Uniform(least, most) => {
-                // CAST: the 53 bits that a double holds.
-                let part = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+                let part: f64 = random.random();
                 least + part * (most - least)
             }
             Self::Exponential(mean) => {

@@ -3,15 +3,16 @@
 //! Runs the experiments one after the other and keeps their results: what is already there, made
 //! from the same inputs, is not run again.
 
-mod machine;
+mod script;
 
-pub use machine::Machine;
+pub use script::Script;
 
 use crate::draw::picture;
 use crate::page::page;
-use crate::paper::{self, Plan, Progress, FIGURES};
+use crate::paper::{self, Plan, Progress};
 use crate::results::reduced::SETTING as MACHINE;
-use crate::results::{Experiment, Setting};
+use crate::results::{Experiment, Setting, Unit, FIGURES};
+use crate::scenario::{Costs, Micros};
 use crate::whole;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
@@ -34,7 +35,7 @@ pub struct Session {
     /// How the simulator runs them.
     pub plan: Plan,
     /// Who runs them in the virtual machine, if anybody.
-    pub machine: Option<Machine>,
+    pub machine: Option<Script>,
     /// Whether to run what is already there, too.
     pub again: bool,
 }
@@ -98,9 +99,10 @@ impl Session {
                 }
             };
             for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                look = find(one, READ).or(look);
+                look = one.setting(READ).cloned().or(look);
                 let plan = as_machine(one, look.as_ref());
-                all.push(self.simulate(&one.figure, &plan, own, Some(one), bars));
+                let run = |plan| self.simulate(&one.figure, &plan, own, Some(one), bars);
+                all.push(plan.and_then(run));
             }
             all.extend(real.into_iter().map(Ok));
         }
@@ -137,7 +139,7 @@ impl Session {
         }
         let mut bar = Bar::new(&name, bars);
         let outcome = match real {
-            Some(real) => paper::machine::figure(real, plan, &mut bar),
+            Some(real) => paper::vm::figure(real, plan, &mut bar),
             None => paper::figure(number, plan, &mut bar),
         };
         bar.bar.finish_and_clear();
@@ -199,41 +201,36 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
 
 /// The simulator's plan for what was run in the virtual machine: with the costs that were measured
 /// there, and with that of a look as measured in an earlier experiment, if not in this.
-fn as_machine(real: &Experiment, look: Option<&Setting>) -> Plan {
+fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String> {
     let mut settings = real.settings.clone();
-    if find(real, READ).is_none() {
-        settings.extend(look.cloned());
+    let read = real.setting(READ).or(look);
+    if real.setting(READ).is_none() {
+        settings.extend(read.cloned());
     }
-    let read = settings.iter().find(|one| one.name == READ);
-    let read = read.and_then(|one| one.value.strip_suffix(" us")?.parse::<f64>().ok());
-    settings.extend(read.map(|us| Setting {
-        name: "costs.look_us".to_owned(),
-        value: format!("{:.3} us", us * READS),
-        origin: "three times a read: what a look at a channel is".to_owned(),
+    settings.extend(read.and_then(Setting::micros).map(|us| {
+        let origin = "three times a read: what a look at a channel is";
+        Setting::number("costs.look_us", us * READS, Unit::Micros, origin)
     }));
-    Plan {
+    let mut costs = Costs::default();
+    for setting in &settings {
+        let cost = setting.name.strip_prefix("costs.").zip(setting.micros());
+        let Some((name, us)) = cost else {
+            continue;
+        };
+        let cost = costs.by_name(name);
+        *cost.ok_or_else(|| format!("the simulator has no {}", setting.name))? = Micros::new(us);
+    }
+    Ok(Plan {
         setting: MACHINE.to_owned(),
-        changes: settings.iter().filter_map(cost).collect(),
+        costs,
         settings,
         ..Plan::paper()
-    }
+    })
 }
 
 /// What a look of the poller costs, in the settings, and as many reads are a look at a channel.
 const READ: &str = "costs.read_us";
 const READS: f64 = 3.0;
-
-/// A setting of this name.
-fn find(real: &Experiment, name: &str) -> Option<Setting> {
-    real.settings.iter().find(|one| one.name == name).cloned()
-}
-
-/// A measured cost as a change of scenarios: `costs.switch_us` of `8.1 us` is `costs.switch_us=8.1`.
-fn cost(setting: &Setting) -> Option<String> {
-    let value = setting.value.strip_suffix(" us")?;
-    let known = setting.name.starts_with("costs.") && value.parse::<f64>().is_ok();
-    known.then(|| format!("{}={value}", setting.name))
-}
 
 /// SHA-256 of these parts, in hexadecimal digits.
 fn digest(parts: &[&[u8]]) -> String {
@@ -308,17 +305,24 @@ mod tests {
 
     #[test]
     fn measured_costs_change_the_scenarios_and_nothing_else_does() {
-        let setting = |name: &str, value: &str| Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            origin: "measured".to_owned(),
-        };
+        let mut real = Plan::quick().empty("10");
+        let number = |name: &str, value, unit| Setting::number(name, value, unit, "measured");
+        real.settings = vec![
+            number("costs.switch_us", 8.1, Unit::Micros),
+            number("policy.poll_ms", 9.0, Unit::Millis),
+            Setting::text("costs.fault_us", "few us", "measured"),
+        ];
+        let read = number(READ, 1.5, Unit::Micros);
+        let costs = as_machine(&real, Some(&read)).unwrap().costs;
+        let assumed = Costs::default();
+        let ours = [costs.switch, costs.read, costs.look, costs.fault];
+        assert_eq!(ours, [8.1, 1.5, 4.5, 2.0].map(Micros::new));
         assert_eq!(
-            cost(&setting("costs.switch_us", "8.1 us")).unwrap(),
-            "costs.switch_us=8.1"
+            (costs.revoke, costs.wakeup),
+            (assumed.revoke, assumed.wakeup)
         );
-        assert_eq!(cost(&setting("policy.poll_ms", "1 ms")), None);
-        assert_eq!(cost(&setting("costs.switch_us", "few us")), None);
+        real.settings = vec![number("costs.tea_us", 8.1, Unit::Micros)];
+        assert!(as_machine(&real, None).unwrap_err().contains("tea"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! (GPFIFO entry, methods) are computed from the address, so that nothing is stored twice.
 
 use super::trace::Trace;
-use loga_model::abi::submit::{self, method};
+use loga::rm::submit::{self, method};
 use loga_model::gpu::{regs, Bus, Chid, Interval, Kind, Notice, CE0, ENGINES, ENGINE_INDEX, GR};
 
 /// Bytes from one command's methods to the next, in the address space of a channel.

@@ -3,7 +3,7 @@
 //! [double] One GPU, its clients and their scheduler, event by event.
 //!
 //! The GPU is the state machine of the model, [`loga_model::gpu`], not a copy of it. [`board`]
-//! surrounds it, [`actor`] is a client, [`crate::control`] schedules. GPUs share nothing, so
+//! surrounds it, [`actor`] is a client, [`Control`] schedules. GPUs share nothing, so
 //! each is a world of its own.
 //!
 //! What is due at the same time happens in this order: the GPU, ends of commands, clients by
@@ -11,15 +11,16 @@
 
 mod actor;
 mod board;
+mod control;
 mod machine;
 mod trace;
 
 pub use actor::Times;
 pub use board::{Board, Usage, Work};
+pub use control::{Booked, Control, Ledger, Verdict};
 pub use machine::{Channels, Machine, Order, Registers};
 pub use trace::{Row, Trace};
 
-use crate::control::{Control, Verdict};
 use crate::scenario::{Client, Gpu as Card, Wait};
 use actor::{Actor, Doing, Want};
 use std::cmp::Reverse;

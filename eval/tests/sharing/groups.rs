@@ -6,16 +6,16 @@ use super::{enforcing, hogs, percent};
 use loga::policies::PolicyKind;
 use loga::share::{Change, GroupBy, Kind, Row, Subject};
 use loga::units::Ns;
-use loga_eval::ideal::Machine;
+use loga_eval::ideal::IdealGpu;
 
 /// A user with three processes and one with a single one.
-fn two_users(group_by: GroupBy) -> Machine {
+fn two_users(group_by: GroupBy) -> IdealGpu {
     let mut processes = hogs(&[500, 500, 500, 500], 6);
     processes[3].user = 1;
     for (at, process) in processes.iter_mut().enumerate() {
         process.cgroup = [5, 5, 6, 6][at];
     }
-    Machine::new(&processes, enforcing(PolicyKind::Event), group_by).unwrap()
+    IdealGpu::new(&processes, enforcing(PolicyKind::Event), group_by).unwrap()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn switch_of_groups_under_load_loses_no_time_used() {
     let mut previous = Ns::ZERO;
     for round in 1..=20 {
         machine.run_until(Ns::from_ms(round * 500));
-        let received = |machine: &Machine| {
+        let received = |machine: &IdealGpu| {
             let members = machine.state().shares.members().iter();
             members.map(|m| m.account().received.get()).sum::<u64>()
         };
@@ -113,10 +113,10 @@ fn totals_of_users_are_what_their_processes_received() {
 #[test]
 fn entitled_time_is_divided_by_weight_and_cut_by_the_limit() {
     let config = enforcing(PolicyKind::Event);
-    let mut machine = Machine::new(&hogs(&[500, 500], 6), config, GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&hogs(&[500, 500], 6), config, GroupBy::Process).unwrap();
     machine.set_process(0, &Change::weight(300)).unwrap();
     machine.run_until(Ns::from_ms(5000));
-    let entitled = |machine: &Machine| {
+    let entitled = |machine: &IdealGpu| {
         let members = machine.state().shares.members().iter();
         members
             .map(|m| m.account().entitled.get() as f64)

@@ -7,11 +7,11 @@ use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{Change, GroupBy, Subject};
 use loga::units::Ns;
-use loga_eval::ideal::{Machine, Process};
+use loga_eval::ideal::{IdealGpu, Process};
 
 /// The most that the process at 0 used in any window of `window_ms`, in percent of the
 /// window, looked at every millisecond; and its share of the whole time.
-fn most_in_a_window(machine: &mut Machine, end_ms: u64, window_ms: usize) -> (f64, f64) {
+fn most_in_a_window(machine: &mut IdealGpu, end_ms: u64, window_ms: usize) -> (f64, f64) {
     let mut used = Vec::new();
     for ms in 0..=end_ms {
         machine.run_until(Ns::from_ms(ms));
@@ -35,7 +35,7 @@ fn under_limit(kernel_us: u64, percent: u32) -> (f64, f64) {
         randomize: true,
         ..enforcing(PolicyKind::Event)
     };
-    let mut machine = Machine::new(&[hog], config, GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&[hog], config, GroupBy::Process).unwrap();
     machine.set_process(0, &Change::limit(percent)).unwrap();
     let (most, mean) = most_in_a_window(&mut machine, 8_000, 2000);
     println!("limit {percent}, {kernel_us} us: most {most:.2}, mean {mean:.2}");
@@ -57,7 +57,7 @@ fn limit_holds_for_a_client_alone() {
 
 #[test]
 fn limit_holds_beside_others_and_they_get_the_rest() {
-    let mut machine = Machine::new(
+    let mut machine = IdealGpu::new(
         &hogs(&[1000, 1000], 1),
         enforcing(PolicyKind::Event),
         GroupBy::Process,
@@ -74,7 +74,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() {
     let mut processes = hogs(&[500, 500, 500], 1);
     processes[2].user = 7;
     let config = enforcing(PolicyKind::Event);
-    let mut machine = Machine::new(&processes, config, GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&processes, config, GroupBy::Process).unwrap();
     machine
         .state_mut()
         .settings
@@ -88,7 +88,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() {
 
 #[test]
 fn limit_without_enforcement_is_not_carried_out() {
-    let mut machine = Machine::new(&hogs(&[1000], 1), Config::default(), GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&hogs(&[1000], 1), Config::paper(), GroupBy::Process).unwrap();
     machine.set_process(0, &Change::limit(10)).unwrap();
     assert!(percent(&mut machine, 0, 1000)[0] > 99.0);
 }
@@ -102,7 +102,7 @@ fn idle_class_runs_only_while_nobody_else_wants_the_gpu() {
         ..Process::new(200, 800)
     });
     let config = enforcing(PolicyKind::Event);
-    let mut machine = Machine::new(&processes, config, GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&processes, config, GroupBy::Process).unwrap();
     machine.set_process(0, &IDLE).unwrap();
     let alone = percent(&mut machine, 0, 2000);
     assert!(alone[0] > 99.0, "{alone:?}");
@@ -119,7 +119,7 @@ fn idle_class_runs_only_while_nobody_else_wants_the_gpu() {
 #[test]
 fn idle_class_among_itself_shares_by_weight() {
     let config = enforcing(PolicyKind::Event);
-    let mut machine = Machine::new(&hogs(&[1000, 1000], 12), config, GroupBy::Process).unwrap();
+    let mut machine = IdealGpu::new(&hogs(&[1000, 1000], 12), config, GroupBy::Process).unwrap();
     machine.set_process(0, &IDLE).unwrap();
     machine.set_process(1, &IDLE).unwrap();
     machine.set_process(1, &Change::weight(300)).unwrap();

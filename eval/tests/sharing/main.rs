@@ -11,20 +11,20 @@ use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{Change, Class, GroupBy};
 use loga::units::Ns;
-use loga_eval::ideal::{Machine, Process};
+use loga_eval::ideal::{IdealGpu, Process};
 
 fn enforcing(policy: PolicyKind) -> Config {
     Config {
         enforce: true,
         policy,
-        ..Config::default()
+        ..Config::paper()
     }
 }
 
 const IDLE: Change = Change::class(Class::Idle);
 
 /// Percentages of the time from `from` to `to` milliseconds that each process had.
-fn percent(machine: &mut Machine, from_ms: u64, to_ms: u64) -> Vec<f64> {
+fn percent(machine: &mut IdealGpu, from_ms: u64, to_ms: u64) -> Vec<f64> {
     machine.run_until(Ns::from_ms(from_ms));
     let before = machine.ran();
     machine.run_until(Ns::from_ms(to_ms));
@@ -49,7 +49,7 @@ fn hogs(kernels_us: &[u64], channels: u16) -> Vec<Process> {
 fn run_in_steps_gives_what_a_run_in_one_gives() {
     let machine = || {
         let config = enforcing(PolicyKind::MaxMin);
-        Machine::new(&hogs(&[1000, 100], 12), config, GroupBy::Process).unwrap()
+        IdealGpu::new(&hogs(&[1000, 100], 12), config, GroupBy::Process).unwrap()
     };
     let (mut whole, mut stepped) = (machine(), machine());
     whole.run_until(Ns::from_ms(5000));

@@ -8,18 +8,17 @@ use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{Change, GroupBy};
 use loga::units::Ns;
-use loga_eval::ideal::{Machine, Process};
+use loga_eval::ideal::{IdealGpu, Process};
 
 /// A machine that accounts sparsely, with periods of 6 ms per channel.
-fn sparse(processes: &[Process], policy: PolicyKind, seed: u64) -> Machine {
+fn sparse(processes: &[Process], policy: PolicyKind, seed: u64) -> IdealGpu {
     let config = Config {
         poll_always: true,
         poll_ms: 6,
-        accounting: Accounting::Sparse,
-        accounting_follows: false,
+        accounting: Some(Accounting::Sparse),
         ..enforcing(policy)
     };
-    Machine::seeded(processes, config, GroupBy::Process, Ns::ZERO, seed).unwrap()
+    IdealGpu::seeded(processes, config, GroupBy::Process, Ns::ZERO, seed).unwrap()
 }
 
 /// Runs for two seconds with many seeds. Returns the error that 95 % of all stay below
@@ -32,7 +31,7 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
     for seed in 1..=RUNS as u64 {
         let mut machine = sparse(processes, PolicyKind::None, seed * 77);
         machine.run_until(Ns::from_ms(500));
-        let received = |machine: &Machine| {
+        let received = |machine: &IdealGpu| {
             let members = machine.state().shares.members().iter();
             members.map(|m| *m.account()).collect::<Vec<_>>()
         };

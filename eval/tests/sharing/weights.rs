@@ -6,7 +6,7 @@ use super::{enforcing, hogs, percent};
 use loga::engine::Config;
 use loga::policies::PolicyKind;
 use loga::share::{Change, GroupBy};
-use loga_eval::ideal::Machine;
+use loga_eval::ideal::IdealGpu;
 
 /// How far two saturating clients are from what their weights give, in points, over
 /// `length_ms` after `from_ms`.
@@ -17,7 +17,8 @@ fn off_by(weights: [u32; 2], kernels_us: [u64; 2], config: Config, channels: u16
     } else {
         (500, 2_000)
     };
-    let mut machine = Machine::new(&hogs(&kernels_us, channels), config, GroupBy::Process).unwrap();
+    let mut machine =
+        IdealGpu::new(&hogs(&kernels_us, channels), config, GroupBy::Process).unwrap();
     for (at, value) in weights.into_iter().enumerate() {
         machine.set_process(at, &Change::weight(value)).unwrap();
     }

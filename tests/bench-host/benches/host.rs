@@ -17,7 +17,7 @@ use loga_bench_host::clients::{at_decision, COUNTS};
 use loga_bench_host::figures;
 use loga_bench_host::prototype;
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
-use loga_eval::ideal::{Machine, Process};
+use loga_eval::ideal::{IdealGpu, Process};
 use loga_eval::scenario::parse;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ fn decision(criterion: &mut Criterion) {
                 policy,
                 sight: Sight::Channels,
                 enforce: true,
-                ..Config::default()
+                ..Config::paper()
             };
             // PANIC: the default settings are in range.
             let engine = || Engine::new(config, 1).expect("settings in range");
@@ -159,11 +159,11 @@ fn ideal(criterion: &mut Criterion) {
     let processes = processes.map(|(kernel, sleep)| Process::new(kernel, sleep));
     let config = Config {
         enforce: true,
-        ..Config::default()
+        ..Config::paper()
     };
     let run = || {
         // PANIC: the default settings are in range.
-        let machine = Machine::new(&processes, config, GroupBy::Process);
+        let machine = IdealGpu::new(&processes, config, GroupBy::Process);
         let mut machine = machine.expect("settings in range");
         machine.run_until(Ns::from_ms(1000));
         machine.commands()

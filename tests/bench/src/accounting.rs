@@ -18,12 +18,17 @@
 //! figure is told.
 
 use crate::figure::Findings;
-use crate::load::Count;
-use crate::load::Load;
+use crate::load::Pattern;
 use crate::scenarios::HOG;
 use crate::scenarios::LIGHT;
-use crate::stage;
+use crate::stage::Stage;
+use crate::stage::FINE;
+use crate::threads::Count;
 use crate::window::Window;
+use loga_results::stats::mean;
+use loga_results::stats::quantile;
+use procfs::process::all_processes;
+use procfs::process::Stat;
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -54,11 +59,11 @@ pub(crate) fn demo(findings: &mut Findings) -> Result<(), String> {
 
 /// Ten small clients.
 pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
-    sparse(findings, "ten of 10/1000", &[Load::new(10, 1000); 10])
+    sparse(findings, "ten of 10/1000", &[Pattern::new(10, 1000); 10])
 }
 
 /// Cost and error of sparse accounting, with clients and with one alone.
-fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), String> {
+fn sparse(findings: &mut Findings, mix: &str, loads: &[Pattern]) -> Result<(), String> {
     let (cost, looks) = cost_beside(loads)?;
     findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
     looks.tell(findings, mix);
@@ -69,7 +74,7 @@ fn sparse(findings: &mut Findings, mix: &str, loads: &[Load]) -> Result<(), Stri
         cost,
         "%",
     );
-    stage::load_on(stage::FINE, COMPARED)?;
+    let _stage = Stage::measured(FINE, COMPARED)?;
     let windows = Window::several(loads, WINDOW_S, WINDOWS)?;
     errors(findings, &format!("{mix}, sparse"), &windows, Some(1.0));
     Ok(())
@@ -82,7 +87,7 @@ pub(crate) fn burst(findings: &mut Findings) -> Result<(), String> {
         // Phases that grow with active clients: with those of the paper, a period of 1:100 is
         // longer than a window.
         let parameters = format!("policy=none randomize=1 ratio={ratio}");
-        stage::load_on(stage::FINE, &parameters)?;
+        let _stage = Stage::measured(FINE, &parameters)?;
         let windows = Window::several(&loads, WINDOW_S, WINDOWS / 2)?;
         let sum = |pick: fn(&Window) -> f64| windows.iter().map(pick).sum::<f64>();
         let name = format!("demo, burst 1:{ratio}");
@@ -107,11 +112,8 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     let (mut within, mut all) = (0u32, 0u32);
     for client in 0..clients {
         let error = |window: &Window| window.loga_share(client) - window.held_share(client);
-        let mut sizes: Vec<f64> = windows.iter().map(|window| error(window).abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        let at = (sizes.len() * 95).div_ceil(100).saturating_sub(1);
-        let size = sizes.get(at).copied().unwrap_or(f64::NAN);
-        let mean = windows.iter().map(error).sum::<f64>() / sizes.len() as f64;
+        let size = quantile(windows.iter().map(|window| error(window).abs()), 95);
+        let size = size.unwrap_or(f64::NAN);
         let stated = windows.iter().map(|window| window.stated_error(client));
         let stated: Vec<f64> = stated.collect();
         for (window, stated) in windows.iter().zip(&stated) {
@@ -119,7 +121,7 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
             within += u32::from(error(window).abs() <= *stated);
         }
         if size > worst.0 {
-            worst = (size, mean, stated.iter().sum::<f64>() / stated.len() as f64);
+            worst = (size, mean(windows.iter().map(error)), mean(stated));
         }
     }
     let label = format!(
@@ -147,26 +149,21 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
             );
         }
     }
-    let mean = |pick: fn((f64, f64)) -> f64| {
-        let sum: f64 = windows
-            .iter()
-            .map(|window| pick(window.idle_shares()))
-            .sum();
-        sum / windows.len() as f64
-    };
-    findings.tell(&format!("{name}: idle, LoGA"), mean(|(loga, _)| loga), "%");
+    let idle =
+        |pick: fn((f64, f64)) -> f64| mean(windows.iter().map(|window| pick(window.idle_shares())));
+    findings.tell(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
     findings.tell(
         &format!("{name}: idle, model"),
-        mean(|(_, model)| model),
+        idle(|(_, model)| model),
         "%",
     );
 }
 
 /// What LoGA takes of a processor while these loads run, in percent, and its looks.
-fn cost_beside(loads: &[Load]) -> Result<(f64, Looks), String> {
-    stage::load_model_only_on(QUIET_MODEL)?;
+fn cost_beside(loads: &[Pattern]) -> Result<(f64, Looks), String> {
+    let _stage = Stage::without_loga(QUIET_MODEL)?;
     let without = Beside::count(loads)?;
-    stage::load_on(QUIET_MODEL, COUNTED)?;
+    let _stage = Stage::measured(QUIET_MODEL, COUNTED)?;
     let before = Looks::now()?;
     let with = Beside::count(loads)?;
     let looks = Looks::now()?.since(&before, with.busy_s);
@@ -184,7 +181,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn count(loads: &[Load]) -> Result<Self, String> {
+    fn count(loads: &[Pattern]) -> Result<Self, String> {
         let count = Count::start();
         let (begin, before) = (Instant::now(), count.now());
         let running: Vec<_> = loads
@@ -260,28 +257,18 @@ impl Looks {
 
 /// Run time of LoGA's threads, in ms.
 pub(crate) fn threads_ms() -> Result<f64, String> {
-    let mut ticks = 0u64;
-    for entry in fs::read_dir("/proc").map_err(|error| error.to_string())? {
-        let path = entry
-            .map_err(|error| error.to_string())?
-            .path()
-            .join("stat");
-        // Processes come and go.
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
-        let Some((name, rest)) = text.split_once(") ") else {
-            continue;
-        };
-        if !name.contains("(loga-main") && !name.contains("(loga-poll") {
-            continue;
-        }
-        // Fields 14 and 15 of the line are the 12th and 13th after the name.
-        let times = rest.split_whitespace().skip(11).take(2);
-        ticks += times
-            .filter_map(|time| time.parse::<u64>().ok())
-            .sum::<u64>();
-    }
+    let all = all_processes().map_err(|error| error.to_string())?;
+    // Processes come and go.
+    let stats = all.flatten().filter_map(|process| process.stat().ok());
+    let is_ours = |stat: &Stat| {
+        ["loga-main", "loga-poll"]
+            .iter()
+            .any(|name| stat.comm.starts_with(name))
+    };
+    let ticks: u64 = stats
+        .filter(is_ours)
+        .map(|stat| stat.utime + stat.stime)
+        .sum();
     // CAST: USER_HZ is 100.
     Ok(10.0 * ticks as f64)
 }

@@ -3,6 +3,8 @@
 //! Revoke and restore latencies, and memory, as LoGA's debugfs file gives them.
 
 use crate::figure::Findings;
+use loga_results::stats::mean;
+use loga_results::stats::quantile;
 use std::fs;
 
 /// Where LoGA says what its gates cost.
@@ -59,38 +61,21 @@ pub(crate) fn recent(what: &str, count: usize) -> Result<[f64; 2], String> {
     }
 }
 
-fn latency(findings: &mut Findings, what: &str, mut samples: Vec<f64>) -> Result<(), String> {
-    if samples.is_empty() {
-        return Err(format!("{what}: nobody was held back"));
-    }
-    samples.sort_by(f64::total_cmp);
-    // CAST: a few hundred samples.
-    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
-    findings.tell(&format!("{what}, 12 channels: mean"), mean, "ns");
-    let p99 = nearest_rank(&samples, 99);
+fn latency(findings: &mut Findings, what: &str, samples: Vec<f64>) -> Result<(), String> {
+    let values = || samples.iter().copied();
+    let p99 = quantile(values(), 99);
+    let p99 = p99.ok_or_else(|| format!("{what}: no client was throttled"))?;
+    findings.tell(&format!("{what}, 12 channels: mean"), mean(values()), "ns");
     findings.tell(&format!("{what}, 12 channels: p99"), p99, "ns");
+    // CAST: a few hundred samples.
     let count = samples.len() as f64;
     findings.tell(&format!("{what}, 12 channels: samples"), count, "");
     Ok(())
 }
 
-/// The value of nearest rank `percent` of sorted values, of which there is at least one.
-fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted[rank.clamp(1, sorted.len()) - 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nearest_rank_of_few_values_is_the_last() {
-        assert_eq!(nearest_rank(&[7.0], 99), 7.0);
-        assert_eq!(nearest_rank(&[1.0, 2.0, 3.0], 99), 3.0);
-        let hundred: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!(nearest_rank(&hundred, 99), 198.0);
-    }
 
     #[test]
     fn latency_without_samples_is_an_error() {

@@ -15,28 +15,28 @@
 //! | `shares` | the one about weights and limits |
 //! | `scale` | those of what a decision costs with many clients |
 //! | `window` | what happened between two points in time, as LoGA and the model say |
-//! | `truth` | the model's summary of its log |
 //! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
-//! | `load` | throttle processes, and a thread as busy as the poller |
-//! | `stage` | the modules |
+//! | `threads` | a thread that counts, and one as busy as the poller |
 //! | `costs` | LoGA's own account of its latencies and memory |
 //! | `figure`, `report` | numbers and verdicts; the table and the file |
 
 mod accounting;
 mod costs;
 mod figure;
-mod load;
 mod paper;
 mod report;
 mod scale;
 mod scenarios;
 mod shares;
-mod stage;
-mod truth;
+mod threads;
 mod window;
 
 use clap::Parser;
 use figure::Findings;
+use loga_support::load;
+use loga_support::modules;
+use loga_support::stage;
+use loga_support::truth;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -122,7 +122,6 @@ fn measure(wanted: &[String], quick: bool) -> Result<bool, String> {
             findings.fail(error);
             good = false;
         }
-        stage::clear();
         let path = Path::new(OUT).join(format!("bench-{name}.json"));
         let json = serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())?;
         std::fs::write(&path, json).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -4,8 +4,10 @@
 
 use crate::costs;
 use crate::figure::Findings;
-use crate::stage;
+use crate::modules;
+use crate::stage::Stage;
 use loga_cli::device::Device;
+use std::fs;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -24,7 +26,10 @@ const MEASURES: (&str, &str) = ("loga_decision", "/sys/kernel/debug/loga_decisio
 /// One instruction takes one virtual nanosecond, so times are numbers of instructions.
 pub(crate) fn decision(findings: &mut Findings) -> Result<(), String> {
     let (module, file) = MEASURES;
-    let text = stage::ask(module, file)?;
+    modules::load(module, "").map_err(|errno| format!("insmod {module}: {errno}"))?;
+    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    modules::remove_patiently(module)?;
+    let text = text?;
     for line in text.lines() {
         let cost = Cost::parse(line).ok_or_else(|| format!("{file}: unreadable: {line}"))?;
         let name = format!(
@@ -88,7 +93,7 @@ const LAST: usize = 16;
 /// phase. What other processors do meanwhile is in it, as they share the clock.
 pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
     for (clients, active) in [(10, 10), (100, 10), (500, 10)] {
-        stage::load_on(MODEL, LOGA)?;
+        let _stage = Stage::measured(MODEL, LOGA)?;
         let mut crowd = Crowd::default();
         // Who is not active uses the GPU once.
         crowd.start(clients - active, "--kernel-us 10 --sleep-us 60000000")?;

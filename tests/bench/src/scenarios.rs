@@ -6,12 +6,13 @@
 use crate::accounting;
 use crate::costs;
 use crate::figure::Findings;
-use crate::load::apart;
-use crate::load::Control;
-use crate::load::Load;
+use crate::load::Pattern;
 use crate::scale;
 use crate::shares;
-use crate::stage;
+use crate::stage::Stage;
+use crate::stage::FINE;
+use crate::threads::apart;
+use crate::threads::Control;
 use crate::window;
 use crate::window::Window;
 use std::ops::RangeInclusive;
@@ -42,13 +43,13 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
 /// Kernel lengths of the paper's figures 9 and 10.
 const LENGTHS_US: [u64; 10] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000];
 /// The hog of the demo: kernels of 1000 us back to back.
-pub(crate) const HOG: Load = Load::new(1000, 0);
+pub(crate) const HOG: Pattern = Pattern::new(1000, 0);
 /// A light client of the demo.
-pub(crate) const LIGHT: Load = Load::new(200, 800);
+pub(crate) const LIGHT: Pattern = Pattern::new(200, 800);
 /// Kernels of 100 us back to back.
-const SMALL: Load = Load::new(100, 0);
+const SMALL: Pattern = Pattern::new(100, 0);
 /// A client that keeps its channels open and asks for next to nothing.
-const QUIET: Load = Load::new(10, 1_000_000);
+const QUIET: Pattern = Pattern::new(10, 1_000_000);
 
 /// Parameters with which LoGA sees everything: one observer, no pauses. A client on the observer's
 /// processor would push it aside, so that it is kept off.
@@ -57,11 +58,11 @@ const ALWAYS: &str = "policy=none poll_always=1";
 /// Figure 9: one client at full load, polled all the time.
 fn kernel_length(findings: &mut Findings) -> Result<(), String> {
     apart()?;
-    stage::load(ALWAYS)?;
+    let _stage = Stage::measured("", ALWAYS)?;
     for length_us in LENGTHS_US {
-        let load = Load {
+        let load = Pattern {
             spin: true,
-            ..Load::new(length_us, 0)
+            ..Pattern::new(length_us, 0)
         };
         let window = Window::of(&[load], 1.0)?;
         let (measured, truth) = (window.loga_run_ns(0), window.true_run_ns(0));
@@ -77,12 +78,12 @@ fn kernel_length(findings: &mut Findings) -> Result<(), String> {
 /// Figure 10: cycles of 1000 us with one kernel each, polled all the time.
 fn load(findings: &mut Findings) -> Result<(), String> {
     apart()?;
-    stage::load(ALWAYS)?;
+    let _stage = Stage::measured("", ALWAYS)?;
     for length_us in LENGTHS_US {
-        let load = Load {
+        let load = Pattern {
             cycle_us: Some(1000),
             spin: true,
-            ..Load::new(length_us, 0)
+            ..Pattern::new(length_us, 0)
         };
         let window = Window::of(&[load], 1.0)?;
         let name = format!("error of the load, {length_us} us in 1000 us");
@@ -96,10 +97,10 @@ fn load(findings: &mut Findings) -> Result<(), String> {
 
 /// Default duty: the share of each client, for the demo and for ten small clients.
 fn duty(findings: &mut Findings) -> Result<(), String> {
-    stage::load_on(stage::FINE, "policy=none")?;
+    let _stage = Stage::measured(FINE, "policy=none")?;
     for (mix, loads) in [
         ("demo", vec![HOG, LIGHT, LIGHT, LIGHT]),
-        ("ten of 10/1000", vec![Load::new(10, 1000); 10]),
+        ("ten of 10/1000", vec![Pattern::new(10, 1000); 10]),
     ] {
         let window = Window::of(&loads, 10.0)?;
         for client in 0..window.len() {
@@ -114,10 +115,10 @@ fn duty(findings: &mut Findings) -> Result<(), String> {
 
 /// A GPU by itself, and the first of six that one thread polls in turn, each with the same work.
 fn gpus(findings: &mut Findings) -> Result<(), String> {
-    const PAIR: [Load; 2] = [HOG, Load::new(500, 1500)];
+    const PAIR: [Pattern; 2] = [HOG, Pattern::new(500, 1500)];
     for (count, poller) in [(1, "per-gpu"), (6, "shared")] {
         let parameters = format!("policy=none randomize=1 poller={poller}");
-        stage::load_on(&format!("{} gpus={count}", stage::FINE), &parameters)?;
+        let _stage = Stage::measured(&format!("{FINE} gpus={count}"), &parameters)?;
         let places = (0..count).flat_map(|gpu| PAIR.map(|load| load.on(gpu)));
         let window = Window::of(&places.collect::<Vec<_>>(), 10.0)?;
         for client in 0..PAIR.len() {
@@ -132,7 +133,7 @@ fn gpus(findings: &mut Findings) -> Result<(), String> {
 /// A mix under the policy, and the shares that its first and its other clients should get.
 struct Division {
     mix: &'static str,
-    loads: [Load; 4],
+    loads: [Pattern; 4],
     first: RangeInclusive<f64>,
     others: RangeInclusive<f64>,
 }
@@ -160,7 +161,8 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
         // Enforcing takes 288 ms a period with 48 channels; a client that is held back for one
         // period more or less in 8 s makes a difference of two percentage points.
         for (enforce, label, seconds) in [(false, "free", 3.0), (true, "enforced", 16.0)] {
-            stage::load(&format!("policy=event enforce={}", u8::from(enforce)))?;
+            let _stage =
+                Stage::measured("", &format!("policy=event enforce={}", u8::from(enforce)))?;
             let window = Window::of(&division.loads, seconds)?;
             let label = format!("{}, {label}", division.mix);
             for client in 0..window.len() {
@@ -193,9 +195,9 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
 /// A hog and three light clients under policies that use the time differently: shares and
 /// utilisation as the model logged them.
 fn policies(findings: &mut Findings) -> Result<(), String> {
-    const WANTS_ALL: Load = Load::new(200, 0).deep(2);
-    const WANTS_LITTLE: Load = Load::new(100, 900);
-    const MODEST: [Load; 4] = [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE];
+    const WANTS_ALL: Pattern = Pattern::new(200, 0).deep(2);
+    const WANTS_LITTLE: Pattern = Pattern::new(100, 900);
+    const MODEST: [Pattern; 4] = [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE];
     // The GPU of the reference calculation changes clients after each command. One that gives
     // timeslices of a millisecond lets little clients wait for as long whenever the other has work
     // queued: with nobody held back they get 6.9 %, and 9.2 % under `event`, which leaves the other
@@ -208,7 +210,7 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
     for (mix, model, loads, targets) in mixes {
         for policy in ["none", "event", "maxmin"] {
             let parameters = format!("policy={policy} enforce=1 randomize=1");
-            stage::load_on(&format!("{} {model}", stage::FINE), &parameters)?;
+            let _stage = Stage::measured(&format!("{FINE} {model}"), &parameters)?;
             let window = Window::of(&loads, 8.0)?;
             let label = format!("{mix}, {policy}");
             let shares: Vec<f64> = (0..window.len()).map(|at| window.held_share(at)).collect();
@@ -252,14 +254,14 @@ enum Beside {
 fn overhead(findings: &mut Findings) -> Result<(), String> {
     for (load, target) in [(HOG, true), (SMALL, false)] {
         let mut measure = |beside: Beside| -> Result<f64, String> {
-            match beside {
-                Beside::Loga => stage::load("policy=event")?,
-                Beside::Nothing | Beside::BusyThread => stage::load_model_only()?,
-            }
+            let stage = match beside {
+                Beside::Loga => Stage::measured("", "policy=event")?,
+                Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
+            };
             let busy = (beside == Beside::BusyThread).then(Control::start);
             let window = Window::of(&[load], 3.0)?;
             drop(busy);
-            stage::clear();
+            drop(stage);
             let label = match beside {
                 Beside::Nothing => "without LoGA",
                 Beside::BusyThread => "without LoGA, beside a busy thread",
@@ -294,7 +296,7 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
 fn costs(findings: &mut Findings) -> Result<(), String> {
     // The model looks for work rarely: in instruction-count mode its looks would be in the time of
     // an iteration, because all processors share one clock.
-    stage::load_on("doorbell_us=100000", "policy=event enforce=1")?;
+    let _stage = Stage::measured("doorbell_us=100000", "policy=event enforce=1")?;
     let mut quiet = |when: &str| -> Result<(), String> {
         let before = window::polls()?;
         sleep(Duration::from_secs(1));
@@ -306,7 +308,7 @@ fn costs(findings: &mut Findings) -> Result<(), String> {
     quiet("before a GPU file is opened")?;
     let idle = Window::of(&[QUIET], 2.0)?;
     quiet("after the last GPU file is closed")?;
-    stage::load("policy=event enforce=1")?;
+    let _stage = Stage::measured("", "policy=event enforce=1")?;
     let busy = Window::of(&[HOG, SMALL], 20.0)?;
     let per_poll = |part: u64, window: &Window| part as f64 / window.stat.polls as f64;
     findings.check(

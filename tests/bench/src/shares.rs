@@ -3,8 +3,8 @@
 //! Weights and limits: what clients get that both want all of the GPU, or one alone.
 
 use crate::figure::Findings;
-use crate::load::Load;
-use crate::stage;
+use crate::load::Pattern;
+use crate::stage::Stage;
 use crate::window::Window;
 
 /// Phases of the paper, of random lengths: two clients that run in step make the same round again
@@ -14,7 +14,7 @@ const PAPER: &str = "policy=event enforce=1 randomize=1 scale=channels";
 const OURS: &str = "policy=event enforce=1 randomize=1 scale=active";
 /// Kernels of 200 us back to back, the next one in the queue when one ends: alone it keeps the
 /// GPU busy too.
-const BUSY: Load = Load::new(200, 0).deep(2);
+const BUSY: Pattern = Pattern::new(200, 0).deep(2);
 
 /// Shares at weights of 1:1, 1:3 and 1:9 over 10 s with the paper's phase lengths and over 2 s
 /// with ours, and what a client gets alone under a limit.
@@ -25,7 +25,7 @@ pub(crate) fn shares(findings: &mut Findings) -> Result<(), String> {
             ("--weight 300", 3.0),
             ("--weight 900", 9.0),
         ] {
-            stage::load(parameters)?;
+            let _stage = Stage::measured("", parameters)?;
             let window = Window::of(&[BUSY, BUSY.with(share)], seconds)?;
             // Of what both got: switching between them is part of it, idle time is nobody's.
             let both = window.held_share(0) + window.held_share(1);
@@ -38,8 +38,8 @@ pub(crate) fn shares(findings: &mut Findings) -> Result<(), String> {
         }
     }
     for (share, limit) in [("--limit 20", 20.0), ("--limit 50", 50.0)] {
-        for load in [BUSY, Load::new(1000, 0).deep(2)] {
-            stage::load(OURS)?;
+        for load in [BUSY, Pattern::new(1000, 0).deep(2)] {
+            let _stage = Stage::measured("", OURS)?;
             let window = Window::of(&[load.with(share)], 5.0)?;
             let label = format!("limit of {limit} %, kernels of {} us", load.kernel_us);
             let got = window.held_share(0);

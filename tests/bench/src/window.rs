@@ -3,13 +3,13 @@
 //! What happened between two points in time, as LoGA measured it and as the model logged it.
 
 use crate::load::Load;
-use crate::load::Running;
+use crate::load::Pattern;
 use crate::truth::Truth;
-use crate::truth::Usage;
 use loga_cli::device::Device;
 use loga_cli::device::Snapshot;
 use loga_cli::stat;
 use loga_cli::stat::Stat;
+use loga_model::truth::Usage;
 use serde::Deserialize;
 use serde::Serialize;
 use std::thread::sleep;
@@ -37,7 +37,7 @@ impl Moment {
             .transpose()?;
         Ok(Self {
             loga,
-            truth: Truth::now()?,
+            truth: Truth::read()?,
             threads_ms: crate::accounting::threads_ms()?,
         })
     }
@@ -78,24 +78,28 @@ pub(crate) struct Window {
     window_ns: u64,
     /// Run time of LoGA's threads.
     pub(crate) threads_ms: f64,
-    loads: Vec<Load>,
+    loads: Vec<Pattern>,
     reports: Vec<Instance>,
     usage: Vec<Usage>,
 }
 
 impl Window {
     /// Runs loads together and observes `seconds` of them.
-    pub(crate) fn of(loads: &[Load], seconds: f64) -> Result<Self, String> {
+    pub(crate) fn of(loads: &[Pattern], seconds: f64) -> Result<Self, String> {
         let mut windows = Self::several(loads, seconds, 1)?;
         windows.pop().ok_or_else(|| "no window".to_owned())
     }
 
     /// Runs loads together and observes `count` times `seconds` of them, one after the other.
-    pub(crate) fn several(loads: &[Load], seconds: f64, count: u32) -> Result<Vec<Self>, String> {
+    pub(crate) fn several(
+        loads: &[Pattern],
+        seconds: f64,
+        count: u32,
+    ) -> Result<Vec<Self>, String> {
         let total = WARM_UP_S + f64::from(count) * seconds + TAIL_S;
         // Opened early, so that little happens at the edges of the window.
         let device = Device::open().ok();
-        let running: Vec<Running> = loads
+        let running: Vec<Load> = loads
             .iter()
             .zip(SEED..)
             .map(|(load, seed)| load.start(total, seed))
@@ -108,23 +112,20 @@ impl Window {
         }
         let reports: Vec<Instance> = running
             .into_iter()
-            .map(Running::finish)
+            .map(Load::finish)
             .collect::<Result<_, _>>()?;
         let pairs = moments.windows(2);
         let windows = pairs.map(|two| Self::between(&two[0], &two[1], loads, reports.clone()));
         Ok(windows.collect())
     }
 
-    fn between(before: &Moment, after: &Moment, loads: &[Load], reports: Vec<Instance>) -> Self {
+    fn between(before: &Moment, after: &Moment, loads: &[Pattern], reports: Vec<Instance>) -> Self {
         let stat = after
             .loga
             .as_ref()
             .map_or_else(Stat::default, |loga| Stat::new(loga, before.loga.as_ref()));
-        let used = |truth: &Truth, pid| truth.usage.get(&pid).copied().unwrap_or_default();
-        let usage = reports
-            .iter()
-            .map(|report| used(&after.truth, report.pid).since(&used(&before.truth, report.pid)))
-            .collect();
+        let used = |pid| after.truth.usage(pid).since(&before.truth.usage(pid));
+        let usage = reports.iter().map(|report| used(report.pid)).collect();
         Self {
             stat,
             window_ns: after.truth.now_ns.saturating_sub(before.truth.now_ns),
@@ -154,11 +155,7 @@ impl Window {
     /// Share of the time in which the engine was a load's: its commands, and the parts of context
     /// switches in which the status word names it. This is what LoGA measures.
     pub(crate) fn held_share(&self, load: usize) -> f64 {
-        let usage = &self.usage[load];
-        percent(
-            usage.busy_ns.saturating_add(usage.switch_ns),
-            self.window_ns,
-        )
+        percent(self.usage[load].held_ns(), self.window_ns)
     }
 
     /// The same as LoGA estimates it.

@@ -3,6 +3,9 @@
 //! [tool] Arguments of `/dev/loga`, and the queue of a listener.
 
 use crate::input::Input;
+use loga::knobs::Config;
+use loga::knobs::KNOBS;
+use loga::request::Named;
 use loga::uapi;
 use loga::uapi::Call;
 use loga::uapi::Event;
@@ -36,7 +39,7 @@ fn sound(refusal: Refusal) {
             !range.is_empty() && !range.contains(&refusal.value),
             "{said}"
         );
-        assert!((refusal.field as usize) < uapi::FIELDS.len());
+        assert!(!said.starts_with("value="), "{said}");
     }
 }
 
@@ -128,11 +131,11 @@ fn set_share(input: &mut Input<'_>) {
             assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
             assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
             let named = match request.named {
-                uapi::Named::Caller => (uapi::SUBJECT_PROCESS, 0),
+                Named::Caller => (uapi::SUBJECT_PROCESS, 0),
                 // CAST: negative process ids are refused.
-                uapi::Named::Process(pid) => (uapi::SUBJECT_PROCESS, pid as u64),
-                uapi::Named::User(uid) => (uapi::SUBJECT_USER, uid.into()),
-                uapi::Named::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
+                Named::Process(pid) => (uapi::SUBJECT_PROCESS, pid as u64),
+                Named::User(uid) => (uapi::SUBJECT_USER, uid.into()),
+                Named::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
             };
             assert_eq!(named, (set.subject, set.id));
             if let Some(change) = request.change {
@@ -180,73 +183,27 @@ fn configure(input: &mut Input<'_>) {
     let configure = uapi::Configure {
         gpu: input.u32(),
         mask: u32::from(input.u16() % 1024),
-        policy: input.array(),
-        enforce: u32::from(input.u8() % 4),
-        poll_ms: input.u32(),
-        ratio: input.u32(),
-        randomize: u32::from(input.u8() % 4),
-        group_by: u32::from(input.u8() % 4),
-        accounting: u32::from(input.u8() % 4),
-        scale: u32::from(input.u8() % 4),
-        cgroup_depth: u32::from(input.u8() / 8),
+        values: std::array::from_fn(|_| match input.u8() % 8 {
+            7 => input.u32(),
+            small => small.into(),
+        }),
         refusal: refusal(input),
         ..Default::default()
     };
     match configure.check() {
         Ok(knobs) => {
-            assert!(configure.refusal == Refusal::default());
-            let mask = configure.mask;
-            assert!(mask != 0);
-            let all =
-                |bit, taken: Option<bool>, value, range| given(mask, bit, taken, value, range);
-            all(uapi::KNOB_ENFORCE, knobs.enforce, configure.enforce, 0..=1);
-            all(
-                uapi::KNOB_RANDOMIZE,
-                knobs.randomize,
-                configure.randomize,
-                0..=1,
-            );
-            all(uapi::KNOB_SCALE, knobs.scale_active, configure.scale, 0..=1);
-            given(
-                mask,
-                uapi::KNOB_POLL_MS,
-                knobs.poll_ms,
-                configure.poll_ms,
-                1..=1000,
-            );
-            given(
-                mask,
-                uapi::KNOB_RATIO,
-                knobs.ratio,
-                configure.ratio,
-                1..=1000,
-            );
-            given(
-                mask,
-                uapi::KNOB_GROUP_BY,
-                knobs.group_by,
-                configure.group_by,
-                0..=2,
-            );
-            given(
-                mask,
-                uapi::KNOB_ACCOUNTING,
-                knobs.accounting,
-                configure.accounting,
-                0..=2,
-            );
-            given(
-                mask,
-                uapi::KNOB_CGROUP_DEPTH,
-                knobs.cgroup_depth,
-                configure.cgroup_depth,
-                0..=uapi::MAX_CGROUP_DEPTH,
-            );
-            let name = configure.policy.split(|byte| *byte == 0).next();
-            let name = name.and_then(|name| std::str::from_utf8(name).ok());
-            assert!(knobs
-                .policy
-                .is_none_or(|policy| Some(policy.name()) == name));
+            assert!(configure.refusal == Refusal::default() && configure.mask != 0);
+            let (before, mut config) = (Config::default(), Config::default());
+            knobs.apply(&mut config);
+            for (at, knob) in KNOBS.iter().enumerate() {
+                let given = configure.mask & (1 << at) != 0;
+                let wanted = match given {
+                    true => configure.values[at],
+                    false => (knob.get)(&before),
+                };
+                assert_eq!((knob.get)(&config), wanted, "{}", knob.name);
+                assert!(knob.check(wanted).is_ok() && (knob.live || !given));
+            }
         }
         Err(refusal) => sound(refusal),
     }

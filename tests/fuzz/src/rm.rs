@@ -3,8 +3,8 @@
 //! [tool] Calls of the driver: number, size, argument.
 
 use crate::input::Input;
-use loga::track::rm;
-use loga::track::rm::Call;
+use loga::rm::{request_nr, request_size, Xfer};
+use loga::track::call::{self, Call};
 
 /// A field of an argument: where it is, how many bytes, and what was read.
 type Field = (usize, usize, u64);
@@ -37,30 +37,34 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (cmd, other) = (input.u32(), input.u8());
     let bytes = input.rest();
-    let (nr, said) = (rm::ioc_nr(cmd), rm::ioc_size(cmd));
-    assert_eq!(u32::from(nr), cmd & 0xff);
+    let (nr, said) = (request_nr(cmd), request_size(cmd));
+    assert_eq!(nr, cmd & 0xff);
     assert!(said < 1 << 14 && said == (cmd >> 16) as usize & 0x3fff);
     for size in [said, other.into(), bytes.len()] {
-        let Some(call) = rm::parse(nr, size, bytes) else {
+        let Some(understood) = call::parse(nr, size, bytes) else {
             continue;
         };
-        assert!(size <= bytes.len(), "{call:?} of {} bytes", bytes.len());
-        assert!(size <= rm::MAX_PARSED, "{call:?} of {size} bytes");
-        assert!(rm::is_of_interest(nr), "{call:?} by {nr:#x}");
-        for (at, length, value) in fields(&call, size) {
-            assert!(at + length <= size, "{call:?}: a field at {at}");
-            assert_eq!(number(bytes, at, length), value, "{call:?}: {at}");
+        assert!(
+            size <= bytes.len(),
+            "{understood:?} of {} bytes",
+            bytes.len()
+        );
+        assert!(size <= call::MAX_PARSED, "{understood:?} of {size} bytes");
+        assert!(call::is_of_interest(nr), "{understood:?} by {nr:#x}");
+        for (at, length, value) in fields(&understood, size) {
+            assert!(at + length <= size, "{understood:?}: a field at {at}");
+            assert_eq!(number(bytes, at, length), value, "{understood:?}: {at}");
         }
         // What lies behind the argument does not matter, and without its last byte it is none.
-        assert_eq!(rm::parse(nr, size, &bytes[..size]), Some(call));
-        assert_eq!(rm::parse(nr, size, &bytes[..size - 1]), None);
+        assert_eq!(call::parse(nr, size, &bytes[..size]), Some(understood));
+        assert_eq!(call::parse(nr, size, &bytes[..size - 1]), None);
     }
-    if let Some(xfer) = rm::Xfer::parse(bytes) {
+    if let Some(xfer) = Xfer::parse(bytes) {
         assert_eq!(bytes.len(), 16);
         assert_eq!(number(bytes, 0, 4), u64::from(xfer.cmd));
         assert_eq!(number(bytes, 4, 4), u64::from(xfer.size));
         assert_eq!(number(bytes, 8, 8), xfer.ptr);
-        assert_eq!(xfer.nr(), bytes[0]);
+        assert_eq!(request_nr(xfer.cmd), u32::from(bytes[0]));
     } else {
         assert_ne!(bytes.len(), 16);
     }

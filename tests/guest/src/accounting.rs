@@ -157,7 +157,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
 }
 
 fn attribution_of_one_to_three_matches_the_model() -> Verdict {
-    let stage = Stage::set(FINE, EXACT)?;
+    let stage = Stage::set(FINE, &format!("{EXACT} accounting=burst"))?;
     let loads = [
         Load::start(&format!("--kernel-us 250 {WAIT}"))?,
         Load::start(&format!("--kernel-us 750 {WAIT}"))?,
@@ -226,7 +226,7 @@ fn attribution_by_channel_table_matches_the_model() -> Verdict {
 }
 
 fn costs_are_told_during_polling_phases() -> Verdict {
-    let stage = Stage::set(LAZY, "poll_ms=50 ratio=1 randomize=0")?;
+    let stage = Stage::set(LAZY, "poll_ms=50 ratio=1 randomize=0 accounting=burst")?;
     let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
     stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
         client.measured_ns > 0

@@ -39,6 +39,14 @@ unsafe impl Argument for uapi::Snapshot {}
 // SAFETY: As above.
 unsafe impl Argument for uapi::Header {}
 
+/// The call that sets one knob.
+pub(crate) fn knob(name: &str, value: &str) -> Result<uapi::Configure, String> {
+    let mut configure = uapi::Configure::default();
+    let turned = configure.turn(name, value);
+    turned.map_err(|error| error.to_string())?;
+    Ok(configure)
+}
+
 impl Calls {
     /// Opens the device; reading does not wait.
     pub(crate) fn open() -> Result<Self, String> {

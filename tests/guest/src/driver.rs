@@ -10,8 +10,8 @@ use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
 use crate::strings::Strings;
-use loga_model::abi;
-use loga_model::abi::nr;
+use loga::rm as abi;
+use loga::rm::nr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -154,12 +154,12 @@ fn nonsense() -> Result<Vec<Answer>, String> {
             answers.push((format!("{name} xfer of {claimed} bytes"), result, bytes));
         }
         // A wrapper that points at nothing.
-        let xfer = abi::rm::Xfer {
+        let xfer = abi::Xfer {
             cmd: nr::MAP_MEMORY,
             size: 56,
             ptr: 8,
         };
-        let request = abi::request(nr::XFER_CMD, size_of::<abi::rm::Xfer>());
+        let request = abi::request(nr::XFER_CMD, size_of::<abi::Xfer>());
         answers.push(ask(name, file, request, sys::bytes_of(&xfer)));
         // Not the driver's type byte, and not a number of any driver.
         answers.push(ask(name, file, 0x5401, &[0; 64]));

@@ -2,9 +2,7 @@
 
 //! [tool] What the kernel logs while a test runs.
 
-#[path = "../../vm/src/signs.rs"]
-mod signs;
-
+use loga_ktap::signs;
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io;

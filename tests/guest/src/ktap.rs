@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Runs tests and reports in KTAP (Documentation/dev-tools/ktap.rst).
+//! [tool] Runs tests and reports in KTAP.
 
 use crate::kernel_log::KernelLog;
+use loga_ktap::Outcome;
 use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
 use std::panic::UnwindSafe;
@@ -122,8 +123,7 @@ pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
     // Each loading of a module would run its unit tests again; those are somebody else's report.
     // Without KUnit there is nothing to switch off.
     let _ = std::fs::write(KUNIT_FILTER, "none");
-    println!("KTAP version 1");
-    println!("1..{}", chosen.len());
+    print!("{}", loga_ktap::begin(chosen.len()));
     if chosen.is_empty() {
         eprintln!("loga-guest: no test has such a name");
         return false;
@@ -133,23 +133,7 @@ pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
         let since_ns = Monotonic.now_ns();
         let verdict = judge(test);
         let took_ms = Monotonic.now_ns().saturating_sub(since_ns) / 1_000_000;
-        match verdict {
-            Ok(()) => println!("ok {number} {}", test.name),
-            Err(Failure::Unjudged(reason)) => {
-                for line in reason.lines() {
-                    println!("# {line}");
-                }
-                println!("ok {number} {} # SKIP times are not judged here", test.name);
-            }
-            Err(Failure::Failed(reason)) => {
-                passed = false;
-                for line in reason.lines() {
-                    println!("# {line}");
-                }
-                let first = reason.lines().next().unwrap_or("failed");
-                println!("not ok {number} {} # {first}", test.name);
-            }
-        }
+        passed &= report(number, test.name, verdict);
         println!("# {} took {took_ms} ms", test.name);
     }
     passed
@@ -158,19 +142,36 @@ pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
 /// Runs something that takes arguments as the only test; `true` if it passed.
 pub(crate) fn one(name: &str, run: impl FnOnce() -> Verdict) -> bool {
     let _ = std::fs::write(KUNIT_FILTER, "none");
-    println!("KTAP version 1\n1..1");
-    match judged(AssertUnwindSafe(run), false) {
-        Ok(()) => println!("ok 1 {name}"),
-        Err(Failure::Failed(reason) | Failure::Unjudged(reason)) => {
-            println!("# {}", reason.replace('\n', "\n# "));
-            println!(
-                "not ok 1 {name} # {}",
-                reason.lines().next().unwrap_or("failed")
-            );
-            return false;
+    print!("{}", loga_ktap::begin(1));
+    report(1, name, judged(AssertUnwindSafe(run), false))
+}
+
+/// Prints how a test ended; `false` if it failed.
+fn report(number: usize, name: &str, verdict: Result<(), Failure>) -> bool {
+    let (outcome, note, reason) = match verdict {
+        Ok(()) => (Outcome::Pass, String::new(), String::new()),
+        Err(Failure::Unjudged(reason)) => (
+            Outcome::Skip,
+            "times are not judged here".to_owned(),
+            reason,
+        ),
+        Err(Failure::Failed(reason)) => {
+            let first = reason.lines().next().unwrap_or("failed").to_owned();
+            (Outcome::Fail, first, reason)
         }
-    }
-    true
+    };
+    let failed = outcome == Outcome::Fail;
+    let test = loga_ktap::Test {
+        name: name.to_owned(),
+        outcome,
+        note,
+    };
+    print!(
+        "{}{}",
+        loga_ktap::diagnostics(&reason),
+        loga_ktap::result(number, &test)
+    );
+    !failed
 }
 
 /// Why a test did not pass.

@@ -6,8 +6,9 @@
 //! | file | contents |
 //! |---|---|
 //! | [`ktap`] | the report |
-//! | [`stage`] | loads and removes the modules, looks at both sides' figures |
-//! | [`modules`], [`kernel_log`], [`truth`] | insmod and rmmod, `/dev/kmsg`, the model's own log |
+//! | [`stage`], [`modules`] | loads and removes the modules, looks at LoGA's figures |
+//! | [`truth`] | the model's |
+//! | [`kernel_log`] | `/dev/kmsg` |
 //! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
 //! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
 //! | [`load`] | throttles in the background |
@@ -35,28 +36,29 @@ mod hostile;
 mod kernel_log;
 mod ktap;
 mod leaks;
-mod load;
 mod many;
-mod modules;
 mod policies;
 mod puppet;
 mod refusing;
 mod screen;
 mod sharing;
 mod sparse;
-mod stage;
 mod strings;
 mod sysfs;
 mod telling;
+mod threads;
 mod tools;
 mod tracefs;
 mod tracing;
-mod truth;
 
 use clap::Parser;
 use clap::Subcommand;
 use hostile::storms;
 use ktap::Test;
+use loga_support::load;
+use loga_support::modules;
+use loga_support::stage;
+use loga_support::truth;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]

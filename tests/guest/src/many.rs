@@ -11,12 +11,12 @@ use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
+use crate::threads;
 use crate::tracefs::Trace;
 use crate::truth::Truth;
 use loga_cli::device::Device;
 use loga_cli::device::Snapshot;
 use loga_cli::stat::Stat;
-use std::fs;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -111,26 +111,12 @@ fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
     worst
 }
 
-/// Kernel threads whose name begins so.
-fn threads_named(name: &str) -> Result<usize, String> {
-    let mut found = 0;
-    for entry in fs::read_dir("/proc").map_err(|error| error.to_string())? {
-        let path = entry
-            .map_err(|error| error.to_string())?
-            .path()
-            .join("comm");
-        // Processes come and go.
-        found += usize::from(fs::read_to_string(path).is_ok_and(|comm| comm.starts_with(name)));
-    }
-    Ok(found)
-}
-
 fn two_gpus_are_accounted_apart() -> Verdict {
     let stage = Stage::set(
         &format!("{LAZY} gpus=2"),
         "poller_cpu=1 randomize=1 poll_ms=4",
     )?;
-    let pollers = threads_named("loga-poll")?;
+    let pollers = threads::named("loga-poll")?.len();
     ensure!(pollers == 2, "{pollers} pollers");
     let loads = [
         Placed::start(0, "--kernel-us 250 --channels 1")?,
@@ -171,9 +157,9 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
     const GPUS: u32 = 6;
     let stage = Stage::set(
         &format!("{LAZY} gpus={GPUS}"),
-        "poller=shared poller_cpu=1 randomize=0",
+        "poller=shared poller_cpu=1 randomize=0 accounting=burst",
     )?;
-    let pollers = threads_named("loga-poll")?;
+    let pollers = threads::named("loga-poll")?.len();
     ensure!(pollers == 1, "{pollers} pollers");
     let trace = Trace::of(&["loga/loga_phase_begin", "loga/loga_phase_end"], "mono")?;
     let loads: Vec<Placed> = (0..GPUS)

@@ -192,7 +192,7 @@ impl Puppet {
         let channel = self.channels.first().ok_or("no channel")?;
         let path = rm::gpu_path(client.gpu());
         client
-            .prepare_map(channel.handle(), loga_model::abi::PAGE_SIZE, &path)
+            .prepare_map(channel.handle(), loga::rm::PAGE_SIZE, &path)
             .map_err(text)
     }
 

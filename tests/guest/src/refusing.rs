@@ -3,6 +3,7 @@
 //! [tool] Tests of what the control device and the knobs refuse, and that it stays as it was.
 
 use crate::calls::as_user;
+use crate::calls::knob;
 use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -11,6 +12,7 @@ use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::strings::Strings;
 use crate::sysfs;
+use loga::knobs::Knob;
 use loga::uapi;
 use nix::errno::Errno;
 use std::fs;
@@ -300,12 +302,10 @@ fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
         let mode = mode.permissions().mode() & 0o777;
         ensure!(mode == 0o644, "{path} has mode {mode:o}");
     }
-    let wrong = uapi::Configure {
-        mask: uapi::KNOB_POLL_MS | uapi::KNOB_RATIO,
-        poll_ms: 9,
-        ratio: 2000,
-        ..Default::default()
-    };
+    let mut wrong = knob("poll_ms", "9")?;
+    let (ratio, _) = Knob::find("ratio").ok_or("no such knob")?;
+    wrong.mask |= 1 << ratio;
+    wrong.values[ratio] = 2000;
     let (result, refusal) = calls.configure(&wrong);
     let said = refusal.to_string();
     ensure!(

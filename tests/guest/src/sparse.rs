@@ -385,7 +385,11 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
         ensure!(is == (scale.to_owned(), way.to_owned()), "{is:?}");
         Ok(())
     };
-    knobs("active", "sparse")?;
+    knobs("auto", "sparse")?;
+    // Without a choice it follows from randomisation.
+    sysfs::write("randomize", "0")?;
+    sysfs::write("randomize", "1")?;
+    sysfs::write("scale", "active")?;
     for (name, value) in [
         ("randomize", "0"),
         ("enforce", "1"),

@@ -3,6 +3,7 @@
 //! [tool] Tests of what the control device tells: who sees what, events, totals.
 
 use crate::calls::as_user;
+use crate::calls::knob;
 use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -50,11 +51,7 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
     ensure!(result.is_ok(), "{result:?} {refusal}");
     let (seen, answers) = as_user(1000, || {
         let calls = Calls::open()?;
-        let knobs = uapi::Configure {
-            mask: uapi::KNOB_RATIO,
-            ratio: 9,
-            ..Default::default()
-        };
+        let knobs = knob("ratio", "9")?;
         let totals = |kind, flags| calls.totals(kind, flags).map(|totals| totals.len());
         let answers = [
             calls.set_share(&set).0,
@@ -257,7 +254,7 @@ fn slow_reader_of_events_sees_how_many_it_lost() -> Verdict {
 }
 
 fn totals_outlive_processes_until_root_resets_them() -> Verdict {
-    let stage = Stage::set(LAZY, "")?;
+    let stage = Stage::set(LAZY, "accounting=burst")?;
     let calls = Calls::open()?;
     let total_of = |uid: u64, flags| -> Result<Option<uapi::Total>, String> {
         let totals = calls.totals(uapi::SUBJECT_USER, flags);

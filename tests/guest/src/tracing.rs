@@ -15,7 +15,7 @@ use crate::strings::SOON;
 use crate::tracefs;
 use crate::tracefs::Event;
 use crate::tracefs::Trace;
-use crate::truth::Run;
+use crate::truth;
 use crate::truth::Truth;
 use loga_cli::stat::Client;
 use std::collections::BTreeMap;
@@ -64,7 +64,10 @@ fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ra
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
-    let stage = Stage::set(FINE, &format!("{EXACT} poll_ms=100 ratio=1 randomize=0"))?;
+    let stage = Stage::set(
+        FINE,
+        &format!("{EXACT} poll_ms=100 ratio=1 randomize=0 accounting=burst"),
+    )?;
     let loads = [
         Load::start("--kernel-us 250 --channels 1 --wait block")?,
         Load::start("--kernel-us 100 --sleep-us 300 --channels 1 --wait block")?,
@@ -78,19 +81,19 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     let trace = Trace::of(&["loga"], "mono")?;
     std::thread::sleep(Duration::from_millis(900));
     let events = trace.read()?;
-    let log = Run::log()?;
+    let log = truth::log()?;
     let begin = position(&events, "loga_phase_begin", 0)?;
     let longest = phases(&events[begin + 1..])
         .max_by_key(|phase| phase.len())
         .ok_or("no whole phase")?;
     let (held, span) = held_by_channel(longest)?;
     let mut real: BTreeMap<i64, u64> = BTreeMap::new();
-    for run in &log {
+    for run in log.iter().map(|entry| entry.interval) {
         let part = run
             .end
             .min(span.end)
             .saturating_sub(run.start.max(span.start));
-        *real.entry(i64::from(run.chid)).or_default() += part;
+        *real.entry(i64::from(run.chid.0)).or_default() += part;
     }
     real.retain(|_, time| *time > 0);
     println!(

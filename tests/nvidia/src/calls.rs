@@ -2,9 +2,9 @@
 
 //! [tool] The driver's calls, as bytes.
 //!
-//! Numbers and sizes: the open part of the driver, `nv-ioctl-numbers.h`, `nv-ioctl.h`, `nv.c`,
-//! branches 470 and 550, which agree in what is used here.
+//! Branches 470 and 550 agree in what is used here.
 
+use loga::rm::{self, class, nr};
 use std::fs::{File, OpenOptions};
 use std::io::Error;
 use std::os::fd::AsRawFd;
@@ -14,25 +14,23 @@ use std::os::unix::fs::OpenOptionsExt;
 pub(crate) type Call = (u32, usize);
 
 /// NV_ESC_CHECK_VERSION_STR, with `nv_ioctl_rm_api_version_t`.
-pub(crate) const CHECK_VERSION: Call = (210, 72);
-/// NV_ESC_CARD_INFO, with room for 32 cards of 72 bytes.
-pub(crate) const CARD_INFO: Call = (200, 32 * 72);
+pub(crate) const CHECK_VERSION: Call = (nr::CHECK_VERSION_STR, size_of::<rm::ApiVersion>());
+/// NV_ESC_CARD_INFO, with room for all cards.
+pub(crate) const CARD_INFO: Call = (nr::CARD_INFO, rm::CARDS_MAX * size_of::<rm::CardInfo>());
 /// NV_ESC_REGISTER_FD with `nv_ioctl_register_fd_t`.
-pub(crate) const REGISTER_FD: Call = (201, 4);
+pub(crate) const REGISTER_FD: Call = (nr::REGISTER_FD, size_of::<rm::RegisterFd>());
 /// NV_ESC_WAIT_OPEN_COMPLETE with `nv_ioctl_wait_open_complete_t`; 550 has it, 470 does not.
 pub(crate) const WAIT_OPEN_COMPLETE: Call = (218, 8);
 /// NV_ESC_RM_ALLOC with NVOS21_PARAMETERS.
-pub(crate) const RM_ALLOC: Call = (0x2b, 32);
+pub(crate) const RM_ALLOC: Call = (nr::ALLOC, size_of::<rm::Alloc>());
 /// NV_ESC_RM_FREE with NVOS00_PARAMETERS.
-pub(crate) const RM_FREE: Call = (0x29, 16);
+pub(crate) const RM_FREE: Call = (nr::FREE, size_of::<rm::Free>());
 /// NV_ESC_IOCTL_XFER_CMD with `nv_ioctl_xfer_t`.
-pub(crate) const XFER: Call = (211, 16);
+pub(crate) const XFER: Call = (nr::XFER_CMD, size_of::<rm::Xfer>());
 /// NV_ESC_RM_MAP_MEMORY with `nv_ioctl_nvos33_parameters_with_fd`.
-pub(crate) const MAP_MEMORY: Call = (0x4e, 56);
+pub(crate) const MAP_MEMORY: Call = (nr::MAP_MEMORY, size_of::<rm::MapMemoryFd>());
 /// A call that the driver does not have.
 pub(crate) const UNKNOWN: Call = (0x7e, 16);
-/// Class NV01_ROOT_CLIENT.
-const ROOT_CLIENT: u32 = 0x41;
 
 pub(crate) fn open(node: &str, flags: i32) -> Result<File, Error> {
     OpenOptions::new()
@@ -52,7 +50,7 @@ pub(crate) fn version(text: &str) -> Vec<u8> {
 /// The argument that makes an RM client; its handle comes back in bytes 8 to 11.
 pub(crate) fn client() -> Vec<u8> {
     let mut bytes = vec![0; RM_ALLOC.1];
-    bytes[12..16].copy_from_slice(&ROOT_CLIENT.to_le_bytes());
+    bytes[12..16].copy_from_slice(&class::ROOT_CLIENT.to_le_bytes());
     bytes
 }
 
@@ -68,7 +66,7 @@ pub(crate) fn free(handle: &[u8]) -> Vec<u8> {
 pub(crate) fn make(file: &File, (nr, size): Call, argument: &[u8]) -> (String, Vec<u8>) {
     let mut bytes = argument.to_vec();
     assert!(bytes.len() >= size, "the driver may write {size} bytes");
-    let cmd = (3 << 30) | ((size as u64) << 16) | (u64::from(b'F') << 8) | u64::from(nr);
+    let cmd = rm::request(nr, size).into();
     // SAFETY: `bytes` has at least `size` bytes, which is all that the driver may touch.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), cmd, bytes.as_mut_ptr()) };
     let answer = if answer < 0 {

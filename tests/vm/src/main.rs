@@ -14,9 +14,7 @@
 mod clock;
 mod cpio;
 mod image;
-mod ktap;
 mod machine;
-mod signs;
 mod terminal;
 mod transfer;
 mod trouble;
@@ -28,12 +26,12 @@ use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 use clap::Parser;
+use loga_ktap::Outcome;
+use loga_ktap::Report;
+use loga_ktap::Test;
 
 use crate::clock::Time;
 use crate::image::Contents;
-use crate::ktap::Outcome;
-use crate::ktap::Report;
-use crate::ktap::Test;
 use crate::machine::Echo;
 use crate::machine::Machine;
 use crate::machine::Run;
@@ -200,9 +198,9 @@ fn guest_report(run: &Run) -> Report {
     let lines: Vec<&str> = run
         .console
         .lines()
-        .filter(|line| !ktap::strip_stamp(line).0)
+        .filter(|line| !loga_ktap::strip_stamp(line).0)
         .collect();
-    ktap::parse("guest", &lines.join("\n"))
+    loga_ktap::parse("guest", &lines.join("\n"))
 }
 
 /// KTAP of the unit tests that ran when the modules were loaded. A module
@@ -213,9 +211,9 @@ fn kunit_report(args: &TestArgs, dmesg: &str) -> Report {
     }
     let lines: Vec<&str> = dmesg
         .lines()
-        .map(|line| ktap::strip_stamp(line).1)
+        .map(|line| loga_ktap::strip_stamp(line).1)
         .collect();
-    let mut report = ktap::parse("kunit", &lines.join("\n"));
+    let mut report = loga_ktap::parse("kunit", &lines.join("\n"));
     let names: Vec<&str> = args
         .kunit
         .iter()
@@ -227,7 +225,7 @@ fn kunit_report(args: &TestArgs, dmesg: &str) -> Report {
     report
 }
 
-/// The modules that no suite is named after: `loga_model_abi` is one of
+/// The modules that no suite is named after: `loga_model_truth` is one of
 /// `loga_model`, not of `loga`.
 fn modules_without_suites<'a>(names: &[&'a str], lines: &[&str]) -> Vec<&'a str> {
     let suites = lines
@@ -275,7 +273,7 @@ mod tests {
     #[test]
     fn module_without_a_suite_of_its_own_is_named() {
         let names = ["loga_model", "loga"];
-        let both = ["# Subtest: loga_model_abi", "    # Subtest: loga_units"];
+        let both = ["# Subtest: loga_model_truth", "    # Subtest: loga_units"];
         assert!(modules_without_suites(&names, &both).is_empty());
         assert_eq!(modules_without_suites(&names, &both[..1]), ["loga"]);
         assert_eq!(

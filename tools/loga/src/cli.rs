@@ -5,13 +5,19 @@
 use crate::names;
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
+use clap::Arg;
+use clap::ArgGroup;
+use clap::ArgMatches;
 use clap::Args;
+use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
-use loga::engine::Config;
+
+use loga::knobs::Knob;
+use loga::knobs::KNOBS;
+use loga::names::Kind;
 use loga::policies;
 use loga::share::Limit;
-use loga::uapi::MAX_CGROUP_DEPTH;
 use loga::units::Weight;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -187,38 +193,71 @@ pub enum PolicyAction {
     Set(Knobs),
 }
 
-/// What can be set about a GPU.
-#[derive(Args, Clone, Debug, Default)]
-#[group(required = true, multiple = true)]
+/// Knobs that are given, by name, in the words of the user: an option for each that can be set.
+#[derive(Clone, Debug, Default)]
 pub struct Knobs {
-    /// Who decides
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(policies::NAMES))]
-    pub policy: Option<String>,
-    /// Whether decisions are carried out
-    #[arg(long, value_name = "SWITCH", value_parser = PossibleValuesParser::new(SWITCH))]
-    pub enforce: Option<String>,
-    /// Polling phase per channel or active client in milliseconds, 1 to 1000
-    #[arg(long, value_name = "MS", value_parser = value_parser!(u32).range(1..=i64::from(Config::MAX_POLL_MS)))]
-    pub poll_ms: Option<u32>,
-    /// Length of the non-polling phase in polling phases, 1 to 1000
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(Config::MAX_RATIO)))]
-    pub ratio: Option<u32>,
-    /// Whether the lengths of phases vary
-    #[arg(long, value_name = "SWITCH", value_parser = PossibleValuesParser::new(SWITCH))]
-    pub randomize: Option<String>,
-    /// What fairness is between
-    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(names::GROUP_BY))]
-    pub group_by: Option<String>,
-    /// Level at which groups by cgroup are formed, 1 to 15; 0: at the nearest cgroup that has a
-    /// weight, else at level 1
-    #[arg(long, value_name = "LEVEL", value_parser = value_parser!(u32).range(0..=i64::from(MAX_CGROUP_DEPTH)))]
-    pub cgroup_depth: Option<u32>,
-    /// How time is accounted
-    #[arg(long, value_name = "WAY", value_parser = PossibleValuesParser::new(names::ACCOUNTING))]
-    pub accounting: Option<String>,
-    /// What phases grow with
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(names::SCALES))]
-    pub scale: Option<String>,
+    /// Names and values.
+    pub given: Vec<(&'static str, String)>,
+}
+
+impl Knobs {
+    /// Only the policy.
+    pub fn policy(name: &str) -> Self {
+        Self {
+            given: vec![("policy", name.to_owned())],
+        }
+    }
+
+    fn live() -> impl Iterator<Item = &'static Knob> {
+        KNOBS.iter().filter(|knob| knob.live)
+    }
+}
+
+impl Args for Knobs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let group = ArgGroup::new("knobs").required(true).multiple(true);
+        let args = Self::live().map(|knob| {
+            let arg = Arg::new(knob.name).long(knob.name.replace('_', "-"));
+            match knob.kind {
+                Kind::Switch => arg
+                    .help(knob.about)
+                    .value_name("SWITCH")
+                    .value_parser(PossibleValuesParser::new(SWITCH)),
+                Kind::Number { min, max } => arg
+                    .help(format!("{}, {min} to {max}", knob.about))
+                    .value_name("N")
+                    .value_parser(|text: &str| knob.parse(text).map(|_| text.to_owned())),
+                Kind::Word(words) => arg
+                    .help(knob.about)
+                    .value_name("WORD")
+                    .value_parser(PossibleValuesParser::new(words)),
+            }
+        });
+        let args: Vec<Arg> = args.collect();
+        let group = group.args(Self::live().map(|knob| knob.name));
+        command.args(args).group(group)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Knobs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut knobs = Self::default();
+        knobs.update_from_arg_matches(matches)?;
+        Ok(knobs)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let given = |knob: &'static Knob| {
+            let value = matches.get_one::<String>(knob.name)?;
+            Some((knob.name, value.clone()))
+        };
+        self.given = Self::live().filter_map(given).collect();
+        Ok(())
+    }
 }
 
 /// Off and on, in the order of their numbers.

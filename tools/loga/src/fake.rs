@@ -5,10 +5,12 @@
 
 use crate::control::Calls;
 use crate::control::Tables;
+use loga::knobs::Config;
+use loga::policies::PolicyKind;
+use loga::request::Named;
 use loga::uapi;
 use loga::uapi::Call;
 use loga::uapi::Header;
-use loga::uapi::Named;
 use loga::uapi::Refusal;
 use std::cell::Cell;
 use std::cell::RefCell;
@@ -46,9 +48,10 @@ pub(crate) struct FakeKernel {
 impl FakeKernel {
     pub(crate) fn new(gpus: usize) -> Self {
         let mut gpu = FakeGpu::default();
-        gpu.info.policy[..5].copy_from_slice(b"event");
-        gpu.info.poll_ms = 1;
-        gpu.info.ratio = 5;
+        gpu.info.note(&Config {
+            policy: PolicyKind::Event,
+            ..Config::default()
+        });
         FakeKernel {
             gpus: RefCell::new(vec![gpu; gpus]),
             processes: RefCell::new(vec![100]),
@@ -265,9 +268,9 @@ impl Calls for &FakeKernel {
         let result = argument.check().map_err(Fault::from).and_then(|knobs| {
             for gpu in self.chosen(knobs.gpu) {
                 self.with_gpu(gpu, |gpu| {
-                    if knobs.policy.is_some() {
-                        gpu.info.policy = argument.policy;
-                    }
+                    let mut config = gpu.info.config();
+                    knobs.apply(&mut config);
+                    gpu.info.note(&config);
                 })?;
             }
             self.configured.set(Some(*argument));

@@ -2,6 +2,9 @@
 
 //! [tool] Numbers and zero-terminated names of the kernel in words.
 
+use loga::account::Accounting;
+use loga::knobs::Scale;
+use loga::share::GroupBy;
 use loga::uapi;
 
 /// A zero-terminated name; control characters, which a process may put there, become '?'.
@@ -32,11 +35,6 @@ fn word(what: &str, words: &[&str], number: u64) -> String {
     word.map_or_else(|| format!("{what} {number}"), ToString::to_string)
 }
 
-/// Registers that are polled.
-pub fn source(number: u32) -> String {
-    word("source", &["engine-status", "channel-table"], number.into())
-}
-
 /// What a client does.
 pub fn state(number: u32) -> String {
     word("state", &["idle", "running", "held"], number.into())
@@ -55,12 +53,9 @@ pub fn class(number: u32) -> String {
     word("class", &CLASSES, number.into())
 }
 
-/// What fairness can be between, in the order of `GROUP_BY_*`.
-pub const GROUP_BY: [&str; 3] = ["process", "user", "cgroup"];
-
 /// What fairness is between.
 pub fn group_by(number: u32) -> String {
-    word("group_by", &GROUP_BY, number.into())
+    word("group_by", GroupBy::NAMES, number.into())
 }
 
 /// What something can be set for, in the order of `SUBJECT_*`.
@@ -68,20 +63,14 @@ pub fn subject(number: u32) -> String {
     word("subject", &["process", "user", "cgroup"], number.into())
 }
 
-/// Ways of accounting, in the order of `ACCOUNTING_*`.
-pub const ACCOUNTING: [&str; 3] = ["burst", "sparse", "auto"];
-
 /// Way of accounting.
 pub fn accounting(number: u32) -> String {
-    word("accounting", &ACCOUNTING, number.into())
+    word("accounting", Accounting::NAMES, number.into())
 }
-
-/// What phases can grow with, in the order of `SCALE_*`.
-pub const SCALES: [&str; 2] = ["channels", "active"];
 
 /// What phases grow with.
 pub fn scale(number: u32) -> String {
-    word("scale", &SCALES, number.into())
+    word("scale", Scale::NAMES, number.into())
 }
 
 /// Kinds of events, in the order of `EVENT_*`.
@@ -119,18 +108,17 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_numbers() {
-        assert_eq!(source(uapi::SOURCE_CHANNEL_TABLE), "channel-table");
         assert_eq!(state(uapi::STATE_HELD), "held");
         assert_eq!(hold(uapi::HOLD_CLASS.into()), "class");
         assert_eq!(class(uapi::CLASS_IDLE), "idle");
         assert_eq!(group_by(uapi::GROUP_BY_CGROUP), "cgroup");
         assert_eq!(subject(uapi::SUBJECT_CGROUP), "cgroup");
-        assert_eq!(accounting(uapi::ACCOUNTING_SPARSE), "sparse");
-        assert_eq!(scale(uapi::SCALE_ACTIVE), "active");
+        assert_eq!(accounting(Accounting::Sparse as u32), "sparse");
+        assert_eq!(scale(Scale::Active as u32), "active");
         assert_eq!(event(uapi::EVENT_POLICY), "policy");
         assert_eq!(fallback(uapi::FALLBACK_OVERRUN), "overrun");
         assert_eq!(state(77), "state 77");
-        assert_eq!(number(&SCALES, "active"), Some(uapi::SCALE_ACTIVE));
-        assert_eq!(number(&SCALES, "clients"), None);
+        assert_eq!(number(&CLASSES, "idle"), Some(uapi::CLASS_IDLE));
+        assert_eq!(number(&CLASSES, "clients"), None);
     }
 }

@@ -3,8 +3,7 @@
 //! What LoGA is told and asked: clients that come, go and submit, and when it is time to act.
 
 use super::{Loga, Poller};
-use crate::control::{Booked, Control, Ledger, Verdict};
-use crate::world::Machine;
+use crate::world::{Booked, Control, Ledger, Machine, Verdict};
 use loga::engine::Wake;
 use loga::ids::ClientId;
 use loga::regs::{self, Sampler, Source};
@@ -73,9 +72,6 @@ impl Control for Loga {
         kept.unmapped = false;
         Verdict::After(self.costs.fault)
     }
-
-    #[inline]
-    fn ended(&mut self, _: &mut Machine, _: usize, _: usize) {}
 
     #[inline]
     fn look(&mut self, machine: &mut Machine) {

@@ -15,20 +15,16 @@ mod books;
 mod drains;
 mod events;
 mod looks;
-mod replay;
 mod setup;
 mod waiting;
 
-pub use replay::Replay;
-
 use super::bound::Bound;
 use super::entities::Entities;
-use super::Ledger;
-use crate::world::{self, Machine, Order};
+use crate::world::{self, Ledger, Machine, Order};
 use drains::Drains;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Accounting, Slot};
-use loga::engine::{Action, Config, Wake};
+use loga::engine::{Action, Wake};
 use loga::gpu::GpuState;
 use loga::ids::{Chid, ClientId};
 use loga::regs::{Occupant, Sampler};
@@ -39,10 +35,6 @@ use looks::Looks;
 use std::collections::VecDeque;
 use waiting::Waiting;
 
-/// Largest polling phase per channel.
-pub const MAX_POLL_MS: u32 = Config::MAX_POLL_MS;
-/// Largest ratio of the phases.
-pub const MAX_RATIO: u32 = Config::MAX_RATIO;
 /// The poller.
 #[derive(Clone, Copy, Debug)]
 enum Poller {

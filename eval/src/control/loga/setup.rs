@@ -8,8 +8,8 @@ use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
 use crate::control::entities::Entities;
-use crate::control::Ledger;
 use crate::scenario::{Between, Client, Costs, Policy};
+use crate::world::Ledger;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Slot};
 use loga::engine::{Config, Engine, Sight};
@@ -20,9 +20,12 @@ use loga::policies::{ClientState, PolicyKind};
 use loga::regs::Occupant;
 use loga::share::{
     Change, Class, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who,
-    MAX_SETTINGS, MAX_TOTALS,
+    MAX_LEVELS, MAX_SETTINGS, MAX_TOTALS,
 };
 use std::collections::VecDeque;
+
+/// The cgroup around those of all clients.
+const ROOT: u64 = 1;
 
 /// What LoGA is made of.
 struct Setup<'a> {
@@ -52,16 +55,16 @@ impl Loga {
         let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
         let config = Config {
             poll_ms: settings.poll_ms,
-            scale: settings.scale,
+            scale: Some(settings.scale),
             // The simulator knows everything.
             sight: Sight::Channels,
             ratio: settings.ratio,
             randomize: settings.randomize,
-            accounting: settings.accounting,
-            accounting_follows: false,
+            accounting: Some(settings.accounting),
             enforce: settings.enforce || looks.evened(),
             policy,
             poll_always: settings.poll_always,
+            ..Config::default()
         };
         let always = |entity| {
             let members = &Entities::get(&entities, entity).members;
@@ -71,14 +74,19 @@ impl Loga {
         let depth = clients.iter().map(|client| client.deepest()).sum();
         let group_by = match settings.by {
             Between::Client => GroupBy::Process,
-            Between::Group => GroupBy::User,
+            Between::User => GroupBy::User,
+            Between::Cgroup => GroupBy::Cgroup,
         };
-        // The clients of an entity are one user's.
+        let [users, cgroups] =
+            [Between::User, Between::Cgroup].map(|by| Entities::new(clients, by));
+        let mut above = [0; MAX_LEVELS];
+        above[0] = ROOT;
         let who = |client: usize| Who {
-            // CAST: (both) at most 4096 clients.
+            // CAST: (all) at most 4096 clients.
             process: client as u64 + 1,
-            user: entities.of(client) as u32 + 1,
-            ..Who::default()
+            user: users.of(client) as u32 + 1,
+            cgroup: cgroups.of(client) as u64 + ROOT + 1,
+            above,
         };
         let who: Vec<_> = (0..clients.len()).map(who).collect();
         let bound = Bound::new(policy, settings.enforce, always, depth);
@@ -144,6 +152,7 @@ impl Loga {
             bound,
             seed,
         } = setup;
+        let config = Config { group_by, ..config };
         let count = who.len();
         let kept = |who: &Who| Kept {
             who: *who,
@@ -199,11 +208,12 @@ impl Loga {
                 ..Change::default()
             };
             let weight = Change::weight(client.weight.get());
-            let (process, user) = (Subject::Process(who.process), Subject::User(who.user));
+            let process = Subject::Process(who.process);
             let settings = &mut self.state.settings;
             match by {
                 Between::Client => settings.set(process, Some(who), &weight)?,
-                Between::Group => settings.set(user, None, &weight)?,
+                Between::User => settings.set(Subject::User(who.user), None, &weight)?,
+                Between::Cgroup => settings.set(Subject::Cgroup(who.cgroup), None, &weight)?,
             }
             if own != Change::default() {
                 settings.set(process, Some(who), &own)?;

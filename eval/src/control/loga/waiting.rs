@@ -115,8 +115,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use crate::control::loga::Loga;
-    use crate::control::Kind;
-    use crate::scenario::parse;
+    use crate::scenario::{parse, Kind};
     use crate::world::World;
     use loga::ids::ClientId;
     use loga::units::Ns;

@@ -6,8 +6,8 @@ use super::add;
 use super::empty;
 use super::gauge;
 use super::series;
-use crate::load::Load;
-use crate::stage;
+use crate::load::Pattern;
+use crate::stage::Stage;
 use crate::window::Window;
 use loga_results::Axis;
 use loga_results::Experiment;
@@ -49,11 +49,11 @@ pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
         series: series(&["intended", "truth", "event"]),
         ..empty("9", "Intended and measured kernel length of throttle", axes)
     };
-    stage::load(ALWAYS)?;
+    let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
-        let load = Load {
+        let load = Pattern {
             spin: true,
-            ..Load::new(us, 0)
+            ..Pattern::new(us, 0)
         };
         let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
         // CAST: a few hundred.
@@ -93,12 +93,12 @@ pub(super) fn load(quick: bool) -> Result<Experiment, String> {
         series: series(&["intended", "truth", "event"]),
         ..empty("10", "Intended and measured GPU load", axes)
     };
-    stage::load(ALWAYS)?;
+    let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
-        let load = Load {
+        let load = Pattern {
             cycle_us: Some(1000),
             spin: true,
-            ..Load::new(us, 0)
+            ..Pattern::new(us, 0)
         };
         let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
         // CAST: a few hundred.
@@ -139,8 +139,8 @@ pub(super) fn cpu(quick: bool) -> Result<Experiment, String> {
         series: series(&["intended", "event"]),
         ..empty("5.6", "CPU time of LoGA", axes)
     };
-    stage::load("policy=event")?;
-    let windows = Window::several(&[Load::new(200, 0)], CPU_S, repetitions(quick))?;
+    let _stage = Stage::measured("", "policy=event")?;
+    let windows = Window::several(&[Pattern::new(200, 0)], CPU_S, repetitions(quick))?;
     let polled: Vec<f64> = windows.iter().map(Window::polled_percent).collect();
     add(&mut one.series, "intended", "event", &[100.0 / 6.0])?;
     add(&mut one.series, "event", "event", &polled)?;

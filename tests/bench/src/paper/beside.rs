@@ -3,11 +3,11 @@
 //! An application beside throttles.
 
 use crate::load::Load;
-use crate::load::Running;
+use crate::load::Pattern;
 use crate::window::Window;
 use loga_results::reduced::Application;
-use loga_results::reduced::Throttles;
 use loga_results::reduced::BEFORE_MS;
+use loga_results::Throttles;
 use std::iter::repeat;
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,12 +18,12 @@ const LONGEST_S: f64 = 900.0;
 /// Parts of a second in which GPU time is measured for the fair optimum.
 const WATCHED_S: f64 = 1.0;
 
-fn load(application: &Application) -> Load {
-    Load::new(application.kernel_us, application.pause_us)
+fn load(application: &Application) -> Pattern {
+    Pattern::new(application.kernel_us, application.pause_us)
 }
 
-fn others(throttles: Throttles) -> impl Iterator<Item = Load> {
-    let one = Load::new(throttles.kernel_us, throttles.sleep_us).varying(throttles.jitter);
+fn others(throttles: Throttles) -> impl Iterator<Item = Pattern> {
+    let one = Pattern::new(throttles.kernel_us, throttles.sleep_us).varying(throttles.jitter);
     (0..throttles.count).map(move |_| one)
 }
 
@@ -46,24 +46,24 @@ pub(super) fn turnaround(
     throttles: Throttles,
     weighing: Weighing,
 ) -> Result<f64, String> {
-    let weigh = |load: Load, share: &'static str| match weighing {
+    let weigh = |load: Pattern, share: &'static str| match weighing {
         Weighing::Alike => load,
         Weighing::OutOfReach => load.with(share),
     };
-    let running: Vec<Running> = others(throttles)
+    let running: Vec<Load> = others(throttles)
         .zip([LIGHT].into_iter().chain(repeat(HEAVY)))
         .zip(1..)
         .map(|((load, share), seed)| weigh(load, share).start(LONGEST_S, seed))
         .collect::<Result<_, _>>()?;
     sleep(Duration::from_millis(BEFORE_MS));
-    let load = Load {
+    let load = Pattern {
         count: Some(application.kernels(ms)),
         ..load(application)
     };
     let own = weigh(load, HEAVY)
         .start(LONGEST_S, 0)
-        .and_then(Running::finish);
-    let stopped = Running::stop_all(running)?;
+        .and_then(Load::finish);
+    let stopped = Load::stop_all(running)?;
     let own = own?;
     let waits = [&own].into_iter().chain(&stopped);
     let waits: Vec<_> = waits
@@ -94,7 +94,7 @@ pub(super) struct Seen {
 
 /// Runs an application beside throttles while LoGA watches.
 pub(super) fn watch(application: &Application, throttles: Throttles) -> Result<Seen, String> {
-    let loads: Vec<Load> = [load(application)]
+    let loads: Vec<Pattern> = [load(application)]
         .into_iter()
         .chain(others(throttles))
         .collect();

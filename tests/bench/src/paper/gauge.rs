@@ -3,14 +3,15 @@
 //! What things cost in the virtual machine: the simulator takes these in the place of its own
 //! assumptions when both are compared.
 
-use crate::load::Load;
-use crate::stage;
+use crate::load::Pattern;
+use crate::stage::Stage;
 use crate::window::Window;
 use loga_results::reduced::KERNEL_LATE;
 use loga_results::reduced::LATE;
 use loga_results::reduced::LAUNCH;
 use loga_results::reduced::POLLED;
 use loga_results::Setting;
+use loga_results::Unit;
 use std::fs;
 
 /// Where the kernel says what its processors did.
@@ -20,15 +21,12 @@ const WATCHED_S: f64 = 0.4;
 /// Kernels of these loads, in us.
 const KERNEL_US: u64 = 200;
 /// Two throttles without pauses: every command of theirs follows a switch of contexts.
-const TWO: [Load; 2] = [Load::new(KERNEL_US, 0), Load::new(KERNEL_US, 0)];
+const TWO: [Pattern; 2] = [Pattern::new(KERNEL_US, 0), Pattern::new(KERNEL_US, 0)];
 
 /// A cost that was measured, in ns.
 pub(super) fn cost(name: &str, ns: f64, how: &str) -> Setting {
-    Setting {
-        name: name.to_owned(),
-        value: format!("{:.3} us", ns / 1000.0),
-        origin: format!("measured in the virtual machine: {how}"),
-    }
+    let origin = format!("measured in the virtual machine: {how}");
+    Setting::number(name, ns.round() / 1000.0, Unit::Micros, &origin)
 }
 
 /// The processor that all clients share.
@@ -48,14 +46,17 @@ impl Processor {
     pub(super) fn idle(&self) -> Result<Setting, String> {
         let now = Self::now()?.ticks;
         let [all, idle] = [0, 1].map(|at| now[at].saturating_sub(self.ticks[at]));
-        Ok(Setting {
-            name: "processor.idle".to_owned(),
-            // CAST: a few thousand.
-            value: format!("{:.0} %", 100.0 * idle as f64 / all.max(1) as f64),
-            origin: "measured in the virtual machine: ticks of the processor that the application \
-                     and the throttles share, without LoGA"
-                .to_owned(),
-        })
+        // CAST: a few thousand.
+        let percent = (100.0 * idle as f64 / all.max(1) as f64).round();
+        let origin =
+            "measured in the virtual machine: ticks of the processor that the application \
+                      and the throttles share, without LoGA";
+        Ok(Setting::number(
+            "processor.idle",
+            percent,
+            Unit::Percent,
+            origin,
+        ))
     }
 }
 
@@ -85,7 +86,7 @@ fn kernel_late(window: &Window) -> f64 {
 /// What the model's switches and kernels cost while LoGA polls: its timers are late then. On the
 /// model with these parameters.
 pub(super) fn polled(model: &str) -> Result<Vec<Setting>, String> {
-    stage::load_on(model, "policy=none poll_always=1")?;
+    let _stage = Stage::measured(model, "policy=none poll_always=1")?;
     let two = Window::of(&TWO, WATCHED_S)?;
     let how = "two throttles without pauses, from the model's log, while LoGA polls all the time";
     let [late, switch] = POLLED;
@@ -97,10 +98,10 @@ pub(super) fn polled(model: &str) -> Result<Vec<Setting>, String> {
 
 /// Costs of throttles and of the model with these parameters, without LoGA.
 pub(super) fn throttles(model: &str) -> Result<Vec<Setting>, String> {
-    stage::load_model_only_on(model)?;
-    let busy = Window::of(&[Load::new(KERNEL_US, 0)], WATCHED_S)?;
+    let _stage = Stage::without_loga(model)?;
+    let busy = Window::of(&[Pattern::new(KERNEL_US, 0)], WATCHED_S)?;
     let launch = busy.period_ns(0) - busy.true_run_ns(0);
-    let sleeper = Window::of(&[Load::new(KERNEL_US, 800)], WATCHED_S)?;
+    let sleeper = Window::of(&[Pattern::new(KERNEL_US, 800)], WATCHED_S)?;
     let late = sleeper.period_ns(0) - sleeper.true_run_ns(0) - 800_000.0 - launch;
     let two = Window::of(&TWO, WATCHED_S)?;
     Ok(vec![

@@ -17,7 +17,6 @@ mod gauge;
 mod overhead;
 mod quality;
 
-use crate::stage;
 use crate::OUT;
 use loga_results::reduced::SETTING;
 use loga_results::At;
@@ -26,7 +25,6 @@ use loga_results::Experiment;
 use loga_results::Origin;
 use loga_results::Point;
 use loga_results::Series;
-use loga_results::VERSION;
 use std::path::Path;
 
 /// Runs an experiment, with less of it if that is wanted.
@@ -44,9 +42,7 @@ pub(crate) const ALL: &[(&str, Run)] = &[
 
 /// Runs an experiment and leaves its result.
 pub(crate) fn measure(name: &str, run: Run, quick: bool) -> Result<(), String> {
-    let outcome = run(quick);
-    stage::clear();
-    let one = outcome.map_err(|error| format!("{name}: {error}"))?;
+    let one = run(quick).map_err(|error| format!("{name}: {error}"))?;
     one.write(Path::new(OUT))
         .map_err(|error| error.to_string())?;
     println!("{name}: {}", one.file());
@@ -57,19 +53,10 @@ pub(crate) fn measure(name: &str, run: Run, quick: bool) -> Result<(), String> {
 fn empty(figure: &str, title: &str, axes: [Axis; 2]) -> Experiment {
     let [x, y] = axes;
     Experiment {
-        version: VERSION,
-        figure: figure.to_owned(),
-        origin: Origin::VirtualMachine,
-        setting: SETTING.to_owned(),
         title: title.to_owned(),
         x,
         y,
-        series: Vec::new(),
-        paper: String::new(),
-        assumed: Vec::new(),
-        settings: Vec::new(),
-        differs: Vec::new(),
-        inputs: String::new(),
+        ..Experiment::new(figure, Origin::VirtualMachine, SETTING)
     }
 }
 

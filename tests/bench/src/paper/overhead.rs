@@ -8,10 +8,9 @@ use super::beside::Weighing;
 use super::empty;
 use super::gauge;
 use super::series;
-use crate::load::apart;
-use crate::load::Control;
-use crate::stage;
-use loga_results::reduced::Throttles;
+use crate::stage::Stage;
+use crate::threads::apart;
+use crate::threads::Control;
 use loga_results::reduced::APPLICATIONS;
 use loga_results::reduced::FIVE_LONG;
 use loga_results::reduced::FIVE_SHORT;
@@ -23,6 +22,7 @@ use loga_results::At;
 use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
+use loga_results::Throttles;
 use loga_results::GEOMETRIC_MEAN;
 
 /// The control: a thread as busy as the poller, without LoGA.
@@ -72,7 +72,7 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
             .collect()
     };
     apart()?;
-    stage::load_model_only()?;
+    let _stage = Stage::without_loga("")?;
     let over = |turnarounds: Vec<f64>, without: &[f64]| -> Vec<f64> {
         turnarounds
             .iter()
@@ -89,8 +89,8 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
     };
     let mut ways = vec![(BUSY, over(busy, &without))];
     for (policy, parameters, weighing) in POLICIES {
-        match stage::load(&format!("policy={policy} {parameters}")) {
-            Ok(()) => ways.push((policy, over(all(weighing)?, &without))),
+        match Stage::measured("", &format!("policy={policy} {parameters}")) {
+            Ok(_stage) => ways.push((policy, over(all(weighing)?, &without))),
             Err(error) => one.differs.push(Difference {
                 what: format!("{policy} was not run"),
                 why: format!("the module does not take it ({error})"),

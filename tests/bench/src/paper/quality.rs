@@ -11,19 +11,19 @@ use super::empty;
 use super::gauge;
 use super::series;
 use crate::costs;
-use crate::load::apart;
-use crate::stage;
+use crate::stage::Stage;
 use crate::stage::FINE;
+use crate::threads::apart;
 use loga_results::reduced::optimum;
 use loga_results::reduced::Application;
-use loga_results::reduced::ALONE;
 use loga_results::reduced::APPLICATIONS;
-use loga_results::reduced::FOUR;
 use loga_results::reduced::QUALITY_MS;
 use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
 use loga_results::Setting;
+use loga_results::ALONE;
+use loga_results::FOUR;
 
 /// Who decides; `none`: LoGA is not loaded.
 const NONE: &str = "none";
@@ -55,18 +55,21 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
     let ms = if quick { QUALITY_MS / 8 } else { QUALITY_MS };
     let mut all = Vec::new();
     for policy in [NONE].into_iter().chain(POLICIES) {
-        let loaded = if policy == NONE {
-            stage::load_model_only_on(FINE)
+        let stage = if policy == NONE {
+            Stage::without_loga(FINE)
         } else {
-            stage::load_on(FINE, &format!("policy={policy} enforce=1"))
+            Stage::measured(FINE, &format!("policy={policy} enforce=1"))
         };
-        if let Err(error) = loaded {
-            one.differs.push(Difference {
-                what: format!("{policy} was not run"),
-                why: format!("the module does not take it ({error})"),
-            });
-            continue;
-        }
+        let _stage = match stage {
+            Ok(stage) => stage,
+            Err(error) => {
+                one.differs.push(Difference {
+                    what: format!("{policy} was not run"),
+                    why: format!("the module does not take it ({error})"),
+                });
+                continue;
+            }
+        };
         let mut ratios = Vec::new();
         for application in applications {
             // Alone it is as fast from the beginning to the end.
@@ -92,7 +95,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
             add(&mut one.series, policy, application.name, &[*ratio])?;
         }
     }
-    stage::load_on(FINE, "policy=none poll_always=1")?;
+    let _stage = Stage::measured(FINE, "policy=none poll_always=1")?;
     for (application, unscheduled) in applications.iter().zip(&all[0].1) {
         let seen = watch(application, FOUR)?;
         let fair = |(own, throttle)| unscheduled * optimum(own, throttle, FOUR.count.into());
@@ -107,14 +110,12 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
 /// What things cost on the model as it is set here, and how it is set.
 fn settings() -> Result<Vec<Setting>, String> {
     let (name, value) = FINE.split_once('=').unwrap_or((FINE, ""));
-    let turns = Setting {
-        name: format!("model.{name}"),
-        value: format!("{value} us"),
-        origin:
-            "parameter of the model: the emulator's processors take turns at least this often, \
-                 so that a poller that stands still meanwhile sees kernels of 5 us too"
-                .to_owned(),
-    };
+    let turns = Setting::text(
+        &format!("model.{name}"),
+        &format!("{value} us"),
+        "parameter of the model: the emulator's processors take turns at least this often, so \
+         that a poller that stands still meanwhile sees kernels of 5 us too",
+    );
     let mut settings = vec![turns];
     settings.extend(gauge::throttles(FINE)?);
     settings.extend(gauge::polled(FINE)?);

@@ -72,7 +72,7 @@ struct Reference {
     points: f64,
 }
 
-/// Source: `loga-ref`, third mix, and for the last one `loga-sim run --seeds 20
+/// Source: `loga-sim ref`, third mix, and for the last one `loga-sim run --seeds 20
 /// eval/scenarios/demo-default.toml`; tolerances of the demonstration.
 const PARTS: [Part; 3] = [
     Part {

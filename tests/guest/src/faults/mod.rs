@@ -21,7 +21,8 @@ use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::strings::Strings;
 use crate::strings::SOON;
-use loga_model::abi::nr;
+use crate::threads;
+use loga::rm::nr;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;
@@ -189,26 +190,6 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
     Ok(())
 }
 
-/// Kernel threads of LoGA.
-fn threads() -> Result<Vec<i32>, String> {
-    let mut found = Vec::new();
-    let entries = fs::read_dir("/proc").map_err(|error| error.to_string())?;
-    for entry in entries.flatten() {
-        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        // A program has a command line, a kernel thread has none.
-        let is_program = fs::read(entry.path().join("cmdline")).is_ok_and(|line| !line.is_empty());
-        if name.starts_with("loga") && !is_program {
-            found.extend(
-                entry
-                    .file_name()
-                    .to_str()
-                    .and_then(|pid| pid.parse::<i32>().ok()),
-            );
-        }
-    }
-    Ok(found)
-}
-
 /// Keeps processor 1 busy for `time`, before everything else that wants it.
 fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     let mut cpus = CpuSet::new();
@@ -234,15 +215,15 @@ fn starved_threads_leave_nobody_held() -> Verdict {
     let held = Held::new(&stage)?;
     let mut cpus = CpuSet::new();
     cpus.set(1).map_err(|errno| errno.to_string())?;
-    let threads = threads()?;
+    let threads = threads::named("loga")?;
     ensure!(
         threads.len() >= 2,
         "{} threads of LoGA, not two",
         threads.len()
     );
-    for pid in &threads {
+    for pid in threads.iter().map(|thread| thread.pid) {
         // The poller is bound there already, and may not be moved.
-        let _ = sched_setaffinity(Pid::from_raw(*pid), &cpus);
+        let _ = sched_setaffinity(Pid::from_raw(pid), &cpus);
     }
     let started = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {

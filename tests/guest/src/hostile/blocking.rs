@@ -24,8 +24,8 @@ use crate::sharing::limit;
 use crate::sharing::set;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use loga_model::abi;
-use loga_model::abi::nr;
+use loga::rm as abi;
+use loga::rm::nr;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
@@ -309,13 +309,13 @@ fn crowd() -> Result<(), String> {
         let ctl = rm::open_node(rm::CTL_PATH).map_err(|error| error.to_string())?;
         let (done, told) = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
         if sys::fork().map_err(|error| error.to_string())?.is_none() {
-            let mut alloc = abi::rm::Alloc {
+            let mut alloc = abi::Alloc {
                 class: abi::class::ROOT_CLIENT,
                 ..Default::default()
             };
             let _ = sys::call(ctl.as_fd(), nr::ALLOC, &mut alloc, &mut (), |_, _| ());
             // That it has been there is enough; the driver has room for a thousand of them.
-            let mut free = abi::rm::Free {
+            let mut free = abi::Free {
                 root: alloc.handle,
                 object: alloc.handle,
                 ..Default::default()

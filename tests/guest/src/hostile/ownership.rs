@@ -17,8 +17,8 @@ use crate::stage::Stage;
 use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::truth::Truth;
-use loga_model::abi;
-use loga_model::abi::nr;
+use loga::rm as abi;
+use loga::rm::nr;
 use nix::sys::wait::WaitStatus;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -117,10 +117,9 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
         .filter_map(|client| client.share)
         .sum::<f64>();
     let used: f64 = truth
-        .held_ns
-        .keys()
-        .filter(|pid| **pid != other.pid())
-        .map(|pid| truth.held_share(*pid))
+        .pids()
+        .filter(|pid| *pid != other.pid())
+        .map(|pid| truth.held_share(pid))
         .sum();
     let figures = Figures {
         used: 100.0 * used,
@@ -374,7 +373,7 @@ pub(super) fn prepare_through(
     let file = rm::open_node(&rm::gpu_path(client.gpu())).map_err(text)?;
     let version = rm::check_version(ctl).map_err(text)?;
     let by_physical = version.version.starts_with(b"340.");
-    let map = abi::rm::MapMemory {
+    let map = abi::MapMemory {
         client: client.root(),
         device: client.device(),
         memory: channel.handle(),
@@ -385,7 +384,7 @@ pub(super) fn prepare_through(
         let mut arg = map;
         sys::call(ctl.as_fd(), nr::MAP_MEMORY, &mut arg, &mut (), |_, _| ()).map(|()| arg)
     } else {
-        let mut arg = abi::rm::MapMemoryFd {
+        let mut arg = abi::MapMemoryFd {
             map,
             fd: file.as_raw_fd(),
             pad: 0,
@@ -414,7 +413,7 @@ type Outer = [AtomicU64; 2];
 fn forge() -> Result<(), String> {
     let (client, mut channels) = open(1, DEPTH)?;
     let channel = first(&mut channels)?;
-    let free: &'static abi::rm::Free = Box::leak(Box::new(abi::rm::Free {
+    let free: &'static abi::Free = Box::leak(Box::new(abi::Free {
         root: client.root(),
         parent: client.device(),
         object: channel.handle(),
@@ -444,10 +443,10 @@ fn point<T>(outer: &Outer, number: u32, argument: &T) {
 /// Has the driver allocate much memory, over and over; says when a call begins.
 fn call_slowly(client: &Client, outer: &'static Outer, inside: &AtomicBool) {
     const BYTES: u64 = 8 << 20;
-    let request = abi::request(nr::XFER_CMD, size_of::<abi::rm::Xfer>());
+    let request = abi::request(nr::XFER_CMD, size_of::<abi::Xfer>());
     for handle in 0x7000_0001.. {
-        let memory = Box::new(abi::rm::AllocMemoryFd {
-            memory: abi::rm::AllocMemory {
+        let memory = Box::new(abi::AllocMemoryFd {
+            memory: abi::AllocMemory {
                 root: client.root(),
                 parent: client.device(),
                 handle,

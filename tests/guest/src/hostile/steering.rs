@@ -22,13 +22,14 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::FINE;
+use crate::threads;
 use crate::truth::Truth;
 use loga::uapi;
 use loga_cli::device::Device;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;
-use std::fs;
+use procfs::process::Process;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -299,19 +300,10 @@ fn many(arguments: &[String]) -> Result<(), String> {
 }
 
 /// Process id of the kernel thread with this name.
-fn thread(name: &str) -> Result<u32, String> {
-    let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
-    for process in processes.flatten() {
-        let pid = process
-            .file_name()
-            .to_str()
-            .and_then(|pid| pid.parse().ok());
-        let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        if let Some(pid) = pid.filter(|_| comm.starts_with(name)) {
-            return Ok(pid);
-        }
-    }
-    Err(format!("no thread {name}"))
+fn thread(name: &str) -> Result<i32, String> {
+    let found = threads::named(name)?;
+    let first = found.first().map(|thread| thread.pid);
+    first.ok_or_else(|| format!("no thread {name}"))
 }
 
 /// Whether a thread runs, and how long it has.
@@ -322,15 +314,12 @@ struct Running {
 }
 
 impl Running {
-    fn of(pid: u32) -> Result<Self, String> {
-        let path = format!("/proc/{pid}/stat");
-        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let rest = text.rsplit(')').next().unwrap_or_default();
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let ticks = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+    fn of(pid: i32) -> Result<Self, String> {
+        let stat = Process::new(pid).and_then(|process| process.stat());
+        let stat = stat.map_err(|error| error.to_string())?;
         Ok(Running {
-            now: words.first() == Some(&"R"),
-            ticks: ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0),
+            now: stat.state == 'R',
+            ticks: stat.utime + stat.stime,
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::modules::LOGA;
 use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use loga_model::abi::class::status;
+use loga::rm::class::status;
 use nix::errno::Errno;
 use nix::sys::wait::waitpid;
 use nix::sys::wait::WaitStatus;

@@ -10,6 +10,7 @@ use super::Program;
 use super::USER;
 use crate::calls::as_user;
 use crate::calls::become_user;
+use crate::calls::knob;
 use crate::calls::without_capabilities;
 use crate::calls::Calls;
 use crate::cgroups::Cgroup;
@@ -414,11 +415,7 @@ fn root_without_capabilities_changes_nothing() -> Verdict {
     let ratio = sysfs::read("ratio")?;
     let answers = without_capabilities(|| {
         let calls = Calls::open()?;
-        let knobs = uapi::Configure {
-            mask: uapi::KNOB_RATIO,
-            ratio: 9,
-            ..Default::default()
-        };
+        let knobs = knob("ratio", "9")?;
         let own = uapi::SetShare {
             mask: uapi::SHARE_WEIGHT,
             weight: 200,

@@ -12,26 +12,30 @@ use crate::control::Control;
 use crate::control::Snapshot;
 use crate::names;
 use crate::table;
+
+use loga::knobs::Knob;
+use loga::knobs::KNOBS;
+use loga::names::Kind;
 use loga::policies;
 use loga::uapi;
 use serde::Serialize;
+use serde_json::Map;
+use serde_json::Value;
 use std::io;
 use std::io::Write;
 
-/// One GPU's policy and knobs; an object of `loga policy --json`.
+/// One GPU's knobs; an object of `loga policy --json`.
 #[derive(Serialize)]
 struct Line {
     version: u32,
     gpu: u32,
-    policy: String,
-    enforce: bool,
-    poll_ms: u32,
-    ratio: u32,
-    randomize: bool,
-    group_by: String,
-    cgroup_depth: u32,
-    accounting: String,
-    scale: String,
+    /// Those that can be set, by name.
+    #[serde(flatten)]
+    knobs: Map<String, Value>,
+    /// The way of accounting in force.
+    effective_accounting: String,
+    /// What phases grow with now.
+    effective_scale: String,
     /// Nothing if the caller may not know.
     settings: Option<u32>,
 }
@@ -60,152 +64,87 @@ pub fn run(
             let snapshots = control.chosen(arguments.gpu)?;
             return Ok(list(arguments.json, &snapshots, out)?);
         }
-        Some(PolicyAction::Switch { name }) => Some(cli::Knobs {
-            policy: Some(name.clone()),
-            ..Default::default()
-        }),
+        Some(PolicyAction::Switch { name }) => Some(cli::Knobs::policy(name)),
         Some(PolicyAction::Set(knobs)) => Some(knobs.clone()),
     };
     if let Some(knobs) = wanted {
-        let mut argument = argument(&knobs)?;
-        argument.gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
+        let mut argument = uapi::Configure {
+            gpu: arguments.gpu.unwrap_or(uapi::ALL_GPUS),
+            ..Default::default()
+        };
+        for (name, value) in &knobs.given {
+            let turned = argument.turn(name, value);
+            turned.map_err(|cause| Failure::Said(format!("{name}={value}: {cause}")))?;
+        }
         control.configure(&argument)?;
     }
     Ok(show(arguments.json, &control.chosen(arguments.gpu)?, out)?)
 }
 
-fn argument(knobs: &cli::Knobs) -> Result<uapi::Configure, Failure> {
-    let mut argument = uapi::Configure::default();
-    if let Some(name) = &knobs.policy {
-        let bytes = name.as_bytes();
-        // The last byte is the terminating zero.
-        let room = argument.policy.len() - 1;
-        let place = argument.policy.get_mut(..bytes.len().min(room));
-        match place {
-            Some(place) if place.len() == bytes.len() => place.copy_from_slice(bytes),
-            _ => {
-                let line = format!(
-                    "policy '{name}': want one of {}",
-                    policies::NAMES.join(", ")
-                );
-                return Err(Failure::Said(line));
-            }
-        }
-        argument.mask |= uapi::KNOB_POLICY;
+/// The value of a knob as JSON has it.
+fn value(knob: &Knob, number: u32) -> Value {
+    match knob.kind {
+        Kind::Switch => (number != 0).into(),
+        Kind::Number { .. } => number.into(),
+        Kind::Word(_) => knob.written(number).to_string().into(),
     }
-    let words: [(&Option<String>, &[&str], u32, &mut u32); 5] = [
-        (
-            &knobs.enforce,
-            &cli::SWITCH,
-            uapi::KNOB_ENFORCE,
-            &mut argument.enforce,
-        ),
-        (
-            &knobs.randomize,
-            &cli::SWITCH,
-            uapi::KNOB_RANDOMIZE,
-            &mut argument.randomize,
-        ),
-        (
-            &knobs.group_by,
-            &names::GROUP_BY,
-            uapi::KNOB_GROUP_BY,
-            &mut argument.group_by,
-        ),
-        (
-            &knobs.accounting,
-            &names::ACCOUNTING,
-            uapi::KNOB_ACCOUNTING,
-            &mut argument.accounting,
-        ),
-        (
-            &knobs.scale,
-            &names::SCALES,
-            uapi::KNOB_SCALE,
-            &mut argument.scale,
-        ),
-    ];
-    for (word, known, knob, field) in words {
-        let number = word.as_ref().and_then(|word| names::number(known, word));
-        if let Some(number) = number {
-            *field = number;
-            argument.mask |= knob;
-        }
+}
+
+/// The value of a knob in a table: that in force, where it follows from others.
+fn cell(knob: &Knob, number: u32, effective: &[(&str, &String)]) -> String {
+    let follows = effective.iter().find(|(name, _)| *name == knob.name);
+    match follows {
+        Some((_, effective)) if number == 0 => format!("{effective} (auto)"),
+        _ => match knob.kind {
+            Kind::Switch => cli::SWITCH[usize::from(number != 0)].to_owned(),
+            _ => knob.written(number).to_string(),
+        },
     }
-    if let Some(poll_ms) = knobs.poll_ms {
-        argument.poll_ms = poll_ms;
-        argument.mask |= uapi::KNOB_POLL_MS;
-    }
-    if let Some(depth) = knobs.cgroup_depth {
-        argument.cgroup_depth = depth;
-        argument.mask |= uapi::KNOB_CGROUP_DEPTH;
-    }
-    if let Some(ratio) = knobs.ratio {
-        argument.ratio = ratio;
-        argument.mask |= uapi::KNOB_RATIO;
-    }
-    Ok(argument)
 }
 
 fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<()> {
+    let live = || KNOBS.iter().filter(|knob| knob.live);
     let mut rows = Vec::new();
     for Snapshot { gpu, info, .. } in snapshots {
+        let config = info.config();
         let line = Line {
             version: JSON_VERSION,
             gpu: *gpu,
-            policy: names::text(&info.policy),
-            enforce: info.flags & uapi::GPU_ENFORCING != 0,
-            poll_ms: info.poll_ms,
-            ratio: info.ratio,
-            randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
-            group_by: names::group_by(info.group_by),
-            cgroup_depth: info.cgroup_depth,
-            accounting: names::accounting(info.accounting),
-            scale: names::scale(info.scale),
+            knobs: live()
+                .map(|knob| (knob.name.to_owned(), value(knob, (knob.get)(&config))))
+                .collect(),
+            effective_accounting: names::accounting(info.accounting),
+            effective_scale: names::scale(info.scale),
             settings: (info.flags & uapi::GPU_WITHHELD == 0).then_some(info.settings),
         };
         if json {
             print_json(out, &line)?;
             continue;
         }
-        rows.push(vec![
-            line.gpu.to_string(),
-            line.policy,
-            cli::SWITCH[usize::from(line.enforce)].to_string(),
-            line.poll_ms.to_string(),
-            line.ratio.to_string(),
-            cli::SWITCH[usize::from(line.randomize)].to_string(),
-            match line.cgroup_depth {
-                0 => line.group_by,
-                depth => format!("{}, cgroup_depth {depth}", line.group_by),
-            },
-            line.accounting,
-            line.scale,
+        let effective = [
+            ("accounting", &line.effective_accounting),
+            ("scale", &line.effective_scale),
+        ];
+        let mut row = vec![line.gpu.to_string()];
+        row.extend(live().map(|knob| cell(knob, (knob.get)(&config), &effective)));
+        row.push(
             line.settings
                 .map_or_else(|| "-".to_string(), |count| count.to_string()),
-        ]);
+        );
+        rows.push(row);
     }
     if !json {
-        let titles = [
-            "GPU",
-            "POLICY",
-            "ENFORCE",
-            "POLL ms",
-            "RATIO",
-            "RANDOM",
-            "GROUP BY",
-            "ACCOUNTING",
-            "SCALE",
-            "SETTINGS",
-        ];
-        let left = [
-            "POLICY",
-            "ENFORCE",
-            "RANDOM",
-            "GROUP BY",
-            "ACCOUNTING",
-            "SCALE",
-        ];
+        let title = |name: &str| name.to_uppercase().replace('_', " ");
+        let knobs: Vec<String> = live().map(|knob| title(knob.name)).collect();
+        let knobs = knobs.iter().map(String::as_str);
+        let titles: Vec<&str> = ["GPU"]
+            .into_iter()
+            .chain(knobs)
+            .chain(["SETTINGS"])
+            .collect();
+        let words = live().zip(&titles[1..]);
+        let left = words.filter(|(knob, _)| !matches!(knob.kind, Kind::Number { .. }));
+        let left: Vec<&str> = left.map(|(_, title)| *title).collect();
         writeln!(
             out,
             "{}",
@@ -218,7 +157,7 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
 fn list(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<()> {
     let mut rows = Vec::new();
     for name in policies::NAMES.iter().copied() {
-        let here = |snapshot: &&Snapshot| names::text(&snapshot.info.policy) == name;
+        let here = |snapshot: &&Snapshot| snapshot.info.config().policy.name() == name;
         let line = Listed {
             version: JSON_VERSION,
             policy: name,
@@ -277,7 +216,17 @@ mod tests {
         assert_eq!(lines[0]["policy"], "event");
         assert_eq!(lines[1]["policy"], "none");
         let wanted = fake.configured.get().expect("configured");
-        assert_eq!((wanted.gpu, wanted.mask), (1, uapi::KNOB_POLICY));
+        assert_eq!(wanted.gpu, 1);
+        assert_eq!(given(&wanted), ["policy=none"]);
+    }
+
+    /// The knobs that were given, in the words of a user.
+    fn given(wanted: &uapi::Configure) -> Vec<String> {
+        let values = KNOBS.iter().zip(wanted.values).enumerate();
+        let given = values.filter(|(at, _)| wanted.mask & (1 << at) != 0);
+        given
+            .map(|(_, (knob, value))| format!("{}={}", knob.name, knob.written(value)))
+            .collect()
     }
 
     #[test]
@@ -286,31 +235,40 @@ mod tests {
         let line = "set --poll-ms 3 --enforce on --group-by cgroup --scale active";
         policy(&fake, line).expect("set");
         let wanted = fake.configured.get().expect("configured");
-        let mask = uapi::KNOB_POLL_MS | uapi::KNOB_ENFORCE | uapi::KNOB_GROUP_BY | uapi::KNOB_SCALE;
-        assert_eq!((wanted.gpu, wanted.mask), (uapi::ALL_GPUS, mask));
-        assert_eq!((wanted.poll_ms, wanted.enforce), (3, 1));
-        assert_eq!(wanted.group_by, uapi::GROUP_BY_CGROUP);
-        assert_eq!(wanted.scale, uapi::SCALE_ACTIVE);
+        assert_eq!(wanted.gpu, uapi::ALL_GPUS);
+        assert_eq!(
+            given(&wanted),
+            ["enforce=1", "poll_ms=3", "group_by=cgroup", "scale=active"]
+        );
     }
 
     #[test]
-    fn every_knob_has_its_own_bit_and_field() {
-        let fake = FakeKernel::new(1);
-        let line = "set --policy none --ratio 7 --randomize on --accounting sparse --enforce off \
-            --cgroup-depth 2";
-        policy(&fake, line).expect("set");
-        let wanted = fake.configured.get().expect("configured");
-        assert_eq!(&wanted.policy[..5], b"none\0");
-        assert_eq!((wanted.ratio, wanted.randomize, wanted.enforce), (7, 1, 0));
-        assert_eq!(wanted.accounting, uapi::ACCOUNTING_SPARSE);
-        let mask = uapi::KNOB_POLICY
-            | uapi::KNOB_RATIO
-            | uapi::KNOB_RANDOMIZE
-            | uapi::KNOB_ACCOUNTING
-            | uapi::KNOB_CGROUP_DEPTH
-            | uapi::KNOB_ENFORCE;
-        assert_eq!(wanted.cgroup_depth, 2);
-        assert_eq!(wanted.mask, mask);
+    fn every_live_knob_is_an_option_of_the_same_name() {
+        for knob in KNOBS.iter().filter(|knob| knob.live) {
+            let fake = FakeKernel::new(1);
+            let option = knob.name.replace('_', "-");
+            policy(&fake, &format!("set --{option} {}", knob.default)).expect("set");
+            let wanted = fake.configured.get().expect("configured");
+            assert_eq!(given(&wanted), [format!("{}={}", knob.name, knob.default)]);
+        }
+    }
+
+    #[test]
+    fn value_that_is_none_is_refused_with_those_there_are() {
+        let refused = |line: &str| {
+            let words = format!("loga policy set {line}");
+            let words = words.split_whitespace();
+            let parsed = <cli::Arguments as clap::Parser>::try_parse_from(words);
+            parsed.expect_err("refused").to_string()
+        };
+        let said = refused("--ratio 1001");
+        assert!(
+            said.contains("ratio=1001 is out of range, want 1 to 1000"),
+            "{said}"
+        );
+        let said = refused("--scale clients");
+        assert!(said.contains("auto, active, channels"), "{said}");
+        assert!(refused("").contains("--poll-ms"));
     }
 
     #[test]

@@ -217,17 +217,18 @@ impl Stat {
             .collect();
         groups.sort_by_key(|group| (std::cmp::Reverse(group.gpu_time_ns), group.id));
         clients.sort_by_key(|client| (std::cmp::Reverse(client.gpu_time_ns), client.id));
+        let config = info.config();
         Stat {
             version: VERSION,
             gpu: now.gpu,
             chip: format!("{:#x}", info.chipset),
             pci: names::pci(info.pci_domain, info.pci_bdf),
-            policy: names::text(&info.policy),
-            enforcing: info.flags & uapi::GPU_ENFORCING != 0,
+            policy: config.policy.name().to_owned(),
+            enforcing: config.enforce,
             withheld,
             polling: info.flags & uapi::GPU_POLLING != 0,
             lost: info.flags & uapi::GPU_LOST != 0,
-            source: names::source(info.source),
+            source: config.source.name().to_owned(),
             now_ns: info.now_ns,
             interval: before.is_some(),
             span_ns,
@@ -248,13 +249,13 @@ impl Stat {
             fallbacks: since(|gpu| gpu.fallbacks),
             overdue_drains: since(|gpu| gpu.overdue_drains),
             t_sys_ns: info.t_sys_ns,
-            group_by: names::group_by(info.group_by),
+            group_by: config.group_by.name().to_owned(),
             accounting: names::accounting(info.accounting),
-            accounting_auto: info.flags & uapi::GPU_ACCOUNTING_AUTO != 0,
+            accounting_auto: config.accounting.is_none(),
             scale: names::scale(info.scale),
-            poll_ms: info.poll_ms,
-            ratio: info.ratio,
-            randomize: info.flags & uapi::GPU_RANDOMIZING != 0,
+            poll_ms: config.poll_ms,
+            ratio: config.ratio,
+            randomize: config.randomize,
             settings: info.settings,
             look_ns: info.look_ns,
             open_files: info.open_files,
@@ -330,6 +331,8 @@ fn fraction(part: u64, whole: u64) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use loga::knobs::Config;
+    use loga::policies::PolicyKind;
 
     /// A GPU polled for a sixth of 600 ms, a quarter idle, with two clients.
     pub(crate) fn snapshot(times: u64) -> Snapshot {
@@ -337,14 +340,17 @@ pub(crate) mod tests {
             chipset: 0xf1,
             pci_domain: 1,
             pci_bdf: 0x100,
-            flags: uapi::GPU_ENFORCING,
             polled_ns: times * 100_000_000,
             unpolled_ns: times * 500_000_000,
             idle_ns: times * 25_000_000,
             t_sys_ns: 1_000_000,
             ..Default::default()
         };
-        info.policy[..5].copy_from_slice(b"event");
+        info.note(&Config {
+            policy: PolicyKind::Event,
+            enforce: true,
+            ..Config::default()
+        });
         let client = |id: u64, share: u64| {
             let mut client = uapi::Client {
                 id,

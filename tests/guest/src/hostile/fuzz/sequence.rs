@@ -13,11 +13,11 @@ use super::system::Shared;
 use super::system::Wanted;
 use super::system::PAGE;
 use super::system::PLAIN;
+use loga::rm as abi;
+use loga::rm::class;
+use loga::rm::nr;
+use loga::rm::submit;
 use loga::uapi;
-use loga_model::abi;
-use loga_model::abi::class;
-use loga_model::abi::nr;
-use loga_model::abi::submit;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs::File;
@@ -402,15 +402,12 @@ impl Sequence {
     /// A call of the driver with everything as it should be, as far as is known.
     fn valid(&mut self) -> Call {
         match self.below(20) {
-            0 => Call::new(nr::CHECK_VERSION_STR, &abi::rm::ApiVersion::default()),
-            1 => Call::new(
-                nr::CARD_INFO,
-                &[abi::rm::CardInfo::default(); abi::rm::CARDS_MAX],
-            ),
+            0 => Call::new(nr::CHECK_VERSION_STR, &abi::ApiVersion::default()),
+            1 => Call::new(nr::CARD_INFO, &[abi::CardInfo::default(); abi::CARDS_MAX]),
             2..=8 => self.alloc(),
             9 => {
                 let device = self.object(|object| object.class == class::DEVICE);
-                let memory = abi::rm::AllocMemory {
+                let memory = abi::AllocMemory {
                     root: device.root,
                     parent: device.handle,
                     handle: self.handle(),
@@ -420,7 +417,7 @@ impl Sequence {
                 };
                 Call::new(
                     nr::ALLOC_MEMORY,
-                    &abi::rm::AllocMemoryFd {
+                    &abi::AllocMemoryFd {
                         memory,
                         fd: -1,
                         pad: 0,
@@ -432,7 +429,7 @@ impl Sequence {
                 let object = self.object(|_| true);
                 Call::new(
                     nr::FREE,
-                    &abi::rm::Free {
+                    &abi::Free {
                         root: object.root,
                         parent: object.parent,
                         object: object.handle,
@@ -443,7 +440,7 @@ impl Sequence {
             15 => {
                 let object = self
                     .object(|object| is_channel(object) || object.class == class::MEMORY_SYSTEM);
-                let unmap = abi::rm::UnmapMemory {
+                let unmap = abi::UnmapMemory {
                     client: object.root,
                     memory: object.handle,
                     ..Default::default()
@@ -452,7 +449,7 @@ impl Sequence {
             }
             16 => {
                 let memory = self.object(|object| object.class == class::MEMORY_SYSTEM);
-                let map = abi::rm::MapMemoryDma {
+                let map = abi::MapMemoryDma {
                     client: memory.root,
                     device: memory.parent,
                     memory: memory.handle,
@@ -463,14 +460,14 @@ impl Sequence {
             }
             17 => {
                 let channel = self.object(is_channel);
-                let control = abi::rm::Control {
+                let control = abi::Control {
                     client: channel.root,
                     object: channel.handle,
                     cmd: class::CTRL_GPFIFO_SCHEDULE,
                     params_size: 2,
                     ..Default::default()
                 };
-                let parameters = abi::rm::ScheduleParams {
+                let parameters = abi::ScheduleParams {
                     enable: u8::from(!self.chance(4)),
                     skip_submit: 0,
                 };
@@ -479,13 +476,13 @@ impl Sequence {
             18 => {
                 let at = self.node(true);
                 let ctl_fd = at.map_or(-1, |at| self.nodes[at].file.as_raw_fd());
-                Call::new(nr::REGISTER_FD, &abi::rm::RegisterFd { ctl_fd })
+                Call::new(nr::REGISTER_FD, &abi::RegisterFd { ctl_fd })
             }
             _ => {
                 let at = self.node(false);
                 let fd = at.map_or(u32::MAX, |at| self.nodes[at].file.as_raw_fd() as u32);
                 let client = self.object(|_| true).root;
-                let event = abi::rm::OsEvent {
+                let event = abi::OsEvent {
                     client,
                     fd,
                     ..Default::default()
@@ -522,7 +519,7 @@ impl Sequence {
                 class::CHANNEL_GPFIFO_B,
             ),
         };
-        let alloc = abi::rm::Alloc {
+        let alloc = abi::Alloc {
             root: parent.root,
             parent: parent.handle,
             handle: if class == class::ROOT_CLIENT {
@@ -545,7 +542,7 @@ impl Sequence {
         }
         self.objects.push(object);
         let call = if self.chance(3) {
-            let long = abi::rm::AllocLong {
+            let long = abi::AllocLong {
                 root: alloc.root,
                 parent: alloc.parent,
                 handle: alloc.handle,
@@ -559,7 +556,7 @@ impl Sequence {
         if class != class::CHANNEL_GPFIFO_B {
             return call;
         }
-        let parameters = abi::rm::ChannelParams {
+        let parameters = abi::ChannelParams {
             gpfifo_offset: 0x1_0000_0000,
             gpfifo_entries: 64,
             engine_type: class::ENGINE_TYPE_GRAPHICS,
@@ -573,7 +570,7 @@ impl Sequence {
             self.object(|object| is_channel(object) || object.class == class::MEMORY_SYSTEM);
         let at = self.node(!is_channel(&object));
         let fd = at.map_or(-1, |at| self.nodes[at].file.as_raw_fd());
-        let map = abi::rm::MapMemory {
+        let map = abi::MapMemory {
             client: object.root,
             device: object.parent,
             memory: object.handle,
@@ -583,7 +580,7 @@ impl Sequence {
         if self.chance(4) {
             return Call::new(nr::MAP_MEMORY, &map);
         }
-        Call::new(nr::MAP_MEMORY, &abi::rm::MapMemoryFd { map, fd, pad: 0 })
+        Call::new(nr::MAP_MEMORY, &abi::MapMemoryFd { map, fd, pad: 0 })
     }
 
     /// A number and bytes that mean nothing, or a structure that the driver does not know.
@@ -663,7 +660,7 @@ impl Sequence {
         }
         let wrapped = self.chance(4);
         let (request, pointer) = if wrapped {
-            let xfer = abi::rm::Xfer {
+            let xfer = abi::Xfer {
                 cmd: if self.chance(3) {
                     abi::request(call.nr, size)
                 } else {
@@ -679,7 +676,7 @@ impl Sequence {
             };
             let wrapper = self.arena.address(WRAPPER, 0);
             self.arena.put(wrapper, bytes_of(&xfer));
-            let request = abi::request(nr::XFER_CMD, size_of::<abi::rm::Xfer>());
+            let request = abi::request(nr::XFER_CMD, size_of::<abi::Xfer>());
             (request, self.pointer(wrapper))
         } else {
             (abi::request(call.nr, size), argument)

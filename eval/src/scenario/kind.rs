@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who schedules, by name.
+
+use loga::policies::PolicyKind;
+
+/// Who schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// LoGA with this policy.
+    Loga(PolicyKind),
+    /// Nobody: the GPU takes the channels in turn.
+    Hardware,
+    /// The host, command by command.
+    PerCommand,
+    /// One client at a time has the GPU, for seconds.
+    Exclusive,
+    /// Each client is limited by tokens, which follow a sampled utilisation.
+    TokenBucket,
+}
+
+/// The baselines by name.
+const BASELINES: &[(&str, Kind)] = &[
+    ("hardware", Kind::Hardware),
+    ("per-command", Kind::PerCommand),
+    ("exclusive", Kind::Exclusive),
+    ("token-bucket", Kind::TokenBucket),
+];
+
+impl Kind {
+    /// All of them: the policies of LoGA, then the baselines.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let loga = PolicyKind::ALL.iter().map(|kind| Self::Loga(*kind));
+        loga.chain(BASELINES.iter().map(|(_, kind)| *kind))
+    }
+
+    /// The one with this name.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with all names.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        Self::all().find(|kind| kind.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::all().map(Self::name).collect();
+            format!("unknown policy {name:?}, want one of {}", names.join(", "))
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loga(policy) => policy.name(),
+            _ => BASELINES
+                .iter()
+                .find(|(_, kind)| *kind == self)
+                .map_or("", |(name, _)| name),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What runs the model inside a kernel: all `unsafe` of this module is here.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`params`] | module parameters |
+//! | [`memory`] | memory shared by programs, GPU and module |
+//! | [`pci`] | the PCI device and its apertures |
+//! | [`board`] | what the state machine reaches |
+//! | [`machine`] | state machine, lock, timer |
+//! | [`registers`] | registers that do not say what it does |
+//! | [`telling`] | completions |
+//! | [`raw_lock`] | a lock that hard interrupts may take |
+//! | [`rm`] | the resource manager's clients and objects |
+//! | [`channels`] | its hardware channels |
+//! | [`space`] | what a client's channels reach, who hears of completions |
+//! | [`ioctl`] | the calls on the nodes |
+//! | [`objects`] | those about objects |
+//! | [`file`] | the nodes: open, release, poll, registration |
+//! | [`mapping`] | mmap and page faults |
+//! | [`debugfs`] | the ground truth for people and tests |
+
+pub mod board;
+pub mod channels;
+pub mod debugfs;
+pub mod file;
+pub mod ioctl;
+pub mod machine;
+pub mod mapping;
+pub mod memory;
+pub mod objects;
+pub mod params;
+pub mod pci;
+pub mod raw_lock;
+pub mod registers;
+pub mod rm;
+pub mod space;
+pub mod telling;
+
+use crate::gpu::regs;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::Mutex;
+use machine::Machine;
+
+/// Page size.
+pub const PAGE: u64 = crate::rm::PAGE_SIZE;
+
+/// One card, and what the resource manager has on it.
+#[pin_data]
+pub struct Card {
+    /// The card.
+    pub machine: Pin<KBox<Machine>>,
+    /// The resource manager's clients, each with its objects on this card.
+    #[pin]
+    pub rm: Mutex<rm::Rm>,
+}
+
+/// Everything behind the nodes.
+pub struct Stand {
+    /// Parameters at load.
+    pub params: params::Params,
+    /// In the order of their minors; never empty.
+    pub cards: KVec<Pin<KBox<Card>>>,
+}
+
+impl Stand {
+    fn new(params: params::Params) -> Result<Self> {
+        let mut cards = KVec::with_capacity(params.gpus, GFP_KERNEL)?;
+        for gpu in 0..params.gpus {
+            let machine = Machine::new(params, pci::apertures(gpu))?;
+            if params::is_turing(gpu) {
+                machine.look_like(regs::PMC_BOOT_0_TU104);
+            }
+            let rm = rm::Rm::new()?;
+            let card = KBox::pin_init(
+                pin_init!(Card {
+                    machine,
+                    rm <- new_mutex!(rm, "loga_model_rm"),
+                }),
+                GFP_KERNEL,
+            )?;
+            cards.push(card, GFP_KERNEL)?;
+        }
+        Ok(Self { params, cards })
+    }
+}
+
+/// The one stand, while the module is loaded.
+static STAND: AtomicPtr<Stand> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The stand, while the module is loaded.
+///
+/// Callers are the nodes' operations, the timer, debugfs files and parameters, all of which end
+/// before [`LogaModel::drop`] frees it.
+pub fn stand() -> Option<&'static Stand> {
+    let stand = STAND.load(Ordering::Acquire);
+    // SAFETY: Set by `init` to an object that lives until `drop` has stopped every caller.
+    unsafe { stand.as_ref() }
+}
+
+/// A card, while the module is loaded.
+pub fn machine(gpu: usize) -> Option<&'static Machine> {
+    stand()?.cards.get(gpu).map(|card| &*card.machine)
+}
+
+extern "C" {
+    fn loga_model_take_turns(on: bool) -> kernel::ffi::c_int;
+}
+
+/// Lets the emulator's processors take turns as the parameter `turn_us` says, or as they like.
+///
+/// # Errors
+///
+/// `EINVAL` or `ENODEV`: they cannot.
+fn take_turns(on: bool) -> Result {
+    // SAFETY: `turns.c` defines it; process context, as `init` and `drop` are.
+    kernel::error::to_result(unsafe { loga_model_take_turns(on) })
+}
+
+/// The module. Fields are dropped by [`LogaModel::drop`] in the order in which users go away.
+pub struct LogaModel {
+    nodes: Option<file::Nodes>,
+    driver: Option<pci::Driver>,
+    files: Option<Pin<KBox<debugfs::Files>>>,
+    cards: Option<pci::Cards>,
+    stand: Option<KBox<Stand>>,
+}
+
+impl kernel::Module for LogaModel {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let params = params::Params::read()?;
+        pci::check_window(params.gpus)?;
+        let stand = KBox::new(Stand::new(params)?, GFP_KERNEL)?;
+        STAND.store(core::ptr::from_ref(&*stand).cast_mut(), Ordering::Release);
+        // From here on an early return drops `this`, which undoes the steps done.
+        let mut this = Self {
+            nodes: None,
+            driver: None,
+            files: None,
+            cards: None,
+            stand: Some(stand),
+        };
+        this.cards = Some(pci::Cards::new(params.gpus, params.device)?);
+        this.files = Some(KBox::pin_init(debugfs::files(params.gpus), GFP_KERNEL)?);
+        if params.nodes {
+            this.driver = Some(pci::Driver::new()?);
+            this.nodes = Some(file::Nodes::new(module, params.branch)?);
+        }
+        machine::warn_if_coarse();
+        take_turns(true)?;
+        pr_info!(
+            "{} Kepler model(s) from {:04x}:00:00.0 on, driver branch {:?}\n",
+            params.gpus,
+            pci::DOMAIN,
+            params.branch
+        );
+        Ok(this)
+    }
+}
+
+impl Drop for LogaModel {
+    fn drop(&mut self) {
+        // What was possible at the beginning is now.
+        let _ = take_turns(false);
+        self.nodes = None;
+        self.driver = None;
+        self.files = None;
+        self.cards = None;
+        if let Some(stand) = &self.stand {
+            for card in stand.cards.iter() {
+                card.machine.stop();
+            }
+        }
+        STAND.store(core::ptr::null_mut(), Ordering::Release);
+        self.stand = None;
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] A Kepler GPU as a state machine: channels, runlists, two engines, their registers.
+//!
+//! The machine has no clock. Its owner calls [`Gpu::advance`] with the time and is told when to
+//! call again; everything that becomes due happens in that call, and is recorded at the time at
+//! which the registers show it ([`Bus::clock`]), so that both say the same. Work is read through
+//! [`Bus`], which also receives every register that changes.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`regs`] | offsets and fields, each with its source |
+//! | [`chip`] | which chip the card says it is |
+//! | [`channel`] | one channel: bind, enable, fetch state, status |
+//! | `fetch` | GPFIFO and pushbuffer: methods up to the next command |
+//! | `runlist` | lists of channels, walked round robin |
+//! | `engine` | commands, context switches, timeslices, preemption |
+//! | `doorbell` | channels whose owners say when they have work |
+//! | `schedule` | which command comes next, and how it is found |
+//! | `mmio` | register reads and writes |
+//!
+//! Abbreviations: *GPFIFO* ring of pointers to commands; *USERD* page through which a program
+//! moves the ring's indices; *PBDMA* unit that fetches commands; *TSG* group of channels that
+//! share a context; *FECS* microcontroller that switches contexts.
+
+pub mod channel;
+pub mod chip;
+mod doorbell;
+mod engine;
+mod fetch;
+mod mmio;
+pub mod regs;
+mod runlist;
+mod schedule;
+#[cfg(any(test, model_kunit))]
+mod testbus;
+#[cfg(any(test, model_kunit))]
+mod tests;
+
+use channel::Channel;
+use core::ops::DerefMut;
+use engine::Engine;
+use runlist::Runlist;
+
+/// Hardware id of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chid(pub u16);
+
+/// A context an engine can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// A single channel's context.
+    Channel(u16),
+    /// A context shared by the channels of a TSG.
+    Tsg(u16),
+}
+
+/// Number of engines modelled.
+pub const ENGINES: usize = 2;
+/// Position of graphics and compute in the tables of this module.
+pub const GR: usize = 0;
+/// Position of the first copy engine in the tables of this module.
+pub const CE0: usize = 1;
+/// Hardware index of each engine. Source: envytools `gf100_pfifo`: GR 0, CE0 4.
+pub const ENGINE_INDEX: [u8; ENGINES] = [0, 4];
+
+/// Times that describe the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Cost of one context switch, in ns.
+    pub switch_ns: u64,
+    /// How long a context may continue while others wait, in ns; 0: for one command.
+    pub timeslice_ns: u64,
+    /// How often an idle engine looks for new work, in ns; 0: never. Then the owner calls
+    /// [`Gpu::ring_doorbell`] after every submission, and [`Gpu::advance`] if the engine may be idle.
+    pub doorbell_ns: u64,
+    /// How often a busy engine looks which channels got work, to show it in the channel table,
+    /// in ns; 0: never. Hardware sees the store itself.
+    pub snoop_ns: u64,
+}
+
+/// What occupied an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A command.
+    Run,
+    /// A context switch, as far as the status word names this channel.
+    Switch,
+}
+
+/// One interval of the ground truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// When the registers began to show it, in ns.
+    pub start: u64,
+    /// When they ceased to, in ns.
+    pub end: u64,
+    /// Position of the engine ([`GR`] or [`CE0`]).
+    pub engine: usize,
+    /// The channel named by the engine's status word.
+    pub chid: Chid,
+    /// What it was.
+    pub kind: Kind,
+}
+
+/// Something the host is told by interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The channel executed NON_STALL_INTERRUPT.
+    NonStall(Chid),
+    /// The channel's commands made no sense; it is stopped.
+    Fault(Chid),
+}
+
+/// The machine around the GPU: memory, BAR1 and the host.
+///
+/// Every method is called with the GPU's lock held and must not call back.
+pub trait Bus {
+    /// Reads a word of video memory (instance blocks, runlists).
+    fn vidmem_read(&mut self, address: u64) -> Option<u32>;
+    /// Reads a word through the address space of a channel.
+    fn memory_read(&mut self, chid: Chid, va: u64) -> Option<u32>;
+    /// Writes a word through the address space of a channel; false if it is not mapped.
+    fn memory_write(&mut self, chid: Chid, va: u64, value: u32) -> bool;
+    /// Reads a word of USERD at an offset in BAR1.
+    fn userd_read(&mut self, offset: u64) -> u32;
+    /// Writes a word of USERD at an offset in BAR1.
+    fn userd_write(&mut self, offset: u64, value: u32);
+    /// A register has a new value.
+    fn publish(&mut self, offset: u32, value: u32);
+    /// An interval of the ground truth is complete.
+    fn record(&mut self, interval: Interval);
+    /// The GPU interrupts the host.
+    fn notify(&mut self, notice: Notice);
+    /// What time it is in a call of [`Gpu::advance`] that began at `call`. Time stands still in a
+    /// call unless this says otherwise.
+    fn clock(&mut self, call: u64) -> u64 {
+        call
+    }
+}
+
+/// Transitions done in one call of [`Gpu::advance`]; the rest happens in the next.
+const STEPS_MAX: u32 = 32;
+/// Words fetched in one call of [`Gpu::advance`], over all channels.
+const WORDS_MAX: u32 = 2048;
+/// Channels that [`Gpu::glance`] looks at.
+const RECENT: usize = 32;
+/// No look at submissions this shortly before a command ends, in ns: it would end late.
+const SNOOP_MARGIN_NS: u64 = 5_000;
+/// When to call again if a limit of a call was reached, in ns.
+const CONTINUE_NS: u64 = 20_000;
+
+/// The GPU. `S` is the channel table: a slice, a vector or a box of [`Channel`].
+pub struct Gpu<S> {
+    timing: Timing,
+    channels: S,
+    engines: [Engine; ENGINES],
+    runlists: [Runlist; ENGINES],
+    stored: mmio::Stored,
+    /// Words that may still be fetched in this call.
+    budget: u32,
+    /// Channels that had commands lately; the oldest is replaced first.
+    recent: [Option<u16>; RECENT],
+    /// Position in `recent` to replace next.
+    recent_at: usize,
+    /// Looks at `recent` since the last look at all channels.
+    short_looks: u32,
+}
+
+impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
+    /// A GPU after reset whose channel table is `channels`.
+    pub fn new(timing: Timing, channels: S) -> Self {
+        Self {
+            timing,
+            channels,
+            engines: [Engine::new(), Engine::new()],
+            runlists: [Runlist::new(), Runlist::new()],
+            stored: mmio::Stored::new(),
+            budget: 0,
+            recent: [None; RECENT],
+            recent_at: 0,
+            short_looks: 0,
+        }
+    }
+
+    /// Lets the card say that it is another chip.
+    pub fn identify(&mut self, identity: chip::Identity) {
+        self.stored.identity = identity;
+    }
+
+    /// The channel `chid`, if the table has it.
+    pub fn channel(&self, chid: Chid) -> Option<&Channel> {
+        self.channels.get(usize::from(chid.0))
+    }
+
+    /// Does everything that is due at `now` and returns when to call again.
+    ///
+    /// `None`: nothing will happen until a register is written (or, with `doorbell_ns` 0, until
+    /// somebody submits work).
+    pub fn advance<B: Bus>(&mut self, now: u64, bus: &mut B) -> Option<u64> {
+        self.publish_time(now, bus);
+        self.budget = WORDS_MAX;
+        let mut steps = 0;
+        let mut unfinished = true;
+        while unfinished && steps < STEPS_MAX && self.budget > 0 {
+            unfinished = false;
+            for engine in 0..ENGINES {
+                unfinished |= self.step(engine, now, bus);
+            }
+            steps += 1;
+        }
+        let mut next = unfinished.then(|| now.saturating_add(CONTINUE_NS));
+        for engine in 0..ENGINES {
+            let due = match self.engines[engine].deadline() {
+                Some(deadline) => Some(self.snoop(engine, deadline, now, bus)),
+                None if self.timing.doorbell_ns != 0 && self.engines[engine].listening() => {
+                    Some(now.saturating_add(self.timing.doorbell_ns))
+                }
+                None => None,
+            };
+            next = match (next, due) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        next
+    }
+
+    /// Whether no engine does anything.
+    pub fn idle(&self) -> bool {
+        self.engines
+            .iter()
+            .all(|engine| engine.deadline().is_none())
+    }
+
+    /// Whether a channel that executed commands lately has new work: a cheap look between two
+    /// calls of [`Gpu::advance`] while the GPU is idle.
+    pub fn glance<B: Bus>(&mut self, now: u64, bus: &mut B) -> bool {
+        self.publish_time(now, bus);
+        for slot in 0..RECENT {
+            let Some(chid) = self.recent[slot].map(Chid) else {
+                break;
+            };
+            let ready = self.channel(chid).is_some_and(Channel::schedulable);
+            if ready && self.has_work(chid, bus) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Remembers that a channel has a command.
+    fn remember(&mut self, chid: Chid) {
+        if self.timing.doorbell_ns != 0 && !self.recent.contains(&Some(chid.0)) {
+            self.recent[self.recent_at] = Some(chid.0);
+            self.recent_at = (self.recent_at + 1) % RECENT;
+        }
+    }
+
+    /// Whether the channel's context or command is on an engine, or about to be.
+    pub fn on_engine(&self, chid: Chid) -> bool {
+        let Some(context) = self.context(chid) else {
+            return false;
+        };
+        self.engines
+            .iter()
+            .any(|engine| engine.involves(chid, context))
+    }
+
+    /// The context in which a channel executes.
+    fn context(&self, chid: Chid) -> Option<Context> {
+        let channel = self.channel(chid)?;
+        Some(match channel.tsg {
+            Some(tsg) => Context::Tsg(tsg),
+            None => Context::Channel(chid.0),
+        })
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What the calls of `/dev/loga` do, and who may make them.
+//!
+//! Who may do what is said in `permission`. Nothing is allocated while the books are locked.
+
+use super::chosen::Chosen;
+use super::events::Listener;
+use super::permission::{may_change, may_lower, require_change, Reader};
+use super::refused::Refused;
+use super::snapshot::Tables;
+use super::wire::{class_number, put};
+use crate::error;
+use crate::glue::driver::hook;
+use crate::glue::driver::tracker::Tracker;
+use crate::glue::gpu::Gpu;
+use crate::glue::kernel::process::{is_alive, number_of, shown_uid};
+use crate::request::Named;
+use crate::share::{Entry, Kind, Limit, Row, Subject, MAX_ROWS, MAX_SETTINGS};
+use crate::uapi::{self, Refusal};
+use crate::units::Weight;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+fn tracker() -> Result<Arc<Tracker>> {
+    hook::tracker().ok_or(ENODEV)
+}
+
+/// The GPU with this index.
+fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
+    usize::try_from(index)
+        .ok()
+        .and_then(|index| tracker.gpu(index))
+        .ok_or(ENXIO)
+}
+
+/// The GPU with this index, or all without one.
+fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
+    match index {
+        Some(index) => gpu(tracker, index).map(core::slice::from_ref),
+        None => Ok(tracker.gpus()),
+    }
+}
+
+/// Fills a snapshot and the tables it points to.
+pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Result {
+    snapshot.check().map_err(|_| EINVAL)?;
+    if !Reader::calling().all {
+        listener.pace();
+    }
+    let tracker = tracker()?;
+    let tables = Tables::collect(gpu(&tracker, snapshot.gpu)?, snapshot)?;
+    for (at, client) in tables.clients.iter().enumerate() {
+        put(snapshot.clients, at, client)?;
+    }
+    for (at, group) in tables.groups.iter().enumerate() {
+        put(snapshot.groups, at, group)?;
+    }
+    for (at, channel) in tables.channels.iter().enumerate() {
+        put(snapshot.channels, at, channel)?;
+    }
+    Ok(())
+}
+
+/// Sets or clears what somebody gets.
+pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
+    let request = set.check()?;
+    let all = may_change();
+    if !all && !matches!(request.named, Named::Process(_) | Named::Caller) {
+        return Err(error::Error::NotOwn.into());
+    }
+    let tracker = tracker()?;
+    let gpus = chosen_gpus(&tracker, request.gpu)?;
+    let unknown = Refusal::unknown_subject(set.id);
+    let chosen = Chosen::find(request.named, request.change.is_some()).map_err(|_| unknown)?;
+    if !all && !chosen.process.as_ref().is_some_and(may_lower) {
+        return Err(error::Error::NotOwn.into());
+    }
+    let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
+    let mut result = Ok(());
+    for gpu in gpus {
+        match gpu.set_share(chosen.subject, chosen.within, request.change.as_ref(), all) {
+            Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
+            Err(cause) => {
+                result = Err(cause.into());
+                break;
+            }
+        }
+    }
+    if result.is_ok() && request.change.is_some() && chosen.is_gone() {
+        result = Err(unknown.into());
+    }
+    // All GPUs take it or none.
+    for (gpu, old) in gpus.iter().zip(before) {
+        match result {
+            // What a user lowers waits for the next decision: it forces none.
+            Ok(()) if all => gpu.settings_changed(),
+            Ok(()) => {}
+            // For a process that is gone, that is nothing.
+            Err(_) => gpu.restore_share(chosen.subject, old.filter(|_| !chosen.is_gone())),
+        }
+    }
+    result
+}
+
+/// Lists what is set on a GPU: to an unprivileged caller, for its own processes.
+pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
+    let reader = Reader::calling();
+    let tracker = tracker()?;
+    let gpu = gpu(&tracker, list.gpu)?;
+    // CAST: 32 bits fit.
+    let room = MAX_SETTINGS.min(list.count as usize);
+    let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
+    let mut books = gpu.books.lock();
+    if reader.all {
+        books.state.settings.retain_processes(is_alive);
+    }
+    let is_shown = |entry: &&Entry| {
+        let own = entry.user().is_some_and(|user| reader.may_see(user));
+        reader.all || own
+    };
+    list.count = 0;
+    for entry in books.state.settings.all().iter().filter(is_shown) {
+        list.count = list.count.saturating_add(1);
+        // The table is cut to the room.
+        let _ = shares.push_within_capacity(describe_share(entry));
+    }
+    drop(books);
+    for (at, share) in shares.iter().enumerate() {
+        put(list.shares, at, share)?;
+    }
+    Ok(())
+}
+
+/// What is set for one subject, as the caller sees it.
+fn describe_share(entry: &Entry) -> uapi::Share {
+    let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
+    let lowered = entry.lowered();
+    let (subject, id) = match entry.subject() {
+        Subject::Process(key) => (uapi::SUBJECT_PROCESS, number_of(key)),
+        Subject::User(user) => (uapi::SUBJECT_USER, shown_uid(user).into()),
+        Subject::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
+    };
+    let mut mask = 0;
+    for (is_set, bit) in [
+        (weight.is_some(), uapi::SHARE_WEIGHT),
+        (limit.is_some(), uapi::SHARE_LIMIT),
+        (class.is_some(), uapi::SHARE_CLASS),
+        (lowered.weight.is_some(), uapi::SHARE_LOWERED_WEIGHT),
+        (lowered.limit.is_some(), uapi::SHARE_LOWERED_LIMIT),
+        (lowered.class.is_some(), uapi::SHARE_LOWERED_CLASS),
+    ] {
+        if is_set {
+            mask |= bit;
+        }
+    }
+    uapi::Share {
+        subject,
+        mask,
+        id,
+        weight: weight.map_or(0, Weight::get),
+        limit_pct: limit.map_or(0, Limit::get),
+        class: class.map_or(0, class_number),
+        exhausted: entry.exhausted().into(),
+    }
+}
+
+/// Reads totals, and lets them begin anew if asked to.
+pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
+    let (kind, reset) = read.check()?;
+    let reader = Reader::calling();
+    if reset && !may_change() {
+        return Err(Refusal::for_change().into());
+    }
+    if !reader.all && kind == Kind::Cgroup {
+        return Err(Refusal::for_reader().into());
+    }
+    let own = (!reader.all).then_some(u64::from(reader.user));
+    let tracker = tracker()?;
+    let gpu = gpu(&tracker, read.gpu)?;
+    let mut rows = KVVec::new();
+    // One for all those that have none of their own.
+    let most = MAX_ROWS.saturating_add(1);
+    let room = match own {
+        Some(_) => most,
+        // CAST: 32 bits fit.
+        None => most.min(read.count as usize),
+    };
+    rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
+        .map_err(Error::from)?;
+    let there = gpu.books.lock().state.totals.read(kind, reset, &mut rows);
+    rows.truncate(there);
+    let mut count = there;
+    if let Some(own) = own {
+        rows.retain(|row| row.key == Some(own));
+        count = rows.len();
+        // CAST: As above.
+        rows.truncate(read.count as usize);
+    }
+    // CAST: at most `most`.
+    read.count = count as u32;
+    deliver(&rows, read.totals).map_err(|(delivered, errno)| {
+        let mut books = gpu.books.lock();
+        // What its reader did not get is not lost.
+        for row in rows.iter().skip(if reset { delivered } else { rows.len() }) {
+            books.state.totals.merge(row);
+        }
+        errno.into()
+    })
+}
+
+/// Writes totals to user memory; on failure says how many were.
+fn deliver(rows: &[Row], table: u64) -> Result<(), (usize, Error)> {
+    for (at, row) in rows.iter().enumerate() {
+        put(table, at, &describe_total(row)).map_err(|errno| (at, errno))?;
+    }
+    Ok(())
+}
+
+fn describe_total(row: &Row) -> uapi::Total {
+    let account = &row.account;
+    uapi::Total {
+        id: match (row.kind, row.key) {
+            (Kind::User, Some(user)) => {
+                u32::try_from(user).map_or(u64::MAX, |user| shown_uid(user).into())
+            }
+            (Kind::Cgroup, Some(id)) => id,
+            (_, None) => 0,
+        },
+        flags: if row.key.is_none() {
+            uapi::TOTAL_OTHERS
+        } else {
+            0
+        },
+        measured_ns: account.measured.get(),
+        gpu_time_ns: account.received.get(),
+        entitled_ns: account.entitled.get(),
+        waited_ns: account.waited.get(),
+        held_ns: account.held.get(),
+        held_count: account.holds,
+        runs: account.runs,
+        processes: row.processes,
+        since_ns: row.since.get(),
+        last_ns: row.last.get(),
+    }
+}
+
+/// Turns knobs.
+pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
+    require_change().map_err(|_| Refusal::for_change())?;
+    let knobs = knobs.check()?;
+    let tracker = tracker()?;
+    for gpu in chosen_gpus(&tracker, knobs.gpu)? {
+        // What one GPU takes, all of them take: only the values count.
+        gpu.configure(&knobs)?;
+        gpu.settings_changed();
+    }
+    Ok(())
+}
+
+/// Subscribes to events, or ends that.
+pub(super) fn subscribe(
+    listener: &Arc<Listener>,
+    what: &mut uapi::Subscribe,
+) -> Result<(), Refused> {
+    what.check()?;
+    if what.mask == 0 {
+        listener.unsubscribe();
+        return Ok(());
+    }
+    if what.gpu != uapi::ALL_GPUS {
+        gpu(&*tracker()?, what.gpu)?;
+    }
+    listener.subscribe(what, Reader::calling())
+}

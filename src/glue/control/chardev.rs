@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] `/dev/loga`: its file operations, and arguments on their way to and from user space.
+//!
+//! Everybody may open it; `permission` says who may do what. No lock is held while user memory
+//! is touched.
+
+use super::calls;
+use super::events::{batch, Listener};
+use super::refused::Refused;
+use super::wire::{put, Wire};
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::shown_uid;
+use crate::uapi::{self, Call, Event, Header};
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::{Arc, ArcBorrow};
+use kernel::transmute::{AsBytes, FromBytes};
+use kernel::uaccess::{UserPtr, UserSlice};
+
+/// The control device, while this lives.
+pub(crate) struct ControlDevice(());
+
+impl ControlDevice {
+    /// Registers it. Once, before a GPU is looked after.
+    ///
+    /// # Errors
+    ///
+    /// Those of `misc_register`.
+    pub(crate) fn register() -> Result<Self> {
+        super::events::prepare()?;
+        // SAFETY: Called once, at load; `drop` takes it back.
+        let registered = to_result(unsafe { ffi::loga_control_register() });
+        if registered.is_err() {
+            super::events::finish();
+        }
+        registered.map(|()| Self(()))
+    }
+}
+
+impl Drop for ControlDevice {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `register`; open files hold the module, so there are none.
+        unsafe { ffi::loga_control_deregister() };
+        super::events::finish();
+    }
+}
+
+/// The listener of an open file.
+///
+/// # Safety
+///
+/// `file` must be an open file of the control device.
+unsafe fn listener<'a>(file: *mut bindings::file) -> ArcBorrow<'a, Listener> {
+    // SAFETY: Set by `loga_control_open`, given up by `loga_control_release`.
+    unsafe { ArcBorrow::from_raw((*file).private_data.cast::<Listener>()) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_open(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    match Listener::new() {
+        Ok(listener) => {
+            // SAFETY: The file is being opened, and nobody else uses it.
+            unsafe { (*file).private_data = Arc::into_raw(listener).cast_mut().cast() };
+            0
+        }
+        Err(error) => error.to_errno(),
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_release(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    // SAFETY: The reference from `loga_control_open`; the file is used no more.
+    let listener: Arc<Listener> =
+        unsafe { Arc::from_raw((*file).private_data.cast_const().cast()) };
+    listener.unsubscribe();
+    0
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_read(
+    file: *mut bindings::file,
+    buf: *mut c_char,
+    len: usize,
+    _pos: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: The VFS passes an open file.
+    let (listener, flags) = unsafe { (listener(file), (*file).f_flags) };
+    let wait = flags & bindings::O_NONBLOCK == 0;
+    match read(&listener, buf as usize, len, wait) {
+        // CAST: at most a batch.
+        Ok(read) => read as isize,
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+/// Delivers whole events. Those that user memory has no place for are lost, and missed in the
+/// sequence.
+fn read(listener: &Listener, buf: usize, len: usize, wait: bool) -> Result<usize> {
+    let mut events = batch();
+    let room = len / size_of::<Event>();
+    let room = room.min(events.len());
+    let out = events.get_mut(..room).ok_or(EINVAL)?;
+    if out.is_empty() {
+        return Err(EINVAL);
+    }
+    let count = listener.take(out, wait)?;
+    for (at, event) in out.iter_mut().take(count).enumerate() {
+        if event.client != 0 {
+            event.uid = shown_uid(event.uid);
+        }
+        // CAST: an address of user space.
+        put(buf as u64, at, event)?;
+    }
+    Ok(count.saturating_mul(size_of::<Event>()))
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_poll(
+    file: *mut bindings::file,
+    table: *mut bindings::poll_table_struct,
+) -> bindings::__poll_t {
+    // SAFETY: The VFS passes an open file.
+    let listener = unsafe { listener(file) };
+    // SAFETY: The VFS passes the file of this listener, and the table of this call.
+    if unsafe { listener.poll(file, table) } {
+        bindings::POLLIN | bindings::POLLRDNORM
+    } else {
+        0
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_control_ioctl(
+    file: *mut bindings::file,
+    cmd: c_uint,
+    arg: usize,
+) -> c_long {
+    // SAFETY: The VFS passes an open file.
+    let listener = unsafe { listener(file) };
+    let result = call(&listener.into(), cmd, arg);
+    // CAST: an errno.
+    result.map_or_else(|error| error.to_errno(), |()| 0) as c_long
+}
+
+fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
+    let call = Call::of(cmd).ok_or(ENOTTY)?;
+    check_header(call, cmd, arg)?;
+    match call {
+        Call::Snapshot => carry(arg, |snapshot| calls::snapshot(listener, snapshot)),
+        Call::SetShare => carry(arg, |set| answer(calls::set_share(set), &mut set.refusal)),
+        Call::ListShares => carry(arg, calls::list_shares),
+        Call::ReadTotals => carry(arg, |totals| {
+            answer(calls::read_totals(totals), &mut totals.refusal)
+        }),
+        Call::Configure => carry(arg, |knobs| {
+            answer(calls::configure(knobs), &mut knobs.refusal)
+        }),
+        Call::Subscribe => carry(arg, |what| {
+            answer(calls::subscribe(listener, what), &mut what.refusal)
+        }),
+    }
+}
+
+/// Refuses an argument of the wrong version or size: tells the caller what is right.
+fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
+    let len = uapi::arg_size(cmd);
+    if len < size_of::<Header>() {
+        return Err(EINVAL);
+    }
+    let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<Header>());
+    let (mut reader, mut writer) = user.reader_writer();
+    let Wire(header) = reader.read::<Wire<Header>>()?;
+    call.check(cmd, header).or_else(|right| {
+        writer.write(&Wire(right))?;
+        Err(EINVAL)
+    })
+}
+
+/// Reads an argument, has it carried out, and writes it back: also when it was refused, as it
+/// then says why.
+fn carry<T>(arg: usize, carry_out: impl FnOnce(&mut T) -> Result) -> Result
+where
+    Wire<T>: AsBytes + FromBytes,
+{
+    let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<T>());
+    let (mut reader, mut writer) = user.reader_writer();
+    let Wire(mut argument) = reader.read::<Wire<T>>()?;
+    let result = carry_out(&mut argument);
+    writer.write(&Wire(argument))?;
+    result
+}
+
+/// Puts the reason of a refusal where its caller finds it.
+fn answer(result: Result<(), Refused>, why: &mut uapi::Refusal) -> Result {
+    match result {
+        Ok(()) => Ok(()),
+        Err(refused) => {
+            *why = refused.why;
+            Err(refused.errno)
+        }
+    }
+}

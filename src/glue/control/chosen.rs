@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Whom a caller means by the number of a process, user or cgroup.
+
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
+use crate::request::Named;
+use crate::share::{Subject, Who, NO_USER};
+use kernel::prelude::*;
+
+/// Somebody for whom something is set.
+pub(super) struct Chosen {
+    pub(crate) subject: Subject,
+    /// The process.
+    pub(crate) process: Option<Process>,
+    /// Whose process it is, or where the cgroup is.
+    pub(crate) within: Option<Who>,
+}
+
+impl Chosen {
+    /// Finds whom the caller means. A cgroup need not exist any more for its setting to be
+    /// cleared: `to_set` says that it must.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH`.
+    pub(crate) fn find(named: Named, to_set: bool) -> Result<Self> {
+        let process = match named {
+            Named::Caller => Process::of_caller()?,
+            Named::Process(pid) => Process::find(pid)?,
+            Named::User(uid) => {
+                // SAFETY: Process context.
+                let user = unsafe { ffi::loga_user_of(uid) };
+                return match user {
+                    u32::MAX => Err(ESRCH),
+                    user => Ok(Self::group(Subject::User(user))),
+                };
+            }
+            Named::Cgroup(id) => {
+                let mut place = ffi::Identity::default();
+                // SAFETY: Process context; looks a number up.
+                let there = unsafe { ffi::loga_cgroup_place(id, &raw mut place) };
+                if to_set && !there {
+                    return Err(ESRCH);
+                }
+                return Ok(Self {
+                    within: there.then_some(Who {
+                        process: 0,
+                        cgroup: place.cgroup,
+                        above: place.above,
+                        user: NO_USER,
+                    }),
+                    ..Self::group(Subject::Cgroup(id))
+                });
+            }
+        };
+        let who = process.who().ok_or(ESRCH)?;
+        Ok(Self {
+            subject: Subject::Process(who.process),
+            process: Some(process),
+            within: Some(who),
+        })
+    }
+
+    const fn group(subject: Subject) -> Self {
+        Self {
+            subject,
+            process: None,
+            within: None,
+        }
+    }
+
+    /// Whether it is a process that has begun to exit meanwhile.
+    pub(super) fn is_gone(&self) -> bool {
+        self.process
+            .as_ref()
+            .is_some_and(|process| process.who().is_none())
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What decisions and gates cost, and what LoGA keeps per client and channel:
+//! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
+
+use crate::engine::ClientState;
+use crate::glue::driver::hook;
+use crate::glue::driver::mapping;
+use crate::glue::gpu::books::{Owner, Page};
+use crate::glue::gpu::gate::Gate;
+use crate::share::{Group, Member};
+use crate::track::pages::SLOTS;
+use kernel::c_str;
+use kernel::debugfs::{Dir, File};
+use kernel::fmt;
+use kernel::prelude::*;
+
+/// The file, while this lives.
+#[pin_data]
+pub(crate) struct Costs {
+    _dir: Dir,
+    #[pin]
+    _costs: File<()>,
+}
+
+impl Costs {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        let dir = Dir::new(c_str!("loga"));
+        try_pin_init!(Self {
+            _costs <- dir.read_callback_file(c_str!("costs"), (), &write_costs),
+            _dir: dir,
+        })
+    }
+}
+
+fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    // Each has room for a group that lingers, beside its own.
+    let group = size_of::<Group>() + size_of::<ClientState>();
+    let client = size_of::<Member>() + 2 * group + size_of::<Owner>();
+    let channel = (size_of::<Page>() + size_of::<Gate>()) / SLOTS + mapping::MAPPING_BYTES;
+    writeln!(f, "client_bytes {client}")?;
+    writeln!(f, "channel_bytes {channel}")?;
+    let Some(tracker) = hook::tracker() else {
+        return Ok(());
+    };
+    for gpu in tracker.gpus() {
+        let looked = gpu.phase.lock().looked;
+        let costs = gpu.took.lock();
+        for (what, took) in [
+            ("revoke_ns", &costs.revoke),
+            ("restore_ns", &costs.restore),
+            ("decide_ns", &costs.decide),
+            ("start_ns", &costs.start),
+        ] {
+            write!(f, "gpu{} {what}", gpu.device.index)?;
+            took.write(f)?;
+        }
+        let (spent, late) = (looked.spent.get(), looked.late.get());
+        writeln!(
+            f,
+            "gpu{} looks {} spent_ns {spent} late_ns {late}",
+            gpu.device.index, looked.looks
+        )?;
+    }
+    Ok(())
+}

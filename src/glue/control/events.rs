@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Who listens to events on `/dev/loga`, and the queue of each.
+//!
+//! Telling allocates nothing, copies nothing to user space and wakes no reader itself, so that no
+//! listener can hold up the main thread: one that is too slow loses the oldest events, and
+//! however many threads wait for one, a worker wakes them with none of LoGA's locks held.
+//!
+//! # Lock order
+//!
+//! `Gpu::books` > `LISTENERS` > `Listener::queue`.
+
+use super::permission::Reader;
+use super::refused::Refused;
+use super::wire::{hold_number, zero_terminated};
+use crate::engine::Fallback;
+use crate::error;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
+use crate::glue::trace::Reason;
+use crate::share::Hold;
+use crate::uapi::{self, Event, EventQueue, Subscribe, QUEUE_ROOM};
+use crate::units::Ns;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::new_mutex;
+use kernel::pid_namespace::PidNamespace;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, Mutex};
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+use kernel::types::Opaque;
+
+/// Files that may listen; and further ones of those who may read everything, so that nobody can
+/// keep them out.
+const MAX_LISTENERS: usize = 64;
+/// Files of one user that may listen, if it may not read everything.
+const MAX_OF_USER: usize = 8;
+/// Pause between two snapshots through one file by a user who may not read everything: each
+/// locks what all others need.
+const SNAPSHOT_PAUSE: Ns = Ns::from_ms(1);
+/// Events copied to user space at a time.
+const BATCH: usize = 8;
+
+/// An open file of `/dev/loga`.
+#[pin_data]
+pub(super) struct Listener {
+    /// Pid namespace in which the file was opened.
+    pids: ARef<PidNamespace>,
+    #[pin]
+    queue: Mutex<Queue>,
+    /// 1 while nothing waits. Changed with `queue` locked.
+    empty: Atomic<u32>,
+    /// When the last snapshot was taken that waited its time.
+    looked: Atomic<u64>,
+    #[pin]
+    arrival: Opaque<bindings::wait_queue_head_t>,
+    /// Wakes who waits; has a reference while it is to be done.
+    #[pin]
+    work: Opaque<bindings::work_struct>,
+}
+
+// SAFETY: The wait queue has a lock of its own; everything else is `Sync`.
+unsafe impl Sync for Listener {}
+// SAFETY: Nothing in a listener belongs to a thread.
+unsafe impl Send for Listener {}
+
+/// What waits for one listener.
+struct Queue {
+    /// What it wants; nothing before it subscribes.
+    wants: Option<Wants>,
+}
+
+struct Wants {
+    what: Subscribe,
+    /// Who subscribed.
+    reader: Reader,
+    events: EventQueue<KVVec<Event>>,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised in `prepare`, before anything else can reach it.
+    unsafe(uninit) static LISTENERS: Mutex<KVec<Seat>> = KVec::new();
+}
+
+/// A listener that has subscribed, and who did.
+struct Seat {
+    listener: Arc<Listener>,
+    reader: Reader,
+}
+
+/// Length of `LISTENERS`: without any, telling costs one load.
+static COUNT: Atomic<usize> = Atomic::new(0);
+
+/// Sets up what this file shares, with room for all listeners: nobody who holds the lock waits
+/// for memory. Once, before anything else here.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn prepare() -> Result {
+    // SAFETY: Called once, before the module is reachable from anywhere.
+    unsafe { LISTENERS.init() };
+    LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?;
+    // SAFETY: Called once; `finish` takes it back.
+    let started = to_result(unsafe { ffi::loga_wakes_start() });
+    if started.is_err() {
+        *LISTENERS.lock() = KVec::new();
+    }
+    started
+}
+
+/// Gives back what [`prepare`] took. Nobody may listen any more.
+pub(super) fn finish() {
+    *LISTENERS.lock() = KVec::new();
+    // SAFETY: Started by `prepare`, and no one tells any more.
+    unsafe { ffi::loga_wakes_stop() };
+}
+
+impl Listener {
+    /// A listener that has not subscribed, for a file that the caller opens.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let pids = kernel::current!().active_pid_ns().ok_or(ESRCH)?.into();
+        Arc::pin_init(
+            pin_init!(Self {
+                pids,
+                queue <- new_mutex!(Queue { wants: None }),
+                empty: Atomic::new(1),
+                looked: Atomic::new(0),
+                arrival <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
+                    unsafe { ffi::loga_init_waitqueue(slot) }
+                }),
+                work <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is memory for work that is not in use yet.
+                    unsafe { ffi::loga_wake_init(slot) }
+                }),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Waits until a user may take the next snapshot through this file.
+    pub(super) fn pace(&self) {
+        let due = Ns::new(self.looked.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
+        let left = due.saturating_sub(ffi::now());
+        if !left.is_zero() {
+            // TIMEOUT: at most the pause. CAST: it is short.
+            fsleep(Delta::from_nanos(left.get() as i64));
+        }
+        self.looked.store(ffi::now().get(), Relaxed);
+    }
+
+    /// Replaces what it subscribed to; events that wait are gone. `reader` says which it may see.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` when too many listen, or too many of this user; `ENOMEM`. Then nothing has
+    /// changed.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        what: &Subscribe,
+        reader: Reader,
+    ) -> Result<(), Refused> {
+        let mut store = KVVec::new();
+        store
+            .extend_with(QUEUE_ROOM, Event::default(), GFP_KERNEL_ACCOUNT)
+            .map_err(Error::from)?;
+        let wants = Wants {
+            what: *what,
+            reader,
+            events: EventQueue::new(store),
+        };
+        let mut listeners = LISTENERS.lock();
+        let is_own = |seat: &Seat| Arc::ptr_eq(&seat.listener, self);
+        let others = || listeners.iter().filter(|seat| !is_own(seat));
+        let same = |seat: &&Seat| !seat.reader.all && seat.reader.user == reader.user;
+        let name = "subscribers";
+        let max = MAX_LISTENERS.saturating_mul(if reader.all { 2 } else { 1 });
+        if others().count() >= max {
+            return Err(error::Error::Full { name, max }.into());
+        }
+        let max = MAX_OF_USER;
+        if !reader.all && others().filter(same).count() >= max {
+            return Err(error::Error::Full { name, max }.into());
+        }
+        // The file may have been passed on to another user.
+        match listeners.iter_mut().find(|seat| is_own(seat)) {
+            Some(seat) => seat.reader = reader,
+            None => listeners
+                .push_within_capacity(Seat {
+                    listener: self.clone(),
+                    reader,
+                })
+                .map_err(|_| error::Error::Full { name, max })?,
+        }
+        COUNT.store(listeners.len(), Relaxed);
+        let old = {
+            let mut queue = self.queue.lock();
+            self.empty.store(1, Relaxed);
+            queue.wants.replace(wants)
+        };
+        drop(listeners);
+        drop(old);
+        Ok(())
+    }
+
+    /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
+    pub(super) fn unsubscribe(self: &Arc<Self>) {
+        let mut listeners = LISTENERS.lock();
+        listeners.retain(|seat| !Arc::ptr_eq(&seat.listener, self));
+        COUNT.store(listeners.len(), Relaxed);
+        let old = {
+            let mut queue = self.queue.lock();
+            self.empty.store(0, Relaxed);
+            queue.wants.take()
+        };
+        drop(listeners);
+        drop(old);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // SAFETY: The queue was initialised in `new`.
+        unsafe { ffi::loga_wake_all(self.arrival.get()) };
+    }
+
+    /// Has a worker wake who waits. Any context.
+    fn wake_later(self: &Arc<Self>) {
+        let reference = self.clone();
+        // SAFETY: The work was initialised in `new`, and has the reference from above until it is
+        // done.
+        if unsafe { ffi::loga_wake_later(self.work.get()) } {
+            core::mem::forget(reference);
+        }
+    }
+
+    /// Takes the oldest events, at most as many as `out` has room for; waits for one if `wait`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a subscription, `EAGAIN` without an event, `ERESTARTSYS` on a signal.
+    pub(crate) fn take(&self, out: &mut [Event], wait: bool) -> Result<usize> {
+        loop {
+            let count = self.take_now(out)?;
+            if count != 0 {
+                return Ok(count);
+            }
+            if !wait {
+                return Err(EAGAIN);
+            }
+            // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
+            // `u32`. TIMEOUT: none, but a signal ends it.
+            let result = unsafe {
+                ffi::loga_wait(self.arrival.get(), core::ptr::from_ref(&self.empty).cast())
+            };
+            if result == ERESTARTSYS.to_errno() {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+
+    /// Takes the oldest events that are there, and says how many.
+    fn take_now(&self, out: &mut [Event]) -> Result<usize> {
+        let mut queue = self.queue.lock();
+        let wants = queue.wants.as_mut().ok_or(EINVAL)?;
+        let mut count = 0;
+        for slot in out.iter_mut() {
+            let Some(event) = wants.events.pop() else {
+                break;
+            };
+            *slot = event;
+            count += 1;
+        }
+        self.empty.store(wants.events.is_empty().into(), Relaxed);
+        Ok(count)
+    }
+
+    /// Whether an event waits; enters the caller into the list of those to wake.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be an open file of this listener, and `table` that of its `poll` call.
+    pub(crate) unsafe fn poll(
+        &self,
+        file: *mut bindings::file,
+        table: *mut bindings::poll_table,
+    ) -> bool {
+        // SAFETY: The caller's promise. The queue lives until the file is released, and nobody
+        // can be on it then: whoever polls holds the file.
+        unsafe { bindings::poll_wait(file, self.arrival.get(), table) };
+        let queue = self.queue.lock();
+        let wants = queue.wants.as_ref();
+        wants.is_some_and(|wants| !wants.events.is_empty())
+    }
+
+    /// Puts an event into the queue, if it is wanted and may be seen.
+    fn tell(self: &Arc<Self>, event: &Event, about: Option<&About<'_>>) {
+        let mut queue = self.queue.lock();
+        let Some(wants) = queue.wants.as_mut() else {
+            return;
+        };
+        let visible = about.is_none_or(|about| wants.reader.may_see(about.user));
+        if !visible || !wants.what.wants(event) {
+            return;
+        }
+        wants.events.push(&Event {
+            pid: about.map_or(0, |about| about.process.number_in(&self.pids)),
+            ..*event
+        });
+        self.empty.store(0, Relaxed);
+        drop(queue);
+        self.wake_later();
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn loga_listener_wake(work: *mut bindings::work_struct) {
+    let work = work.cast::<Opaque<bindings::work_struct>>();
+    // SAFETY: The work is that of a listener.
+    let listener = unsafe { kernel::container_of!(work, Listener, work) };
+    // SAFETY: The reference that `wake_later` left to the work.
+    let listener: Arc<Listener> = unsafe { Arc::from_raw(listener.cast_const()) };
+    listener.wake();
+}
+
+/// A buffer for [`Listener::take`].
+pub(super) const fn batch() -> [Event; BATCH] {
+    const NONE: Event = Event {
+        time_ns: 0,
+        sequence: 0,
+        client: 0,
+        kind: 0,
+        gpu: 0,
+        pid: 0,
+        uid: 0,
+        value: 0,
+        name: [0; uapi::COMM_LEN],
+    };
+    [NONE; BATCH]
+}
+
+/// The client that an event is about.
+pub(crate) struct About<'a> {
+    pub(crate) client: u64,
+    pub(crate) process: &'a Process,
+    /// Its user, in the initial namespace.
+    pub(crate) user: u32,
+    pub(crate) comm: &'a [u8; uapi::COMM_LEN],
+}
+
+/// Tells all listeners.
+fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; uapi::COMM_LEN]) {
+    if COUNT.load(Relaxed) == 0 {
+        return;
+    }
+    let event = Event {
+        time_ns: ffi::now().get(),
+        client: about.map_or(0, |about| about.client),
+        kind,
+        gpu,
+        uid: about.map_or(0, |about| about.user),
+        value,
+        name,
+        ..Event::default()
+    };
+    for seat in LISTENERS.lock().iter() {
+        seat.listener.tell(&event, about);
+    }
+}
+
+fn tell_of(gpu: u32, kind: u32, about: &About<'_>, value: u64) {
+    tell(gpu, kind, Some(about), value, *about.comm);
+}
+
+/// A process has become a client.
+pub(crate) fn appeared(gpu: u32, about: &About<'_>) {
+    tell_of(gpu, uapi::EVENT_APPEARED, about, 0);
+}
+
+/// A client is held back.
+pub(crate) fn held(gpu: u32, about: &About<'_>, hold: Hold) {
+    tell_of(gpu, uapi::EVENT_HELD, about, hold_number(Some(hold)).into());
+}
+
+/// A client is released after so long.
+pub(crate) fn released(gpu: u32, about: &About<'_>, held: Ns) {
+    tell_of(gpu, uapi::EVENT_RELEASED, about, held.get());
+}
+
+/// A client was found to run when nobody polls; it had gained so much.
+pub(crate) fn evaded(gpu: u32, about: &About<'_>, gained: Ns) {
+    tell_of(gpu, uapi::EVENT_EVASION, about, gained.get());
+}
+
+/// A client is gone; it got so much.
+pub(crate) fn exited(gpu: u32, about: &About<'_>, received: Ns) {
+    tell_of(gpu, uapi::EVENT_EXITED, about, received.get());
+}
+
+/// Everybody runs against the decision.
+pub(crate) fn fallback(gpu: u32, reason: &Reason) {
+    let number = match reason {
+        Reason::Engine(Fallback::Contract(_) | Fallback::Barrier { .. }) => uapi::FALLBACK_CONTRACT,
+        Reason::Engine(Fallback::Late { .. }) => uapi::FALLBACK_LATE,
+        Reason::Engine(Fallback::IdleHold { .. }) => uapi::FALLBACK_IDLE_HOLD,
+        Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,
+        Reason::Lost => return lost(gpu),
+    };
+    tell(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
+}
+
+/// The GPU stopped answering.
+pub(crate) fn lost(gpu: u32) {
+    tell(gpu, uapi::EVENT_GPU_LOST, None, 0, Default::default());
+}
+
+/// The GPU answers again.
+pub(crate) fn back(gpu: u32) {
+    tell(gpu, uapi::EVENT_GPU_BACK, None, 0, Default::default());
+}
+
+/// A channel that no client owns was on the engine.
+pub(crate) fn unknown(gpu: u32, channel: u64) {
+    tell(gpu, uapi::EVENT_UNKNOWN, None, channel, Default::default());
+}
+
+/// Another policy decides from now on.
+pub(crate) fn policy(gpu: u32, name: &str) {
+    tell(gpu, uapi::EVENT_POLICY, None, 0, zero_terminated(name));
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The books of one GPU as `/dev/loga` shows them.
+
+use super::permission::Reader;
+use super::wire::{class_number, hold_number};
+use crate::account::{sparse, Accounting};
+use crate::glue::gpu::books::Books;
+use crate::glue::gpu::Gpu;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::preempt::PreemptGuard;
+use crate::glue::kernel::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
+use crate::glue::kernel::storage::Vectors;
+use crate::names::Value;
+use crate::share::{Account, Limit, Member, Shares, Subject};
+use crate::uapi;
+use crate::units::Ns;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+
+/// The GPU as `/dev/loga` shows it.
+fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
+    let stats = books.state.engine.stats();
+    let config = books.state.engine.config();
+    let mut flags = 0;
+    for (set, flag) in [
+        (books.state.engine.polling(), uapi::GPU_POLLING),
+        (gpu.device.is_lost(), uapi::GPU_LOST),
+        (books.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
+    ] {
+        if set {
+            flags |= flag;
+        }
+    }
+    let mut shown = uapi::Gpu {
+        chipset: books
+            .presence
+            .chip
+            .map_or(0, |chip| chip.chipset.get().into()),
+        pci_domain: gpu.device.address.domain,
+        pci_bdf: u32::from(gpu.device.address.bus) << 8 | u32::from(gpu.device.address.devfn),
+        flags,
+        open_files: books.presence.open_files,
+        now_ns: ffi::now().get(),
+        polled_ns: stats.polled.get(),
+        unpolled_ns: stats.unpolled.get(),
+        idle_ns: books.state.sums().idle.get(),
+        unknown_ns: books.state.sums().unknown.get(),
+        t_sys_ns: books.state.engine.start_vtime().get(),
+        last_poll_ns: stats.last_poll.get(),
+        last_nonpoll_ns: stats.last_nonpoll.get(),
+        polls: books.sums.polls,
+        register_reads: books.sums.reads,
+        switches: books.state.sums().switches,
+        decisions: stats.decisions,
+        revokes: books.sums.revokes,
+        restores: books.sums.restores,
+        fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
+        overdue_drains: stats.overdue,
+        unmanaged_files: books.unmanaged,
+        unmanaged_mappings: books.unmanaged_mappings,
+        accounting: config.effective_accounting().number(),
+        scale: config.effective_scale().number(),
+        reserved: 0,
+        knobs: [0; uapi::MAX_KNOBS],
+        // CAST: at most `MAX_SETTINGS`.
+        settings: books.state.settings.all().len() as u32,
+        look_ns: looks_every(books).map_or(0, Ns::get),
+        unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
+        evasions: books.sums.evasions,
+    };
+    shown.note(config);
+    shown
+}
+
+/// What the time of a client may be wrong by. Burst accounting gives no bound.
+fn error_of(books: &Books, account: &Account) -> Ns {
+    let every = looks_every(books);
+    if every.is_none() && account.variance_us2 == 0 {
+        return Ns::ZERO;
+    }
+    sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
+}
+
+/// Time between two looks, if accounting is sparse.
+fn looks_every(books: &Books) -> Option<Ns> {
+    match books.state.engine.config().effective_accounting() {
+        Accounting::Burst => None,
+        Accounting::Sparse => Some(books.state.plan().1),
+    }
+}
+
+/// The channels as `/dev/loga` shows them, each with the position of its owner.
+fn describe_channels(books: &Books) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
+    books.pages.channels().map(|(chid, page, channel)| {
+        let shown = uapi::Channel {
+            chid: chid.get().into(),
+            mappings: page.mappings(),
+            client: page.owner().get(),
+            measured_ns: channel.measured.get(),
+            runs: channel.runs,
+        };
+        (page.at(), shown)
+    })
+}
+
+/// What the processes of a caller are of a group.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    members: u32,
+    account: Account,
+}
+
+/// What a caller may see, and how.
+struct View {
+    reader: Reader,
+    /// Root of its cgroup namespace.
+    root: u64,
+    /// For a caller that may not see everything: of each group, by its position.
+    parts: KVVec<Part>,
+    /// Channels of each client, by its position.
+    channels: KVVec<u32>,
+}
+
+impl View {
+    /// Counts channels and, for a caller that may not see everything, its part of each group.
+    fn prepare(&mut self, books: &Books) {
+        for (_, page, _) in books.pages.channels() {
+            if let Some(count) = self.channels.get_mut(page.at()) {
+                *count = count.saturating_add(1);
+            }
+        }
+        if self.reader.all {
+            return;
+        }
+        for member in books.state.shares.members() {
+            if !self.reader.may_see(member.who().user) {
+                continue;
+            }
+            if let Some(part) = self.parts.get_mut(member.group()) {
+                part.members = part.members.saturating_add(1);
+                part.account.add(member.account());
+            }
+        }
+    }
+
+    /// Whether all processes of a group may be seen. Other users take part in cgroups only.
+    fn shows_all_of(&self, shares: &Shares<Vectors>, group: usize) -> bool {
+        let part = self.parts.get(group).map_or(0, |part| part.members);
+        let group = shares.groups().get(group);
+        self.reader.all
+            || group.is_some_and(|group| match group.subject() {
+                Subject::Cgroup(_) => group.members() == part,
+                _ => true,
+            })
+    }
+
+    /// A client as `/dev/loga` shows it to the calling process.
+    fn client(&self, books: &Books, at: usize) -> Option<uapi::Client> {
+        let member = books.state.shares.members().get(at)?;
+        let owner = books.owners.get(at)?;
+        let group = books.state.shares.state_of(member.group())?;
+        let account = member.account_at(ffi::now());
+        Some(uapi::Client {
+            id: member.id().get(),
+            pid: owner.pid.number(),
+            uid: shown_uid(member.who().user),
+            comm: owner.comm,
+            channels: self.channels.get(at).copied().unwrap_or(0),
+            state: match (owner.shut_since, member.used().busy.is_zero()) {
+                (Some(_), _) => uapi::STATE_HELD,
+                (None, false) => uapi::STATE_RUNNING,
+                (None, true) => uapi::STATE_IDLE,
+            },
+            weight: member.resolved().weight.get(),
+            limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
+            class: class_number(member.resolved().class),
+            hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
+            group: group.id.get(),
+            cgroup: shown_cgroup(member.who(), self.root),
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
+            error_ns: error_of(books, &account).get(),
+            variance_us2: account.variance_us2,
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            vtime_ns: if self.shows_all_of(&books.state.shares, member.group()) {
+                group.vtime.get()
+            } else {
+                books.state.engine.start_vtime().get()
+            },
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
+            since_ns: owner.since.get(),
+            evasions: member.evasions(),
+        })
+    }
+
+    /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
+    /// the caller's own processes are and got.
+    fn group(&self, books: &Books, at: usize) -> Option<uapi::Group> {
+        let group = books.state.shares.groups().get(at)?;
+        let state = books.state.shares.state_of(at)?;
+        let (kind, key) = match group.subject() {
+            Subject::Process(_) => (uapi::GROUP_BY_PROCESS, 0),
+            Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
+            Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
+        };
+        let whole = (group.members(), state.vtime, *group.account());
+        let own = || {
+            let part = self.parts.get(at).copied().unwrap_or_default();
+            (part.members, books.state.engine.start_vtime(), part.account)
+        };
+        let (members, vtime, account) = match self.shows_all_of(&books.state.shares, at) {
+            true => whole,
+            false => own(),
+        };
+        Some(uapi::Group {
+            id: state.id.get(),
+            key,
+            kind,
+            members,
+            weight: state.weight.get(),
+            held: state.held.into(),
+            vtime_ns: vtime.get(),
+            measured_ns: account.measured.get(),
+            gpu_time_ns: account.received.get(),
+            entitled_ns: account.entitled.get(),
+            waited_ns: account.waited.get(),
+            held_ns: account.held.get(),
+            held_count: account.holds,
+            runs: account.runs,
+        })
+    }
+
+    /// Whether any process of a group may be seen.
+    fn shows(&self, group: usize) -> bool {
+        self.reader.all || self.parts.get(group).is_some_and(|part| part.members != 0)
+    }
+}
+
+/// The tables of a snapshot.
+pub(super) struct Tables {
+    pub(crate) clients: KVVec<uapi::Client>,
+    pub(crate) groups: KVVec<uapi::Group>,
+    pub(crate) channels: KVVec<uapi::Channel>,
+}
+
+/// With so many rows at most, a caller is not preempted while it has the books: a thread that waits
+/// for them would wait for all that runs in its place.
+const BRIEF: usize = 256;
+
+/// TIMEOUT: the books are sized so many times; they outgrow the tables only by what starts
+/// between two locks.
+const TRIES: u32 = 4;
+
+impl Tables {
+    /// Takes the books down. Memory is allocated before they are locked, and none of the caller
+    /// is touched while they are. Of callers that may not see everything, one at a time.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EAGAIN` if the books grew each time.
+    pub(super) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
+        let reader = Reader::calling();
+        let _turn = (!reader.all).then(|| gpu.readers.lock());
+        for _ in 0..TRIES {
+            let mut books = gpu.books.lock();
+            if reader.all {
+                books.forget_gone_clients();
+                books.state.settings.retain_processes(is_alive);
+            }
+            let (owners, groups) = (books.owners.len(), books.state.shares.groups().len());
+            let channels = books.pages.channels().count();
+            drop(books);
+            // Some more, for those that start meanwhile.
+            let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
+            let (owners, groups, channels) = (grown(owners), grown(groups), grown(channels));
+            // CAST: (all) 32 bits fit.
+            let room = |count: u32, there: usize| there.min(count as usize);
+            let mut tables = Self {
+                clients: table(room(snapshot.client_count, owners))?,
+                groups: table(room(snapshot.group_count, groups))?,
+                channels: table(room(snapshot.channel_count, channels))?,
+            };
+            let mut view = View {
+                reader,
+                root: cgroup_root(),
+                parts: KVVec::new(),
+                channels: KVVec::new(),
+            };
+            view.channels.extend_with(owners, 0, GFP_KERNEL_ACCOUNT)?;
+            if !reader.all {
+                view.parts
+                    .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
+            }
+            let books = gpu.books.lock();
+            let there = (
+                books.owners.len(),
+                books.state.shares.groups().len(),
+                books.pages.channels().count(),
+            );
+            if there.0 <= owners && there.1 <= groups && there.2 <= channels {
+                snapshot.info = describe(&books, gpu);
+                if !reader.all {
+                    snapshot.info.withhold();
+                }
+                let rows = there.0.saturating_add(there.1).saturating_add(there.2);
+                let _stays = (rows <= BRIEF).then(PreemptGuard::new);
+                tables.fill(&books, &mut view, snapshot);
+                drop(books);
+                return Ok(tables);
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Fills the tables as far as there is room, and says how much there is.
+    fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
+        view.prepare(books);
+        let view = &*view;
+        let members = books.state.shares.members();
+        let visible = |member: &Member| view.reader.may_see(member.who().user);
+        let clients = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| visible(member));
+        snapshot.client_count = take(&mut self.clients, clients.map(|(at, _)| at), |at| {
+            view.client(books, at)
+        });
+        let groups = (0..books.state.shares.groups().len()).filter(|at| view.shows(*at));
+        snapshot.group_count = take(&mut self.groups, groups, |at| view.group(books, at));
+        let is_shown = |at: usize| view.reader.all || members.get(at).is_some_and(visible);
+        let channels = describe_channels(books).filter(|(at, _)| is_shown(*at));
+        snapshot.channel_count = take(&mut self.channels, channels, |(_, channel)| Some(channel));
+    }
+}
+
+/// An empty table with room, charged to the caller.
+fn table<T>(room: usize) -> Result<KVVec<T>> {
+    Ok(KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?)
+}
+
+/// Describes those at `places`, as many as there is room for; returns how many there are.
+fn take<P, T>(
+    table: &mut KVVec<T>,
+    places: impl Iterator<Item = P>,
+    describe: impl Fn(P) -> Option<T>,
+) -> u32 {
+    let mut count = 0u32;
+    for at in places {
+        count = count.saturating_add(1);
+        if table.len() < table.capacity() {
+            if let Some(element) = describe(at) {
+                // There is room.
+                let _ = table.push_within_capacity(element);
+            }
+        }
+    }
+    count
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Structures of the interface on their way to and from user space, and how they name things.
+
+use crate::share::{Class, Hold};
+use crate::uapi::{self, Event, Header};
+use kernel::prelude::*;
+use kernel::transmute::{AsBytes, FromBytes};
+use kernel::uaccess::{UserPtr, UserSlice};
+
+/// A structure of [`uapi`] on its way to or from user space.
+#[repr(transparent)]
+pub(super) struct Wire<T>(pub(crate) T);
+
+macro_rules! wire {
+    ($($structure:ty),+ $(,)?) => { $(
+        // SAFETY: The structures of `uapi` have no padding and no pointers.
+        unsafe impl AsBytes for Wire<$structure> {}
+        // SAFETY: As above, and every bit pattern is valid.
+        unsafe impl FromBytes for Wire<$structure> {}
+    )+ };
+}
+
+wire!(
+    Header,
+    uapi::Snapshot,
+    uapi::Client,
+    uapi::Group,
+    uapi::Channel,
+    uapi::SetShare,
+    uapi::ListShares,
+    uapi::Share,
+    uapi::ReadTotals,
+    uapi::Total,
+    uapi::Configure,
+    uapi::Subscribe,
+    Event,
+);
+
+/// Writes element `at` of a table in user memory.
+pub(super) fn put<T: Copy>(table: u64, at: usize, element: &T) -> Result
+where
+    Wire<T>: AsBytes,
+{
+    let offset = at.checked_mul(size_of::<T>()).ok_or(EFAULT)?;
+    let address = usize::try_from(table)
+        .ok()
+        .and_then(|table| table.checked_add(offset))
+        .ok_or(EFAULT)?;
+    UserSlice::new(UserPtr::from_addr(address), size_of::<T>())
+        .writer()
+        .write(&Wire(*element))
+}
+
+/// How a snapshot and an event name a hold.
+pub(super) const fn hold_number(hold: Option<Hold>) -> u32 {
+    match hold {
+        None => uapi::HOLD_NONE,
+        Some(Hold::Policy) => uapi::HOLD_POLICY,
+        Some(Hold::Limit) => uapi::HOLD_LIMIT,
+        Some(Hold::Class) => uapi::HOLD_CLASS,
+    }
+}
+
+/// A name in a structure of the interface, cut to fit.
+pub(super) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// How a structure of the interface names a class.
+pub(super) const fn class_number(class: Class) -> u32 {
+    match class {
+        Class::Normal => uapi::CLASS_NORMAL,
+        Class::Idle => uapi::CLASS_IDLE,
+    }
+}

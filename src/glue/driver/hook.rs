@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Attaching to the driver, and detaching.
+//!
+//! A call may be inside a wrapper without a reference on this module (`owner` is the driver).
+//! Detaching therefore puts the driver's members back, waits until no task can still be on the
+//! way into a wrapper (RCU-tasks), until the calls inside have come out (a counter), and once
+//! more for those on their last instructions. A call stays inside as long as its argument's
+//! page does not come, which its caller decides: who detaches waits for [`PATIENCE`], then
+//! LoGA's members are put in force again.
+//!
+//! No lock is held meanwhile: `/dev/loga` and the parameter `attach` can be read at any time.
+
+use super::inside::{self, Current};
+use super::members::OURS;
+use super::operations::{Driver, Hooked};
+use super::tracker::Tracker;
+use crate::glue::control::params;
+use crate::glue::control::sysfs::Directory;
+use crate::glue::kernel::ffi;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
+
+/// Longest time that detaching waits for calls inside the driver.
+const PATIENCE: Delta = Delta::from_secs(3);
+/// How often it looks whether they have come out.
+const LOOK: Delta = Delta::from_millis(2);
+
+/// An attachment in force.
+struct Attachment {
+    driver: Arc<Driver>,
+    /// Knobs of the GPUs.
+    directories: KVec<Directory>,
+    tracker: Arc<Tracker>,
+}
+
+/// How things stand with the driver.
+enum State {
+    Detached,
+    /// Somebody attaches; the tracker, once there is one.
+    Attaching(Option<Arc<Tracker>>),
+    Attached(Attachment),
+    /// Somebody detaches, and may fail to.
+    Detaching(Arc<Tracker>),
+}
+
+struct Hook {
+    state: State,
+    /// A driver or a GPU that comes is attached to.
+    waits: bool,
+    /// It was not there when LoGA tried to attach last.
+    no_driver: bool,
+    /// The module's exit has begun: LoGA attaches no more.
+    going: bool,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised in `prepare`. Before it nothing else gets here: notifiers and the
+    // control device are registered later, and the parameter `attach` is not carried out before
+    // `loga_attach_ready`.
+    unsafe(uninit) static HOOK: Mutex<Hook> = Hook {
+        state: State::Detached,
+        waits: false,
+        no_driver: false,
+        going: false,
+    };
+}
+
+/// What the parameter `attach` shows; its file is there before the lock is.
+static IS_ATTACHED: Atomic<u32> = Atomic::new(0);
+
+/// Why LoGA attaches now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The module is loaded.
+    Load,
+    /// The administrator writes the parameter.
+    Asked,
+    /// A driver or a GPU has come.
+    Appeared,
+}
+
+/// Sets up what this file shares, and checks the parameters. Once, before anything else here.
+///
+/// # Errors
+///
+/// `EINVAL`: a parameter is wrong; says which in one line.
+pub(crate) fn prepare() -> Result {
+    // SAFETY: Called once, before the module is reachable from anywhere.
+    unsafe { HOOK.init() };
+    params::read()?;
+    Ok(())
+}
+
+/// Attaches if the parameter `attach` says so. Once, at load, which does not fail any more:
+/// without a driver LoGA waits for it.
+pub(crate) fn attach_on_load() {
+    // SAFETY: Called once, while the module loads, after `prepare`.
+    if !unsafe { ffi::loga_attach_ready() } {
+        return;
+    }
+    HOOK.lock().waits = true;
+    match attach(Occasion::Load) {
+        Ok(()) => {}
+        Err(error) if error == ENODEV => {
+            pr_info!("no NVIDIA driver with a GPU that LoGA follows: LoGA waits for it\n");
+        }
+        Err(error) => pr_warn!(
+            "loaded, but not attached ({error:?}); write 1 to /sys/module/loga/parameters/attach to try again\n"
+        ),
+    }
+}
+
+/// Attaches to a driver that LoGA waits for, or takes GPUs back that it follows. In a work item.
+pub(super) fn look_for_driver() {
+    let hook = HOOK.lock();
+    if let State::Attached(attachment) = &hook.state {
+        let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
+        drop(hook);
+        tracker.look_again(driver.owner(), &driver.cards());
+        return;
+    }
+    let waits = hook.waits;
+    drop(hook);
+    if waits {
+        // What is wrong was said; nothing is said of a driver that is not there.
+        let _ = attach(Occasion::Appeared);
+    }
+}
+
+/// Whether LoGA waits for a module. One that is there and cannot be attached to is tried again
+/// when it gets a GPU, not whenever some module is loaded.
+pub(super) fn is_waiting() -> bool {
+    let hook = HOOK.lock();
+    hook.waits && hook.no_driver
+}
+
+/// Detaches before the code goes, for good. Clients have no mappings: they hold the module.
+pub(crate) fn detach_for_good() {
+    let mut told = false;
+    {
+        let mut hook = HOOK.lock();
+        hook.going = true;
+        hook.waits = false;
+    }
+    // TIMEOUT: until who attaches or detaches has done so, another module that hooked the driver
+    // after LoGA is gone, and calls that are inside the driver have come out: code that they
+    // return to cannot be freed.
+    while let Err(error) = detach(None) {
+        if !core::mem::replace(&mut told, true) {
+            pr_warn!("unloading waits ({error:?}): for another module that hooked the driver, or for one that attaches\n");
+        }
+        fsleep(Delta::from_millis(100));
+    }
+    synchronize();
+}
+
+/// Hooks the driver and starts accounting. May sleep; carries out nothing on failure.
+///
+/// # Errors
+///
+/// `ENODEV`: no driver, or the module goes; `EOPNOTSUPP`: it cannot be hooked, or no GPU is of a
+/// kind that LoGA follows; `EBUSY`: it is hooked already, or LoGA just attaches or detaches;
+/// `EINVAL`: a parameter is wrong by now; `ENOMEM`.
+fn attach(occasion: Occasion) -> Result {
+    {
+        let mut hook = HOOK.lock();
+        if hook.going {
+            return Err(ENODEV);
+        }
+        match hook.state {
+            State::Attached(_) => return Ok(()),
+            State::Detached => hook.state = State::Attaching(None),
+            _ => return Err(EBUSY),
+        }
+    }
+    let built = build(occasion);
+    let mut hook = HOOK.lock();
+    match built {
+        Ok(attachment) => {
+            hook.state = State::Attached(attachment);
+            hook.waits = false;
+            IS_ATTACHED.store(1, Relaxed);
+            Ok(())
+        }
+        Err(error) => {
+            let before = core::mem::replace(&mut hook.state, State::Detached);
+            hook.no_driver = error == ENODEV;
+            drop(hook);
+            drop(before);
+            Err(error)
+        }
+    }
+}
+
+fn build(occasion: Occasion) -> Result<Attachment> {
+    let settings = params::read()?;
+    let driver = Driver::find(OURS).inspect_err(|error| {
+        if *error == ENODEV && occasion == Occasion::Asked {
+            pr_err!("no NVIDIA driver: no module has character major 195; load the driver first\n");
+        }
+    })?;
+    let driver = Arc::new(driver, GFP_KERNEL)?;
+    let tracker = Tracker::start(&settings, &driver)?;
+    let mut directories = KVec::new();
+    for gpu in tracker.gpus() {
+        directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
+    }
+    let current = Current::new(tracker.clone(), driver.members)?;
+    // From here on notifiers find the GPUs. What they would have told before is looked up.
+    HOOK.lock().state = State::Attaching(Some(tracker.clone()));
+    tracker.look_who_is_bound(driver.owner());
+    inside::use_current(current);
+    if let Err(error) = driver.hook() {
+        pr_err!("another module hooked the driver at the same time; remove it first\n");
+        // TIMEOUT: as in `detach_for_good`; a call got in between two stores at most.
+        let _ = drain(None);
+        inside::forget_current();
+        tracker.stop();
+        return Err(error);
+    }
+    pr_info!(
+        "attached to module {}: policy={}, enforce={}\n",
+        driver.name(),
+        settings.config.policy.name(),
+        u8::from(settings.config.enforce)
+    );
+    Ok(Attachment {
+        driver,
+        directories,
+        tracker,
+    })
+}
+
+/// Lets go of the driver. Everybody runs; every file goes to the driver alone. May sleep, with
+/// no lock held, for `patience` at most; without one until it is done.
+///
+/// # Errors
+///
+/// `EBUSY` while mappings of submission pages exist, while calls stay inside the driver, when
+/// another module hooked the driver on top of LoGA, or while LoGA just attaches or detaches;
+/// `EINTR`: the caller is to be killed. Nothing is changed then.
+fn detach(patience: Option<Delta>) -> Result {
+    let attachment = {
+        let mut hook = HOOK.lock();
+        let State::Attached(attachment) = &hook.state else {
+            return match hook.state {
+                State::Detached => Ok(()),
+                _ => Err(EBUSY),
+            };
+        };
+        let tracker = attachment.tracker.clone();
+        let before = core::mem::replace(&mut hook.state, State::Detaching(tracker));
+        match before {
+            State::Attached(attachment) => attachment,
+            other => {
+                hook.state = other;
+                return Err(EBUSY);
+            }
+        }
+    };
+    let gone = let_go(&attachment, patience);
+    let mut hook = HOOK.lock();
+    if let Err(error) = gone {
+        hook.state = State::Attached(attachment);
+        return Err(error);
+    }
+    hook.state = State::Detached;
+    IS_ATTACHED.store(0, Relaxed);
+    drop(hook);
+    inside::forget_current();
+    let Attachment {
+        driver,
+        directories,
+        tracker,
+    } = attachment;
+    drop(directories);
+    tracker.stop();
+    drop(driver);
+    pr_info!("detached\n");
+    Ok(())
+}
+
+/// Puts the driver's members back and waits until no call is inside a wrapper.
+fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
+    let Attachment {
+        driver, tracker, ..
+    } = attachment;
+    let hooked = driver.hooked();
+    if hooked == Hooked::Others {
+        return Err(hooked_after(patience));
+    }
+    tracker.close().inspect_err(|_| {
+        pr_err!(
+            "cannot detach: submission pages are mapped; end the programs that use the GPU first\n"
+        );
+    })?;
+    if hooked == Hooked::Ours && driver.unhook().is_err() {
+        tracker.reopen();
+        return Err(hooked_after(patience));
+    }
+    let mut gone = drain(patience);
+    if gone.is_ok() {
+        // Last, so that no file with a record is closed unseen if the others come back.
+        driver.unhook_release();
+        gone = drain(patience);
+    }
+    gone.inspect_err(|error| {
+        if hooked == Hooked::Ours {
+            driver.hook_again();
+        }
+        tracker.reopen();
+        if *error == EBUSY {
+            pr_err!(
+                "cannot detach: {} calls stay inside the driver; end the programs that use the GPU first\n",
+                inside::count()
+            );
+        }
+    })
+}
+
+/// Says so to who may give up; one that cannot asks again and again.
+fn hooked_after(patience: Option<Delta>) -> Error {
+    if patience.is_some() {
+        pr_err!("cannot detach: another module hooked the driver after LoGA; remove it first\n");
+    }
+    EBUSY
+}
+
+/// Waits until no call can be inside a wrapper: for so long, or without end.
+///
+/// # Errors
+///
+/// `EBUSY`, `EINTR`.
+fn drain(patience: Option<Delta>) -> Result {
+    synchronize();
+    let since = ffi::now();
+    let mut told = false;
+    while inside::count() != 0 {
+        let waited = ffi::now().saturating_sub(since).get();
+        // CAST: a small constant.
+        let is_long = waited > PATIENCE.as_nanos() as u64;
+        match patience {
+            // CAST: as above.
+            Some(patience) if waited > patience.as_nanos() as u64 => return Err(EBUSY),
+            // SAFETY: Process context, and no lock is held.
+            Some(_) if unsafe { ffi::loga_sleep_killable(2) } => return Err(EINTR),
+            Some(_) => {}
+            None => {
+                if is_long && !core::mem::replace(&mut told, true) {
+                    pr_warn!(
+                        "unloading waits for {} calls inside the driver\n",
+                        inside::count()
+                    );
+                }
+                fsleep(LOOK);
+            }
+        }
+    }
+    synchronize();
+    Ok(())
+}
+
+/// The tracker in force, for `/dev/loga`.
+pub(crate) fn tracker() -> Option<Arc<Tracker>> {
+    match &HOOK.lock().state {
+        State::Attached(attachment) => Some(attachment.tracker.clone()),
+        State::Detaching(tracker) => Some(tracker.clone()),
+        _ => None,
+    }
+}
+
+/// The tracker whose GPUs are followed, also while LoGA attaches: for notifiers.
+pub(crate) fn followed() -> Option<Arc<Tracker>> {
+    match &HOOK.lock().state {
+        State::Attaching(tracker) => tracker.clone(),
+        State::Attached(attachment) => Some(attachment.tracker.clone()),
+        State::Detaching(tracker) => Some(tracker.clone()),
+        State::Detached => None,
+    }
+}
+
+fn synchronize() {
+    // SAFETY: Sleeps; called from process context without a lock that a hooked call takes.
+    unsafe { ffi::loga_synchronize_rcu_tasks() };
+}
+
+#[no_mangle]
+extern "C" fn loga_attach_set(attach_wanted: bool) -> c_int {
+    let result = if attach_wanted {
+        attach(Occasion::Asked)
+    } else {
+        HOOK.lock().waits = false;
+        detach(Some(PATIENCE))
+    };
+    result.map_or_else(|error| error.to_errno(), |()| 0)
+}
+
+#[no_mangle]
+extern "C" fn loga_attach_get() -> bool {
+    IS_ATTACHED.load(Relaxed) != 0
+}

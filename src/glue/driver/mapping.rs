@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Mappings of submission pages, and the faults on them.
+//!
+//! Each mapping has a `vm_operations_struct` of its own, a copy of the driver's
+//! with LoGA's functions in front, so that `vma->vm_ops` leads to the record
+//! without touching what belongs to the driver.
+
+use crate::glue::control::events;
+use crate::glue::gpu::gate::{Gate, MappedFile};
+use crate::glue::gpu::Gpu;
+use crate::glue::kernel::ffi;
+use crate::glue::trace;
+use core::mem::offset_of;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::Arc;
+
+/// One mapping of a submission page: what was mapped by one `mmap`, with all parts and copies.
+///
+/// # Invariants
+///
+/// While `parts` is not 0, the file is open and in `gate.files`, and a reference on this module
+/// is held for the mapping.
+#[repr(C)]
+pub(super) struct Mapping {
+    /// LoGA's functions; `vma->vm_ops` points here.
+    ops: bindings::vm_operations_struct,
+    /// The driver's functions, or null where it has none.
+    driver: *const bindings::vm_operations_struct,
+    /// Areas that use this record: splits, moves and forks add to it.
+    parts: Atomic<i32>,
+    /// Page offset of the first page at `mmap` time; survives splitting and moving.
+    first_pgoff: usize,
+    /// Physical page of the first one, as the driver mapped it.
+    first_pfn: usize,
+    /// Number of the submission page, see [`crate::track::pages`].
+    page: u16,
+    file: *mut bindings::file,
+    gate: Arc<Gate>,
+    gpu: Arc<Gpu>,
+}
+
+/// Memory for one mapping, the element that lists its file included.
+pub(crate) const MAPPING_BYTES: usize = size_of::<Mapping>() + size_of::<MappedFile>();
+
+/// What [`Fresh::wrap`] needs to know of a fresh mapping.
+pub(super) struct Fresh {
+    /// Physical page of the first one.
+    pub(super) first_pfn: usize,
+    /// Number of the submission page.
+    pub(crate) page: u16,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) gpu: Arc<Gpu>,
+}
+
+impl Fresh {
+    /// Puts LoGA in front of a mapping that the driver has just made, and empties it: each
+    /// first touch then comes through the gate.
+    ///
+    /// # Safety
+    ///
+    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up as a PFN
+    /// mapping.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV` if this module is being unloaded. The area is then as the driver made
+    /// it.
+    pub(super) unsafe fn wrap(
+        self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> Result {
+        // SAFETY: The caller passes an area under construction, which nobody else writes to.
+        let (driver, start, end, first_pgoff) = unsafe {
+            let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
+            ((*vma).vm_ops, range.vm_start, range.vm_end, (*vma).vm_pgoff)
+        };
+        // SAFETY: Null, or the driver's own structure.
+        let mut ops = unsafe { driver.as_ref() }.map_or_else(pin_init::zeroed, |ops| *ops);
+        ops.open = Some(open);
+        ops.close = Some(close);
+        ops.fault = Some(fault);
+        // Nothing but `fault` makes entries.
+        ops.map_pages = None;
+        ops.huge_fault = None;
+        ops.access = ops.access.map(|_| access as _);
+        let mapping = KBox::new(
+            Mapping {
+                ops,
+                driver,
+                parts: Atomic::new(1),
+                first_pgoff,
+                first_pfn: self.first_pfn,
+                page: self.page,
+                file,
+                gate: self.gate,
+                gpu: self.gpu,
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        mapping.gate.add_file(file)?;
+        // SAFETY: The pointer is this module's own structure.
+        if !unsafe { bindings::try_module_get(crate::this_module()) } {
+            mapping.gate.remove_file(file);
+            return Err(ENODEV);
+        }
+        // INVARIANT: Both are there, and the area holds the file.
+        let mapping = KBox::into_raw(mapping);
+        // SAFETY: `mapping` lives until the last area that points to it is closed.
+        unsafe { (*vma).vm_ops = &raw const (*mapping).ops };
+        // SAFETY: The caller's promise; the range is all of the area.
+        unsafe { bindings::zap_special_vma_range(vma, start, end.saturating_sub(start)) };
+        Ok(())
+    }
+}
+
+/// # Safety
+///
+/// `vma` must have been set up by [`Fresh::wrap`], or be a part or copy of such an area.
+unsafe fn mapping_of<'a>(vma: *const bindings::vm_area_struct) -> &'a Mapping {
+    const { assert!(offset_of!(Mapping, ops) == 0) };
+    // SAFETY: `vm_ops` of such an area points to the first field of a `Mapping`.
+    unsafe { &*(*vma).vm_ops.cast::<Mapping>() }
+}
+
+impl Mapping {
+    /// The driver's functions.
+    fn driver(&self) -> Option<&bindings::vm_operations_struct> {
+        // SAFETY: Null, or the driver's static structure; the area's file holds the driver.
+        unsafe { self.driver.as_ref() }
+    }
+
+    /// Answers a fault while the owner may run.
+    ///
+    /// # Safety
+    ///
+    /// `vmf` must be a fault on an area of this mapping that is being handled. `self` and the
+    /// area may be gone afterwards if the answer says that the driver dropped the lock.
+    unsafe fn fill(&self, vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+        // SAFETY: The caller passes a fault being handled; its fields are set by the kernel.
+        let (vma, address, pgoff) = unsafe {
+            let cause = &(*vmf).__bindgen_anon_1;
+            (cause.vma, cause.address, cause.pgoff)
+        };
+        // SAFETY: The area is there until the driver drops the lock.
+        let is_tail = unsafe { (*vma).vm_pgoff } != self.first_pgoff;
+        let page = pgoff.wrapping_sub(self.first_pgoff);
+        let frame = self.first_pfn.wrapping_add(page);
+        if let Some(fault) = self.driver().and_then(|ops| ops.fault) {
+            // SAFETY: The driver's own handler, called for its own area.
+            let answer = unsafe { fault(vmf) };
+            // A driver refuses the tail of a split area, which it filled at mmap time and
+            // LoGA emptied; that one is LoGA's to refill.
+            if !(is_tail && answer == bindings::vm_fault_reason_VM_FAULT_SIGBUS) {
+                return answer;
+            }
+        }
+        // SAFETY: The page lies in the mapping, its frame is the one the driver chose, and the
+        // lock is held: a refusal does not drop it.
+        unsafe { bindings::vmf_insert_pfn(vma, address, frame) }
+    }
+}
+
+unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
+    // SAFETY: Installed by `wrap` only.
+    let mapping = unsafe { mapping_of(vma) };
+    mapping.parts.fetch_add(1, Relaxed);
+    if let Some(open) = mapping.driver().and_then(|ops| ops.open) {
+        // SAFETY: The driver's own function, called for its own area.
+        unsafe { open(vma) };
+    }
+}
+
+unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
+    // SAFETY: Installed by `wrap` only.
+    let mapping = unsafe { mapping_of(vma) };
+    if let Some(close) = mapping.driver().and_then(|ops| ops.close) {
+        // SAFETY: The driver's own function, called for its own area.
+        unsafe { close(vma) };
+    }
+    if mapping.parts.fetch_sub(1, Full) != 1 {
+        return;
+    }
+    mapping.gate.remove_file(mapping.file);
+    mapping.gpu.unmapped(mapping.page);
+    let record = core::ptr::from_ref(mapping).cast_mut();
+    // SAFETY: The last area is gone and the list forgot the file, so this is the only pointer;
+    // it came from a `KBox`.
+    drop(unsafe { KBox::from_raw(record) });
+    // SAFETY: The reference taken in `wrap`. Unloading waits for tasks that are still in here
+    // (`hook::detach`).
+    unsafe { bindings::module_put(crate::this_module()) };
+}
+
+unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+    // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
+    let mapping = unsafe { mapping_of((*vmf).__bindgen_anon_1.vma) };
+    // Held by itself: the mapping may go with the fault lock.
+    let gate = mapping.gate.clone();
+    {
+        // Held across check and insertion, so that no entry appears behind a revocation.
+        let _kept_out = gate.lock();
+        if !gate.is_shut() {
+            // SAFETY: `vmf` is a fault on an area of this mapping.
+            return unsafe { mapping.fill(vmf) };
+        }
+    }
+    // SAFETY: `vmf` is the fault being handled.
+    let flags = unsafe { (*vmf).flags };
+    // Kernel code that touches the page may hold locks that others need. No application uses
+    // a submission page as a buffer.
+    if flags & bindings::fault_flag_FAULT_FLAG_USER == 0 {
+        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+    }
+    // SAFETY: As above.
+    if !unsafe { ffi::loga_fault_may_wait(vmf) } {
+        return if flags & bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY != 0 {
+            bindings::vm_fault_reason_VM_FAULT_RETRY
+        } else {
+            bindings::vm_fault_reason_VM_FAULT_SIGBUS
+        };
+    }
+    let gpu = mapping.gpu.clone();
+    // SAFETY: The mapping holds a reference already, so this one is granted.
+    unsafe { bindings::__module_get(crate::this_module()) };
+    // SAFETY: The handler may drop the lock (checked above); area and record are not touched
+    // any more, and what is used has references of its own.
+    unsafe { ffi::loga_release_fault_lock(vmf) };
+    sleep(&gpu, &gate);
+    drop((gpu, gate));
+    // SAFETY: The reference from above. Unloading waits for tasks that are still in here.
+    unsafe { bindings::module_put(crate::this_module()) };
+    bindings::vm_fault_reason_VM_FAULT_RETRY
+}
+
+/// Waits until the page is given back, and says so in traces.
+fn sleep(gpu: &Gpu, gate: &Gate) {
+    let (number, client) = (gpu.device.number(), gate.client());
+    trace::fault_wait_begin(number, client);
+    let since = ffi::now();
+    let result = gate.wait();
+    let waited = ffi::now().saturating_sub(since);
+    if result == ETIME.to_errno() {
+        gpu.overruns.fetch_add(1, Relaxed);
+        let reason = trace::Reason::FaultOverrun(waited);
+        trace::gpu_fallback(number, &reason);
+        events::fallback(number, &reason);
+    }
+    trace::fault_wait_end(number, client, waited.get(), result);
+}
+
+/// Debuggers write through this without a page-table entry: not while the owner is throttled.
+unsafe extern "C" fn access(
+    vma: *mut bindings::vm_area_struct,
+    addr: usize,
+    buf: *mut c_void,
+    len: c_int,
+    write: c_int,
+) -> c_int {
+    // SAFETY: Installed by `wrap` only.
+    let mapping = unsafe { mapping_of(vma) };
+    // Held across check and write, as in `fault`.
+    let _kept_out = mapping.gate.lock();
+    if write != 0 && mapping.gate.is_shut() {
+        return EAGAIN.to_errno();
+    }
+    match mapping.driver().and_then(|ops| ops.access) {
+        // SAFETY: The driver's own function, called for its own area.
+        Some(access) => unsafe { access(vma, addr, buf, len, write) },
+        None => EIO.to_errno(),
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Mappings that the driver makes: which of them LoGA takes over, and for which process.
+
+use super::files::FileRecord;
+use super::mapping::Fresh;
+use super::tracker::Tracker;
+use crate::glue::gpu::holdings::{Claimant, Taken};
+use crate::glue::gpu::Gpu;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::atomic::Relaxed;
+
+/// Page size of the host.
+const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
+
+impl Tracker {
+    /// Makes an area inaccessible that the driver is about to map, if it may be a page whose
+    /// owner is throttled: a store in the moment before LoGA takes the area over would pass.
+    /// Whether it did.
+    ///
+    /// # Safety
+    ///
+    /// To be called inside `mmap` of `file`, before the driver's own.
+    pub(super) unsafe fn hide(
+        &self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> bool {
+        // SAFETY: The file is in use by the caller.
+        let index = self.gpu_of_minor(unsafe { ffi::loga_file_minor(file) });
+        let gpu = index.and_then(|index| self.gpu(index));
+        // SAFETY: The area is under construction.
+        gpu.is_some_and(|gpu| gpu.throttled.load(Relaxed) != 0) && unsafe { ffi::loga_hide(vma) }
+    }
+
+    /// Looks at a mapping that the driver has made, and takes it over if it is one of a
+    /// submission page.
+    ///
+    /// # Safety
+    ///
+    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up, with what
+    /// [`hide`](Self::hide) returned.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` for a mapping of submission pages that no application needs; `EMFILE` for more
+    /// mappings than one client may have. A failure of LoGA's own leaves the mapping to the
+    /// driver and is counted.
+    pub(crate) unsafe fn mapped(
+        &self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+        hidden: bool,
+    ) -> Result {
+        if hidden {
+            // SAFETY: The area was hidden.
+            unsafe { ffi::loga_unhide(vma) };
+        }
+        // SAFETY: The caller's promise.
+        let taken = unsafe { self.take_over(file, vma) };
+        if hidden && taken != Ok(true) {
+            // SAFETY: The area is under construction, and the driver's alone.
+            to_result(unsafe { ffi::loga_refill(vma) })?;
+        }
+        taken.map(|_| ())
+    }
+
+    /// As [`mapped`](Self::mapped); whether the area is LoGA's now.
+    unsafe fn take_over(
+        &self,
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> Result<bool> {
+        // SAFETY: The caller passes an area under construction.
+        let (flags, start, end) = unsafe {
+            let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
+            (
+                (*vma).__bindgen_anon_2.vm_flags,
+                range.vm_start,
+                range.vm_end,
+            )
+        };
+        // CAST: flags in the low 32 bits. A private mapping is the driver's alone: what is
+        // stored through it is copied, and does not reach the device.
+        let kind = (bindings::VM_SHARED | bindings::VM_MAYWRITE) as usize;
+        let is_private = flags & kind == bindings::VM_MAYWRITE as usize;
+        if flags & (bindings::VM_PFNMAP as usize) == 0 || is_private {
+            return Ok(false);
+        }
+        // SAFETY: As above, and it is a PFN mapping.
+        let Some(physical) = (unsafe { first_frame(vma, start) }) else {
+            return Ok(false);
+        };
+        let len = end.saturating_sub(start) as u64;
+        let found = self.gpus().iter().find_map(|gpu| {
+            let (page, count) = gpu.submission_pages(physical, len)?;
+            Some((gpu, page, count))
+        });
+        let Some((gpu, page, count)) = found else {
+            return Ok(false);
+        };
+        if !self.is_managed(file)? {
+            return Ok(false);
+        }
+        // The driver maps the slots of one channel. A mapping of several pages would be one of
+        // several owners.
+        if count != 1 {
+            return Err(EPERM);
+        }
+        let fresh = match self.claim(gpu, page, file) {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Ok(false),
+            Err(error) if error == EMFILE => return Err(error),
+            Err(_) => {
+                gpu.mapping_unmanaged();
+                return Ok(false);
+            }
+        };
+        if !fresh.copied {
+            // SAFETY: The area is under construction.
+            unsafe { ffi::loga_do_not_copy(vma) };
+        }
+        let fresh = Fresh {
+            // CAST: physical page numbers fit a word of the machine.
+            first_pfn: (physical / PAGE) as usize,
+            page,
+            gate: fresh.gate,
+            gpu: gpu.clone(),
+        };
+        // SAFETY: The caller's promise.
+        if unsafe { fresh.wrap(file, vma) }.is_err() {
+            gpu.unmapped(page);
+            gpu.mapping_unmanaged();
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Notes the mapping of a page through a file. Nothing while LoGA takes no new ones.
+    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Option<Taken>> {
+        let caller = Process::of_caller()?;
+        let (claimant, closed) = {
+            let files = self.files.lock();
+            let record = files.open.get(&(file as usize));
+            (claimant(record, caller), files.closed)
+        };
+        if closed {
+            return Ok(None);
+        }
+        gpu.take(page, &claimant).map(Some)
+    }
+
+    /// Whether the file was opened under LoGA's eyes. One that was not is counted, once.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` for the control node, through which submission pages are not mapped: its
+    /// mappings could not be revoked one by one.
+    fn is_managed(&self, file: *mut bindings::file) -> Result<bool> {
+        // SAFETY: The file is in use by the caller.
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let Some(index) = self.gpu_of_minor(minor) else {
+            return Err(EPERM);
+        };
+        let record = FileRecord {
+            gpu: Some(index),
+            managed: false,
+            opener: None,
+            allocator: None,
+            space: None,
+        };
+        let node = RBTreeNode::new(file as usize, record, GFP_KERNEL_ACCOUNT);
+        let mut files = self.files.lock();
+        if let Some(record) = files.open.get(&(file as usize)) {
+            return Ok(record.managed);
+        }
+        if let Ok(node) = node {
+            files.open.insert(node);
+            drop(files);
+            if let Some(gpu) = self.gpu(index) {
+                gpu.file_unmanaged();
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Who a mapping through a file gives its page to: the process that allocates through the
+/// control file on which the driver was asked, else the one that opened the file, else the
+/// caller. A process of another user than the caller's never pays for it.
+fn claimant(record: Option<&FileRecord>, caller: Process) -> Claimant {
+    let user = |process: &Process| process.who().map(|who| who.user);
+    let own = user(&caller);
+    let is_own = |process: &&Process| own.is_some() && user(process) == own;
+    let allocator = record.and_then(|record| record.allocator.as_ref());
+    let allocator = allocator.filter(is_own);
+    let opener = record.and_then(|record| record.opener.as_ref());
+    Claimant {
+        proven: allocator.is_some(),
+        process: allocator
+            .or(opener.filter(is_own))
+            .cloned()
+            .unwrap_or(caller),
+    }
+}
+
+/// Physical address of the first page, if the driver has filled it in.
+///
+/// # Safety
+///
+/// `vma` must be a PFN mapping under construction in `mmap`.
+unsafe fn first_frame(vma: *mut bindings::vm_area_struct, address: usize) -> Option<u64> {
+    let mut walk = bindings::follow_pfnmap_args {
+        vma,
+        address,
+        ..pin_init::zeroed()
+    };
+    // SAFETY: The caller's promise; `mmap_lock` is held during `mmap`.
+    if unsafe { bindings::follow_pfnmap_start(&raw mut walk) } != 0 {
+        return None;
+    }
+    let frame = walk.pfn as u64;
+    // SAFETY: The walk was started.
+    unsafe { bindings::follow_pfnmap_end(&raw mut walk) };
+    frame.checked_mul(PAGE)
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Follows the driver's files and RM calls; `takeover` follows its mappings.
+
+use super::files::{FileRecord, Files, Space};
+use super::minors;
+use super::operations::Driver;
+use crate::glue::control::params::Settings;
+use crate::glue::gpu::absence::Away;
+use crate::glue::gpu::bar;
+use crate::glue::gpu::shared_poller::SharedPoller;
+use crate::glue::gpu::Gpu;
+use crate::glue::kernel::ffi::{self, Card};
+use crate::glue::kernel::process::Process;
+use crate::knobs::Poller;
+use crate::track::call::Call;
+use crate::units::Ns;
+use core::ptr::NonNull;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::bindings;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::{Arc, Mutex};
+
+/// Minor number of the control node.
+const CONTROL_MINOR: u32 = 255;
+
+/// Follows the files of one attachment.
+#[pin_data]
+pub(crate) struct Tracker {
+    gpus: Gpus,
+    #[pin]
+    pub(super) files: Mutex<Files>,
+}
+
+/// GPUs being looked after; their threads end with it.
+struct Gpus(KVec<Arc<Gpu>>, Option<Arc<SharedPoller>>);
+
+impl Gpus {
+    /// Ends all threads. May sleep.
+    fn stop(&self) {
+        for gpu in self.0.iter() {
+            gpu.stop();
+        }
+        if let Some(shared) = &self.1 {
+            shared.stop();
+        }
+    }
+}
+
+/// What `fdinfo` of a file tells.
+pub(super) struct Usage {
+    pub(crate) address: bar::Address,
+    /// Number and GPU time of the client, once the process is one.
+    pub(crate) client: Option<(u64, Ns)>,
+}
+
+impl Drop for Gpus {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Tracker {
+    /// Finds the GPUs and starts their threads. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the driver has no GPU, `EOPNOTSUPP` if LoGA follows none of them, `ENOMEM`.
+    pub(super) fn start(settings: &Settings, driver: &Driver) -> Result<Arc<Self>> {
+        let shared = match settings.config.poller {
+            Poller::PerGpu => None,
+            Poller::Shared => {
+                let cpu = settings.poller_cpus.first().copied().flatten();
+                Some(SharedPoller::start(cpu)?)
+            }
+        };
+        let mut gpus = Gpus(KVec::new(), shared);
+        let mut refused = false;
+        for found in minors::numbered(bar::find_gpus(driver.owner())?, &driver.cards()) {
+            let shared = gpus.1.clone();
+            match Gpu::start(gpus.0.len(), found, settings, shared) {
+                Ok(gpu) => gpus.0.push(gpu, GFP_KERNEL)?,
+                Err(error) if error == EOPNOTSUPP => refused = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if gpus.0.is_empty() {
+            pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
+            return Err(if refused { EOPNOTSUPP } else { ENODEV });
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                gpus,
+                files <- new_mutex!(Files::new()),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// All GPUs.
+    pub(crate) fn gpus(&self) -> &[Arc<Gpu>] {
+        &self.gpus.0
+    }
+
+    /// The GPU with this index.
+    pub(crate) fn gpu(&self, index: usize) -> Option<&Arc<Gpu>> {
+        self.gpus.0.get(index)
+    }
+
+    /// Sends GPUs away that are not bound to the driver's module.
+    pub(super) fn look_who_is_bound(&self, owner: *const bindings::module) {
+        for gpu in self.gpus.0.iter() {
+            if !gpu.device.bar0.is_bound_to(owner) {
+                gpu.go_away(Away::Unbound);
+            }
+        }
+    }
+
+    /// Takes GPUs back that the driver has again, and notes the minors that it gave them.
+    pub(super) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
+        for gpu in self.gpus.0.iter() {
+            if !cards.is_empty() {
+                gpu.device.set_minor(minors::of(&gpu.device.address, cards));
+            }
+            if gpu.device.is_away_for(Away::Unbound) && gpu.device.bar0.is_bound_to(owner) {
+                gpu.come_back(Away::Unbound);
+                pr_info!("{}: followed again\n", gpu.device.address);
+            }
+        }
+    }
+
+    /// A processor has come back: pollers that were bound to it belong there.
+    pub(super) fn cpu_came(&self, cpu: u32) {
+        for gpu in self.gpus.0.iter() {
+            gpu.bind_again(cpu);
+        }
+        if let Some(shared) = &self.gpus.1 {
+            shared.bind_again(cpu);
+        }
+    }
+
+    /// The GPU whose node has this minor.
+    pub(super) fn gpu_of_minor(&self, minor: u32) -> Option<usize> {
+        let has = |gpu: &Arc<Gpu>| gpu.device.minor() == Some(minor);
+        self.gpus.0.iter().position(has)
+    }
+
+    /// Takes new mappings again.
+    pub(super) fn reopen(&self) {
+        self.files.lock().closed = false;
+    }
+
+    /// Takes no new mapping any more.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while something of LoGA's is in use; then nothing is changed.
+    pub(super) fn close(&self) -> Result {
+        let mut files = self.files.lock();
+        if files.adopted != 0 || self.gpus.0.iter().any(|gpu| gpu.has_mappings()) {
+            return Err(EBUSY);
+        }
+        files.closed = true;
+        Ok(())
+    }
+
+    /// Ends the threads. After this no register is read. May sleep.
+    pub(crate) fn stop(&self) {
+        self.gpus.stop();
+    }
+
+    pub(super) fn opened(&self, file: *mut bindings::file) {
+        // SAFETY: The driver's `open` has just succeeded on this file.
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let index = self.gpu_of_minor(minor);
+        if index.is_none() && minor != CONTROL_MINOR {
+            return;
+        }
+        // SAFETY: As above.
+        let wants_space = index.is_some() && unsafe { ffi::loga_shares_inode_mapping(file) };
+        let space = wants_space.then(|| Space::new().ok()).flatten();
+        // A file without a record is passed through: LoGA fails open.
+        let Ok(node) = RBTreeNode::new(
+            file as usize,
+            FileRecord {
+                gpu: index,
+                managed: !wants_space || space.is_some(),
+                opener: Process::of_caller().ok(),
+                allocator: None,
+                space: None,
+            },
+            GFP_KERNEL_ACCOUNT,
+        ) else {
+            return;
+        };
+        // What is counted here is taken back with the record.
+        if let Some(gpu) = index.and_then(|index| self.gpu(index)) {
+            gpu.file_opened();
+        }
+        let mut files = self.files.lock();
+        files.open.insert(node);
+        if let Some(space) = space.filter(|_| !files.closed) {
+            files.adopt(file, space);
+        }
+    }
+
+    pub(super) fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
+        self.files.lock().forget(file)
+    }
+
+    /// Notes that a file is closed, after the driver has.
+    pub(super) fn closed(&self, file: *mut bindings::file, record: Option<FileRecord>) {
+        let Some(record) = record else {
+            return;
+        };
+        if let Some(space) = record.space {
+            // SAFETY: The file is being released: no area uses it, and nobody else can.
+            unsafe { ffi::loga_return_mapping(file) };
+            drop(space);
+            let mut files = self.files.lock();
+            files.adopted = files.adopted.saturating_sub(1);
+            drop(files);
+            // SAFETY: The reference from `adopt`; `detach` waits for this call to come out.
+            unsafe { bindings::module_put(crate::this_module()) };
+        }
+        match record.gpu.and_then(|index| self.gpu(index)) {
+            Some(gpu) => gpu.file_closed(record.opener.as_ref()),
+            // The driver has freed the RM clients of the control file.
+            None => self.note_freed(),
+        }
+    }
+
+    /// What the process that opened a file of a GPU has used of that GPU.
+    pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
+        let files = self.files.lock();
+        let record = files.open.get(&(file as usize))?;
+        let gpu = self.gpu(record.gpu?)?;
+        let process = record.opener.as_ref()?;
+        Some(Usage {
+            address: gpu.device.address,
+            client: gpu.books.lock().used_by(process),
+        })
+    }
+
+    /// Notes an RM call that the driver has answered, as its caller had asked it.
+    pub(super) fn called(&self, file: *mut bindings::file, call: &Call) {
+        match *call {
+            Call::Alloc => {
+                if let Ok(caller) = Process::of_caller() {
+                    self.files.lock().note_allocator(file, caller);
+                }
+            }
+            Call::MapMemory { fd: Some(fd) } => {
+                // SAFETY: Process context. CAST: file descriptors are not negative; -1 becomes
+                // one that is not open.
+                let Some(prepared) = NonNull::new(unsafe { bindings::fget(fd as c_uint) }) else {
+                    return;
+                };
+                self.files.lock().note_prepared(file, prepared.as_ptr());
+                // SAFETY: The reference from `fget`.
+                unsafe { bindings::fput(prepared.as_ptr()) };
+            }
+            Call::MapMemory { fd: None } => {}
+            Call::Free => self.note_freed(),
+        }
+    }
+
+    /// Channels may have been freed: their pages are read again at the next decision.
+    fn note_freed(&self) {
+        for gpu in self.gpus() {
+            gpu.freed.store(1, Relaxed);
+        }
+    }
+}

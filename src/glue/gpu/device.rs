@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] One GPU as the bus knows it: its registers, whether they may be read, and whether it
+//! answers.
+
+use super::absence::{Absence, Away};
+use super::bar::{Address, Bar0, Found};
+use crate::glue::kernel::print::Line;
+use crate::regs;
+use core::ops::Range;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Relaxed};
+
+/// What stands for an unknown minor.
+const NO_MINOR: u32 = u32::MAX;
+
+/// One GPU, to be looked at without a lock.
+pub(crate) struct Device {
+    /// Among the GPUs that LoGA follows.
+    pub(crate) index: usize,
+    pub(crate) bar0: Bar0,
+    pub(super) bar1: Range<u64>,
+    pub(crate) address: Address,
+    /// 1: the device answered with all ones.
+    pub(super) lost: Atomic<u32>,
+    /// Whether registers may be read.
+    pub(super) absence: Absence,
+    /// N of its `/dev/nvidiaN`, or `NO_MINOR`.
+    minor: Atomic<u32>,
+    /// Where submission slots begin in BAR1, plus one, when that was read last.
+    userd: Atomic<u64>,
+}
+
+impl Device {
+    /// A GPU that was found on the bus.
+    pub(super) fn new(index: usize, found: Found) -> Self {
+        Self {
+            index,
+            bar0: found.bar0,
+            bar1: found.bar1,
+            address: found.address,
+            lost: Atomic::new(0),
+            absence: Absence::of_new(),
+            minor: Atomic::new(found.minor.unwrap_or(NO_MINOR)),
+            userd: Atomic::new(0),
+        }
+    }
+
+    /// Its index, as events show it.
+    pub(crate) fn number(&self) -> u32 {
+        // CAST: at most 16 GPUs are looked after.
+        self.index as u32
+    }
+
+    /// N of its `/dev/nvidiaN`, if that is known.
+    pub(crate) fn minor(&self) -> Option<u32> {
+        Some(self.minor.load(Relaxed)).filter(|minor| *minor != NO_MINOR)
+    }
+
+    /// Notes what the driver says of its minor.
+    pub(crate) fn set_minor(&self, minor: Option<u32>) {
+        self.minor.store(minor.unwrap_or(NO_MINOR), Relaxed);
+    }
+
+    /// Whether no register may be read. For who holds the phase or the books of the
+    /// GPU, see `presence`.
+    pub(super) fn is_away(&self) -> bool {
+        self.absence.is_away()
+    }
+
+    /// Whether it is away for this reason.
+    pub(crate) fn is_away_for(&self, why: Away) -> bool {
+        self.absence.reason(why).load(Acquire) != 0
+    }
+
+    /// Whether nothing can be measured.
+    pub(super) fn is_blind(&self) -> bool {
+        self.is_lost() || self.is_away()
+    }
+
+    /// Whether it answered with all ones, and has not answered since.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Acquire) != 0
+    }
+
+    /// Where submission slots begin in BAR1: as the GPU says, or said before it went away. To be
+    /// called with the books locked.
+    pub(super) fn userd_base(&self) -> Option<u64> {
+        if self.is_away() {
+            return self.userd.load(Relaxed).checked_sub(1);
+        }
+        let base = regs::userd_base(&self.bar0)?;
+        self.userd.store(base.saturating_add(1), Relaxed);
+        Some(base)
+    }
+
+    /// Says in one line which GPU is followed.
+    pub(super) fn describe_chip(&self, chip: &regs::Chip) {
+        let (index, chipset) = (self.index, chip.chipset.get());
+        match self.minor() {
+            Some(minor) => pr_info!(
+                "{}: gpu {index}, /dev/nvidia{minor}, chip {chipset:#x}\n",
+                self.address
+            ),
+            None => pr_info!("{}: gpu {index}, chip {chipset:#x}\n", self.address),
+        }
+    }
+}
+
+/// Says in one line that a GPU cannot be followed.
+pub(super) fn refuse_chip(address: &Address, cause: &regs::Error) {
+    pr_err!("{address}: not followed: {}\n", Line(cause));
+}

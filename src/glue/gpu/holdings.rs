@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The pages of a GPU's clients: mapped, unmapped, freed, and their gates.
+
+use super::books::{Books, NoClient, Owner, Room, Turn};
+use super::gate::Gate;
+use super::Gpu;
+use crate::glue::control::events;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
+use crate::glue::trace;
+use crate::ids::Chid;
+use crate::regs::{ChannelState, Mmio, Work};
+use crate::track::pages::{Change, Claim, SLOTS};
+use crate::units::Ns;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Full, Relaxed};
+use kernel::sync::Arc;
+
+/// Mappings of submission pages that one client may have. CUDA makes some dozens for a process;
+/// each one adds a microsecond to what a revocation takes.
+const MAX_MAPPINGS: u32 = 512;
+/// Beyond so many, forked children get no copies: they would multiply them.
+const MAX_COPIED: u32 = 128;
+/// Pages whose channels are read again at a decision.
+const PAGES_PER_DECISION: usize = 16;
+/// TIMEOUT: clients come while room for them is made, but not for ever.
+const TRIES: usize = 8;
+
+/// The process that a mapping gives its page to.
+pub(crate) struct Claimant {
+    pub(crate) process: Process,
+    /// See [`Claim::proven`].
+    pub(crate) proven: bool,
+}
+
+/// A page that has an owner now.
+pub(crate) struct Taken {
+    pub(crate) gate: Arc<Gate>,
+    /// Forked children shall get copies of the mapping.
+    pub(crate) copied: bool,
+}
+
+impl Gpu {
+    /// Notes a new mapping of a submission page.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE` if the owner has as many mappings as one may have. Anything else is a failure
+    /// of LoGA's own: `ENOMEM`, or `ESRCH` for a process that has begun to exit. Nothing has
+    /// changed then.
+    pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<Taken> {
+        let gate = Gate::new()?;
+        let mut room = None;
+        for _ in 0..TRIES {
+            let mut books = self.books.lock();
+            let spare = room.take().and_then(|room| books.grow(room));
+            let wanted = match books.client_of(&claimant.process) {
+                Ok(at) => {
+                    let taken = books.take(self, page, at, claimant.proven, gate);
+                    drop(books);
+                    drop(spare);
+                    self.turn_gates();
+                    return taken;
+                }
+                Err(NoClient::Refused(errno)) => return Err(errno),
+                Err(NoClient::Room(wanted)) => wanted,
+            };
+            drop(books);
+            room = Some(Room::new(wanted)?);
+        }
+        Err(ENOMEM)
+    }
+
+    /// Notes that a mapping of a page has gone, with all its parts.
+    pub(crate) fn unmapped(&self, page: u16) {
+        let mut books = self.books.lock();
+        books.mappings = books.mappings.saturating_sub(1);
+        let Some((owner, at)) = books.pages.get(page).map(|page| (page.owner(), page.at())) else {
+            return;
+        };
+        if books.pages.unmap(page) {
+            books.read_channels(self, page);
+        }
+        if !books.pages.has_owner(owner) {
+            books.look_after(at);
+        }
+        books.note_channels(self);
+    }
+
+    /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
+    /// held.
+    pub(super) fn turn_gates(&self) {
+        let mut begin = ffi::now();
+        let mut turned: Option<Turn> = None;
+        // TIMEOUT: each turn was asked for once, and there is room for a bounded number.
+        loop {
+            let next = self.books.lock().turns.pop();
+            let ends = match (&turned, &next) {
+                (Some(last), Some(next)) => last.client != next.client,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if let Some(last) = turned.take().filter(|_| ends) {
+                self.note_turned(&last, ffi::now().saturating_sub(begin));
+                begin = ffi::now();
+            }
+            let Some(next) = next else {
+                return;
+            };
+            next.gate.turn();
+            turned = Some(next);
+        }
+    }
+
+    /// Notes what it took to turn all gates of a client.
+    fn note_turned(&self, turn: &Turn, took: Ns) {
+        let mut costs = self.took.lock();
+        match turn.throttled {
+            None => {
+                costs.revoke.add(took);
+                trace::gate_revoke(self.device.number(), turn.client, turn.tgid, took.get());
+            }
+            Some(throttled) => {
+                costs.restore.add(took);
+                trace::gate_restore(
+                    self.device.number(),
+                    turn.client,
+                    turn.tgid,
+                    throttled.get(),
+                );
+            }
+        }
+    }
+}
+
+impl Books {
+    /// Gives a page that is being mapped to the client at `at`, or to whoever has it.
+    fn take(
+        &mut self,
+        gpu: &Gpu,
+        number: u16,
+        at: usize,
+        proven: bool,
+        gate: Arc<Gate>,
+    ) -> Result<Taken> {
+        let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
+        let of_page = self.pages.get(number).map(|page| page.owner());
+        let payer = of_page.filter(|_| !proven).unwrap_or(owner);
+        // Those of the page come along if it moves.
+        let pages = self.pages.all().iter();
+        let mappings = pages
+            .filter(|page| page.owner() == payer || page.number() == number)
+            .fold(0u32, |count, page| count.saturating_add(page.mappings()));
+        if mappings >= MAX_MAPPINGS {
+            return Err(EMFILE);
+        }
+        let claim = Claim { owner, at, proven };
+        let claimed = self.pages.map(number, &claim, gate).ok_or(ENOMEM)?;
+        self.mappings = self.mappings.saturating_add(1);
+        self.read_channels(gpu, number);
+        let page = self.pages.get(number).ok_or(EINVAL)?;
+        let gate = page.gate().ok_or(EINVAL)?.clone();
+        gate.set_client(claimed.owner.get());
+        let owner = self.owners.get(page.at()).ok_or(EINVAL)?;
+        let is_shut = match owner.shut_since {
+            Some(_) => {
+                gate.shut(owner.shut_until);
+                true
+            }
+            None => {
+                gate.open();
+                false
+            }
+        };
+        // The former owner's mappings are there, and may have been open, or waiting.
+        if claimed.moved && gate.begin_turn() {
+            let turn = Turn {
+                gate: gate.clone(),
+                client: claimed.owner.get(),
+                tgid: owner.tgid,
+                throttled: (!is_shut).then_some(Ns::ZERO),
+            };
+            // There is room: a gate is in the list once.
+            let _ = self.turns.push_within_capacity(turn);
+        }
+        self.note_channels(gpu);
+        Ok(Taken {
+            gate,
+            copied: mappings < MAX_COPIED,
+        })
+    }
+
+    /// Reads from the channel table which channels of a page exist.
+    pub(super) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
+        let Some(page) = self.pages.get(number).filter(|_| !gpu.device.is_away()) else {
+            return;
+        };
+        let owner = self.owners.get(page.at());
+        let owner_lives = owner.is_some_and(|owner| owner.pid.who().is_some());
+        let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
+            Some(live) => live,
+            // The device does not answer; what is known holds for as long as the owner lives.
+            None if owner_lives => return,
+            None => 0,
+        };
+        let books_gpu = self.gpu;
+        self.pages
+            .set_live(number, live, |chid, owner, change, record| match change {
+                Change::Created => {
+                    trace::channel_create(books_gpu, chid.get().into(), owner.get());
+                }
+                Change::Destroyed => {
+                    let measured = record.measured.get();
+                    let chid = chid.get().into();
+                    trace::channel_destroy(books_gpu, chid, owner.get(), measured);
+                }
+            });
+    }
+
+    /// Reads the channels of some pages again, where something may have changed. At a decision.
+    pub(super) fn reread_channels(&mut self, gpu: &Gpu) {
+        if gpu.device.is_away() {
+            return;
+        }
+        if gpu.freed.xchg(0, Full) != 0 {
+            self.pages.doubt_all();
+        }
+        let mut any = false;
+        for _ in 0..PAGES_PER_DECISION {
+            let Some(page) = self.pages.doubtful() else {
+                break;
+            };
+            self.read_channels(gpu, page);
+            any = true;
+        }
+        // Counting goes over all clients, which a decision does not.
+        if any {
+            self.note_channels(gpu);
+        }
+    }
+
+    /// Tells the engine how many channels there are. It says whether a decision is due.
+    fn note_channels(&mut self, gpu: &Gpu) {
+        let census = self.census();
+        if self.state.engine.count(ffi::now(), census) {
+            gpu.ring();
+        }
+    }
+
+    /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
+    /// at most. [`Gpu::turn_gates`] does the rest. A client that sleeps has not been throttled
+    /// for long: its gates are open.
+    pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
+        let until = now.saturating_add(patience);
+        let mut throttled: u32 = 0;
+        for at in self.state.shares.awake() {
+            let (Some(member), Some(owner)) =
+                (self.state.shares.members().get(at), self.owners.get_mut(at))
+            else {
+                continue;
+            };
+            let released = match (owner.shut_since, member.hold()) {
+                (None, Some(hold)) => {
+                    owner.shut_since = Some(now);
+                    events::held(self.gpu, &owner.about(member), hold);
+                    self.sums.revokes = self.sums.revokes.saturating_add(1);
+                    None
+                }
+                (Some(since), None) => {
+                    owner.shut_since = None;
+                    let throttled = now.saturating_sub(since);
+                    events::released(self.gpu, &owner.about(member), throttled);
+                    self.sums.restores = self.sums.restores.saturating_add(1);
+                    Some(throttled)
+                }
+                (Some(_), Some(_)) => {
+                    throttled = throttled.saturating_add(1);
+                    owner.shut_until = until;
+                    continue;
+                }
+                (None, None) => continue,
+            };
+            if released.is_none() {
+                throttled = throttled.saturating_add(1);
+                owner.shut_until = until;
+            }
+            let id = member.id();
+            let own = self.pages.all().iter().filter(|page| page.owner() == id);
+            for gate in own.filter_map(|page| page.gate()) {
+                turn(&mut self.turns, gate, id.get(), owner, released);
+            }
+        }
+        gpu.throttled.store(throttled, Relaxed);
+        if throttled == 0 {
+            return;
+        }
+        for page in self.pages.all() {
+            let owner = self.owners.get(page.at());
+            let throttled = owner.filter(|owner| owner.shut_since.is_some());
+            let (Some(owner), Some(gate)) = (throttled, page.gate()) else {
+                continue;
+            };
+            if gate.is_shut() {
+                gate.keep_shut(until);
+            } else {
+                // The last decision came so late that a fault did not wait for it.
+                turn(&mut self.turns, gate, page.owner().get(), owner, None);
+            }
+        }
+    }
+
+    /// Lets everybody run until the next decision, whatever was decided.
+    pub(super) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
+        self.state.shares.release(now);
+        self.drive_gates(gpu, now, Ns::ZERO);
+    }
+}
+
+/// Shuts or opens a gate, and has it turned.
+fn turn(
+    turns: &mut KVec<Turn>,
+    gate: &Arc<Gate>,
+    client: u64,
+    owner: &Owner,
+    throttled: Option<Ns>,
+) {
+    match throttled {
+        None => gate.shut(owner.shut_until),
+        Some(_) => gate.open(),
+    }
+    if gate.begin_turn() {
+        let turn = Turn {
+            gate: gate.clone(),
+            client,
+            tgid: owner.tgid,
+            throttled,
+        };
+        // There is room: a gate is in the list once.
+        let _ = turns.push_within_capacity(turn);
+    }
+}
+
+/// The slots of a page whose channel exists, one bit each; nothing if the device has gone. Of an
+/// owner that has ended, a channel counts only while it has work.
+fn live_slots(mmio: &impl Mmio, page: u16, owner_lives: bool) -> Option<u8> {
+    let mut live = 0u8;
+    // CAST: eight.
+    let first = page.checked_mul(SLOTS as u16)?;
+    for slot in 0..SLOTS as u16 {
+        let chid = Chid::new(first.saturating_add(slot))?;
+        let exists = if owner_lives {
+            ChannelState::is_bound(mmio, chid).ok()?
+        } else {
+            ChannelState::read(mmio, chid).ok()?.work() != Work::None
+        };
+        live |= u8::from(exists).checked_shl(slot.into()).unwrap_or(0);
+    }
+    Some(live)
+}

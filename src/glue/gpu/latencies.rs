@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] How long operations took: the last ones of each.
+
+use crate::units::Ns;
+use kernel::fmt;
+use kernel::prelude::*;
+
+/// Samples kept.
+const KEPT: usize = 256;
+
+/// The last durations of one operation.
+pub(crate) struct Latencies {
+    samples: KVec<u32>,
+    seen: usize,
+}
+
+impl Latencies {
+    /// None yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let mut samples = KVec::new();
+        samples.extend_with(KEPT, 0, GFP_KERNEL)?;
+        Ok(Self { samples, seen: 0 })
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, took: Ns) {
+        if let Some(sample) = self.samples.get_mut(self.seen % KEPT) {
+            *sample = u32::try_from(took.get()).unwrap_or(u32::MAX);
+        }
+        self.seen = self.seen.wrapping_add(1);
+    }
+
+    /// Writes those that are kept, the oldest first, on a line.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (newer, older) = self
+            .samples
+            .split_at_checked(self.seen % KEPT)
+            .unwrap_or_default();
+        let kept = Iterator::chain(older.iter(), newer);
+        for sample in kept.skip(KEPT.saturating_sub(self.seen)) {
+            write!(f, " {sample}")?;
+        }
+        writeln!(f)
+    }
+}
+
+/// What operations on one GPU took.
+pub(crate) struct Took {
+    /// Decisions, and beginnings of polling phases.
+    pub(crate) decide: Latencies,
+    pub(crate) start: Latencies,
+    /// Turning the gates of a client.
+    pub(crate) revoke: Latencies,
+    pub(crate) restore: Latencies,
+}
+
+impl Took {
+    /// None yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            decide: Latencies::new()?,
+            start: Latencies::new()?,
+            revoke: Latencies::new()?,
+            restore: Latencies::new()?,
+        })
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The main thread of one GPU: sleeps until the engine wants something, and
+//! carries it out.
+
+use super::bar::Window;
+use super::books::Books;
+use super::phase::Phase;
+use super::Gpu;
+use crate::account::waits::Watched;
+use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
+use crate::engine::{Action, Wake};
+use crate::glue::control::events;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::thread::{self, Bell, Work};
+use crate::glue::trace::{self, Reason};
+use crate::gpu::{Decision, Ended};
+use crate::ids::{Chid, MAX_CHANNELS};
+use crate::regs::Sampler;
+use crate::units::Ns;
+use kernel::alloc::KVVec;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+
+/// Every hold is decided anew once in a period of the engine. After this many periods without a
+/// decision, which is one after it was due, faults do not wait any longer.
+pub(super) const PERIODS_PER_HOLD: u64 = 2;
+/// Engine 0 computes.
+pub(super) const COMPUTE: u8 = 0;
+/// How often it is looked whether clients without channels are gone: nobody tells when a
+/// process ends that has closed everything before.
+const SWEEP: Ns = Ns::from_ms(500);
+/// Clients of which a decision looks whether they are gone, or have moved.
+const CHECKED: usize = 16;
+/// Least time between two events about channels that no client owns.
+const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
+/// While somebody is held back, the main thread looks this often whether the GPU is idle.
+const WATCH: Ns = Ns::from_ms(500);
+
+/// What only the main thread uses.
+#[derive(Default)]
+pub(super) struct MainState {
+    /// Room to watch clients and channels in the next phase, and what there is room for now.
+    pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
+    pub(super) watch_room_of: (usize, usize),
+    /// The slots of the channels, once looks need them.
+    pub(super) slots: Option<Window>,
+    /// When unknown time was told last.
+    unknown_told: Option<Ns>,
+}
+
+/// The thread's work.
+pub(super) struct Scheduler(pub(crate) Arc<Gpu>);
+
+impl Work for Scheduler {
+    fn run(self: Arc<Self>, bell: &Bell) {
+        let gpu = &self.0;
+        let mut own = MainState::default();
+        let mut waits_for_turn = false;
+        while !thread::should_stop() {
+            let deadline = {
+                let books = gpu.books.lock();
+                let probe = books.presence.next_probe(&gpu.device);
+                books
+                    .next_wake(waits_for_turn)
+                    .into_iter()
+                    .chain(probe)
+                    .min()
+            };
+            let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
+            let wake = if rung {
+                Wake::ChannelsChanged
+            } else {
+                Wake::Timer
+            };
+            gpu.make_watch_room(&mut own);
+            waits_for_turn = !step(gpu, &mut own, wake);
+            gpu.turn_gates();
+        }
+    }
+}
+
+/// Asks the engine once, and does what it says. False if it has to wait until other GPUs have
+/// been polled; then the thread is rung.
+fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
+    let mut books = gpu.books.lock();
+    let now = ffi::now();
+    if gpu.device.is_lost() {
+        books.note_loss(gpu, now);
+    } else if gpu.device.is_away() {
+        books.release_all(gpu, now);
+    }
+    books.presence.probe(&gpu.device, now);
+    books.watch_holds(gpu);
+    let now = ffi::now();
+    if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
+        if books.state.engine.next_look().is_some_and(|at| at <= now) {
+            books.look(gpu, own);
+        }
+        return false;
+    }
+    match books.state.engine.wake(now, wake) {
+        Action::None if books.state.engine.polling() => {}
+        Action::None => {
+            gpu.end_turn();
+            books.reread_channels(gpu);
+            books.forget_gone_clients();
+        }
+        Action::StartPolling => {
+            let begin = ffi::now();
+            start_polling(gpu, &mut books, own);
+            let took = ffi::now().saturating_sub(begin);
+            gpu.took.lock().start.add(took);
+        }
+        Action::StopPolling => {
+            gpu.stop_polling.store(1, Relaxed);
+            // Waits until the poller has ended its phase.
+            let mut phase = gpu.phase.lock();
+            phase.conclude();
+            let begin = ffi::now();
+            books.decide(&mut phase, gpu, own);
+            let took = ffi::now().saturating_sub(begin);
+            gpu.took.lock().decide.add(took);
+            books.watch_pause(&mut phase, gpu);
+            gpu.end_turn();
+        }
+        Action::Look => books.look(gpu, own),
+    }
+    true
+}
+
+/// Whether the poller is free. Looks need it for a moment only.
+fn may_poll(gpu: &Gpu, books: &Books) -> bool {
+    match books.state.engine.config().effective_accounting() {
+        Accounting::Burst => gpu.take_turn(),
+        Accounting::Sparse => {
+            gpu.end_turn();
+            true
+        }
+    }
+}
+
+fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
+    if gpu.device.is_blind() {
+        return;
+    }
+    let Some(chip) = books.presence.chip else {
+        return;
+    };
+    let mut phase = gpu.phase.lock();
+    if phase.sampler.is_none() {
+        phase.sampler = Some(Sampler::new(gpu.settings.config.source, &chip, COMPUTE));
+    }
+    books.note_drain(&mut phase);
+    books.watch_waits(&mut phase, own);
+    let (accounting, interval) = books.state.plan();
+    phase.want(accounting, interval);
+    gpu.stop_polling.store(0, Relaxed);
+    drop(phase);
+    gpu.ring_poller();
+}
+
+impl Books {
+    /// When there is something to do. Who waits for its turn to poll may look meanwhile.
+    fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
+        if waits_for_turn {
+            return self.state.engine.next_look();
+        }
+        let deadline = self.state.engine.next_deadline();
+        let (time, wanted) = match deadline {
+            Some(_) => (WATCH, self.state.engine.holds_somebody()),
+            None => (SWEEP, !self.owners.is_empty()),
+        };
+        let later = || ffi::now().saturating_add(time);
+        deadline.into_iter().chain(wanted.then(later)).min()
+    }
+
+    /// Books a phase, decides, and drives the gates.
+    fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
+        let now = ffi::now();
+        self.sums.polls = phase.polls;
+        self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
+        let decision = self.end_phase(phase, now, own);
+        trace::phase_end(self.gpu, &decision.totals);
+        self.tell_fallback(decision.fallback);
+        let period = decision.period;
+        self.tell_evasions();
+        self.trace_decision(period.span);
+        if trace::wants_work_periods() {
+            let clients = self.state.shares.members();
+            self.periods
+                .tell(self.gpu, clients, period.poll, period.span);
+        }
+        if gpu.device.is_blind() {
+            self.state.shares.release(now);
+        }
+        let patience = period.span.max(period.next);
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
+        // Now that the phase is booked.
+        self.reread_channels(gpu);
+        self.sweep(CHECKED);
+    }
+
+    /// Charges the phase to the channels that were seen, and to their clients, and decides. The
+    /// other channels take no time here.
+    fn end_phase(&mut self, phase: &Phase, now: Ns, own: &mut MainState) -> Decision {
+        let counts_runs = phase.strata().is_none();
+        let mut pages = self.pages.all().iter();
+        let first = pages.next().map(|page| page.owner());
+        let ended = Ended {
+            totals: phase.totals,
+            slots: &phase.slots,
+            used: phase.used().iter(),
+            strata: phase.strata(),
+            alone: pages.all(|page| Some(page.owner()) == first),
+        };
+        let pages = &mut self.pages;
+        let mut unknown = None;
+        let mut owner = |index: usize| {
+            let slot = phase.slots.get(index)?;
+            let chid = u16::try_from(index).ok().and_then(Chid::new);
+            let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
+            if owner.is_none() && !slot.held.is_zero() {
+                unknown = Some(index);
+            }
+            owner
+        };
+        let waits = phase.waits_found();
+        let decision = self.state.end_phase(now, ended, &mut owner, waits);
+        if let Some(index) = unknown {
+            self.note_unknown(index, &decision.totals, own);
+        }
+        decision
+    }
+
+    /// Tells who listens which clients were found to run when nobody polls.
+    fn tell_evasions(&mut self) {
+        for at in self.state.shares.awake() {
+            let (Some(member), Some(owner)) =
+                (self.state.shares.members().get(at), self.owners.get(at))
+            else {
+                continue;
+            };
+            if let Some(gained) = member.evaded() {
+                self.sums.evasions = self.sums.evasions.saturating_add(1);
+                trace::client_evade(self.gpu, member.id().get(), owner.tgid, gained.get());
+                events::evaded(self.gpu, &owner.about(member), gained);
+            }
+        }
+    }
+
+    /// Tells who listens what was made of the phase.
+    fn trace_decision(&self, span: Ns) {
+        if !trace::wants_decisions() {
+            return;
+        }
+        let (mut active, mut held) = (0u32, 0u32);
+        for (member, owner) in self.state.shares.members().iter().zip(self.owners.iter()) {
+            let (busy, is_held) = (member.used().busy, member.hold().is_some());
+            active = active.saturating_add((!busy.is_zero()).into());
+            held = held.saturating_add(is_held.into());
+            let group = self.state.shares.state_of(member.group());
+            trace::client_decide(
+                self.gpu,
+                member.id().get(),
+                owner.tgid,
+                busy.get(),
+                group.map_or(0, |state| state.vtime.get()),
+                is_held.into(),
+            );
+        }
+        // CAST: `MAX_CLIENTS` fits.
+        let clients = self.owners.len() as u32;
+        let t_sys = self.state.engine.start_vtime().get();
+        trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
+    }
+
+    /// Tells of time on the engine of a channel that no client owns, at most once a second.
+    fn note_unknown(&mut self, index: usize, totals: &PhaseTotals, own: &mut MainState) {
+        const { assert!(MAX_SLOTS == 2 * MAX_CHANNELS) };
+        let now = ffi::now();
+        // CAST: at most 8191.
+        self.sums.unknown_chid = Some(index as u16);
+        trace::time_unknown(self.gpu, index as u32, totals.unknown.get());
+        let due = own
+            .unknown_told
+            .is_none_or(|told| now.saturating_sub(told) >= UNKNOWN_STEP);
+        if due {
+            own.unknown_told = Some(now);
+            events::unknown(self.gpu, index as u64);
+        }
+    }
+
+    /// Lets everybody run: the device has gone. Says so once.
+    fn note_loss(&mut self, gpu: &Gpu, now: Ns) {
+        if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
+            trace::gpu_fallback(self.gpu, &Reason::Lost);
+        }
+        self.presence.tell_loss(&gpu.device, now);
+        self.release_all(gpu, now);
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] One thread that polls all GPUs, one at a time: `poller=shared`.
+//!
+//! A GPU whose polling phase is due waits for its turn, and gives it up when the phase
+//! has ended. Exactly one GPU is in a polling phase at any time, so that the phases of
+//! GPUs that began together are staggered, and accounting is as good as with a thread
+//! each. With a ratio of 5 there is time for six GPUs with as many channels; with more,
+//! the phases between grow by what they wait. Source: LoGA paper, section 5.6.
+//!
+//! Lock order: `SharedPoller::turn` and `SharedPoller::gpus` are taken inside
+//! `Gpu::books`, and nothing but `Gpu::threads` is taken inside them.
+
+use crate::glue::kernel::thread::{self, Bell, Thread, Work};
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::{Arc, Mutex};
+
+/// A GPU that the thread visits.
+pub(super) trait Polled: Send + Sync {
+    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the poller only.
+    fn poll_if_wanted(&self);
+
+    /// Wakes its main thread.
+    fn ring(&self);
+}
+
+/// The thread, the GPUs that it visits, and whose turn it is.
+#[pin_data]
+pub(crate) struct SharedPoller {
+    #[pin]
+    turn: Mutex<Turn>,
+    /// By index. Emptied by `stop`, which ends the circle of references.
+    #[pin]
+    gpus: Mutex<KVec<Arc<dyn Polled>>>,
+    #[pin]
+    thread: Mutex<Option<Thread>>,
+}
+
+/// Who may be in a polling phase, and who wants to.
+struct Turn {
+    holder: Option<usize>,
+    /// One bit for each GPU.
+    waiting: u32,
+}
+
+/// What the thread runs.
+struct Visits(Arc<SharedPoller>);
+
+impl SharedPoller {
+    /// Starts the thread, bound to `cpu` if given. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn start(cpu: Option<u32>) -> Result<Arc<Self>> {
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                turn <- new_mutex!(Turn {
+                    holder: None,
+                    waiting: 0,
+                }),
+                gpus <- new_mutex!(KVec::new()),
+                thread <- new_mutex!(None),
+            }),
+            GFP_KERNEL,
+        )?;
+        let visits = Arc::new(Visits(this.clone()), GFP_KERNEL)?;
+        let thread = Thread::spawn(c"loga-poll", 0, visits, cpu)?;
+        *this.thread.lock() = Some(thread);
+        Ok(this)
+    }
+
+    /// Visits this GPU too.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
+        self.gpus.lock().push(gpu, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Ends the thread; the GPUs have been stopped. May sleep.
+    pub(crate) fn stop(&self) {
+        let thread = self.thread.lock().take();
+        drop(thread);
+        // Dropped outside the lock.
+        let gpus = core::mem::take(&mut *self.gpus.lock());
+        drop(gpus);
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn ring(&self) {
+        if let Some(thread) = self.thread.lock().as_ref() {
+            thread.ring();
+        }
+    }
+
+    /// A processor has come back: the thread may belong there.
+    pub(crate) fn bind_again(&self, cpu: u32) {
+        if let Some(thread) = self.thread.lock().as_ref() {
+            thread.bind_again(cpu);
+        }
+    }
+
+    /// Whether this GPU may begin a polling phase now. If not, its main thread is rung when
+    /// it may.
+    pub(super) fn take_turn(&self, gpu: usize) -> bool {
+        let mut turn = self.turn.lock();
+        match turn.holder {
+            Some(holder) if holder != gpu => {
+                turn.waiting |= bit(gpu);
+                false
+            }
+            _ => {
+                turn.holder = Some(gpu);
+                turn.waiting &= !bit(gpu);
+                true
+            }
+        }
+    }
+
+    /// Gives the turn, or the wish for it, up. The next GPU that waits gets it.
+    pub(super) fn end_turn(&self, gpu: usize) {
+        let mut turn = self.turn.lock();
+        turn.waiting &= !bit(gpu);
+        if turn.holder != Some(gpu) {
+            return;
+        }
+        turn.holder = next(turn.waiting, gpu);
+        let next = turn.holder;
+        drop(turn);
+        if let Some(next) = next {
+            if let Some(gpu) = self.gpus.lock().get(next) {
+                gpu.ring();
+            }
+        }
+    }
+}
+
+fn bit(gpu: usize) -> u32 {
+    // CAST: at most 16 GPUs are looked after.
+    1u32.checked_shl(gpu as u32).unwrap_or(0)
+}
+
+/// The first GPU that waits after this one, in a circle.
+fn next(waiting: u32, gpu: usize) -> Option<usize> {
+    // CAST: as above.
+    let after = (gpu as u32).saturating_add(1) % u32::BITS;
+    let ahead = waiting.rotate_right(after);
+    (waiting != 0).then(|| (ahead.trailing_zeros().wrapping_add(after) % u32::BITS) as usize)
+}
+
+impl Work for Visits {
+    fn run(self: Arc<Self>, bell: &Bell) {
+        let mut at: usize = 0;
+        while !thread::should_stop() {
+            bell.wait_until(u64::MAX);
+            // TIMEOUT: as often as there are GPUs.
+            loop {
+                let gpu = self.0.gpus.lock().get(at).cloned();
+                let Some(gpu) = gpu else {
+                    at = 0;
+                    break;
+                };
+                gpu.poll_if_wanted();
+                at = at.saturating_add(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The beginning and the end of following a GPU, and going away meanwhile.
+
+use super::absence::Away;
+use super::bar::Found;
+use super::books::Books;
+use super::device::{refuse_chip, Device};
+use super::latencies::Took;
+use super::main_thread::Scheduler;
+use super::phase::Phase;
+use super::poller::Poller;
+use super::shared_poller::SharedPoller;
+use super::{Gpu, Threads};
+use crate::engine::Engine;
+use crate::glue::control::params::Settings;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::thread::Thread;
+use crate::regs;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
+use kernel::sync::Arc;
+
+impl Gpu {
+    /// Starts to look after a GPU: both threads, asleep. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for a chip that LoGA does not follow, which is said in one line; `ENOMEM`. A
+    /// GPU that is asleep is looked at when it is opened.
+    pub(crate) fn start(
+        index: usize,
+        found: Found,
+        settings: &Settings,
+        shared: Option<Arc<SharedPoller>>,
+    ) -> Result<Arc<Self>> {
+        let chip = match found.chip {
+            Ok(chip) => Some(chip),
+            Err(regs::Error::DeviceGone) => {
+                pr_info!("{}: gpu {index}, asleep\n", found.address);
+                None
+            }
+            Err(cause) => {
+                refuse_chip(&found.address, &cause);
+                return Err(EOPNOTSUPP);
+            }
+        };
+        let device = Arc::new(Device::new(index, found), GFP_KERNEL)?;
+        let number = device.number();
+        let engine = Engine::new(settings.config, ffi::random()).map_err(|_| EINVAL)?;
+        let gpu = Arc::pin_init(
+            try_pin_init!(Self {
+                device,
+                settings: *settings,
+                took <- new_mutex!(Took::new()?),
+                books <- new_mutex!(Books::new(number, engine, chip)?),
+                readers <- new_mutex!(()),
+                phase <- new_mutex!(Phase::new(device.clone())?),
+                stop_polling: Atomic::new(0),
+                freed: Atomic::new(0),
+                throttled: Atomic::new(0),
+                overruns: Atomic::new(0),
+                shared,
+                threads <- new_mutex!(None),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
+        let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
+        let poller = match &gpu.shared {
+            Some(shared) => {
+                shared.add(gpu.clone())?;
+                None
+            }
+            None => {
+                let cpu = settings.poller_cpus.get(index).copied().flatten();
+                let poller = Arc::new(Poller(gpu.clone()), GFP_KERNEL)?;
+                Some(Thread::spawn(c"loga-poll/%u", number, poller, cpu)?)
+            }
+        };
+        *gpu.threads.lock() = Some(Threads { scheduler, poller });
+        if let Some(chip) = &chip {
+            gpu.device.describe_chip(chip);
+        }
+        Ok(gpu)
+    }
+
+    /// Ends both threads and lets everybody run. May sleep.
+    pub(crate) fn stop(&self) {
+        let threads = self.threads.lock().take();
+        if let Some(Threads { scheduler, poller }) = threads {
+            // The main thread first: it may be waiting for the poller.
+            drop(scheduler);
+            self.stop_polling.store(1, Relaxed);
+            drop(poller);
+            // Cancels the timer, which reads registers.
+            self.phase.lock().conclude();
+            self.end_turn();
+        }
+        self.books.lock().release_all(self, ffi::now());
+        self.turn_gates();
+    }
+
+    /// Reads no register any more, and lets everybody run. True if it was not away for this
+    /// reason. May sleep.
+    pub(crate) fn go_away(&self, why: Away) -> bool {
+        let before = self.device.absence.reason(why).xchg(1, Full);
+        self.stop_polling.store(1, Relaxed);
+        // Waits for the poller, and cancels the timer.
+        self.phase.lock().conclude();
+        // Waits for the main thread and for everybody else who reads.
+        self.books.lock().release_all(self, ffi::now());
+        self.turn_gates();
+        self.ring();
+        before == 0
+    }
+
+    /// Goes on, if that was the only reason not to.
+    pub(crate) fn come_back(&self, why: Away) {
+        self.device.absence.reason(why).store(0, Release);
+        self.ring();
+    }
+}

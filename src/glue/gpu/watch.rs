@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What policies are told beside the time that clients used.
+//!
+//! Looks, for policies that work in stages: the main thread reads the state and the ring of
+//! every channel, and who sleeps in a gate. It also sees to it that nobody is held back on an
+//! idle GPU.
+//!
+//! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
+//! books the answers after it. Nobody is asked for if nobody wants to know.
+//!
+//! Who runs on, and who runs when nobody polls: looks at random instants of the non-polling phase
+//! show who is on the engine.
+
+use super::bar::Window;
+use super::books::Books;
+use super::main_thread::{MainState, COMPUTE, PERIODS_PER_HOLD};
+use super::phase::Phase;
+use super::Gpu;
+use crate::account::waits::Watched;
+use crate::account::Accounting;
+use crate::engine::Fallback;
+use crate::glue::control::events;
+use crate::glue::kernel::ffi;
+use crate::glue::trace::{self, Reason};
+use crate::ids::{Chid, ClientId};
+use crate::policies::{Seen, Sight};
+use crate::regs::{self, ChannelState, Chip, EngineStatus, Mmio, Occupant, Ring};
+use crate::share::Member;
+use crate::units::Ns;
+use kernel::prelude::*;
+use kernel::sync::atomic::Release;
+
+/// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
+const LEAST_PATIENCE: Ns = Ns::from_ms(10);
+
+impl Books {
+    /// Says whom the poller shall ask for in the coming phase: the clients that are not
+    /// throttled, if the policy wants to know which of them wait. None without room, see
+    /// [`Gpu::make_watch_room`].
+    pub(super) fn watch_waits(&self, phase: &mut Phase, own: &mut MainState) {
+        phase.waits.stop();
+        if self.state.engine.config().wants() != Sight::Waits {
+            return;
+        }
+        if let Some((watched, list)) = own.watch_room.take() {
+            phase.waits.refit(watched, list);
+        }
+        let runs = |member: &&Member| member.hold().is_none();
+        let clients = self
+            .state
+            .shares
+            .members()
+            .iter()
+            .filter(runs)
+            .map(Member::id);
+        let channels = self.pages.channels();
+        phase.waits.watch(
+            clients,
+            channels.map(|(chid, page, _)| (page.owner(), chid)),
+        );
+        own.watch_room_of = phase.waits.room();
+    }
+
+    /// Clients and channels that there is no room to watch yet.
+    fn watch_room_wanted(&self, own: &MainState) -> Option<(usize, usize)> {
+        let (clients, channels) = own.watch_room_of;
+        let members = self.state.shares.members().len();
+        // CAST: at most 4096 channels.
+        let needed = self.pages.allocated() as usize;
+        let wanted = self.state.engine.config().wants() == Sight::Waits
+            && own.watch_room.is_none()
+            && (members > clients || needed > channels);
+        // Half as much again, so that this happens rarely.
+        let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
+        wanted.then(|| (grown(members), grown(needed)))
+    }
+
+    /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
+    /// back still run, and whether the others do what polling phases show. With sparse accounting,
+    /// and where nobody knows how long a phase lasts, they are charged like all others.
+    pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
+        let staged = self.state.engine.config().policy.staged();
+        if self.state.engine.accounting() != Accounting::Burst || staged {
+            return;
+        }
+        // By the policy, by a limit or by its class. Who sleeps is not.
+        let members = self.state.shares.members();
+        let is_held = |at: usize| {
+            members
+                .get(at)
+                .is_some_and(|member| member.hold().is_some())
+        };
+        let held = self.state.shares.awake().any(is_held);
+        let until = self.state.engine.next_deadline();
+        let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
+        phase.begin_pause(gpu.main_ringer(), length, held);
+    }
+
+    /// Ends the looks, and notes what was found, before the next polling phase.
+    pub(super) fn note_drain(&mut self, phase: &mut Phase) {
+        let Some(drain) = phase.end_looks() else {
+            return;
+        };
+        let pages = &self.pages;
+        let client = |(chid, time): &(Chid, Ns)| {
+            let page = pages.page_of_channel(*chid)?;
+            Some((page.owner(), *time))
+        };
+        let found = drain.found().iter().filter_map(client);
+        self.state.begin_phase(found);
+    }
+
+    /// Looks at the channels, asks the policy, and drives the gates.
+    pub(super) fn look(&mut self, gpu: &Gpu, own: &mut MainState) {
+        if self.state.engine.config().policy.staged() && !gpu.device.is_away() {
+            self.see_channels(gpu, own);
+        }
+        let now = ffi::now();
+        let before = self.state.engine.stats().overdue;
+        let fallback = self.state.end_scan(now);
+        self.tell_fallback(fallback);
+        let overdue = self.state.engine.stats().overdue;
+        if overdue > before && overdue.is_power_of_two() {
+            pr_warn!(
+                "gpu {}: a channel did not run empty in time, {overdue} times so far\n",
+                self.gpu
+            );
+        }
+        if gpu.device.is_blind() {
+            self.state.shares.release(now);
+        }
+        let deadline = self.state.engine.next_deadline().unwrap_or(now);
+        let patience = deadline.saturating_sub(now).max(LEAST_PATIENCE);
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
+    }
+
+    /// Looks at all channels, and at who sleeps in a gate.
+    fn see_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
+        own.map_slots(gpu, self.presence.chip);
+        self.state.begin_scan();
+        for page in self.pages.all_mut() {
+            let seen = Seen {
+                blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
+                ..Seen::default()
+            };
+            let at = page.at();
+            self.state.shares.see(at, &seen, 0);
+            for (chid, channel) in page.channels_mut() {
+                let Ok(state) = ChannelState::read(&gpu.device.bar0, chid) else {
+                    gpu.device.lost.store(1, Release);
+                    return;
+                };
+                let slots = own.slots.as_ref();
+                let ring = slots.and_then(|slots| Ring::read(slots, chid));
+                let seen = channel.commands.look(state, ring);
+                self.state.shares.see(at, &seen, 1);
+            }
+        }
+    }
+
+    /// Lets everybody run if somebody was held back although the GPU had nothing to do for too
+    /// long, or because this thread came too late. For the main thread, whenever it wakes.
+    ///
+    /// A main thread that does not come here at all holds nobody for ever either: each fault
+    /// that waits in a gate has a bound of its own, and needs no lock for it.
+    pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
+        if !self.state.engine.holds_somebody() || gpu.device.is_away() {
+            return;
+        }
+        let now = ffi::now();
+        let word = gpu.device.bar0.read32(EngineStatus::offset(COMPUTE));
+        // In a switch it does not matter to whom: the engine is not idle.
+        let is_idle = EngineStatus::decode(word, false) == Ok(Occupant::Idle);
+        self.state.engine.note_idle(now, is_idle);
+        if let Some(cause) = self.state.engine.watchdog(now) {
+            self.tell_fallback(Some(cause));
+            self.release_all(gpu, now);
+        }
+    }
+
+    /// Says so if all clients were let run against a decision.
+    pub(super) fn tell_fallback(&self, fallback: Option<Fallback>) {
+        if let Some(cause) = fallback {
+            trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
+            events::fallback(self.gpu, &Reason::Engine(cause));
+        }
+    }
+}
+
+impl MainState {
+    /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
+    /// them, looks show no commands.
+    fn map_slots(&mut self, gpu: &Gpu, chip: Option<Chip>) {
+        let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), chip) else {
+            return;
+        };
+        let is_mapped = |slots: &Window| slots.begins_at(&gpu.device.bar1, base);
+        if !self.slots.as_ref().is_some_and(is_mapped) {
+            self.slots = Window::map_slots(&gpu.device.bar1, base, chip.channels).ok();
+        }
+    }
+}
+
+impl Phase {
+    /// For how long clients waited in the phase that has ended.
+    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+        let length = self.totals.length;
+        let found = self.waits.found().iter();
+        found
+            .filter(|watched| watched.waiting() != 0)
+            .map(move |watched| (watched.id(), watched.waited(length)))
+    }
+}
+
+impl Gpu {
+    /// Makes room to watch all clients and channels, for the next polling phase. Without memory
+    /// for it none are watched. For the main thread, with no lock held.
+    pub(super) fn make_watch_room(&self, own: &mut MainState) {
+        let wanted = self.books.lock().watch_room_wanted(own);
+        let Some((clients, channels)) = wanted else {
+            return;
+        };
+        let (mut watched, mut list) = (KVVec::new(), KVVec::new());
+        let made = watched
+            .extend_with(clients, Watched::default(), GFP_KERNEL)
+            .and_then(|()| list.extend_with(channels, Chid::from_bits(0), GFP_KERNEL));
+        if made.is_ok() {
+            own.watch_room = Some((watched, list));
+        }
+    }
+}

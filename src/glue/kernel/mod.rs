@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What the kernel offers, where the kernel's own Rust interface lacks it.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ffi`, `shim.c` | C functions that the other files call |
+//! | `thread` | kernel threads, and how they are woken |
+//! | `preempt` | holding the processor |
+//! | `process` | whose a process is, and how a caller sees it |
+//! | `storage` | tables in vectors |
+//! | `text` | the page of a file in sysfs |
+//! | `print` | what the pure parts say, for the log |
+//! | `order` | sorting without a panic |
+
+pub(crate) mod ffi;
+pub(crate) mod order;
+pub(crate) mod preempt;
+pub(crate) mod print;
+pub(crate) mod process;
+pub(crate) mod storage;
+pub(crate) mod text;
+pub(crate) mod thread;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Processes, users and cgroups: who a client is, and how a caller sees it.
+
+use super::ffi;
+use crate::share::Who;
+use crate::uapi;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::pid_namespace::PidNamespace;
+use kernel::prelude::*;
+use kernel::task::Kuid;
+
+/// A reference on a thread group.
+pub(crate) struct Process(NonNull<bindings::pid>);
+
+// SAFETY: A `struct pid` may be used and put from any thread.
+unsafe impl Send for Process {}
+
+impl Process {
+    /// The calling process.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if it has none: not in process context.
+    pub(crate) fn of_caller() -> Result<Self> {
+        // SAFETY: Returns the caller's thread group with a reference.
+        let pid = NonNull::new(unsafe { ffi::loga_current_tgid() }).ok_or(ESRCH)?;
+        Ok(Self(pid))
+    }
+
+    /// The process with this id, or with a thread of this id, in the caller's pid namespace.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH`.
+    pub(crate) fn find(pid: i32) -> Result<Self> {
+        // SAFETY: Process context; returns a thread group with a reference, or null.
+        let pid = NonNull::new(unsafe { ffi::loga_find_tgid(pid) }).ok_or(ESRCH)?;
+        Ok(Self(pid))
+    }
+
+    /// Its number in the pid namespace of the caller; 0 where it has none.
+    pub(crate) fn number(&self) -> i32 {
+        // SAFETY: The reference that this value stands for.
+        unsafe { bindings::pid_vnr(self.0.as_ptr()) }
+    }
+
+    /// Its number in a pid namespace; 0 where it has none.
+    pub(crate) fn number_in(&self, namespace: &PidNamespace) -> i32 {
+        // SAFETY: The reference that this value stands for, and a namespace that exists.
+        unsafe { bindings::pid_nr_ns(self.0.as_ptr(), namespace.as_ptr()) }
+    }
+
+    /// Whose process it is; nothing once it has begun to exit.
+    pub(crate) fn who(&self) -> Option<Who> {
+        let mut identity = ffi::Identity::default();
+        // SAFETY: The reference that this value stands for.
+        let alive = unsafe { ffi::loga_process_identity(self.0.as_ptr(), &raw mut identity) };
+        alive.then_some(Who {
+            process: identity.key,
+            cgroup: identity.cgroup,
+            above: identity.above,
+            user: identity.uid,
+        })
+    }
+
+    /// For calls of the kernel; valid as long as this value.
+    pub(crate) fn as_ptr(&self) -> *mut bindings::pid {
+        self.0.as_ptr()
+    }
+}
+
+impl Process {
+    /// Name of its first thread; zeroes if it has ended.
+    pub(crate) fn comm(&self) -> [u8; uapi::COMM_LEN] {
+        let mut comm = [0; uapi::COMM_LEN];
+        // SAFETY: The reference that this value stands for, and a buffer of the length that the
+        // function fills.
+        unsafe { ffi::loga_process_comm(self.0.as_ptr(), comm.as_mut_ptr()) };
+        comm
+    }
+
+    /// Its number in the initial pid namespace.
+    pub(crate) fn initial_number(&self) -> i32 {
+        // SAFETY: The reference that this value stands for.
+        unsafe { ffi::loga_pid_number(self.0.as_ptr()) }
+    }
+}
+
+impl Clone for Process {
+    fn clone(&self) -> Self {
+        // SAFETY: The reference that this value stands for; the new value stands for another.
+        unsafe { ffi::loga_get_pid(self.0.as_ptr()) };
+        Self(self.0)
+    }
+}
+
+impl PartialEq for Process {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SAFETY: The reference that this value stands for.
+        unsafe { bindings::put_pid(self.0.as_ptr()) };
+    }
+}
+
+/// Whether the process with this key has not begun to exit.
+pub(crate) fn is_alive(key: u64) -> bool {
+    // SAFETY: Any context that may use RCU.
+    unsafe { ffi::loga_pid_of_key(key) >= 0 }
+}
+
+/// Number of a process in the caller's pid namespace; 0 where it has none, or is gone.
+pub(crate) fn number_of(key: u64) -> u64 {
+    // SAFETY: Any context that may use RCU.
+    u64::try_from(unsafe { ffi::loga_pid_of_key(key) }).unwrap_or(0)
+}
+
+/// A user id as the caller's user namespace shows it.
+pub(crate) fn shown_uid(user: u32) -> u32 {
+    Kuid::from_raw(bindings::kuid_t { val: user }).into_uid_in_current_ns()
+}
+
+/// The cgroup of a process as the caller's cgroup namespace shows it: 0 for one outside. `root`
+/// is that namespace's.
+pub(crate) fn shown_cgroup(who: &Who, root: u64) -> u64 {
+    if who.is_in(root) {
+        who.cgroup
+    } else {
+        0
+    }
+}
+
+/// The root of the caller's cgroup namespace. Process context.
+pub(crate) fn cgroup_root() -> u64 {
+    // SAFETY: Process context.
+    unsafe { ffi::loga_caller_cgroup_root() }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Knobs that a caller turns.
+
+use super::gpu;
+use crate::error::Error;
+use crate::knobs::{self, Config, Knob, KNOBS};
+use crate::uapi::{Configure, Gpu, Refusal, MAX_KNOBS};
+
+const _: () = assert!(KNOBS.len() <= MAX_KNOBS);
+
+/// A [`Configure`] that has been checked. Knobs that are absent stay as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Turned {
+    /// Index of the GPU; nothing for all.
+    pub gpu: Option<u32>,
+    mask: u32,
+    values: [u32; MAX_KNOBS],
+}
+
+impl Turned {
+    /// Sets what is given.
+    pub fn apply(&self, config: &mut Config) {
+        for (_, knob, value) in given(self.mask, &self.values) {
+            // Checked before.
+            let _ = knob.set(config, value);
+        }
+    }
+}
+
+/// The knobs whose bits are set, with their positions and numbers.
+fn given(
+    mask: u32,
+    values: &[u32; MAX_KNOBS],
+) -> impl Iterator<Item = (usize, &'static Knob, u32)> + '_ {
+    let all = KNOBS.iter().zip(values).enumerate();
+    all.filter(move |(at, _)| mask & bit(*at) != 0)
+        .map(|(at, (knob, value))| (at, knob, *value))
+}
+
+/// The bit of the knob at this position.
+const fn bit(at: usize) -> u32 {
+    1u32.wrapping_shl(at as u32)
+}
+
+impl Configure {
+    /// Sets the knob with this name to a value that a user has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownName`] for a knob that cannot be set while LoGA runs, else as
+    /// [`Knob::parse`].
+    pub fn turn(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let found = Knob::find(name).filter(|(_, knob)| knob.live);
+        let (at, knob) = found.ok_or(Error::UnknownName {
+            setting: "knob",
+            names: knobs::NAMES,
+        })?;
+        let number = knob.parse(value)?;
+        if let Some(value) = self.values.get_mut(at) {
+            *value = number;
+        }
+        self.mask |= bit(at);
+        Ok(())
+    }
+
+    /// Checks everything.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] that names what would be right.
+    pub fn check(&self) -> Result<Turned, Refusal> {
+        let fixed = |at: &usize| KNOBS.get(*at).is_none_or(|knob| !knob.live);
+        let unknown = (0..32).filter(fixed).any(|at| self.mask & bit(at) != 0);
+        if unknown || self.refusal != Refusal::default() {
+            return Err(Refusal::reserved());
+        }
+        if self.mask == 0 {
+            return Err(Error::NothingToSet.into());
+        }
+        for (_, knob, value) in given(self.mask, &self.values) {
+            knob.check(value)?;
+        }
+        Ok(Turned {
+            gpu: gpu(self.gpu),
+            mask: self.mask,
+            values: self.values,
+        })
+    }
+}
+
+impl Gpu {
+    /// The settings of the GPU.
+    pub fn config(&self) -> Config {
+        let mut config = Config::default();
+        for (knob, value) in KNOBS.iter().zip(self.knobs) {
+            // A newer module may know more words.
+            let _ = knob.set(&mut config, value);
+        }
+        config
+    }
+
+    /// Notes the settings of the GPU.
+    pub fn note(&mut self, config: &Config) {
+        for (knob, value) in KNOBS.iter().zip(&mut self.knobs) {
+            *value = (knob.get)(config);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What callers of `/dev/loga` ask, checked: one floor above the structures of
+//! [`uapi`](crate::uapi), which know nothing of what they mean.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `share` | a `SetShare` becomes a [`ShareRequest`] |
+//! | `knobs` | a `Configure` becomes [`Turned`] |
+//! | `refusal` | why a call is refused, from a cause and in words |
+
+mod knobs;
+mod refusal;
+mod share;
+
+pub use knobs::Turned;
+pub use share::{Named, ShareRequest};
+
+use crate::uapi::{Refusal, Snapshot, Subscribe, ALL_GPUS, EVENT_KINDS};
+
+impl Snapshot {
+    /// Checks what is in.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::reserved`] for flags or padding that is not zero.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.flags != 0 || self.reserved != 0 {
+            return Err(Refusal::reserved());
+        }
+        Ok(())
+    }
+}
+
+impl Subscribe {
+    /// Checks what is in.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::reserved`] for flags, or events that do not exist.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let known = (1u64 << EVENT_KINDS).wrapping_sub(1);
+        let refused = self.refusal != Refusal::default();
+        if self.flags != 0 || self.mask & !known != 0 || refused {
+            return Err(Refusal::reserved());
+        }
+        Ok(())
+    }
+}
+
+/// Nothing for all GPUs.
+const fn gpu(index: u32) -> Option<u32> {
+    if index == ALL_GPUS {
+        None
+    } else {
+        Some(index)
+    }
+}

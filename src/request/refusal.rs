@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Causes as refusals, and refusals in words.
+
+use crate::error::Error;
+use crate::knobs::{Knob, KNOBS};
+use crate::uapi::{
+    Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
+    REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER,
+    REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED,
+    REFUSED_STEADY, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+};
+use core::fmt;
+
+/// Number of a field or knob; 0 for one that has none.
+fn field(name: &str) -> u32 {
+    let at = FIELDS.iter().position(|field| *field == name);
+    let knob = || Knob::find(name).map(|(at, _)| at.saturating_add(FIELD_KNOBS as usize));
+    let at = at.or_else(knob);
+    at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
+}
+
+/// Name of the field or knob with this number.
+fn name_of(field: u32) -> &'static str {
+    let knob = |at: u32| KNOBS.get(at as usize).map(|knob| knob.name);
+    let name = match field.checked_sub(FIELD_KNOBS) {
+        Some(at) => knob(at),
+        None => FIELDS.get(field as usize).copied(),
+    };
+    name.unwrap_or("value")
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::OutOfRange {
+                name,
+                value,
+                min,
+                max,
+            } => Self {
+                code: REFUSED_RANGE,
+                field: field(name),
+                value,
+                min,
+                max,
+            },
+            Error::Full { name, max } => Self {
+                field: field(name),
+                // CAST: lengths of tables fit.
+                max: max as u64,
+                ..Self::of(REFUSED_FULL)
+            },
+            Error::LimitAboveGroup { limit, group } => Self {
+                value: limit.into(),
+                min: 1,
+                max: group.into(),
+                ..Self::of(REFUSED_ABOVE_GROUP)
+            },
+            Error::LimitBelowMember { limit, member } => Self {
+                value: limit.into(),
+                min: member.into(),
+                max: 100,
+                ..Self::of(REFUSED_BELOW_MEMBER)
+            },
+            Error::CgroupTooDeep { max } => Self {
+                // CAST: a small number.
+                max: max as u64,
+                ..Self::of(REFUSED_DEEP)
+            },
+            Error::NotLower { name, value, max } => Self {
+                field: field(name),
+                value,
+                min: 1,
+                max,
+                ..Self::of(REFUSED_NOT_LOWER)
+            },
+            Error::NotIdle => Self::of(REFUSED_NOT_IDLE),
+            Error::NotOwn => Self::of(REFUSED_NOT_OWN),
+            Error::Unobserved { .. } => Self::of(REFUSED_UNOBSERVED),
+            Error::SteadyPhases => Self::of(REFUSED_STEADY),
+            Error::NothingToSet => Self::of(REFUSED_NOTHING),
+            Error::NotSet => Self::of(REFUSED_NOT_SET),
+            _ => Self::of(REFUSED_OTHER),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refusal {
+            value, min, max, ..
+        } = self;
+        let name = name_of(self.field);
+        match self.code {
+            REFUSED_NOT => f.write_str("not refused"),
+            REFUSED_RANGE => write!(f, "{name}={value} is out of range, want {min} to {max}"),
+            REFUSED_FULL => write!(f, "no room for another of {max} {name}: clear one first"),
+            REFUSED_ABOVE_GROUP => write!(
+                f,
+                "limit={value} is above that of a cgroup or user around it, want at most {max}"
+            ),
+            REFUSED_BELOW_MEMBER => write!(
+                f,
+                "limit={value} is below that of a process or cgroup in it, want at least {min}"
+            ),
+            REFUSED_NOTHING => write!(f, "{}", Error::NothingToSet),
+            REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),
+            REFUSED_RESERVED => f.write_str("a reserved field is not zero"),
+            REFUSED_UNKNOWN_SUBJECT => {
+                write!(f, "there is no process, user or cgroup {value}")
+            }
+            REFUSED_UNOBSERVED => {
+                f.write_str("the policy needs to know more than is observed with these settings")
+            }
+            REFUSED_STEADY => write!(f, "{}", Error::SteadyPhases),
+            REFUSED_NOT_LOWER => write!(
+                f,
+                "{name}={value} is more than what holds for it, which is for root (CAP_SYS_ADMIN): want at most {max}"
+            ),
+            REFUSED_NOT_IDLE => write!(f, "{}", Error::NotIdle),
+            REFUSED_NOT_OWN => write!(f, "{}", Error::NotOwn),
+            REFUSED_DEEP => write!(
+                f,
+                "the cgroup is too deep, want one at most {max} levels below the root"
+            ),
+            REFUSED_CHANGE => f.write_str(
+                "this is for root: want CAP_SYS_ADMIN in the initial user namespace",
+            ),
+            REFUSED_READ => f.write_str(
+                "this shows what others used: want CAP_PERFMON in the initial user namespace",
+            ),
+            code => write!(f, "refused for reason {code}"),
+        }
+    }
+}

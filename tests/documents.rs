@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The documents name every knob with its values, its default and what it sets.
+
+use loga::knobs::{Knob, KNOBS};
+use loga::names::Kind;
+use std::fs;
+use std::path::Path;
+
+fn document(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("docs")
+        .join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The row of a knob in the table of docs/knobs.md.
+fn row(number: usize, knob: &Knob) -> String {
+    let values = match knob.kind {
+        Kind::Switch => "0, 1".to_owned(),
+        Kind::Number { min, max } => format!("{min} to {max}"),
+        Kind::Word(words) => words.join(", "),
+    };
+    let (name, default, about) = (knob.name, knob.default, knob.about);
+    let when = if knob.live { "live" } else { "load" };
+    format!("| {number} | `{name}` | {values} | `{default}` | {when} | {about} |")
+}
+
+#[test]
+fn table_of_knobs_is_that_of_the_module() {
+    let text = document("knobs.md");
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("| `")).collect();
+    let wanted: Vec<String> = (0..).zip(KNOBS).map(|(at, knob)| row(at, knob)).collect();
+    assert_eq!(
+        rows,
+        wanted,
+        "docs/knobs.md should have:\n{}",
+        wanted.join("\n")
+    );
+}
+
+#[test]
+fn every_live_knob_is_described_as_a_file_and_in_json() {
+    let files = document("abi/sysfs-class-misc-loga");
+    let json = document("loga-json.md");
+    for knob in KNOBS.iter().filter(|knob| knob.live) {
+        let file = format!("What:\t\t/sys/class/misc/loga/gpu<N>/{}\n", knob.name);
+        assert!(files.contains(&file), "{file}");
+        assert!(
+            json.contains(&format!("| `{}` |", knob.name)),
+            "{}",
+            knob.name
+        );
+    }
+}

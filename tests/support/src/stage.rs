@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The two modules loaded for one test, and both sides' figures.
+
+use crate::modules;
+use crate::modules::LOGA;
+use crate::modules::MODEL;
+use loga_cli::device::Device;
+use loga_cli::stat::Client;
+use loga_cli::stat::Stat;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Pause between two looks while waiting for something.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
+/// polling, then 100 ms without.
+pub const LONG_PHASES: &str =
+    "policy=event poll_ms=20 ratio=5 enforce=1 randomize=0 accounting=burst";
+
+/// Parameters of LoGA for the rule and the phases of the paper: steady, polled in bursts, growing
+/// with channels.
+pub const PAPER: &str = "policy=event enforce=1 randomize=0 accounting=burst";
+
+/// As [`PAPER`], without a policy: what figures are measured with unless a bench says otherwise. Of
+/// a parameter that is given twice, the second counts.
+const MEASURED: &str = "randomize=0 accounting=burst";
+
+/// Parameters of the model where exact times do not matter: submissions are seen 50 us late by an
+/// idle GPU, 100 us by a busy one, and both cost the machine several times less.
+pub const LAZY: &str = "doorbell_us=50 snoop_us=100";
+
+/// Parameter of LoGA where its figures are compared with the model's: the model's timers run on CPU 0,
+/// and a poller that they interrupt sees changes of the engine late.
+pub const EXACT: &str = "poller_cpu=1";
+
+/// Parameter of the model for the same tests: a poller that stands still while the emulator runs the
+/// other processor is at most 20 us late. Without it, one of three clients with short kernels was
+/// measured up to 3 points off, which one depended on the kernel's build.
+pub const FINE: &str = "turn_us=20";
+
+/// The model, and LoGA on it if wanted. Removed again when dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Stage(());
+
+impl Stage {
+    /// Loads the model with its parameters, then LoGA with its own.
+    ///
+    /// # Errors
+    ///
+    /// A module cannot be removed or loaded; the message has the errno.
+    pub fn set(model: &str, loga: &str) -> Result<Self, String> {
+        let stage = Stage::without_loga(model)?;
+        stage.add_loga(loga)?;
+        Ok(stage)
+    }
+
+    /// As [`Stage::set`], with the poller on a processor of its own and the phases of the paper.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn measured(model: &str, loga: &str) -> Result<Self, String> {
+        Stage::set(model, &format!("{EXACT} {MEASURED} {loga}"))
+    }
+
+    /// Loads only the model.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stage::set`].
+    pub fn without_loga(model: &str) -> Result<Self, String> {
+        modules::remove_patiently(LOGA)?;
+        modules::remove_patiently(MODEL)?;
+        modules::load(MODEL, model).map_err(|errno| format!("insmod {MODEL} {model}: {errno}"))?;
+        Ok(Stage(()))
+    }
+
+    /// Loads LoGA.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be loaded.
+    pub fn add_loga(&self, parameters: &str) -> Result<(), String> {
+        modules::load(LOGA, parameters)
+            .map_err(|errno| format!("insmod {LOGA} {parameters}: {errno}"))
+    }
+
+    /// Removes LoGA.
+    ///
+    /// # Errors
+    ///
+    /// It is still in use.
+    pub fn remove_loga(&self) -> Result<(), String> {
+        modules::remove_patiently(LOGA)
+    }
+
+    /// Removes everything, and says if that is not possible.
+    ///
+    /// # Errors
+    ///
+    /// A module is still in use.
+    pub fn strike(self) -> Result<(), String> {
+        modules::remove_patiently(LOGA)?;
+        modules::remove_patiently(MODEL)
+    }
+
+    /// What LoGA says about the first GPU since it was loaded.
+    ///
+    /// # Errors
+    ///
+    /// LoGA is not loaded.
+    pub fn stat(&self) -> Result<Stat, String> {
+        let snapshot = Device::open()
+            .and_then(|device| device.snapshot(0))
+            .map_err(|error| error.to_string())?;
+        Ok(Stat::new(&snapshot, None))
+    }
+
+    /// What happened on the first GPU during `time`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stage::stat`].
+    pub fn stat_during(&self, time: Duration) -> Result<Stat, String> {
+        let device = Device::open().map_err(|error| error.to_string())?;
+        let take = || device.snapshot(0).map_err(|error| error.to_string());
+        let before = take()?;
+        std::thread::sleep(time);
+        Ok(Stat::new(&take()?, Some(&before)))
+    }
+
+    /// LoGA's client for a process.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stage::stat`].
+    pub fn client(&self, pid: u32) -> Result<Option<Client>, String> {
+        let stat = self.stat()?;
+        Ok(client_of(&stat, pid).cloned())
+    }
+
+    /// Waits until LoGA says so of a process, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// It does not say so in time.
+    pub fn wait_for_client(
+        &self,
+        pid: u32,
+        limit: Duration,
+        what: &str,
+        so: impl Fn(&Client) -> bool,
+    ) -> Result<Client, String> {
+        let since = Instant::now();
+        let mut last = None;
+        while since.elapsed() < limit {
+            last = self.client(pid)?;
+            if let Some(client) = last.as_ref().filter(|client| so(client)) {
+                return Ok(client.clone());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(format!(
+            "process {pid} was not {what} within {limit:?}; last: {last:?}"
+        ))
+    }
+
+    /// Waits until LoGA holds a process back.
+    ///
+    /// # Errors
+    ///
+    /// It does not in time.
+    pub fn wait_until_held(&self, pid: u32) -> Result<Client, String> {
+        self.wait_for_client(pid, Duration::from_secs(15), "held back", |client| {
+            client.state == "held"
+        })
+    }
+
+    /// Waits until LoGA knows nothing of a process any more.
+    ///
+    /// # Errors
+    ///
+    /// It still does after 5 s.
+    pub fn wait_until_gone(&self, pid: u32) -> Result<(), String> {
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(5) {
+            if self.client(pid)?.is_none() {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(format!("process {pid} is still a client after 5 s"))
+    }
+
+    /// That the watchdog did not have to step in.
+    ///
+    /// # Errors
+    ///
+    /// It had to.
+    pub fn check_no_fallback(&self) -> Result<(), String> {
+        match self.stat()?.fallbacks {
+            0 => Ok(()),
+            count => Err(format!("{count} fallbacks")),
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A failure shows when the next test loads the modules.
+        let _ = modules::remove_patiently(LOGA);
+        let _ = modules::remove_patiently(MODEL);
+    }
+}
+
+/// A process among the clients.
+pub fn client_of(stat: &Stat, pid: u32) -> Option<&Client> {
+    stat.clients
+        .iter()
+        .find(|client| u32::try_from(client.pid) == Ok(pid))
+}
+
+/// Whether two shares differ by at most so many percentage points.
+pub fn near(one: f64, other: f64, points: f64) -> bool {
+    (one - other).abs() * 100.0 <= points
+}

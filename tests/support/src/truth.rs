@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The model's own account of who used the GPU: what LoGA's figures are compared with.
+
+use loga_model::gpu::GR;
+use loga_model::truth::text::Line;
+use loga_model::truth::Entry;
+use loga_model::truth::Usage;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Where the model shows it.
+const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu";
+
+/// The text of a file of one of several GPUs, and its path.
+fn file(gpu: u32, name: &str) -> Result<(String, String), String> {
+    let path = format!("{DIRECTORY}{gpu}/{name}");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    Ok((text, path))
+}
+
+/// All intervals of the first GPU's compute engine since the last reset, as far as the model
+/// keeps them: commands, and switches to or from a channel.
+///
+/// # Errors
+///
+/// The model is not loaded, or a line has another layout.
+pub fn log() -> Result<Vec<Entry>, String> {
+    let (text, path) = file(0, "log")?;
+    let mut entries = text
+        .lines()
+        .map(|line| Entry::parse(line).ok_or_else(|| format!("{path}: unreadable line {line:?}")))
+        .collect::<Result<Vec<_>, _>>()?;
+    entries.retain(|entry| entry.interval.engine == GR);
+    Ok(entries)
+}
+
+/// Use of the compute engine since the last reset.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Truth {
+    /// When it was read.
+    pub now_ns: u64,
+    /// Length of the window in ns.
+    pub window_ns: u64,
+    /// Time that no command ran and no switch happened.
+    pub idle_ns: u64,
+    /// Time spent switching.
+    pub switch_ns: u64,
+    /// By process.
+    usage: BTreeMap<u32, Usage>,
+}
+
+impl Truth {
+    /// Reads the summary.
+    ///
+    /// # Errors
+    ///
+    /// The model is not loaded, or the summary has another layout.
+    pub fn read() -> Result<Self, String> {
+        Truth::read_of(0)
+    }
+
+    /// As [`Truth::read`], of one of several GPUs.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn read_of(gpu: u32) -> Result<Self, String> {
+        let (text, path) = file(gpu, "summary")?;
+        Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
+    }
+
+    /// Starts a new window.
+    ///
+    /// # Errors
+    ///
+    /// The model is not loaded.
+    pub fn reset() -> Result<(), String> {
+        Truth::reset_of(0)
+    }
+
+    /// As [`Truth::reset`], on one of several GPUs.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn reset_of(gpu: u32) -> Result<(), String> {
+        let path = format!("{DIRECTORY}{gpu}/reset");
+        fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut truth = Truth::default();
+        let mut windows = 0;
+        for line in text.lines() {
+            match Line::parse(line)? {
+                Line::Window { start, now, .. } => {
+                    truth.now_ns = now;
+                    truth.window_ns = now.checked_sub(start)?;
+                    windows += 1;
+                }
+                Line::Engine {
+                    engine: GR,
+                    usage,
+                    idle_ns,
+                } => {
+                    truth.switch_ns = usage.switch_ns;
+                    truth.idle_ns = idle_ns;
+                }
+                Line::Client {
+                    engine: GR,
+                    pid,
+                    usage,
+                    ..
+                } => {
+                    truth.usage.insert(pid.try_into().ok()?, usage);
+                }
+                Line::Engine { .. } | Line::Client { .. } => {}
+            }
+        }
+        (windows == 1).then_some(truth)
+    }
+
+    /// Processes that used the engine or have channels; 0 stands for those that found no row.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.usage.keys().copied()
+    }
+
+    /// What a process used.
+    pub fn usage(&self, pid: u32) -> Usage {
+        self.usage.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// Share of the window in which a process's commands ran.
+    pub fn busy_share(&self, pid: u32) -> f64 {
+        self.share(self.usage(pid).busy_ns)
+    }
+
+    /// Share of the window in which the engine was a process's.
+    ///
+    /// This is what LoGA measures: the status word names the context that leaves while it is saved
+    /// and the one that comes while it is loaded.
+    pub fn held_share(&self, pid: u32) -> f64 {
+        self.share(self.usage(pid).held_ns())
+    }
+
+    fn share(&self, time_ns: u64) -> f64 {
+        // CAST: nanoseconds of minutes are exact in a double.
+        time_ns as f64 / self.window_ns.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_of_two_engines_keeps_compute() {
+        let truth = Truth::parse(
+            "window 1000 11000 42\nengine 0 7000 1000 2000 9\nengine 4 1 0 9999 1\n\
+             client 70 0 12 5000 600 6\nclient 70 4 12 1 0 1\nclient 71 0 12 2000 400 3\n",
+        )
+        .expect("readable");
+        assert_eq!(truth.now_ns, 11_000);
+        assert_eq!(truth.window_ns, 10_000);
+        assert_eq!(truth.idle_ns, 2000);
+        assert_eq!(truth.switch_ns, 1000);
+        let usage = Usage {
+            busy_ns: 5000,
+            switch_ns: 600,
+            commands: 6,
+        };
+        assert_eq!(truth.usage(70), usage);
+        assert_eq!(truth.busy_share(70), 0.5);
+        assert_eq!(truth.held_share(70), 0.56);
+        assert_eq!(truth.busy_share(71), 0.2);
+        assert_eq!(truth.held_share(72), 0.0);
+    }
+
+    #[test]
+    fn summary_of_another_layout_is_refused() {
+        assert_eq!(Truth::parse(""), None);
+        assert_eq!(Truth::parse("window 5 1 0\n"), None);
+        assert_eq!(Truth::parse("window 1 5 0\nnonsense\n"), None);
+        assert_eq!(Truth::parse("window 1 5 0\nclient 1 0 2 x 4 5\n"), None);
+    }
+}
