@@ -24,11 +24,11 @@ pub struct Phase {
     /// Length of the polling phase in which the times were measured.
     pub poll: Ns,
     /// Length of the non-polling phase before it, for which it stands too; less the time of those
-    /// who were held back, who have paid it.
+    /// who were throttled, who have paid it.
     pub nonpoll: Ns,
     /// How far a client may be ahead of the system: the length of this period, or
     /// of an undisturbed one when this one was cut short. Otherwise every channel
-    /// that is created would hold back whoever is a little ahead.
+    /// that is created would throttle whoever is a little ahead.
     pub lead: Ns,
     /// Time of the polling phase in which nobody's work ran.
     pub idle: Ns,
@@ -90,8 +90,8 @@ pub struct ClientState {
     pub seen: Seen,
     /// Its virtual time. The decision advances it.
     pub vtime: VTime,
-    /// In: it was held back during the polling phase. Out: it is held back from now on.
-    pub held: bool,
+    /// In: it was throttled during the polling phase. Out: it is throttled from now on.
+    pub throttled: bool,
     /// What the policy keeps of it. Nothing for a new client and after a change of policy; the
     /// caller leaves it as it is.
     pub kept: KeptOfClient,
@@ -104,7 +104,7 @@ pub struct ClientState {
 pub struct Seen {
     /// A channel has work that is not done: it waits or runs.
     pub pending: bool,
-    /// A thread of it sleeps because it is held back.
+    /// A thread of it sleeps because it is throttled.
     pub blocked: bool,
     /// Commands submitted since the look before.
     pub submitted: u32,
@@ -137,7 +137,7 @@ impl ClientState {
                 completed: 0,
             },
             vtime,
-            held: false,
+            throttled: false,
             kept: KeptOfClient::Nothing,
             prior: vtime,
         }

@@ -109,15 +109,15 @@ pub(super) fn keeps_time_monotone(decision: &Decision) -> bool {
             .all(|(before, after)| after.vtime >= before.vtime)
 }
 
-/// Not everybody is held back.
+/// Not everybody is throttled.
 pub(super) fn leaves_somebody_running(decision: &Decision) -> bool {
-    decision.after.iter().any(|client| !client.held)
+    decision.after.iter().any(|client| !client.throttled)
 }
 
-/// Nobody is held back when nobody used the GPU.
+/// Nobody is throttled when nobody used the GPU.
 pub(super) fn holds_nobody_when_idle(decision: &Decision) -> bool {
     decision.before.iter().any(ClientState::active)
-        || !decision.after.iter().any(|client| client.held)
+        || !decision.after.iter().any(|client| client.throttled)
 }
 
 /// The same phase gives the same decision.

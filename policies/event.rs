@@ -4,12 +4,12 @@
 //!
 //! Rule: `dvt = used / used_by_all * (t_poll + t_nonpoll) * 100 / weight`;
 //! `t_sys = min vt over clients active in the phase`; who is idle and behind is
-//! lifted to `t_sys`; `held = vt > t_sys + (t_poll + t_nonpoll) * 100 / w_min`.
+//! lifted to `t_sys`; `throttled = vt > t_sys + (t_poll + t_nonpoll) * 100 / w_min`.
 //!
-//! `w_min` is the smallest weight among the clients that were active or held back
+//! `w_min` is the smallest weight among the clients that were active or throttled
 //! (100 when no weights are set: the rule of the paper). It makes the lead as long as
 //! the longest step that anybody can take in one period. With a shorter one, a client
-//! of small weight would overtake who is held back for its sake, and the lifting of
+//! of small weight would overtake who is throttled for its sake, and the lifting of
 //! idle clients would take from the latter what it is owed.
 //!
 //! A client that is known to wait is not idle. With the long phases of the paper everybody who
@@ -63,7 +63,7 @@ pub(super) fn fair_queue(
             client.vtime = client.vtime.max(t_sys);
         }
         // On an idle GPU nobody waits: there is nobody to wait for.
-        client.held = !used_by_all.is_zero() && client.vtime > limit;
+        client.throttled = !used_by_all.is_zero() && client.vtime > limit;
     }
     t_sys
 }
@@ -73,11 +73,11 @@ fn wants(client: &ClientState) -> bool {
     client.active() || !client.waited.is_zero()
 }
 
-/// The smallest weight among the clients that compete: active, waiting or held back.
+/// The smallest weight among the clients that compete: active, waiting or throttled.
 fn lightest(clients: &[ClientState]) -> Weight {
     clients
         .iter()
-        .filter(|client| wants(client) || client.held)
+        .filter(|client| wants(client) || client.throttled)
         .map(|client| client.weight)
         .min()
         .unwrap_or_default()
@@ -149,7 +149,7 @@ mod tests {
         let t_sys = decide(&mut clients);
         assert_eq!(t_sys, clients[1].vtime);
         assert_eq!(ahead_ms(&clients[1]), 10);
-        assert!(clients[0].held);
+        assert!(clients[0].throttled);
     }
 
     #[test]
@@ -184,25 +184,25 @@ mod tests {
     fn client_ahead_by_exactly_a_period_runs() {
         let mut clients = [client(6, 0), client(6, 72)];
         decide(&mut clients);
-        assert!(!clients[1].held);
+        assert!(!clients[1].throttled);
     }
 
     #[test]
     fn client_ahead_by_more_than_a_period_is_held() {
         let mut clients = [client(6, 0), client(6, 73)];
         decide(&mut clients);
-        assert!(clients[1].held);
-        assert!(!clients[0].held);
+        assert!(clients[1].throttled);
+        assert!(!clients[0].throttled);
     }
 
     // Found by the property test of backlogged clients.
     #[test]
     fn client_ahead_of_a_light_one_may_lead_by_its_step() {
-        for (ahead_ms, held) in [(180, false), (181, true)] {
+        for (ahead_ms, throttled) in [(180, false), (181, true)] {
             let mut clients = [client(6, 0), client(6, ahead_ms)];
             clients[0].weight = Weight::new(50).unwrap_or_default();
             decide(&mut clients);
-            assert_eq!(clients[1].held, held);
+            assert_eq!(clients[1].throttled, throttled);
         }
     }
 
@@ -210,10 +210,10 @@ mod tests {
     fn held_client_of_small_weight_still_sets_the_lead() {
         let mut clients = [client(6, 0), client(6, 73), client(0, 500)];
         clients[2].weight = Weight::new(50).unwrap_or_default();
-        clients[2].held = true;
+        clients[2].throttled = true;
         decide(&mut clients);
-        assert!(!clients[1].held);
-        assert!(clients[2].held);
+        assert!(!clients[1].throttled);
+        assert!(clients[2].throttled);
     }
 
     #[test]
@@ -226,36 +226,36 @@ mod tests {
     #[test]
     fn held_client_without_use_does_not_hold_system_time_down() {
         let mut clients = [client(12, 80), client(0, 100)];
-        clients[1].held = true;
+        clients[1].throttled = true;
         let t_sys = decide(&mut clients);
         assert_eq!(t_sys, clients[0].vtime);
-        assert!(!clients[1].held);
+        assert!(!clients[1].throttled);
     }
 
     #[test]
     fn held_client_that_still_runs_commands_is_charged() {
         let mut clients = [client(6, 0), client(6, 100)];
-        clients[1].held = true;
+        clients[1].throttled = true;
         decide(&mut clients);
         assert_eq!(ahead_ms(&clients[1]), 136);
-        assert!(clients[1].held);
+        assert!(clients[1].throttled);
     }
 
     #[test]
     fn client_alone_is_never_held() {
         let mut clients = [client(12, 1000)];
-        clients[0].held = true;
+        clients[0].throttled = true;
         decide(&mut clients);
-        assert!(!clients[0].held);
+        assert!(!clients[0].throttled);
     }
 
-    // Regression: the prototype left a held client held while the GPU was idle.
+    // Regression: the prototype left a throttled client throttled while the GPU was idle.
     #[test]
     fn held_client_on_an_idle_gpu_is_released() {
         let mut clients = [client(0, 1000), client(0, 0)];
-        clients[0].held = true;
+        clients[0].throttled = true;
         decide(&mut clients);
-        assert!(!clients[0].held);
+        assert!(!clients[0].throttled);
     }
 
     // Regression: the prototype divided by average run length instead of total time.

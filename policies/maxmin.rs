@@ -7,17 +7,17 @@
 //! entitlements `min(want, weight * level)` fill the GPU, to a thousandth:
 //! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
 //! `weight * level` at least `span * min(1, 6/5 * calm)`;
-//! `t_sys = min vt` over the clients that wanted the GPU and were not held back, over all that
+//! `t_sys = min vt` over the clients that wanted the GPU and were not throttled, over all that
 //! were if there are no others;
-//! `held = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
-//! those that wanted it or were held back, unless holding back has idled the GPU for
+//! `throttled = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
+//! those that wanted it or were throttled, unless throttling has idled the GPU for
 //! more than a tenth of the time.
 //!
 //! A client that wants little moves on with time as long as it hardly waits: it does
 //! not stop others, however little it uses. A client that always wants more pays for
 //! each share beyond its entitlement. `waited` enters a client's time only if it wants
 //! little, and smoothed: of a sampled estimate the `min` would lose what is above and keep
-//! what is below, and the client would fall behind without waiting. A client that is held
+//! what is below, and the client would fall behind without waiting. A client that is throttled
 //! back has no `waited` that means anything, and keeps its last demand.
 //!
 //! Good for: mixes of clients that saturate the GPU and clients that do not.
@@ -27,19 +27,19 @@
 //! ahead of another by more than two steps of entitled time. Proof: who runs is at most
 //! one step ahead of `t_sys`, the least of those that run, and advances in a period by
 //! `span * busy / phase / (weight * level)`, one step at most; nobody else is set back,
-//! and who is held back is not overtaken, because the others advance by one step at
+//! and who is throttled is not overtaken, because the others advance by one step at
 //! most from below. What was submitted before a hold runs on: deep queues and long commands
 //! put a client further ahead. It pays all of that, by waiting until the others are as far;
-//! for what would take longer than [`LONGEST_HOLD`] it does not. Not proven: anything while no hold is allowed (the bound on work comes
+//! for what would take longer than [`LONGEST_THROTTLE`] it does not. Not proven: anything while no hold is allowed (the bound on work comes
 //! first), while demands change the level (steps of old and new levels mix), or when
 //! polling phases are not like the rest of the period, which is all that is known of it.
 //! Forgiven is by age, not by size: only while no hold is allowed for the sake of the bound on
 //! work, what anybody is ahead of the system fades, `lead -= lead * span / 10 s`. Who was let
 //! run beside clients that did not want the GPU does not owe them that for ever, and who owes
 //! cannot get rid of it: holds that idle the GPU need others that leave it idle.
-//! Bound, work: GPU time lost to holding back is at most a tenth of the time and what is
+//! Bound, work: GPU time lost to throttling is at most a tenth of the time and what is
 //! lost in one period. Proof: the account `spent` grows by what a period lost and falls
-//! by a tenth of its span; nobody is held back while something is left on it, and what
+//! by a tenth of its span; nobody is throttled while something is left on it, and what
 //! a hold loses is on it one period later. Not proven: that what was lost is what the
 //! estimates say. A demand that was kept from before a hold may be wrong, and the GPU may
 //! be idle in non-polling phases alone.
@@ -52,13 +52,13 @@ use crate::units::{Ns, VTime};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
-/// Part of the time that may be lost to holding back.
+/// Part of the time that may be lost to throttling.
 const LOSS: u64 = 10;
 /// A client that wants little may wait for this part of its time unnoticed.
 const TOLERANCE: u64 = 5;
-/// Longest time for which what was used before holds anybody back, as with limits.
-pub(super) const LONGEST_HOLD: Ns = Ns::from_ms(60_000);
-/// Time in which a debt falls to a third while nobody may be held back.
+/// Longest time for which what was used before throttles anybody, as with limits.
+pub(super) const LONGEST_THROTTLE: Ns = Ns::from_ms(60_000);
+/// Time in which a debt falls to a third while nobody may be throttled.
 const FADE: Ns = Ns::from_ms(10_000);
 /// A virtual time that nobody reaches.
 const NEVER: VTime = VTime::new(u64::MAX);
@@ -79,7 +79,7 @@ pub struct Demand {
 /// What is known of the periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// What holding back has cost beyond what it may.
+    /// What throttling has cost beyond what it may.
     pub(super) spent: Ns,
     /// The last level.
     level: u64,
@@ -120,17 +120,17 @@ impl MaxMin {
                 rivals.add(client, want);
             }
         }
-        let may_hold = account(phase, past, rivals.missed);
+        let may_throttle = account(phase, past, rivals.missed);
         let step = rivals.longest_step(phase, level);
-        let t_sys = rivals.system_time(phase, step, may_hold);
-        let limit = if may_hold && rivals.used != 0 {
+        let t_sys = rivals.system_time(phase, step, may_throttle);
+        let limit = if may_throttle && rivals.used != 0 {
             t_sys.saturating_add(VTime::new(step))
         } else {
             NEVER
         };
         for client in clients.iter_mut() {
             client.vtime = client.vtime.max(t_sys);
-            client.held = client.vtime > limit;
+            client.throttled = client.vtime > limit;
         }
         t_sys
     }
@@ -142,7 +142,7 @@ fn free_time(phase: &Phase, client: &ClientState) -> Ns {
     phase.poll.saturating_sub(client.waited).max(client.busy)
 }
 
-/// Estimates what a client would use if it never waited. One that was held back shows
+/// Estimates what a client would use if it never waited. One that was throttled shows
 /// nothing: it keeps its estimate. One that wanted nothing keeps it too, with less weight, so
 /// that it is known anew as soon as it comes back; meanwhile its demand is nothing.
 fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
@@ -153,12 +153,12 @@ fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
         (Ns::ZERO, Ns::ZERO)
     };
     let demand = client.kept.of_mut::<MaxMin>();
-    if !client.held {
+    if !client.throttled {
         fade(&mut demand.used, client.busy);
         fade(&mut demand.free, free);
         fade(&mut demand.measured, lasted);
     }
-    demand.want = if wanted || client.held {
+    demand.want = if wanted || client.throttled {
         // Who has only waited so far may want everything. Nobody who competes wants nothing.
         fair::share(demand.used.get(), demand.free.get()).max(1)
     } else {
@@ -214,7 +214,7 @@ impl Prices {
             let by = fair::part(client.busy.get(), self.whole);
             (by, demand.want >= WHOLE)
         };
-        if wants_more || client.held {
+        if wants_more || client.throttled {
             return VTime::new(by);
         }
         let (free, measured) = (demand.free.get(), demand.measured.get());
@@ -226,7 +226,7 @@ impl Prices {
     }
 }
 
-/// Books what holding back has cost, `missed` of the GPU, and says whether more of it is allowed.
+/// Books what throttling has cost, `missed` of the GPU, and says whether more of it is allowed.
 fn account(phase: &Phase, past: &mut Past, missed: u64) -> bool {
     let missed = fair::part(phase.poll.get(), missed.min(WHOLE));
     let missed = Ns::new(missed).min(phase.idle);
@@ -242,11 +242,11 @@ struct Rivals {
     used: u64,
     /// The least weight, if any.
     lightest: u32,
-    /// The demand of those that were held back.
+    /// The demand of those that were throttled.
     missed: u64,
     /// The least virtual time, or [`NEVER`].
     least: VTime,
-    /// The least virtual time of those that were not held back, or [`NEVER`].
+    /// The least virtual time of those that were not throttled, or [`NEVER`].
     least_free: VTime,
     /// The greatest virtual time.
     greatest: VTime,
@@ -265,7 +265,7 @@ impl Rivals {
     /// Adds a client that competes and wants so much.
     fn add(&mut self, client: &ClientState, want: u64) {
         let vtime = client.vtime;
-        if client.held {
+        if client.throttled {
             self.missed = self.missed.saturating_add(want);
         } else {
             self.least_free = self.least_free.min(vtime);
@@ -277,25 +277,25 @@ impl Rivals {
     }
 
     /// How far the lightest gets in a period that it has for itself. With a shorter lead, it
-    /// would overtake who is held back for its sake.
+    /// would overtake who is throttled for its sake.
     fn longest_step(&self, phase: &Phase, level: u64) -> u64 {
         let entitled = level.saturating_mul(self.lightest.into());
         mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
     }
 
     /// The least virtual time, but not further behind the greatest than a debt may last, and
-    /// closer to it with time while nobody may be held back.
-    fn system_time(&self, phase: &Phase, step: u64, may_hold: bool) -> VTime {
-        // When only such compete that were held back, one of them shall run.
+    /// closer to it with time while nobody may be throttled.
+    fn system_time(&self, phase: &Phase, step: u64, may_throttle: bool) -> VTime {
+        // When only such compete that were throttled, one of them shall run.
         let least = match (self.least_free, self.least) {
             (NEVER, NEVER) => return phase.t_sys,
             (NEVER, least) | (least, _) => least,
         };
         // The others take a step in each period, while somebody waits for them.
-        let longest = mul_div(step, LONGEST_HOLD.get(), phase.lead.get().max(1));
+        let longest = mul_div(step, LONGEST_THROTTLE.get(), phase.lead.get().max(1));
         let floor = self.greatest.saturating_sub(VTime::new(longest.max(step)));
         let lead = self.greatest.saturating_sub(least);
-        let faded = if may_hold {
+        let faded = if may_throttle {
             0
         } else {
             mul_div(lead.get(), phase.span().min(FADE).get(), FADE.get())

@@ -2,7 +2,7 @@
 
 //! Tests of the rules of `maxmin`, one for each.
 
-use super::maxmin::{want, MaxMin, Past, LONGEST_HOLD};
+use super::maxmin::{want, MaxMin, Past, LONGEST_THROTTLE};
 use super::{ClientState, Phase};
 use crate::fair::WHOLE;
 use crate::ids::ClientId;
@@ -66,7 +66,7 @@ mod tests {
     fn demand_of_who_is_held_is_kept() {
         let mut clients = [client(6, 6, 500), client(6, 6, 0)];
         decide(&mut clients);
-        assert!(clients[0].held);
+        assert!(clients[0].throttled);
         clients[0].busy = Ns::ZERO;
         clients[0].waited = Ns::ZERO;
         decide(&mut clients);
@@ -79,7 +79,7 @@ mod tests {
         let mut clients = [client(11, 1, 0), client(1, 0, 0)];
         for _ in 0..50 {
             decide(&mut clients);
-            assert!(!clients[0].held);
+            assert!(!clients[0].throttled);
         }
     }
 
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn client_ahead_of_its_equal_by_more_than_a_step_is_held() {
         // Both are entitled to a half: a step is two periods.
-        for (ahead_ms, held) in [(143, false), (145, true)] {
+        for (ahead_ms, throttled) in [(143, false), (145, true)] {
             let mut clients = [client(6, 6, ahead_ms), client(6, 6, 0)];
             decide(&mut clients);
-            assert_eq!(clients[0].held, held);
-            assert!(!clients[1].held);
+            assert_eq!(clients[0].throttled, throttled);
+            assert!(!clients[1].throttled);
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let mut past = Past::default();
         let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
         MaxMin::decide(&phase(12), &mut past, &mut clients);
-        assert!(clients[0].held);
+        assert!(clients[0].throttled);
         clients[0].busy = Ns::ZERO;
         clients[0].waited = Ns::ZERO;
         clients[1].busy = Ns::from_ms(1);
@@ -150,7 +150,7 @@ mod tests {
         // 11 of 12 ms were lost: 66 ms of the period, at 7.2 ms allowed in each.
         for _ in 0..9 {
             MaxMin::decide(&phase(1), &mut past, &mut clients);
-            assert!(!clients[0].held);
+            assert!(!clients[0].throttled);
             assert!(!past.spent.is_zero());
         }
         MaxMin::decide(&phase(1), &mut past, &mut clients);
@@ -165,7 +165,7 @@ mod tests {
         let t_sys = decide(&mut clients);
         assert_eq!(t_sys, clients[1].vtime);
         let mut periods = 0;
-        while clients[0].held {
+        while clients[0].throttled {
             clients[0].busy = Ns::ZERO;
             clients[0].waited = Ns::ZERO;
             clients[1].busy = Ns::from_ms(12);
@@ -178,16 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn debt_holds_back_for_a_minute_at_most() {
+    fn debt_throttles_for_a_minute_at_most() {
         let mut clients = [client(6, 6, 1_000_000), client(6, 6, 0)];
         let t_sys = decide(&mut clients);
         // Of a GPU of which each is entitled to a half.
-        let floor = clients[0].vtime.get() - 2 * LONGEST_HOLD.get();
+        let floor = clients[0].vtime.get() - 2 * LONGEST_THROTTLE.get();
         assert!(t_sys.get().abs_diff(floor) < 1_000_000);
     }
 
     #[test]
-    fn debt_fades_while_nobody_may_be_held_back() {
+    fn debt_fades_while_nobody_may_be_throttled() {
         let mut past = Past::default();
         // More than is paid off in the time of this test.
         past.spent = Ns::from_ms(100_000);
@@ -195,7 +195,7 @@ mod tests {
         let mut at = phase(12);
         for _ in 0..139 {
             at.t_sys = MaxMin::decide(&at, &mut past, &mut clients);
-            assert!(!clients[0].held);
+            assert!(!clients[0].throttled);
         }
         // Ten seconds later: a third.
         let lead = clients[0].vtime.saturating_sub(clients[1].vtime).get() / 1_000_000;
@@ -206,17 +206,19 @@ mod tests {
     fn least_of_clients_that_are_all_held_runs_first() {
         // What the first has submitted before still runs.
         let mut clients = [client(12, 0, 2_000), client(0, 0, 1_000)];
-        clients.iter_mut().for_each(|client| client.held = true);
+        clients
+            .iter_mut()
+            .for_each(|client| client.throttled = true);
         decide(&mut clients);
-        assert!(clients[0].held);
-        assert!(!clients[1].held);
+        assert!(clients[0].throttled);
+        assert!(!clients[1].throttled);
     }
 
     #[test]
     fn client_alone_is_never_held() {
         let mut clients = [client(12, 0, 5_000)];
-        clients[0].held = true;
+        clients[0].throttled = true;
         decide(&mut clients);
-        assert!(!clients[0].held);
+        assert!(!clients[0].throttled);
     }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who is held back: one file per policy.
+//! [pure] Who is throttled: one file per policy.
 //!
 //! # The contract
 //!
 //! A policy is a pure function of the phase that ended and of the clients. It may
 //! - advance the virtual time of a client, never set it back;
-//! - set [`ClientState::held`] of each client: whether it is held back until the
+//! - set [`ClientState::throttled`] of each client: whether it is throttled until the
 //!   next decision;
 //! - keep something for itself: [`Policy::OfClient`] and [`Policy::OfGpu`];
 //! - return the new system virtual time, not less than the one it was given.
 //!
-//! It changes nothing else, holds nobody back when no client used the GPU, and
+//! It changes nothing else, throttles nobody when no client used the GPU, and
 //! leaves at least one client running. The engine checks all of this, what only looks
 //! show after looks only, and lets everybody run when it does not hold.
 //!
 //! A policy that works in stages ([`Rule::Looks`]) decides after looks at the
 //! channels instead of after polling phases. It also says when to look again. It may
-//! hold everybody back, to let the channels run empty, for at most
+//! throttle everybody, to let the channels run empty, for at most
 //! [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
 //!
 //! To add one: write its file, with a header that gives the rule in one formula,
@@ -48,7 +48,7 @@ use crate::names::{Kind, Value};
 use crate::units::VTime;
 use core::fmt::Debug;
 
-/// A rule for who is held back. See the contract at the top of this file.
+/// A rule for who is throttled. See the contract at the top of this file.
 pub trait Policy: Sized + 'static {
     /// Name by which it is selected: lower case, at most 15 characters.
     const NAME: &'static str;
@@ -113,7 +113,9 @@ fn look<P: Keeps>(look: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]
     if let Rule::Looks(rule) = P::RULE {
         return rule(look, P::of_gpu_mut(kept), clients);
     }
-    clients.iter_mut().for_each(|client| client.held = false);
+    clients
+        .iter_mut()
+        .for_each(|client| client.throttled = false);
     Next {
         at: look.now.saturating_add(look.turn),
         t_sys: look.t_sys,
@@ -330,7 +332,7 @@ policies! {
     TimesliceEngaged, timeslice::Engaged, loga_policy_timeslice_engaged;
     /// One client at a time, left alone during its slice.
     Timeslice, timeslice::Disengaged, loga_policy_timeslice;
-    /// Nobody is ever held back.
+    /// Nobody is ever throttled.
     None, none::Nobody, loga_policy_none;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Policy `none`: nobody is held back.
+//! Policy `none`: nobody is throttled.
 //!
-//! Rule: `held = false`.
+//! Rule: `throttled = false`.
 //! Good for: measuring what the hardware's own round robin gives.
 //! Bad for: fairness; who submits the longest commands gets the most time.
 //! Bound: none.
@@ -11,7 +11,7 @@
 use super::{ClientState, Phase, Policy, Rule};
 use crate::units::VTime;
 
-/// Nobody is held back, and virtual time stands still.
+/// Nobody is throttled, and virtual time stands still.
 pub struct Nobody;
 
 impl Policy for Nobody {
@@ -22,6 +22,8 @@ impl Policy for Nobody {
 }
 
 fn release(phase: &Phase, (): &mut (), clients: &mut [ClientState]) -> VTime {
-    clients.iter_mut().for_each(|client| client.held = false);
+    clients
+        .iter_mut()
+        .for_each(|client| client.throttled = false);
     phase.t_sys
 }

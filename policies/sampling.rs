@@ -2,16 +2,16 @@
 
 //! Policy `sampling`: each client alone for a while, then a free run by what was learned.
 //!
-//! Rule: barrier (all held back), drain (until no channel has work), each client that
-//! is not held back alone for `poll_ms` per channel, looked at every millisecond, until
+//! Rule: barrier (all throttled), drain (until no channel has work), each client that
+//! is not throttled alone for `poll_ms` per channel, looked at every millisecond, until
 //! 96 commands are done; then a free run of `ratio` times as long.
 //! `dvt = average / sum of averages * t_freerun * 100 / weight`, where `average` is the
 //! time with work pending over the commands completed and `t_freerun` the length of the
-//! free run before; `t_sys = min vt` over clients that had commands or were held back;
-//! who is idle and behind is lifted to `t_sys`; `held = vt > t_sys + t_freerun * 100 /
+//! free run before; `t_sys = min vt` over clients that had commands or were throttled;
+//! who is idle and behind is lifted to `t_sys`; `throttled = vt > t_sys + t_freerun * 100 /
 //! w_min`, with the longer of both free runs, `w_min` as in `event`.
 //!
-//! The prototype charges for the free run to come. With it, who is held back next has
+//! The prototype charges for the free run to come. With it, who is throttled next has
 //! paid already, and who is not sampled shortens the free run: of two clients that always
 //! want more, with commands of 1000 and 100 us, the first got 31 %. Charged for what is
 //! past, both get half.
@@ -46,11 +46,11 @@ pub(super) enum Stage {
     Fresh,
     /// All run, without those that are further ahead than the lead.
     FreeRun { since: Ns },
-    /// All are held back until no channel has work; then the first turn begins.
+    /// All are throttled until no channel has work; then the first turn begins.
     Drain { since: Ns },
     /// One client runs alone.
     Turn { of: ClientId, since: Ns },
-    /// All are held back until the work of that client is done.
+    /// All are throttled until the work of that client is done.
     Empty { of: ClientId, since: Ns },
 }
 
@@ -71,7 +71,7 @@ pub struct Sample {
     pending: Ns,
     /// Commands completed.
     done: u64,
-    /// It is held back in free runs.
+    /// It is throttled in free runs.
     back: bool,
 }
 
@@ -108,7 +108,7 @@ impl Sampling {
             Stage::Turn { of, since } => {
                 observe(look, of, clients);
                 if turn_is_over(look, of, clients, look.now.saturating_sub(since)) {
-                    hold_all(clients);
+                    throttle_all(clients);
                     let since = look.now;
                     season.stage = Stage::Empty { of, since };
                 }
@@ -130,8 +130,10 @@ impl Sampling {
     }
 }
 
-fn hold_all(clients: &mut [ClientState]) {
-    clients.iter_mut().for_each(|client| client.held = true);
+fn throttle_all(clients: &mut [ClientState]) {
+    clients
+        .iter_mut()
+        .for_each(|client| client.throttled = true);
 }
 
 fn is_drained(clients: &[ClientState]) -> bool {
@@ -140,7 +142,7 @@ fn is_drained(clients: &[ClientState]) -> bool {
 
 /// Begins the first drain, after a free run that lasted this long.
 fn begin_season(look: &Look, season: &mut Season, clients: &mut [ClientState], ran: Ns) {
-    hold_all(clients);
+    throttle_all(clients);
     for client in clients.iter_mut() {
         let sample = client.kept.of_mut::<Sampling>();
         *sample = Sample {
@@ -211,7 +213,7 @@ fn next_turn(
     // Beside a command that never ends nobody can be watched alone.
     if let Some(of) = next.filter(|_| !late) {
         for client in clients.iter_mut() {
-            client.held = client.id != of;
+            client.throttled = client.id != of;
         }
         season.stage = Stage::Turn { of, since };
         return answer;
@@ -242,7 +244,7 @@ fn average(client: &ClientState) -> Ns {
     Ns::new(sample.pending.get() / sample.done.max(1))
 }
 
-/// Advances virtual times by averages, for the free run that is past, and says who is held back
+/// Advances virtual times by averages, for the free run that is past, and says who is throttled
 /// in the next: who is further ahead than `lead`. After a drain that came too `late` nobody had a
 /// turn: who wants the GPU is not idle then.
 fn judge(t_sys: VTime, past: Ns, lead: Ns, clients: &mut [ClientState], late: bool) -> VTime {
@@ -262,8 +264,8 @@ fn judge(t_sys: VTime, past: Ns, lead: Ns, clients: &mut [ClientState], late: bo
     let limit = fair::threshold(t_sys, lead, lightest.unwrap_or(Weight::DEFAULT));
     for client in clients.iter_mut() {
         client.vtime = client.vtime.max(t_sys);
-        client.held = !sum.is_zero() && client.vtime > limit;
-        client.kept.of_mut::<Sampling>().back = client.held;
+        client.throttled = !sum.is_zero() && client.vtime > limit;
+        client.kept.of_mut::<Sampling>().back = client.throttled;
     }
     t_sys
 }

@@ -56,15 +56,15 @@ impl Bench {
     /// A look that shows what these clients completed; who runs has work.
     fn looks_at(&mut self, completed: [u32; 2]) {
         for (client, completed) in self.clients.iter_mut().zip(completed) {
-            let runs = !client.held;
+            let runs = !client.throttled;
             client.seen.completed = if runs { completed } else { 0 };
             client.seen.pending = runs && completed > 0;
         }
         self.look();
     }
 
-    fn held(&self) -> [bool; 2] {
-        [self.clients[0].held, self.clients[1].held]
+    fn throttled(&self) -> [bool; 2] {
+        [self.clients[0].throttled, self.clients[1].throttled]
     }
 
     /// From a free run to the turn of the first client.
@@ -78,7 +78,7 @@ impl Bench {
     fn season(&mut self, completed: [u32; 2]) -> [u32; 2] {
         let mut alone = [0, 0];
         for _ in 0..200 {
-            match self.held() {
+            match self.throttled() {
                 [false, true] => alone[0] += 1,
                 [true, false] => alone[1] += 1,
                 _ => {}
@@ -115,7 +115,7 @@ mod tests {
     fn barrier_holds_everybody() {
         let mut bench = Bench::new();
         bench.looks_at([1, 1]);
-        assert_eq!(bench.held(), [true, true]);
+        assert_eq!(bench.throttled(), [true, true]);
     }
 
     #[test]
@@ -125,11 +125,11 @@ mod tests {
         for _ in 0..20 {
             bench.clients[1].seen.pending = true;
             bench.look();
-            assert_eq!(bench.held(), [true, true]);
+            assert_eq!(bench.throttled(), [true, true]);
         }
         bench.clients[1].seen.pending = false;
         bench.look();
-        assert_eq!(bench.held(), [false, true]);
+        assert_eq!(bench.throttled(), [false, true]);
         assert_eq!(bench.overdue, 0);
     }
 
@@ -147,7 +147,7 @@ mod tests {
         // Nobody can be watched alone: a free run, without the one that is in the way.
         assert!(bench.is_free_run());
         assert_eq!(bench.overdue, 1);
-        assert!(!bench.clients[0].held);
+        assert!(!bench.clients[0].throttled);
         let charged = bench.clients[1]
             .vtime
             .saturating_sub(bench.clients[0].vtime);
@@ -158,14 +158,14 @@ mod tests {
     fn turns_go_in_the_order_of_ids_and_everybody_else_is_held() {
         let mut bench = Bench::new();
         bench.begin_first_turn();
-        assert_eq!(bench.held(), [false, true]);
-        while bench.held() == [false, true] {
+        assert_eq!(bench.throttled(), [false, true]);
+        while bench.throttled() == [false, true] {
             bench.looks_at([1, 1]);
         }
         // What the first had under way ends before the second begins.
-        assert_eq!(bench.held(), [true, true]);
+        assert_eq!(bench.throttled(), [true, true]);
         bench.looks_at([0, 0]);
-        assert_eq!(bench.held(), [true, false]);
+        assert_eq!(bench.throttled(), [true, false]);
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.begin_first_turn();
         let mut looks = 0;
-        while bench.held() == [false, true] {
+        while bench.throttled() == [false, true] {
             bench.looks_at([32, 0]);
             looks += 1;
         }
@@ -193,7 +193,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.clients[0].channels = 0;
         bench.begin_first_turn();
-        assert_eq!(bench.held(), [true, false]);
+        assert_eq!(bench.throttled(), [true, false]);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         let run = bench.last.at;
         let season = bench.free_since() - began.get();
         assert_eq!(run.get() - bench.free_since(), 5 * season);
-        assert_eq!(bench.held(), [false, false]);
+        assert_eq!(bench.throttled(), [false, false]);
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.clients[0].vtime = VTime::new(100_000_000_000);
         bench.season([1, 1]);
-        assert_eq!(bench.held(), [true, false]);
+        assert_eq!(bench.throttled(), [true, false]);
         let alone = bench.season([1, 1]);
         assert_eq!(alone[0], 0);
         assert!(alone[1] > 0);
@@ -246,11 +246,11 @@ mod tests {
             bench.season([1, 1]);
             let least = bench.clients[0].vtime.min(bench.clients[1].vtime);
             assert!(bench.t_sys <= least);
-            if !bench.clients[0].held {
+            if !bench.clients[0].throttled {
                 break;
             }
         }
-        assert!(!bench.clients[0].held);
+        assert!(!bench.clients[0].throttled);
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.clients[0].vtime = VTime::new(100_000_000_000);
         bench.season([0, 0]);
-        assert_eq!(bench.held(), [false, false]);
+        assert_eq!(bench.throttled(), [false, false]);
     }
 
     // Regression: charged for the free run to come, whose length depends on who is sampled, the
@@ -283,7 +283,7 @@ mod tests {
             let time = bench.now.saturating_sub(before).get();
             before = bench.now;
             // Together they take turns, command by command.
-            let parts = match bench.held() {
+            let parts = match bench.throttled() {
                 [false, false] => [10, 1],
                 [false, true] => [11, 0],
                 [true, false] => [0, 11],

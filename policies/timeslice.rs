@@ -4,7 +4,7 @@
 //!
 //! Rule: a token goes round among the clients that want the GPU, in the order of their
 //! ids; who has it runs alone for `30 ms * weight / 100` (1 to 500 ms). At the end
-//! everybody is held back until no channel has work; the time that takes is the
+//! everybody is throttled until no channel has work; the time that takes is the
 //! `overuse` of whose work it was, mostly the holder's. `slice = full slice - overuse`; with a full slice or more of
 //! overuse the turn is skipped, and pays for one slice. The engaged form looks at the
 //! holder every millisecond, and takes the token from one that has had no work for
@@ -42,7 +42,7 @@ pub(super) enum Stage {
     Open,
     /// Its holder runs alone, and had no work for so many looks.
     Runs { until: Ns, quiet: u32 },
-    /// All are held back until no channel has work.
+    /// All are throttled until no channel has work.
     Drain { since: Ns },
 }
 
@@ -59,7 +59,7 @@ pub struct Token {
 pub struct Debt {
     /// The time it owes.
     pub(super) overuse: Ns,
-    /// It had work when everybody was held back.
+    /// It had work when everybody was throttled.
     drains: bool,
 }
 
@@ -153,7 +153,9 @@ fn quiet_looks(holder: Option<ClientId>, before: u32, clients: &[ClientState]) -
 }
 
 fn begin_drain(look: &Look, token: &mut Token, clients: &mut [ClientState]) {
-    clients.iter_mut().for_each(|client| client.held = true);
+    clients
+        .iter_mut()
+        .for_each(|client| client.throttled = true);
     token.stage = Stage::Drain { since: look.now };
 }
 
@@ -196,7 +198,9 @@ fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -
     // When all owe slices, as many rounds are skipped as the least of them owes.
     let rounds = clients.iter().filter(wanting).map(slices_owed::<F>).min();
     let Some(rounds) = rounds else {
-        clients.iter_mut().for_each(|client| client.held = false);
+        clients
+            .iter_mut()
+            .for_each(|client| client.throttled = false);
         *token = Token::default();
         return soon;
     };
@@ -213,7 +217,7 @@ fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -
     let wrapped = next.is_none();
     let mut until = soon;
     for client in clients.iter_mut() {
-        client.held = client.id != chosen;
+        client.throttled = client.id != chosen;
         let passed = (after_last(client.id) && (wrapped || client.id < chosen))
             || (wrapped && client.id < chosen);
         if client.id == chosen {

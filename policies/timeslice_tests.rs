@@ -47,30 +47,30 @@ impl Bench {
         next
     }
 
-    /// A look at clients that all want the GPU: who is held sleeps, who runs has work, and has
-    /// none any more when all are held.
+    /// A look at clients that all want the GPU: who is throttled sleeps, who runs has work, and has
+    /// none any more when all are throttled.
     fn look_at_busy(&mut self) -> Next {
         for client in &mut self.clients {
-            client.seen.pending = !client.held;
-            client.seen.blocked = client.held;
+            client.seen.pending = !client.throttled;
+            client.seen.blocked = client.throttled;
         }
         self.look()
     }
 
     /// Who runs alone.
     fn holder(&self) -> Option<u64> {
-        let mut running = self.clients.iter().filter(|client| !client.held);
+        let mut running = self.clients.iter().filter(|client| !client.throttled);
         match (running.next(), running.next()) {
             (Some(client), None) => Some(client.id.get()),
             _ => None,
         }
     }
 
-    /// Looks until everybody was held and the token is given anew; says to whom.
+    /// Looks until everybody was throttled and the token is given anew; says to whom.
     fn pass(&mut self) -> u64 {
         let mut drained = false;
         for _ in 0..2_000 {
-            drained |= self.clients.iter().all(|client| client.held);
+            drained |= self.clients.iter().all(|client| client.throttled);
             self.look_at_busy();
             if drained && self.holder().is_some() {
                 break;
@@ -90,7 +90,7 @@ mod tests {
         for _ in 0..50 {
             bench.clients[1].seen.pending = true;
             bench.look();
-            assert!(bench.clients.iter().all(|client| !client.held));
+            assert!(bench.clients.iter().all(|client| !client.throttled));
         }
     }
 
@@ -98,10 +98,10 @@ mod tests {
     fn barrier_comes_before_the_first_slice() {
         let mut bench = Bench::new(false);
         bench.look_at_busy();
-        assert!(bench.clients.iter().all(|client| client.held));
+        assert!(bench.clients.iter().all(|client| client.throttled));
         bench.clients[0].seen.pending = true;
         bench.look();
-        assert!(bench.clients.iter().all(|client| client.held));
+        assert!(bench.clients.iter().all(|client| client.throttled));
         bench.look_at_busy();
         assert_eq!(bench.holder(), Some(1));
     }
@@ -115,8 +115,8 @@ mod tests {
         let (mut turns, mut queued) = ([0u32; CLIENTS], 5_000u32);
         for _ in 0..40_000 {
             for client in &mut bench.clients {
-                client.seen.pending = !client.held || (client.id.get() == 1 && queued > 0);
-                client.seen.blocked = client.held;
+                client.seen.pending = !client.throttled || (client.id.get() == 1 && queued > 0);
+                client.seen.blocked = client.throttled;
             }
             let before = bench.holder();
             bench.look();
@@ -265,7 +265,7 @@ mod tests {
         bench.clients[0].id = ClientId::new(9);
         bench.clients[0].seen = Default::default();
         bench.look();
-        assert!(bench.clients.iter().all(|client| client.held));
+        assert!(bench.clients.iter().all(|client| client.throttled));
     }
 
     #[test]
@@ -278,6 +278,6 @@ mod tests {
             }
             bench.look();
         }
-        assert!(bench.clients.iter().all(|client| !client.held));
+        assert!(bench.clients.iter().all(|client| !client.throttled));
     }
 }

@@ -5,7 +5,7 @@
 //! The kernel module mounts the same files under the same names (see
 //! `loga_main.rs`), so what is tested here is what runs there. The way of one
 //! observation: [`regs`] reads and decodes a status word, [`account`] turns changes
-//! into time held per channel, [`engine`] ends the phase and asks one of
+//! into time on the engine per channel, [`engine`] ends the phase and asks one of
 //! [`policies`], which computes with [`fair`]. [`share`] says who gets how much, and
 //! keeps what each one got. [`track`] says what an RM call or a mapping means; [`rm`] has the
 //! numbers and structures of those calls.

@@ -69,16 +69,16 @@ proptest! {
             prop_assert_eq!(totals.length.get(), end - start);
             prop_assert_eq!(
                 totals.length.get(),
-                totals.idle.get() + totals.unknown.get() + totals.held.get()
+                totals.idle.get() + totals.unknown.get() + totals.ran.get()
             );
             // Also over the whole table: nothing is left from the phase before.
-            let held: u64 = slots.iter().map(|slot| slot.held.get()).sum();
-            prop_assert_eq!(held, totals.held.get());
+            let ran: u64 = slots.iter().map(|slot| slot.ran.get()).sum();
+            prop_assert_eq!(ran, totals.ran.get());
 
             let mut clients = clients();
             settle(&mut totals, &slots, accountant.used(), &mut owner, clients.as_mut_slice());
             let busy: u64 = clients.iter().map(|client| client.busy.get()).sum();
-            prop_assert_eq!(busy, totals.held.get());
+            prop_assert_eq!(busy, totals.ran.get());
             prop_assert_eq!(
                 totals.length.get(),
                 totals.idle.get() + totals.unknown.get() + busy

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Properties of the engine and its policies over many periods: virtual time never
-//! goes back, nobody gets far ahead, and nobody stays held back when something is
+//! goes back, nobody gets far ahead, and nobody stays throttled when something is
 //! wrong.
 
 use loga::account::PhaseTotals;
@@ -75,15 +75,16 @@ fn clients(weights: &[u32]) -> Vec<ClientState> {
 }
 
 /// Time used when all demands are served, cut in proportion to the phase: then all wait
-/// while they do not run. Who is held back uses nothing.
+/// while they do not run. Who is throttled uses nothing.
 fn serve(clients: &mut [ClientState], demand: &[u16], length: Ns) -> PhaseTotals {
-    let parts = |client: &ClientState, part: u16| if client.held { 0 } else { u64::from(part) };
+    let parts =
+        |client: &ClientState, part: u16| if client.throttled { 0 } else { u64::from(part) };
     let wanted: u64 = clients
         .iter()
         .zip(demand)
         .map(|(client, part)| parts(client, *part))
         .sum();
-    let mut held = Ns::ZERO;
+    let mut ran = Ns::ZERO;
     for (client, part) in clients.iter_mut().zip(demand) {
         let part = parts(client, *part);
         client.busy = Ns::new(length.get() * part / wanted.max(1000));
@@ -91,12 +92,12 @@ fn serve(clients: &mut [ClientState], demand: &[u16], length: Ns) -> PhaseTotals
             true => length.saturating_sub(client.busy),
             false => Ns::ZERO,
         };
-        held = held.saturating_add(client.busy);
+        ran = ran.saturating_add(client.busy);
     }
     PhaseTotals {
         length,
-        idle: length.saturating_sub(held),
-        held,
+        idle: length.saturating_sub(ran),
+        ran,
         ..PhaseTotals::default()
     }
 }
@@ -164,14 +165,14 @@ proptest! {
             prop_assert!(machine.engine.start_vtime() >= t_sys);
             for (after, before) in clients.iter().zip(&before) {
                 prop_assert!(after.vtime >= before.vtime);
-                prop_assert!(enforce || !after.held);
+                prop_assert!(enforce || !after.throttled);
             }
             prop_assert_eq!(machine.engine.last_fallback(), None);
             machine.pause(period);
         }
     }
 
-    /// Who is not held is at most a period of the lightest ahead; in the next period it
+    /// Who is not throttled is at most a period of the lightest ahead; in the next period it
     /// advances by at most its own. A phase in which nobody used the GPU lets
     /// everybody run, and so allows one more such step. Idle clients are not behind.
     #[test]
@@ -187,7 +188,7 @@ proptest! {
             let span = stats.last_poll.saturating_add(stats.last_nonpoll);
             // A phase that was cut short is judged by the length it was meant to have.
             longest = longest.max(span).max(Ns::from_ms(6 * 100));
-            steps += u64::from(totals.held.is_zero());
+            steps += u64::from(totals.ran.is_zero());
             let bound = steps * (longest.get() * 100 / lightest + 1);
             let t_sys = machine.engine.start_vtime();
             for client in &clients {
@@ -245,7 +246,7 @@ proptest! {
                 0 => clients[0].weight = Weight::new(clients[0].weight.get() + 1).unwrap(),
                 1 => clients[0].runs += 1,
                 2 => clients[0].id = ClientId::new(clients[0].id.get() + 1),
-                3 => clients.iter_mut().for_each(|client| client.held = true),
+                3 => clients.iter_mut().for_each(|client| client.throttled = true),
                 _ => return VTime::ZERO,
             }
             t_sys
@@ -258,7 +259,7 @@ proptest! {
             let fallbacks = machine.engine.stats().fallbacks;
             machine.engine.decide_by(&totals, &mut clients, &mut rule);
             if machine.engine.stats().fallbacks > fallbacks {
-                prop_assert!(clients.iter().all(|client| !client.held));
+                prop_assert!(clients.iter().all(|client| !client.throttled));
                 prop_assert!(clients.iter().map(|client| client.vtime).eq(vtimes));
                 prop_assert!(matches!(
                     machine.engine.last_fallback(),
@@ -289,8 +290,8 @@ proptest! {
         let now = deadline.saturating_add(Ns::from_ms(late_ms));
         // Idle looks are another reason; take them away.
         machine.engine.note_idle(now, false);
-        let held = clients.iter().any(|client| client.held);
-        let fires = held && Ns::from_ms(late_ms) > MAX_LATE;
+        let throttled = clients.iter().any(|client| client.throttled);
+        let fires = throttled && Ns::from_ms(late_ms) > MAX_LATE;
         prop_assert_eq!(machine.engine.watchdog(now).is_some(), fires);
         prop_assert_eq!(machine.engine.watchdog(now), None.filter(|_: &Fallback| fires));
     }

@@ -328,7 +328,7 @@ impl World {
                 let owner = self.pages.charge(
                     chid,
                     &Slot {
-                        held: Ns::new(1),
+                        ran: Ns::new(1),
                         runs: 1,
                     },
                     true,

@@ -101,13 +101,13 @@ impl Books {
         };
         let mut slots = vec![Slot::default(); PROCESSES as usize];
         for ((at, part), slot) in used.iter().enumerate().zip(&mut slots) {
-            if self.state.shares.members()[at].hold().is_some() {
+            if self.state.shares.members()[at].throttled_by().is_some() {
                 continue;
             }
-            slot.held = Ns::new(length.get() * u64::from(*part) / 1000);
+            slot.ran = Ns::new(length.get() * u64::from(*part) / 1000);
             slot.runs = u32::from(*part != 0);
-            totals.idle = totals.idle.saturating_sub(slot.held);
-            totals.held = totals.held.saturating_add(slot.held);
+            totals.idle = totals.idle.saturating_sub(slot.ran);
+            totals.ran = totals.ran.saturating_add(slot.ran);
         }
         if self.wakes {
             self.state.shares.wake_all();
@@ -129,9 +129,12 @@ impl Books {
         members
             .map(|member| {
                 let state = self.state.shares.state_of(member.group()).expect("a state");
-                let (vtime, held) = (state.vtime, state.held);
+                let (vtime, throttled) = (state.vtime, state.throttled);
                 let account = member.account_at(self.now);
-                format!("{vtime:?} {held} {:?} {account:?}", member.hold())
+                format!(
+                    "{vtime:?} {throttled} {:?} {account:?}",
+                    member.throttled_by()
+                )
             })
             .collect()
     }

@@ -120,7 +120,7 @@ pub fn one(
 }
 
 /// Periods that clients are given to settle, and that are watched then. A client gets ahead by a
-/// period, which is when it is held back, in as many as it has competitors.
+/// period, which is when it is throttled, in as many as it has competitors.
 const fn periods(clients: usize) -> u64 {
     60 + 3 * clients as u64
 }

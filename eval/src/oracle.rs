@@ -33,10 +33,10 @@ pub fn check(outcome: &GpuOutcome) -> Vec<String> {
                 ));
             }
         }
-        if client.booked.held > outcome.length || client.got.blocked > there {
+        if client.booked.throttled > outcome.length || client.got.blocked > there {
             violations.push(format!(
-                "conservation: client {} was held back for {} ns and slept for {} ns in {there} ns",
-                client.number, client.booked.held, client.got.blocked
+                "conservation: client {} was throttled for {} ns and slept for {} ns in {there} ns",
+                client.number, client.booked.throttled, client.got.blocked
             ));
         }
     }

@@ -30,8 +30,8 @@ pub struct Share {
     pub share_pct: f64,
     /// GPU time as LoGA estimates it.
     pub estimated_pct: f64,
-    /// Time held back.
-    pub held_pct: f64,
+    /// Time throttled.
+    pub throttled_pct: f64,
     /// Commands completed.
     pub commands: u64,
 }
@@ -175,7 +175,7 @@ pub fn row(mix: &Mix, config: Config, settings: &Settings) -> Result<Row, Error>
         weight: load.weight.get(),
         share_pct: percent(ran[at]),
         estimated_pct: percent(accounts[at].received),
-        held_pct: percent(accounts[at].held),
+        throttled_pct: percent(accounts[at].throttled),
         commands: commands[at],
     };
     let clients: Vec<_> = mix.loads.iter().enumerate().map(client).collect();

@@ -51,8 +51,8 @@ struct Decided {
     id: u64,
     /// Its virtual time.
     vtime_ns: u64,
-    /// Whether it is held back from now on.
-    held: bool,
+    /// Whether it is throttled from now on.
+    throttled: bool,
 }
 
 /// Why the replay ended early.
@@ -191,7 +191,7 @@ impl Replay {
         let length = Ns::new(poll);
         let totals = PhaseTotals {
             length,
-            held: used,
+            ran: used,
             idle: length.saturating_sub(used),
             ..PhaseTotals::default()
         };
@@ -206,7 +206,7 @@ impl Replay {
         let decided = |state: &ClientState| Decided {
             id: state.id.get(),
             vtime_ns: state.vtime.get(),
-            held: state.held,
+            throttled: state.throttled,
         };
         let decided = self.states.iter().map(decided).collect();
         Ok((self.engine.start_vtime().get(), decided))

@@ -137,7 +137,7 @@ fn trace_is_one_json_document_whose_commands_do_not_overlap() {
         last = start + length;
     }
     assert!(last > 2_900_000.0);
-    // Polling phases of 48 ms, and the hog held back.
+    // Polling phases of 48 ms, and the hog throttled.
     let poll = row(10).next().unwrap();
     assert!(
         (poll["dur"].as_f64().unwrap() - 48_000.0).abs() < 10.0,

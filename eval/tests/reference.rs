@@ -111,7 +111,7 @@ fn estimates_from_polling_phases_agree_with_the_truth() {
     // what the rest of the time is like.
     let of_phases = |row: &&Row| !by_name(row.policy).unwrap().staged();
     for row in table.rows.iter().filter(of_phases) {
-        // The commands that wait when their client is held back run unseen. With `event-cl`
+        // The commands that wait when their client is throttled run unseen. With `event-cl`
         // and periods of the paper this is 2.8 percent in one mix.
         let tolerance = if row.policy == "event-cl" { 3.0 } else { 2.0 };
         for client in &row.clients {
@@ -125,7 +125,7 @@ fn estimates_from_polling_phases_agree_with_the_truth() {
 fn nobody_is_held_without_a_policy() {
     for row in table(2).rows {
         if row.policy == "none" {
-            assert!(row.clients.iter().all(|client| client.held_pct == 0.0));
+            assert!(row.clients.iter().all(|client| client.throttled_pct == 0.0));
         }
     }
 }

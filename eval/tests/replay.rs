@@ -2,8 +2,8 @@
 
 //! Replays whose decisions were worked out by hand from the rule of the policy `event`:
 //! `dvt = busy / sum of busy * (poll + nonpoll) * 100 / weight`; `t_sys` the least virtual time of
-//! those that were busy; held back who is beyond `t_sys + (poll + nonpoll) * 100 / w_min`, where
-//! `w_min` is the least weight among those that were busy or held back.
+//! those that were busy; throttled who is beyond `t_sys + (poll + nonpoll) * 100 / w_min`, where
+//! `w_min` is the least weight among those that were busy or throttled.
 
 use loga_eval::replay::{replay, Error};
 
@@ -32,22 +32,22 @@ fn two_alike_share_a_period_by_their_use() {
             // 6000 ns by 3 : 1; the limit is 1500 + 6000.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":1500,"clients":[{"id":1,"vtime_ns":4500,"held":false},{"id":2,"vtime_ns":1500,"held":false}]}"#,
+                r#"{"t_sys_ns":1500,"clients":[{"id":1,"vtime_ns":4500,"throttled":false},{"id":2,"vtime_ns":1500,"throttled":false}]}"#,
             ),
-            // 9000 and 3000: apart by exactly a period, so nobody is held back.
+            // 9000 and 3000: apart by exactly a period, so nobody is throttled.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":9000,"held":false},{"id":2,"vtime_ns":3000,"held":false}]}"#,
+                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":9000,"throttled":false},{"id":2,"vtime_ns":3000,"throttled":false}]}"#,
             ),
             // 13500 and 4500: beyond.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":4500,"clients":[{"id":1,"vtime_ns":13500,"held":true},{"id":2,"vtime_ns":4500,"held":false}]}"#,
+                r#"{"t_sys_ns":4500,"clients":[{"id":1,"vtime_ns":13500,"throttled":true},{"id":2,"vtime_ns":4500,"throttled":false}]}"#,
             ),
-            // The held one uses nothing; the other gets the whole period and catches up.
+            // The throttled one uses nothing; the other gets the whole period and catches up.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":0,"weight":100},{"id":2,"busy_ns":1000,"weight":100}]}"#,
-                r#"{"t_sys_ns":10500,"clients":[{"id":1,"vtime_ns":13500,"held":false},{"id":2,"vtime_ns":10500,"held":false}]}"#,
+                r#"{"t_sys_ns":10500,"clients":[{"id":1,"vtime_ns":13500,"throttled":false},{"id":2,"vtime_ns":10500,"throttled":false}]}"#,
             ),
         ],
     );
@@ -61,17 +61,17 @@ fn weights_divide_and_the_lightest_sets_the_lead() {
             // 3000 each; over 3: 1000; over 0.5: 6000. The lead is 6000 / 0.5.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":1000,"clients":[{"id":1,"vtime_ns":1000,"held":false},{"id":2,"vtime_ns":6000,"held":false}]}"#,
+                r#"{"t_sys_ns":1000,"clients":[{"id":1,"vtime_ns":1000,"throttled":false},{"id":2,"vtime_ns":6000,"throttled":false}]}"#,
             ),
             // 2000 and 12000: within 2000 + 12000.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":2000,"clients":[{"id":1,"vtime_ns":2000,"held":false},{"id":2,"vtime_ns":12000,"held":false}]}"#,
+                r#"{"t_sys_ns":2000,"clients":[{"id":1,"vtime_ns":2000,"throttled":false},{"id":2,"vtime_ns":12000,"throttled":false}]}"#,
             ),
             // 3000 and 18000: beyond 3000 + 12000.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":3000,"held":false},{"id":2,"vtime_ns":18000,"held":true}]}"#,
+                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":3000,"throttled":false},{"id":2,"vtime_ns":18000,"throttled":true}]}"#,
             ),
         ],
     );
@@ -84,22 +84,22 @@ fn new_client_starts_at_the_time_of_the_system_and_so_does_one_that_returns() {
         &[
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":7,"busy_ns":100,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":7,"vtime_ns":600,"held":false}]}"#,
+                r#"{"t_sys_ns":600,"clients":[{"id":7,"vtime_ns":600,"throttled":false}]}"#,
             ),
             // The new one starts at 600 and gets a quarter of 600.
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":25,"weight":100},{"id":7,"busy_ns":75,"weight":100}]}"#,
-                r#"{"t_sys_ns":750,"clients":[{"id":3,"vtime_ns":750,"held":false},{"id":7,"vtime_ns":1050,"held":false}]}"#,
+                r#"{"t_sys_ns":750,"clients":[{"id":3,"vtime_ns":750,"throttled":false},{"id":7,"vtime_ns":1050,"throttled":false}]}"#,
             ),
             // 7 has gone.
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":40,"weight":100}]}"#,
-                r#"{"t_sys_ns":1350,"clients":[{"id":3,"vtime_ns":1350,"held":false}]}"#,
+                r#"{"t_sys_ns":1350,"clients":[{"id":3,"vtime_ns":1350,"throttled":false}]}"#,
             ),
             // It is back, with nothing of what it was: 1350 + 300.
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":50,"weight":100},{"id":7,"busy_ns":50,"weight":100}]}"#,
-                r#"{"t_sys_ns":1650,"clients":[{"id":3,"vtime_ns":1650,"held":false},{"id":7,"vtime_ns":1650,"held":false}]}"#,
+                r#"{"t_sys_ns":1650,"clients":[{"id":3,"vtime_ns":1650,"throttled":false},{"id":7,"vtime_ns":1650,"throttled":false}]}"#,
             ),
         ],
     );
@@ -112,11 +112,11 @@ fn idle_client_is_lifted_and_an_idle_gpu_stands_still() {
         &[
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":1,"busy_ns":60,"weight":100},{"id":2,"busy_ns":0,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"held":false},{"id":2,"vtime_ns":600,"held":false}]}"#,
+                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"throttled":false},{"id":2,"vtime_ns":600,"throttled":false}]}"#,
             ),
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":1,"busy_ns":0,"weight":100},{"id":2,"busy_ns":0,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"held":false},{"id":2,"vtime_ns":600,"held":false}]}"#,
+                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"throttled":false},{"id":2,"vtime_ns":600,"throttled":false}]}"#,
             ),
             (
                 r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[]}"#,
@@ -132,7 +132,7 @@ fn unknown_names_are_skipped_and_the_order_of_clients_is_that_of_their_ids() {
         "event",
         &[(
             r#"{"gpu":0,"t_poll_ns":100,"t_nonpoll_ns":0,"clients":[{"id":9,"pid":4,"busy_ns":50},{"id":2,"busy_ns":50,"weight":100,"runs":3}],"idle_ns":0}"#,
-            r#"{"t_sys_ns":50,"clients":[{"id":2,"vtime_ns":50,"held":false},{"id":9,"vtime_ns":50,"held":false}]}"#,
+            r#"{"t_sys_ns":50,"clients":[{"id":2,"vtime_ns":50,"throttled":false},{"id":9,"vtime_ns":50,"throttled":false}]}"#,
         )],
     );
 }
@@ -144,7 +144,7 @@ fn times_beyond_64_bits_of_products_are_exact() {
         "event",
         &[(
             r#"{"t_poll_ns":10000000000,"t_nonpoll_ns":50000000000,"clients":[{"id":1,"busy_ns":2500000000,"weight":100},{"id":2,"busy_ns":7500000000,"weight":100}]}"#,
-            r#"{"t_sys_ns":15000000000,"clients":[{"id":1,"vtime_ns":15000000000,"held":false},{"id":2,"vtime_ns":45000000000,"held":false}]}"#,
+            r#"{"t_sys_ns":15000000000,"clients":[{"id":1,"vtime_ns":15000000000,"throttled":false},{"id":2,"vtime_ns":45000000000,"throttled":false}]}"#,
         )],
     );
 }

@@ -248,7 +248,7 @@ fn polling_all_the_time_measures_to_the_length_of_a_read() {
 }
 
 #[test]
-fn held_back_client_is_slowed_by_fault_and_wakeup() {
+fn throttled_client_is_slowed_by_fault_and_wakeup() {
     let mixed = format!(
         "{}{}",
         client("a", "", "kernel_us = 1000"),
@@ -257,7 +257,7 @@ fn held_back_client_is_slowed_by_fault_and_wakeup() {
     let cheap = gpu(&format!("length_ms = 5000\n{FREE}{mixed}"));
     let dear = FREE.replace("fault_us = 0", "fault_us = 1000");
     let dear = gpu(&format!("length_ms = 5000\n{dear}{mixed}"));
-    assert!(cheap.holds > 5 && dear.holds > 5);
+    assert!(cheap.throttles > 5 && dear.throttles > 5);
     assert_eq!(cheap.loga_in_clients_ms, 0.0);
     // Each fault takes a millisecond of a client.
     assert_eq!(dear.loga_in_clients_ms, dear.faults as f64);
@@ -265,14 +265,14 @@ fn held_back_client_is_slowed_by_fault_and_wakeup() {
 }
 
 #[test]
-fn nobody_is_held_back_without_enforcement() {
+fn nobody_is_throttled_without_enforcement() {
     let text = format!(
         "length_ms = 2000\n[policy]\nenforce = false\n{}{}",
         client("a", "", "kernel_us = 1000"),
         client("b", "", "kernel_us = 100"),
     );
     let gpu = gpu(&text);
-    assert_eq!((gpu.holds, gpu.faults), (0, 0));
+    assert_eq!((gpu.throttles, gpu.faults), (0, 0));
     assert!((gpu.clients[0].gpu_pct - 90.9).abs() < 0.1);
 }
 
@@ -340,7 +340,10 @@ fn exclusive_quanta_go_round_and_are_given_up_when_idle() {
         client("b", "", "kernel_us = 10"),
     ));
     assert!((gpu_a.clients[0].gpu_ms - 2000.0).abs() < 5.0, "{gpu_a:?}");
-    assert!((gpu_a.clients[1].held_ms - 2000.0).abs() < 5.0, "{gpu_a:?}");
+    assert!(
+        (gpu_a.clients[1].throttled_ms - 2000.0).abs() < 5.0,
+        "{gpu_a:?}"
+    );
     // 50 ms of work, then a pause of a second: given up after 100 ms.
     let gpu_b = gpu(&format!(
         "{policy}{FREE}{}{}",
@@ -414,8 +417,8 @@ fn oracle_sees_time_that_is_missing_or_too_much() {
     lost.clients[0].compute.run -= 1;
     assert!(oracle::check(&lost)[0].starts_with("conservation: "));
     let mut long = good.clone();
-    long.clients[0].booked.held = long.length + 1;
-    assert!(oracle::check(&long)[0].contains("was held back"));
+    long.clients[0].booked.throttled = long.length + 1;
+    assert!(oracle::check(&long)[0].contains("was throttled"));
     let mut told = good;
     told.ledger.violations.push("virtual time: fell".to_owned());
     assert_eq!(oracle::check(&told), ["virtual time: fell"]);

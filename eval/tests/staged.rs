@@ -50,12 +50,12 @@ fn sampling_that_only_accounts_holds_nobody_in_free_runs() {
     // The run itself fails if it does: that is an oracle. With enforcement, it does.
     let accounts = gpu("name = \"sampling\"\nenforce = false", 4000, EQUALS);
     let enforces = gpu("name = \"sampling\"", 4000, EQUALS);
-    let held = |gpu: &Gpu| gpu.clients[0].held_ms;
+    let throttled = |gpu: &Gpu| gpu.clients[0].throttled_ms;
     assert!(
-        held(&enforces) > 1.5 * held(&accounts),
+        throttled(&enforces) > 1.5 * throttled(&accounts),
         "{} {}",
-        held(&enforces),
-        held(&accounts)
+        throttled(&enforces),
+        throttled(&accounts)
     );
     // Command lengths 900 and 100: by average command the first has had nine tenths.
     assert!(
@@ -135,12 +135,12 @@ fn copies_are_no_commands_to_who_looks() {
     let app = |copy: &str| {
         format!("[[client]]\nname = \"app\"\n[[client.phase]]\n{copy}_us = 9000\nkernel_us = 100\n{DEMO_LIGHT}")
     };
-    let held = |copy| gpu("name = \"sampling\"", 4000, &app(copy)).clients[0].rounds as f64;
+    let throttled = |copy| gpu("name = \"sampling\"", 4000, &app(copy)).clients[0].rounds as f64;
     // A copy of 9 ms is worth as little to it as 9 ms of a CPU.
     assert!(
-        (held("copy") / held("cpu") - 1.0).abs() < 0.1,
+        (throttled("copy") / throttled("cpu") - 1.0).abs() < 0.1,
         "{} {}",
-        held("copy"),
-        held("cpu")
+        throttled("copy"),
+        throttled("cpu")
     );
 }

@@ -80,7 +80,7 @@ fn print_summary(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}", Line::Window { start, now, kept })?;
     for (engine, usage) in totals.into_iter().enumerate() {
         let window = now.saturating_sub(start);
-        let idle_ns = window.saturating_sub(usage.held_ns());
+        let idle_ns = window.saturating_sub(usage.ran_ns());
         let line = Line::Engine {
             engine,
             usage,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The ground truth: which channel of which process held which engine, from when to when.
+//! [pure] The ground truth: which channel of which process ran which engine, from when to when.
 //!
 //! Intervals go into a ring that keeps the newest; totals per process go into a table that is
 //! exact however long the window is.
@@ -34,7 +34,7 @@ pub struct Usage {
 
 impl Usage {
     /// Time in which the engine's status word named the process, in ns.
-    pub const fn held_ns(&self) -> u64 {
+    pub const fn ran_ns(&self) -> u64 {
         self.busy_ns.saturating_add(self.switch_ns)
     }
 

@@ -107,8 +107,8 @@ impl Accountant {
         }
         match slot_of(self.current).and_then(|index| slots.get_mut(index)) {
             Some(slot) => {
-                slot.held = slot.held.saturating_add(time);
-                self.totals.held = self.totals.held.saturating_add(time);
+                slot.ran = slot.ran.saturating_add(time);
+                self.totals.ran = self.totals.ran.saturating_add(time);
                 self.used.mark(slot_of(self.current));
             }
             None => self.totals.unknown = self.totals.unknown.saturating_add(time),
@@ -151,8 +151,8 @@ mod tests {
         accountant.observe(&mut slots, ns(110), A);
         accountant.observe(&mut slots, ns(150), B);
         let totals = accountant.end(&mut slots, ns(160));
-        assert_eq!(slots[1].held, ns(40));
-        assert_eq!(slots[2].held, ns(20));
+        assert_eq!(slots[1].ran, ns(40));
+        assert_eq!(slots[2].ran, ns(20));
         assert_eq!(totals.switches, 2);
     }
 
@@ -163,7 +163,7 @@ mod tests {
         accountant.observe(&mut slots, ns(10), Occupant::Idle);
         let totals = accountant.end(&mut slots, ns(100));
         assert_eq!(totals.idle, ns(90));
-        assert_eq!(slots[1].held, ns(10));
+        assert_eq!(slots[1].ran, ns(10));
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         accountant.begin(&mut slots, ns(0), Occupant::Idle);
         accountant.observe(&mut slots, ns(90), A);
         accountant.end(&mut slots, ns(100));
-        assert_eq!(slots[1].held, ns(10));
+        assert_eq!(slots[1].ran, ns(10));
     }
 
     #[test]
@@ -184,11 +184,11 @@ mod tests {
         assert_eq!(
             slots[1],
             Slot {
-                held: ns(100),
+                ran: ns(100),
                 runs: 0
             }
         );
-        assert_eq!(totals.held, totals.length);
+        assert_eq!(totals.ran, totals.length);
     }
 
     #[test]
@@ -197,11 +197,11 @@ mod tests {
         accountant.begin(&mut slots, ns(100), A);
         accountant.skip(&mut slots, ns(120), ns(170), B);
         let totals = accountant.end(&mut slots, ns(200));
-        assert_eq!(slots[1].held, ns(45));
+        assert_eq!(slots[1].ran, ns(45));
         assert_eq!(
             slots[2],
             Slot {
-                held: ns(55),
+                ran: ns(55),
                 runs: 1
             }
         );
@@ -215,7 +215,7 @@ mod tests {
         accountant.begin(&mut slots, ns(100), Occupant::Idle);
         accountant.skip(&mut slots, ns(120), ns(170), B);
         let totals = accountant.end(&mut slots, ns(200));
-        assert_eq!((totals.idle, slots[2].held), (ns(20), ns(80)));
+        assert_eq!((totals.idle, slots[2].ran), (ns(20), ns(80)));
     }
 
     #[test]
@@ -227,12 +227,12 @@ mod tests {
         assert_eq!(
             slots[1],
             Slot {
-                held: ns(40),
+                ran: ns(40),
                 runs: 0
             }
         );
         assert_eq!(totals.switches, 0);
-        assert_eq!((totals.length, totals.held), (ns(40), ns(40)));
+        assert_eq!((totals.length, totals.ran), (ns(40), ns(40)));
     }
 
     #[test]
@@ -250,8 +250,8 @@ mod tests {
         accountant.begin(&mut slots, ns(100), A);
         accountant.observe(&mut slots, ns(50), B);
         let totals = accountant.end(&mut slots, ns(120));
-        assert_eq!(slots[1].held, Ns::ZERO);
-        assert_eq!(slots[2].held, ns(20));
+        assert_eq!(slots[1].ran, Ns::ZERO);
+        assert_eq!(slots[2].ran, ns(20));
         assert_eq!(totals.length, ns(20));
     }
 
@@ -263,7 +263,7 @@ mod tests {
         accountant.begin(&mut slots, ns(20), B);
         let totals = accountant.end(&mut slots, ns(25));
         assert_eq!(slots[1], Slot::default());
-        assert_eq!(totals.held, ns(5));
+        assert_eq!(totals.ran, ns(5));
         assert!(accountant.used().eq([2]));
     }
 
@@ -275,7 +275,7 @@ mod tests {
         accountant.observe(&mut slots, ns(30), Occupant::Tsg(TsgId::from_bits(1)));
         let totals = accountant.end(&mut slots, ns(60));
         assert_eq!(totals.unknown, ns(60));
-        assert_eq!(totals.held, Ns::ZERO);
+        assert_eq!(totals.ran, Ns::ZERO);
     }
 
     #[test]
@@ -319,8 +319,8 @@ mod tests {
             accountant.observe(&mut slots, ns(switch * 700), occupant);
         }
         accountant.end(&mut slots, ns(700_000));
-        assert_eq!(slots[1].held, ns(350_000));
-        assert_eq!(slots[2].held, ns(350_000));
+        assert_eq!(slots[1].ran, ns(350_000));
+        assert_eq!(slots[2].ran, ns(350_000));
     }
 
     // Regression: the prototype shared its state among the GPUs.
@@ -332,8 +332,8 @@ mod tests {
         other.begin(&mut other_slots, ns(50), B);
         one.end(&mut one_slots, ns(100));
         other.end(&mut other_slots, ns(60));
-        assert_eq!(one_slots[1].held, ns(100));
-        assert_eq!(other_slots[1].held, Ns::ZERO);
-        assert_eq!(other_slots[2].held, ns(10));
+        assert_eq!(one_slots[1].ran, ns(100));
+        assert_eq!(other_slots[1].ran, Ns::ZERO);
+        assert_eq!(other_slots[2].ran, ns(10));
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! With burst accounting a polling phase stands for the non-polling phase before it. A client that
 //! knows when the poller polls, from whatever it finds to tell it, can run when it does not. So
-//! the status word is read at random instants of the non-polling phase too ([`super::drain`]), and
+//! the status word is read at random instants of the non-polling phase too ([`super::residue`]), and
 //! what they found, added to what was polled, is a second estimate of the period. It is without
 //! bias whatever a client does, but rests on some ten looks a period; the first one is better as
 //! long as both say the same.

@@ -25,7 +25,7 @@ pub trait Charge {
 
 impl Charge for ClientState {
     fn charge(&mut self, slot: &Slot) {
-        self.busy = self.busy.saturating_add(slot.held);
+        self.busy = self.busy.saturating_add(slot.ran);
         self.runs = self.runs.saturating_add(slot.runs);
     }
 }
@@ -48,7 +48,7 @@ impl<C: Charge> Accounts for [C] {
 ///
 /// `used` are the indices from [`super::Accountant::used`]. Time is conserved:
 /// afterwards `length == idle + unknown + sum of what the clients got`, and that sum
-/// is `held`.
+/// is `ran`.
 pub fn settle<A: Accounts + ?Sized>(
     totals: &mut PhaseTotals,
     slots: &[Slot],
@@ -62,8 +62,8 @@ pub fn settle<A: Accounts + ?Sized>(
         };
         let owner = owners.owner(index);
         if !owner.is_some_and(|at| clients.charge_at(at, slot)) {
-            totals.held = totals.held.saturating_sub(slot.held);
-            totals.unknown = totals.unknown.saturating_add(slot.held);
+            totals.ran = totals.ran.saturating_sub(slot.ran);
+            totals.unknown = totals.unknown.saturating_add(slot.ran);
         }
     }
 }
@@ -76,14 +76,14 @@ mod tests {
 
     #[test]
     fn settle_gives_each_owner_the_sum_of_its_channels() {
-        let slot = |held| Slot {
-            held: Ns::new(held),
+        let slot = |ran| Slot {
+            ran: Ns::new(ran),
             runs: 1,
         };
         let slots = [slot(10), slot(20), slot(30), slot(40)];
         let mut totals = PhaseTotals {
             length: Ns::new(100),
-            held: Ns::new(100),
+            ran: Ns::new(100),
             ..PhaseTotals::default()
         };
         let mut clients = [ClientState::default(); 2];
@@ -93,23 +93,23 @@ mod tests {
         assert_eq!(clients[0].runs, 2);
         assert_eq!(clients[1].busy, Ns::new(20));
         assert_eq!(totals.unknown, Ns::new(40));
-        assert_eq!(totals.held, Ns::new(60));
+        assert_eq!(totals.ran, Ns::new(60));
     }
 
     #[test]
     fn settle_with_an_owner_out_of_range_is_unknown_time() {
         let slots = [Slot {
-            held: Ns::new(10),
+            ran: Ns::new(10),
             runs: 1,
         }];
         let mut totals = PhaseTotals {
             length: Ns::new(10),
-            held: Ns::new(10),
+            ran: Ns::new(10),
             ..PhaseTotals::default()
         };
         let mut nobody: [ClientState; 0] = [];
         settle(&mut totals, &slots, 0..1, &mut |_| Some(5), &mut nobody[..]);
         assert_eq!(totals.unknown, Ns::new(10));
-        assert_eq!(totals.held, Ns::ZERO);
+        assert_eq!(totals.ran, Ns::ZERO);
     }
 }

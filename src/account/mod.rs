@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] From changes of the engine's occupant to time held per channel.
+//! [pure] From changes of the engine's occupant to time on the engine per channel.
 //!
 //! Time between two observed changes belongs to who ran between them. What runs
 //! when the phase ends is charged to the end, and when nothing changed in the whole
-//! phase, whoever ran gets all of it. Time in which the engine held nobody's work
-//! is idle time. Source: LoGA paper, sections 3.3 and 4.1.
+//! phase, whoever ran gets all of it. Time in which the engine ran no channel's
+//! work is idle time. Source: LoGA paper, sections 3.3 and 4.1.
 //!
-//! [`sparse`] does the same from a few looks at random instants. [`drain`] looks at random
+//! [`sparse`] does the same from a few looks at random instants. [`residue`] looks at random
 //! instants between polling phases: for what runs on after a hold, and for who runs when the
 //! poller does not, which [`doubt`] judges. [`waits`] estimates who waits, and [`Commands`] counts what a channel
 //! was given and has done.
@@ -15,8 +15,8 @@
 mod burst;
 mod commands;
 pub mod doubt;
-pub mod drain;
 mod ledger;
+pub mod residue;
 pub mod sparse;
 #[cfg(any(test, loga_kunit))]
 mod sparse_tests;
@@ -53,8 +53,8 @@ const WORD_BITS: usize = 64;
 /// What one channel (or channel group) did in a polling phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
-    /// Time for which its work held the engine.
-    pub held: Ns,
+    /// Time for which its work was on the engine.
+    pub ran: Ns,
     /// Times the engine took up its work. A run that was already there when the
     /// phase began is not counted again.
     pub runs: u32,
@@ -74,20 +74,20 @@ pub const fn slot_of(occupant: Occupant) -> Option<usize> {
 ///
 /// # Invariants
 ///
-/// `length` is the sum of `idle`, `unknown` and `held`.
+/// `length` is the sum of `idle`, `unknown` and `ran`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseTotals {
     /// Length of the phase.
     pub length: Ns,
-    /// Time in which the engine held nobody's work.
+    /// Time in which no work was on the engine.
     pub idle: Ns,
-    /// Time held by an occupant that has no slot, or, after [`settle`], no owner.
+    /// Time of an occupant that has no slot, or, after [`settle`], no owner.
     pub unknown: Ns,
-    /// Time held by all others.
-    pub held: Ns,
+    /// Time of all others.
+    pub ran: Ns,
     /// Changes of the occupant that were seen.
     pub switches: u64,
-    /// Time of this phase and the non-polling phase before it that those who were held back had:
+    /// Time of this phase and the non-polling phase before it that those who were throttled had:
     /// it is charged to them as it is, and the rest of the times measured do not stand for it.
     pub apart: Ns,
 }
@@ -98,7 +98,7 @@ impl PhaseTotals {
         length: Ns::ZERO,
         idle: Ns::ZERO,
         unknown: Ns::ZERO,
-        held: Ns::ZERO,
+        ran: Ns::ZERO,
         switches: 0,
         apart: Ns::ZERO,
     };

@@ -158,9 +158,9 @@ impl Sparse {
         let index = slot_of(occupant);
         match index.and_then(|index| slots.get_mut(index)) {
             Some(slot) => {
-                slot.held = slot.held.saturating_add(time);
+                slot.ran = slot.ran.saturating_add(time);
                 slot.runs = slot.runs.saturating_add(is_new.into());
-                self.totals.held = self.totals.held.saturating_add(time);
+                self.totals.ran = self.totals.ran.saturating_add(time);
                 self.used.mark(index);
             }
             None => self.totals.unknown = self.totals.unknown.saturating_add(time),

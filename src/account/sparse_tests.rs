@@ -32,15 +32,15 @@ mod tests {
     fn time_charged_adds_up_to_the_strata() {
         let (totals, slots) = second_of(1, |now| if now % 3_000_000 < 1_000_000 { A } else { B });
         assert!(totals.length.get().abs_diff(1_000_000_000) < 300_000);
-        assert_eq!(totals.held, totals.length);
-        let sum = slots[1].held.saturating_add(slots[2].held);
+        assert_eq!(totals.ran, totals.length);
+        let sum = slots[1].ran.saturating_add(slots[2].ran);
         assert_eq!(sum, totals.length);
     }
 
     #[test]
     fn client_that_never_stops_has_no_variance() {
         let (totals, slots) = second_of(1, |_| A);
-        assert_eq!(slots[1].held, totals.length);
+        assert_eq!(slots[1].ran, totals.length);
         assert_eq!(slots[1].runs, 1);
         assert_eq!(variance_us2(1, MIN_INTERVAL), 90_000);
     }
@@ -74,7 +74,7 @@ mod tests {
         for who in in_step {
             let mut sum = 0;
             for seed in 1..=10 {
-                sum += second_of(seed, who).1[1].held.get();
+                sum += second_of(seed, who).1[1].ran.get();
             }
             // A fifth of ten seconds; four standard deviations are 88 ms.
             assert!(sum.abs_diff(2_000_000_000) < 90_000_000);
@@ -101,12 +101,12 @@ mod tests {
                 next = sparse.look(&mut slots, next, who);
             }
             let real = sparse.end().length.get() / ROUND * BUSY;
-            let error = slots[1].held.get().abs_diff(real);
+            let error = slots[1].ran.get().abs_diff(real);
             let variance = variance_us2(slots[1].runs.into(), WATCH_INTERVAL);
             let stated = bound(variance, WATCH_INTERVAL).get();
             beyond += u64::from(error > stated);
             far_beyond += u64::from(error > stated * 2);
-            sum += slots[1].held.get() / 1_000;
+            sum += slots[1].ran.get() / 1_000;
         }
         // 5 of 100, and three standard deviations of such a count.
         assert!(beyond <= 19);
@@ -124,7 +124,7 @@ mod tests {
         sparse.look(&mut slots, Ns::from_us(12_600), A);
         // Eight whole strata and the one in which it is.
         assert_eq!(sparse.end().length, Ns::from_us(2_700));
-        assert_eq!(slots[1].held, Ns::from_us(2_700));
+        assert_eq!(slots[1].ran, Ns::from_us(2_700));
     }
 
     #[test]

@@ -89,13 +89,13 @@ impl Engine {
                 *deadline = soonest.min(*deadline);
                 sooner
             }
-            State::Waiting { deadline, .. } if earliest < *deadline => {
+            State::NonPolling { deadline, .. } if earliest < *deadline => {
                 *deadline = earliest;
                 self.forced = Some(earliest);
                 true
             }
             State::Parked => self.allocated > 0,
-            State::Waiting { .. } | State::Stopping { .. } => false,
+            State::NonPolling { .. } | State::Stopping { .. } => false,
         }
     }
 
@@ -115,7 +115,7 @@ impl Engine {
             return self.start(now);
         }
         self.forced = Some(earliest);
-        self.state = State::Waiting {
+        self.state = State::NonPolling {
             since: now,
             deadline: earliest,
         };

@@ -14,16 +14,16 @@ pub enum Violation {
     VirtualTime,
     /// It set back the system virtual time.
     SystemTime,
-    /// It held somebody back although nobody used the GPU.
-    IdleHold,
-    /// It held everybody back.
+    /// It throttled somebody back although nobody used the GPU.
+    IdleThrottle,
+    /// It throttled everybody back.
     NobodyRuns,
     /// It wants to look again in the past, or too late.
     Deadline,
 }
 
-/// Runs `rule` and returns the new system virtual time, and how many clients are held back. After
-/// a violation, virtual times are as before and nobody is held back.
+/// Runs `rule` and returns the new system virtual time, and how many clients are throttled. After
+/// a violation, virtual times are as before and nobody is throttled.
 pub(super) fn run(
     phase: &Phase,
     clients: &mut [ClientState],
@@ -32,9 +32,9 @@ pub(super) fn run(
     let before = remember(clients, told);
     let t_sys = rule(phase, clients);
     let checked = touched(clients, told, before, t_sys, phase.t_sys)
-        .and_then(|held| bad_hold(clients, held).map_or(Ok(held), Err));
+        .and_then(|throttled| bad_throttle(clients, throttled).map_or(Ok(throttled), Err));
     match checked {
-        Ok(held) => Ok((t_sys, held)),
+        Ok(throttled) => Ok((t_sys, throttled)),
         Err(violation) => Err(undo(clients, violation)),
     }
 }
@@ -70,12 +70,12 @@ fn remember(clients: &mut [ClientState], told: impl Fn(&ClientState) -> u64) -> 
 fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
     for client in clients.iter_mut() {
         client.vtime = client.prior;
-        client.held = false;
+        client.throttled = false;
     }
     violation
 }
 
-/// How many clients are held back, or what was touched that may not be.
+/// How many clients are throttled, or what was touched that may not be.
 fn touched(
     clients: &[ClientState],
     told: impl Fn(&ClientState) -> u64,
@@ -83,11 +83,11 @@ fn touched(
     t_sys: VTime,
     t_sys_before: VTime,
 ) -> Result<usize, Violation> {
-    let (mut sum, mut set_back, mut held) = (BASIS, false, 0usize);
+    let (mut sum, mut set_back, mut throttled) = (BASIS, false, 0usize);
     for client in clients {
         sum = add(sum, told(client));
         set_back |= client.vtime < client.prior;
-        held = held.saturating_add(client.held.into());
+        throttled = throttled.saturating_add(client.throttled.into());
     }
     if sum != before {
         return Err(Violation::Inputs);
@@ -98,18 +98,18 @@ fn touched(
     if t_sys < t_sys_before {
         return Err(Violation::SystemTime);
     }
-    Ok(held)
+    Ok(throttled)
 }
 
-/// Whether one of the `held` clients that are held back may not be.
-fn bad_hold(clients: &[ClientState], held: usize) -> Option<Violation> {
-    if held == 0 {
+/// Whether one of the `throttled` clients that are throttled may not be.
+fn bad_throttle(clients: &[ClientState], throttled: usize) -> Option<Violation> {
+    if throttled == 0 {
         return None;
     }
     if !clients.iter().any(ClientState::active) {
-        return Some(Violation::IdleHold);
+        return Some(Violation::IdleThrottle);
     }
-    (held == clients.len()).then_some(Violation::NobodyRuns)
+    (throttled == clients.len()).then_some(Violation::NobodyRuns)
 }
 
 /// Where [`add`] begins.

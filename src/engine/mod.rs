@@ -42,7 +42,7 @@ pub use check::Violation;
 pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_ACTIVE, MIN_SPARSE};
 pub use stages::MAX_BARRIER;
 pub use stats::Stats;
-pub use watchdog::{Fallback, MAX_IDLE_HOLD, MAX_LATE};
+pub use watchdog::{Fallback, MAX_IDLE_THROTTLE, MAX_LATE};
 
 use crate::account::{Accounting, PhaseTotals};
 use crate::error::Error;
@@ -83,7 +83,7 @@ enum State {
     /// The poller was told to stop; a decision is due.
     Stopping { since: Ns },
     /// The poller sleeps.
-    Waiting { since: Ns, deadline: Ns },
+    NonPolling { since: Ns, deadline: Ns },
 }
 
 /// The phases and decisions of one GPU.
@@ -108,8 +108,8 @@ pub struct Engine {
     stages: Stages,
     /// Clients that wanted the GPU in the last polling phase.
     active: u32,
-    /// Clients held back by the last decision.
-    holds: usize,
+    /// Clients throttled by the last decision.
+    throttled: usize,
     /// Since when every look found the GPU idle.
     idle_since: Option<Ns>,
     stats: Stats,
@@ -138,7 +138,7 @@ impl Engine {
             kept: KeptOfGpu::default(),
             stages: Stages::default(),
             active: 1,
-            holds: 0,
+            throttled: 0,
             idle_since: None,
             stats: Stats::default(),
             last_fallback: None,
@@ -165,7 +165,7 @@ impl Engine {
             self.stages.reset();
         }
         if !config.enforce {
-            self.holds = 0;
+            self.throttled = 0;
         }
         Ok(())
     }
@@ -200,9 +200,9 @@ impl Engine {
         self.last_fallback
     }
 
-    /// Whether somebody is held back by a decision or a look.
+    /// Whether somebody is throttled by a decision or a look.
     pub const fn holds_somebody(&self) -> bool {
-        self.holds != 0
+        self.throttled != 0
     }
 
     /// Whether what is decided next is about everybody, those as well who have not wanted the
@@ -220,7 +220,7 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Ns> {
         let phase = match self.state {
             State::Parked => None,
-            State::Polling { deadline, .. } | State::Waiting { deadline, .. } => Some(deadline),
+            State::Polling { deadline, .. } | State::NonPolling { deadline, .. } => Some(deadline),
             State::Stopping { since } => Some(since),
         };
         phase.into_iter().chain(self.next_look()).min()
@@ -239,7 +239,7 @@ impl Engine {
                 let woken = self.allocated > 0 && wake == Wake::ChannelsChanged;
                 woken && now >= self.earliest()
             }
-            State::Waiting { deadline, .. } => self.allocated > 0 && now >= deadline,
+            State::NonPolling { deadline, .. } => self.allocated > 0 && now >= deadline,
             State::Polling { .. } | State::Stopping { .. } => false,
         }
     }
@@ -263,12 +263,12 @@ impl Engine {
                 self.state = State::Stopping { since: now };
                 Action::StopPolling
             }
-            State::Waiting { since, .. } if self.allocated == 0 => {
+            State::NonPolling { since, .. } if self.allocated == 0 => {
                 self.note_nonpoll(now.saturating_sub(since));
                 self.park();
                 Action::None
             }
-            State::Waiting { since, deadline } if now >= deadline => {
+            State::NonPolling { since, deadline } if now >= deadline => {
                 self.note_nonpoll(now.saturating_sub(since));
                 self.start(now)
             }
@@ -278,22 +278,22 @@ impl Engine {
         }
     }
 
-    /// Decides who is held back until the next decision.
+    /// Decides who is throttled until the next decision.
     ///
     /// Call it after [`Action::StopPolling`], with what the poller has counted: in
     /// `clients`, `busy` and `runs` of the phase, the virtual time and whether the
-    /// client was held. Afterwards `vtime` and `held` are new; the caller carries out
-    /// the difference in `held`.
+    /// client was throttled. Afterwards `vtime` and `throttled` are new; the caller carries out
+    /// the difference in `throttled`.
     ///
     /// The policy's answer is checked. If it breaks the contract (see
-    /// [`crate::policies`]), nobody is held back, virtual times stay as they were,
+    /// [`crate::policies`]), nobody is throttled, virtual times stay as they were,
     /// and [`Engine::last_fallback`] says why. Without `enforce`, virtual times
-    /// advance and nobody is held back.
+    /// advance and nobody is throttled.
     pub fn decide(&mut self, totals: &PhaseTotals, clients: &mut [ClientState]) {
         self.apply_change(clients);
         let policy = self.config.policy;
         if policy.staged() {
-            // Who is held back is decided after looks.
+            // Who is throttled is decided after looks.
             self.note_active(clients);
             self.end_phase(totals);
             return;
@@ -335,31 +335,33 @@ impl Engine {
         };
         self.note_active(clients);
         match check::run(&phase, clients, rule) {
-            Ok((t_sys, held)) => {
+            Ok((t_sys, throttled)) => {
                 self.t_sys = t_sys;
-                self.holds = held;
+                self.throttled = throttled;
             }
             Err(violation) => self.fall_back(Fallback::Contract(violation)),
         }
         if !self.config.enforce {
-            self.settle_holds(clients);
+            self.settle_throttles(clients);
         }
         self.end_phase(totals);
     }
 
-    /// Counts who is held back; nobody without `enforce`.
-    fn settle_holds(&mut self, clients: &mut [ClientState]) {
+    /// Counts who is throttled; nobody without `enforce`.
+    fn settle_throttles(&mut self, clients: &mut [ClientState]) {
         if !self.config.enforce {
-            clients.iter_mut().for_each(|client| client.held = false);
+            clients
+                .iter_mut()
+                .for_each(|client| client.throttled = false);
         }
-        self.holds = clients.iter().filter(|client| client.held).count();
+        self.throttled = clients.iter().filter(|client| client.throttled).count();
     }
 
     /// Notes how many clients want the GPU: those that used it, waited for it or were
-    /// held back. To be called before the decision.
+    /// throttled. To be called before the decision.
     fn note_active(&mut self, clients: &[ClientState]) {
         let count = clients.iter().fold(0usize, |count, client| {
-            let wants = client.busy.get() | client.waited.get() | u64::from(client.held);
+            let wants = client.busy.get() | client.waited.get() | u64::from(client.throttled);
             count.wrapping_add((wants != 0).into())
         });
         self.active = u32::try_from(count).unwrap_or(u32::MAX);
@@ -394,7 +396,7 @@ impl Engine {
             self.park();
             return;
         }
-        self.state = State::Waiting {
+        self.state = State::NonPolling {
             since,
             deadline: since.saturating_add(self.planned.nonpoll),
         };
@@ -403,7 +405,7 @@ impl Engine {
     /// Stops the cycle until there are channels again.
     fn park(&mut self) {
         self.state = State::Parked;
-        self.holds = 0;
+        self.throttled = 0;
         self.active = 1;
         self.idle_since = None;
     }

@@ -40,7 +40,7 @@ fn totals(length_ms: u64, idle_ms: u64) -> PhaseTotals {
     PhaseTotals {
         length: ms(length_ms),
         idle: ms(idle_ms),
-        held: ms(length_ms - idle_ms),
+        ran: ms(length_ms - idle_ms),
         ..PhaseTotals::default()
     }
 }
@@ -54,7 +54,7 @@ fn clients(busy_ms: [u64; 2]) -> [ClientState; 2] {
     })
 }
 
-/// An engine that holds back the first client since 12 ms.
+/// An engine that throttles the first client since 12 ms.
 fn holding() -> Engine {
     let mut engine = polling(enforcing());
     engine.wake(ms(12), Wake::Timer);
@@ -260,7 +260,7 @@ mod tests {
         engine.wake(ms(12), Wake::Timer);
         let mut clients = clients([6, 6]);
         engine.decide(&totals(12, 0), &mut clients);
-        assert!(!clients[0].held);
+        assert!(!clients[0].throttled);
         assert!(clients[0].vtime > VTime::new(1_000_000_000));
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let mut clients = clients([0, 1]);
         clients[0].vtime = VTime::new(ms(50).get());
         engine.decide(&totals(1, 0), &mut clients);
-        assert!(!clients[0].held);
+        assert!(!clients[0].throttled);
     }
 
     #[test]
@@ -290,27 +290,29 @@ mod tests {
             }),
             (Violation::SystemTime, |_, _| VTime::ZERO),
             (Violation::NobodyRuns, |phase, clients| {
-                clients.iter_mut().for_each(|client| client.held = true);
+                clients
+                    .iter_mut()
+                    .for_each(|client| client.throttled = true);
                 phase.t_sys
             }),
-            (Violation::IdleHold, |phase, clients| {
-                clients[0].held = true;
+            (Violation::IdleThrottle, |phase, clients| {
+                clients[0].throttled = true;
                 phase.t_sys
             }),
         ];
         for (violation, rule) in broken {
             let mut engine = holding();
-            let busy = if violation == Violation::IdleHold {
+            let busy = if violation == Violation::IdleThrottle {
                 0
             } else {
                 6
             };
             let mut clients = clients([busy, busy]);
-            clients[0].held = true;
+            clients[0].throttled = true;
             let totals = totals(12, 12 - 2 * busy);
             engine.decide_by(&totals, &mut clients, &mut { rule });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
-            assert!(!clients[0].held && !clients[1].held);
+            assert!(!clients[0].throttled && !clients[1].throttled);
             assert_eq!(clients[0].vtime, VTime::new(1_000_000_000));
             assert_eq!(engine.stats().fallbacks, 1);
         }
@@ -383,7 +385,7 @@ mod tests {
         assert_eq!(engine.watchdog(ms(2100)), None);
         assert_eq!(
             engine.watchdog(ms(2101)),
-            Some(Fallback::IdleHold { lasting: ms(2001) })
+            Some(Fallback::IdleThrottle { lasting: ms(2001) })
         );
     }
 

@@ -68,12 +68,14 @@ mod tests {
         for (violation, rule) in broken {
             let (mut engine, mut clients) = (staged(), clients());
             engine.look_by(Ns::from_ms(1), &mut clients, &mut |look, _, clients| {
-                clients.iter_mut().for_each(|client| client.held = true);
+                clients
+                    .iter_mut()
+                    .for_each(|client| client.throttled = true);
                 clients[0].kept = KeptOfClient::Timeslice(Default::default());
                 rule(look, clients)
             });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
-            assert!(clients.iter().all(|client| !client.held));
+            assert!(clients.iter().all(|client| !client.throttled));
             assert_eq!(clients[0].kept, KeptOfClient::Nothing);
             assert_eq!(clients[0].vtime, VTime::new(1_000));
         }
@@ -85,7 +87,9 @@ mod tests {
         let mut now = Ns::ZERO;
         while engine.last_fallback().is_none() && now < Ns::from_ms(10_000) {
             engine.look_by(now, &mut clients, &mut |look, _, clients| {
-                clients.iter_mut().for_each(|client| client.held = true);
+                clients
+                    .iter_mut()
+                    .for_each(|client| client.throttled = true);
                 after(look, Ns::from_ms(30_000))
             });
             now = engine.stages.due(engine.config()).unwrap_or(now);
@@ -94,7 +98,7 @@ mod tests {
             engine.last_fallback(),
             Some(Fallback::Barrier { .. })
         ));
-        assert!(clients.iter().all(|client| !client.held));
+        assert!(clients.iter().all(|client| !client.throttled));
         assert!(now <= Ns::from_ms(3_100));
     }
 
@@ -102,7 +106,7 @@ mod tests {
     fn look_that_comes_too_late_fires_the_watchdog() {
         let (mut engine, mut clients) = (staged(), clients());
         engine.look_by(Ns::ZERO, &mut clients, &mut |look, _, clients| {
-            clients[0].held = true;
+            clients[0].throttled = true;
             after(look, Ns::from_ms(1))
         });
         assert_eq!(engine.watchdog(Ns::from_ms(2_001)), None);
@@ -113,7 +117,7 @@ mod tests {
     fn look_after_a_change_of_policy_is_not_late() {
         let (mut engine, mut clients) = (staged(), clients());
         engine.look_by(Ns::from_ms(9_000), &mut clients, &mut |look, _, clients| {
-            clients[0].held = true;
+            clients[0].throttled = true;
             after(look, Ns::from_ms(1))
         });
         let other = Config {
@@ -144,13 +148,13 @@ mod tests {
             while now < Ns::from_ms(3_000) {
                 for client in &mut clients {
                     client.channels = 12;
-                    client.seen.blocked = client.held;
+                    client.seen.blocked = client.throttled;
                 }
-                // The work of the first never ends; that of the second does once it is held.
+                // The work of the first never ends; that of the second does once it is throttled.
                 clients[0].seen.pending = true;
-                clients[1].seen.pending = !clients[1].held;
+                clients[1].seen.pending = !clients[1].throttled;
                 engine.look(now, &mut clients);
-                ran |= !clients[1].held && now >= Ns::from_ms(1_000);
+                ran |= !clients[1].throttled && now >= Ns::from_ms(1_000);
                 now = engine.stages.due(engine.config()).unwrap_or(now);
             }
             assert!(ran);

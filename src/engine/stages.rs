@@ -6,7 +6,7 @@ use super::{check, ClientState, Config, Engine, Fallback, KeptOfClient, KeptOfGp
 use super::{Look, Next, MAX_NONPOLL};
 use crate::units::{Ns, VTime};
 
-/// Everybody may be held back for this long without a break: longer than any policy
+/// Everybody may be throttled for this long without a break: longer than any policy
 /// waits for channels to run empty.
 pub const MAX_BARRIER: Ns = Ns::from_ms(2_000);
 /// After a policy broke its contract, everybody runs for this long.
@@ -19,7 +19,7 @@ pub(super) struct Stages {
     last: Option<Ns>,
     /// When the next one is due.
     at: Ns,
-    /// Since when everybody is held back.
+    /// Since when everybody is throttled.
     barrier_since: Option<Ns>,
     /// The policy was changed, or enforcement switched on: everybody is to be let run.
     changed: bool,
@@ -47,10 +47,10 @@ impl Stages {
 }
 
 impl Engine {
-    /// Decides who is held back until the next look.
+    /// Decides who is throttled until the next look.
     ///
     /// Call it after [`super::Action::Look`], with [`ClientState::seen`] and
-    /// [`ClientState::channels`] of every client; carry out the difference in `held`
+    /// [`ClientState::channels`] of every client; carry out the difference in `throttled`
     /// afterwards. Right after a change of policy it lets everybody run.
     ///
     /// The policy's answer is checked as in [`Engine::decide`].
@@ -70,7 +70,7 @@ impl Engine {
     ) {
         self.apply_change(clients);
         if !(self.config.enforce && self.config.policy.staged()) {
-            self.settle_holds(clients);
+            self.settle_throttles(clients);
             return;
         }
         self.stats.looks = self.stats.looks.saturating_add(1);
@@ -96,12 +96,12 @@ impl Engine {
             Err(violation) => self.restart(now, clients, Fallback::Contract(violation)),
         }
         self.bound_barrier(now, clients);
-        self.settle_holds(clients);
+        self.settle_throttles(clients);
     }
 
-    /// Lets everybody run when all have been held back for too long.
+    /// Lets everybody run when all have been throttled for too long.
     fn bound_barrier(&mut self, now: Ns, clients: &mut [ClientState]) {
-        if clients.iter().any(|client| !client.held) || clients.is_empty() {
+        if clients.iter().any(|client| !client.throttled) || clients.is_empty() {
             self.stages.barrier_since = None;
             return;
         }
@@ -143,9 +143,9 @@ impl Engine {
     /// Lets everybody run and takes from the policy what it kept.
     fn forget(&mut self, clients: &mut [ClientState]) {
         self.kept = KeptOfGpu::Nothing;
-        self.holds = 0;
+        self.throttled = 0;
         for client in clients.iter_mut() {
-            client.held = false;
+            client.throttled = false;
             client.kept = KeptOfClient::Nothing;
         }
     }

@@ -53,22 +53,22 @@ impl Bench {
                     ..PhaseTotals::default()
                 };
                 for (client, busy_us) in self.clients.iter_mut().zip([2_000, 600, 400]) {
-                    let busy = if client.held { 0 } else { busy_us };
+                    let busy = if client.throttled { 0 } else { busy_us };
                     client.busy = Ns::from_us(busy);
                     client.waited = Ns::from_us(3_000 - busy);
                     client.runs = 1;
-                    totals.held = totals.held.saturating_add(client.busy);
+                    totals.ran = totals.ran.saturating_add(client.busy);
                 }
-                totals.idle = totals.length.saturating_sub(totals.held);
+                totals.idle = totals.length.saturating_sub(totals.ran);
                 self.engine.decide(&totals, &mut self.clients);
             }
             Action::Look => {
                 for client in &mut self.clients {
                     client.seen = Seen {
-                        pending: !client.held,
-                        blocked: client.held,
+                        pending: !client.throttled,
+                        blocked: client.throttled,
                         submitted: 1,
-                        completed: u32::from(!client.held),
+                        completed: u32::from(!client.throttled),
                     };
                 }
                 self.engine.look(self.now, &mut self.clients);
@@ -123,7 +123,7 @@ mod tests {
                     bench
                         .engine
                         .decide(&PhaseTotals::default(), &mut bench.clients);
-                    return bench.clients.iter().all(|client| !client.held);
+                    return bench.clients.iter().all(|client| !client.throttled);
                 }
             }
             bench
@@ -132,7 +132,7 @@ mod tests {
                 .for_each(|client| client.seen = Seen::default());
             bench.engine.look(now, &mut bench.clients);
             let staged = bench.engine.config().policy.staged();
-            staged || bench.clients.iter().all(|client| !client.held)
+            staged || bench.clients.iter().all(|client| !client.throttled)
         }));
     }
 
@@ -158,7 +158,7 @@ mod tests {
             for _ in 0..2_000 {
                 bench.step();
                 for (ran, client) in ran.iter_mut().zip(&bench.clients) {
-                    *ran |= !client.held;
+                    *ran |= !client.throttled;
                 }
             }
             ran == [true; CLIENTS] && bench.engine.last_fallback().is_none()

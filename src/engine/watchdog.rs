@@ -5,11 +5,11 @@
 use super::{Engine, Violation};
 use crate::units::Ns;
 
-/// Deadlines may be missed by this much while somebody is held back. The main
+/// Deadlines may be missed by this much while somebody is throttled. The main
 /// thread is an ordinary thread on a machine that may be busy.
 pub const MAX_LATE: Ns = Ns::from_ms(2_000);
-/// Somebody may be held back for this long while every look finds the GPU idle.
-pub const MAX_IDLE_HOLD: Ns = Ns::from_ms(2_000);
+/// Somebody may be throttled for this long while every look finds the GPU idle.
+pub const MAX_IDLE_THROTTLE: Ns = Ns::from_ms(2_000);
 
 /// Why everybody runs against the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub enum Fallback {
         /// By this much.
         by: Ns,
     },
-    /// Somebody was held back on an idle GPU.
-    IdleHold {
+    /// Somebody was throttled on an idle GPU.
+    IdleThrottle {
         /// For this long.
         lasting: Ns,
     },
-    /// A policy held everybody back without a break.
+    /// A policy throttled everybody back without a break.
     Barrier {
         /// For this long.
         lasting: Ns,
@@ -44,11 +44,11 @@ impl Engine {
     }
 
     /// Whether everybody has to be let run at once. To be asked from outside the
-    /// main thread, every few hundred milliseconds, while somebody is held back.
+    /// main thread, every few hundred milliseconds, while somebody is throttled.
     ///
-    /// Says so once; from then on the engine counts nobody as held back.
+    /// Says so once; from then on the engine counts nobody as throttled.
     pub fn watchdog(&mut self, now: Ns) -> Option<Fallback> {
-        if self.holds == 0 {
+        if self.throttled == 0 {
             return None;
         }
         // After a change of policy a look has been due since ever.
@@ -59,8 +59,8 @@ impl Engine {
             .map_or(Ns::ZERO, |since| now.saturating_sub(since));
         if late > MAX_LATE {
             self.fall_back(Fallback::Late { by: late });
-        } else if idle > MAX_IDLE_HOLD {
-            self.fall_back(Fallback::IdleHold { lasting: idle });
+        } else if idle > MAX_IDLE_THROTTLE {
+            self.fall_back(Fallback::IdleThrottle { lasting: idle });
         } else {
             return None;
         }
@@ -69,7 +69,7 @@ impl Engine {
 
     /// Counts that everybody runs, and why.
     pub(super) fn fall_back(&mut self, reason: Fallback) {
-        self.holds = 0;
+        self.throttled = 0;
         self.stats.fallbacks = self.stats.fallbacks.saturating_add(1);
         self.last_fallback = Some(reason);
     }

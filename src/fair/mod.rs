@@ -27,7 +27,7 @@ pub fn advance(used: Ns, used_by_all: Ns, span: Ns, weight: Weight) -> VTime {
     VTime::new(mul_div(share, normal, weight.get().into()))
 }
 
-/// The virtual time beyond which a client is held back: the longest step that a
+/// The virtual time beyond which a client is throttled: the longest step that a
 /// client of the weight `lightest` can take, `span * 100 / lightest`, after `system`.
 pub fn threshold(system: VTime, span: Ns, lightest: Weight) -> VTime {
     system.saturating_add(advance(span, span, span, lightest))

@@ -7,13 +7,13 @@
 //!
 //! 1. [`GpuState::begin_phase`] when a polling phase begins,
 //! 2. [`GpuState::end_phase`] when it has ended: time is charged, the policy decides, the period is
-//!    booked. [`Member::hold`] says afterwards which clients are throttled,
+//!    booked. [`Member::throttled_by`] says afterwards which clients are throttled,
 //! 3. [`GpuState::begin_scan`] and [`GpuState::end_scan`] for policies that work in stages.
 //!
 //! The main thread of the kernel module, the simulator, the bench of decisions and the property
 //! tests all call this, so that what one of them books the others book too.
 //!
-//! [`Member::hold`]: crate::share::Member::hold
+//! [`Member::throttled_by`]: crate::share::Member::throttled_by
 
 mod period;
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl<S: Storage> GpuState<S> {
     /// what they saw on the engine.
     pub fn begin_phase(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
         let compares = self.engine.config().randomize;
-        self.shares.note_drained(found, compares);
+        self.shares.note_residue(found, compares);
     }
 
     /// A polling phase has ended: charges its time, has the policy decide, and books the period.
@@ -176,7 +176,7 @@ impl<S: Storage> GpuState<S> {
         let shares = &self.shares;
         let members = || shares.awake().filter_map(|at| shares.members().get(at));
         let limited = members().any(|member| member.resolved().limit.is_some());
-        let throttled = members().any(|member| member.hold().is_some());
+        let throttled = members().any(|member| member.throttled_by().is_some());
         let used = members().map(|member| member.used().busy);
         self.interval = self.pace.interval(length, alone, limited, throttled, used);
     }

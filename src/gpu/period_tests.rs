@@ -6,7 +6,7 @@ use super::*;
 use crate::account::{PhaseTotals, Slot};
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
-use crate::share::{Entry, Group, GroupBy, Hold, Member, Row};
+use crate::share::{Entry, Group, GroupBy, Member, Row, ThrottledBy};
 use crate::units::Ns;
 use crate::Vectors;
 use std::vec;
@@ -66,17 +66,17 @@ fn period(gpu: &mut GpuState<Vectors>, now: &mut Ns, parts: &[u64], waits: &[Ns]
     let slots: Vec<_> = parts
         .iter()
         .map(|part| Slot {
-            held: Ns::new(length.get() * part / 100),
+            ran: Ns::new(length.get() * part / 100),
             runs: 1,
         })
         .collect();
-    let held = slots
+    let ran = slots
         .iter()
-        .fold(Ns::ZERO, |sum, slot| sum.saturating_add(slot.held));
+        .fold(Ns::ZERO, |sum, slot| sum.saturating_add(slot.ran));
     let totals = PhaseTotals {
         length,
-        idle: length.saturating_sub(held),
-        held,
+        idle: length.saturating_sub(ran),
+        ran,
         switches: 5,
         ..PhaseTotals::default()
     };
@@ -99,7 +99,7 @@ fn time_of_a_phase_is_that_of_its_owners_and_the_rest_is_unknown() {
     let length = decision.totals.length;
     let part = |percent: u64| Ns::new(length.get() * percent / 100);
     assert_eq!(decision.totals.unknown, part(10));
-    assert_eq!(decision.totals.held, part(50));
+    assert_eq!(decision.totals.ran, part(50));
     assert_eq!(decision.totals.idle, part(40));
     assert_eq!(gpu.sums().unknown, part(10));
     assert_eq!(gpu.sums().idle, part(40));
@@ -159,7 +159,7 @@ fn waits_are_not_booked_for_a_policy_that_does_not_ask() {
 fn throttle_first(gpu: &mut GpuState<Vectors>, now: &mut Ns) {
     for _ in 0..50 {
         period(gpu, now, &[80, 10, 0], &[]);
-        if gpu.shares.members()[0].hold().is_some() {
+        if gpu.shares.members()[0].throttled_by().is_some() {
             return;
         }
     }
@@ -170,8 +170,11 @@ fn throttle_first(gpu: &mut GpuState<Vectors>, now: &mut Ns) {
 fn client_that_used_too_much_is_throttled_and_pays_for_what_still_runs() {
     let (mut gpu, mut now) = (gpu(config(PolicyKind::Event)), Ns::ZERO);
     throttle_first(&mut gpu, &mut now);
-    assert_eq!(gpu.shares.members()[0].hold(), Some(Hold::Policy));
-    assert_eq!(gpu.shares.members()[1].hold(), None);
+    assert_eq!(
+        gpu.shares.members()[0].throttled_by(),
+        Some(ThrottledBy::Policy)
+    );
+    assert_eq!(gpu.shares.members()[1].throttled_by(), None);
     let before = gpu.shares.members()[0].account().received;
     let found = [(ClientId::new(1), Ns::from_us(700))];
     gpu.begin_phase(found.into_iter());
@@ -191,7 +194,11 @@ fn another_policy_and_no_enforcement_let_all_clients_run() {
         let mut new = *gpu.engine.config();
         change(&mut new);
         assert_eq!(gpu.configure(now, new), Ok(true));
-        assert!(gpu.shares.members().iter().all(|m| m.hold().is_none()));
+        assert!(gpu
+            .shares
+            .members()
+            .iter()
+            .all(|m| m.throttled_by().is_none()));
     }
 }
 
@@ -202,7 +209,10 @@ fn other_lengths_keep_what_was_decided_and_wrong_ones_change_nothing() {
     let old = *gpu.engine.config();
     let longer = Config { ratio: 9, ..old };
     assert_eq!(gpu.configure(now, longer), Ok(false));
-    assert_eq!(gpu.shares.members()[0].hold(), Some(Hold::Policy));
+    assert_eq!(
+        gpu.shares.members()[0].throttled_by(),
+        Some(ThrottledBy::Policy)
+    );
     let wrong = Config {
         poll_ms: 0,
         group_by: GroupBy::User,
@@ -227,13 +237,13 @@ fn strata_follow_what_sparse_phases_show_and_not_what_others_do() {
     assert_eq!(gpu.plan(), (Accounting::Sparse, first));
     pass_until(&mut gpu, &mut now, Action::StopPolling);
     let slots = [Slot {
-        held: Ns::from_ms(1_500),
+        ran: Ns::from_ms(1_500),
         runs: 1,
     }];
     let ended = Ended {
         totals: PhaseTotals {
             length: Ns::from_ms(1_500),
-            held: Ns::from_ms(1_500),
+            ran: Ns::from_ms(1_500),
             ..PhaseTotals::default()
         },
         slots: &slots,

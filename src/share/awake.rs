@@ -4,12 +4,12 @@
 //!
 //! A decision goes over the processes that are awake, and over their groups, so that it costs
 //! what those cost, however many others there are. A process falls asleep when in [`QUIET`]
-//! decisions in a row it has neither used the GPU nor waited for it nor been held back. Who is
+//! decisions in a row it has neither used the GPU nor waited for it nor been throttled. Who is
 //! under a limit or of the idle class never does: its budget, its gate, change without it. It
 //! wakes up as soon as anything is charged to it.
 //!
 //! A group sleeps with the last of its processes, which stays awake while the group is ahead of
-//! the system: a policy may hold it back for that. When it does, all of them are awake. A policy
+//! the system: a policy may throttle it for that. When it does, all of them are awake. A policy
 //! lifts who is idle to the system virtual time; a group that wakes up is lifted then, once for
 //! all decisions that it missed. What the policy remembers of it stays as it was.
 
@@ -57,7 +57,7 @@ impl Member {
     fn tires(&mut self) -> bool {
         let does_nothing = self.used.busy.is_zero()
             && self.used.waited.is_zero()
-            && self.hold.is_none()
+            && self.throttled_by.is_none()
             && self.resolved.limit.is_none()
             && self.resolved.class == Class::Normal;
         self.rest.quiet = if does_nothing {
@@ -112,12 +112,13 @@ impl<S: Storage> Shares<S> {
         self.seat(group);
     }
 
-    /// Wakes the processes of groups that are held back: each is held back then.
-    pub(super) fn wake_held(&mut self) {
+    /// Wakes the processes of groups that are throttled: each is throttled then.
+    pub(super) fn wake_throttled(&mut self) {
         let sleeps = |group: &Group| group.awake > 0 && group.awake < group.members;
-        let is_held = |group: &Group| self.states().get(group.seat).is_some_and(|s| s.held);
+        let is_throttled =
+            |group: &Group| self.states().get(group.seat).is_some_and(|s| s.throttled);
         let group = |at: usize| self.groups().get(self.members().get(at)?.group);
-        let has_sleepers = |at| group(at).is_some_and(|group| sleeps(group) && is_held(group));
+        let has_sleepers = |at| group(at).is_some_and(|group| sleeps(group) && is_throttled(group));
         if !self.awake().any(has_sleepers) {
             return;
         }
@@ -125,7 +126,7 @@ impl<S: Storage> Shares<S> {
             let group = self.members().get(at).map(|member| member.group);
             let group = group.and_then(|at| self.groups().get(at));
             let state = group.and_then(|group| self.states().get(group.seat));
-            if state.is_some_and(|state| state.held) {
+            if state.is_some_and(|state| state.throttled) {
                 self.wake(at);
             }
         }
@@ -199,7 +200,7 @@ impl<S: Storage> Shares<S> {
         self.swap_seats(seat, self.seated);
         if let Some(state) = self.states.all_mut().get_mut(self.seated) {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
-            state.held = false;
+            state.throttled = false;
         }
     }
 
@@ -222,7 +223,9 @@ impl<S: Storage> Shares<S> {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_awake))]
 mod tests {
-    use super::super::{Change, Entry, GroupBy, Hold, Period, Settings, Subject, Totals, Who};
+    use super::super::{
+        Change, Entry, GroupBy, Period, Settings, Subject, ThrottledBy, Totals, Who,
+    };
     use super::*;
     use crate::account::{Accounts, Slot};
     use crate::ids::ClientId;
@@ -264,7 +267,7 @@ mod tests {
         for _ in 0..count {
             shares.begin();
             let slot = Slot {
-                held: Ns::from_us(100),
+                ran: Ns::from_us(100),
                 runs: 1,
             };
             shares.charge_at(at, &slot);
@@ -329,16 +332,19 @@ mod tests {
     }
 
     #[test]
-    fn who_is_held_back_or_limited_does_not_sleep() {
+    fn who_is_throttled_or_limited_does_not_sleep() {
         with_three(GroupBy::Process, |shares, settings| {
             let half = Change {
                 limit: Some(50),
                 ..Change::default()
             };
             assert_eq!(settings.set(Subject::Process(3), None, &half), Ok(()));
-            shares.states_mut()[1].held = true;
+            shares.states_mut()[1].throttled = true;
             decide(shares, settings, QUIET + 5, 0, 7);
-            assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
+            assert_eq!(
+                shares.members()[1].throttled_by(),
+                Some(ThrottledBy::Policy)
+            );
             assert_eq!(seen(shares), (3, true));
             shares.release(Ns::ZERO);
             assert_eq!(settings.clear(Subject::Process(3)), Ok(()));
@@ -361,13 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn sleeper_of_a_group_that_is_held_back_is_held_back() {
+    fn sleeper_of_a_group_that_is_throttled_is_throttled() {
         with_three(GroupBy::User, |shares, settings| {
             decide(shares, settings, QUIET, 1, 7);
-            shares.states_mut()[0].held = true;
+            shares.states_mut()[0].throttled = true;
             decide(shares, settings, 1, 1, 7);
-            assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
-            assert_eq!(shares.members()[2].hold(), None);
+            assert_eq!(
+                shares.members()[0].throttled_by(),
+                Some(ThrottledBy::Policy)
+            );
+            assert_eq!(shares.members()[2].throttled_by(), None);
             assert_eq!(shares.awake().count(), 2);
         });
     }

@@ -5,7 +5,7 @@
 
 use super::budget::Spent;
 use super::groups::virtual_time;
-use super::member::{Account, Group, Hold, Member, Used};
+use super::member::{Account, Group, Member, ThrottledBy, Used};
 use super::setting::{Class, Limit};
 use super::settings::Settings;
 use super::shares::Shares;
@@ -17,7 +17,7 @@ use crate::ids::ClientId;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
 
-/// What those who were held back used of a period, which is charged to them as it is.
+/// What those who were throttled used of a period, which is charged to them as it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     /// Of the polling phase.
@@ -69,16 +69,16 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Notes what was found to run since the last decision, after which [`Drain`] looked: of
+    /// Notes what was found to run since the last decision, after which [`Residue`] looked: of
     /// clients that are throttled, and if `compares` of all. Phases of steady length are in step
     /// with throttling itself, so that what the two kinds of phase show differs through no doing
     /// of the clients: nothing is compared then.
     ///
-    /// [`Drain`]: crate::account::drain::Drain
-    pub fn note_drained(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
+    /// [`Residue`]: crate::account::residue::Residue
+    pub fn note_residue(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
         self.each_awake(|member| {
-            let counts = compares || member.hold.is_some();
-            member.drained = counts.then_some(Ns::ZERO);
+            let counts = compares || member.throttled_by.is_some();
+            member.residue = counts.then_some(Ns::ZERO);
         });
         for (id, time) in found {
             let Some(at) = self.find(id) else {
@@ -90,9 +90,9 @@ impl<S: Storage> Shares<S> {
             let Some(member) = self.members.all_mut().get_mut(at) else {
                 continue;
             };
-            if compares || member.drained.is_some() {
-                let drained = member.drained.unwrap_or_default();
-                member.drained = Some(drained.saturating_add(time));
+            if compares || member.residue.is_some() {
+                let residue = member.residue.unwrap_or_default();
+                member.residue = Some(residue.saturating_add(time));
             }
         }
     }
@@ -112,12 +112,12 @@ impl<S: Storage> Shares<S> {
         let (poll, span) = (poll.saturating_sub(polled), span.saturating_sub(all));
         self.each_awake(|member| {
             (member.counted, member.evaded) = (None, None);
-            let Some(drained) = member.drained.filter(|_| member.hold.is_none()) else {
+            let Some(residue) = member.residue.filter(|_| member.throttled_by.is_none()) else {
                 return;
             };
             let busy = member.used.busy;
             let scaled = fair::estimate(busy, poll, span);
-            let found = busy.saturating_add(drained);
+            let found = busy.saturating_add(residue);
             if let Verdict::Found { gained } = member.doubt.note(scaled, found, span) {
                 member.evaded = Some(gained).filter(|gained| !gained.is_zero());
                 member.counted = Some(found);
@@ -129,7 +129,7 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Sums up what the processes used for the groups. Before the decision; takes
-    /// changed settings over first. Returns what those who were held back used:
+    /// changed settings over first. Returns what those who were throttled used:
     /// [`crate::account::PhaseTotals::apart`]. `poll` is the length of the polling phase, `span`
     /// that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
@@ -155,7 +155,7 @@ impl<S: Storage> Shares<S> {
             if !member.sits_out() {
                 member.wants = !member.used.busy().is_zero()
                     || !member.used.waited.is_zero()
-                    || member.hold == Some(Hold::Policy);
+                    || member.throttled_by == Some(ThrottledBy::Policy);
             }
             let Some(group) = groups.get_mut(member.group) else {
                 continue;
@@ -163,7 +163,7 @@ impl<S: Storage> Shares<S> {
             let Some(state) = states.get_mut(group.seat) else {
                 continue;
             };
-            // Who was held back pays what it ran as it is. Who sits out takes part in no
+            // Who was throttled pays what it ran as it is. Who sits out takes part in no
             // comparison, but pays.
             let paid = if let Some(ran) = member.ran_on() {
                 self.apart.polled = self.apart.polled.saturating_add(member.used.busy);
@@ -180,7 +180,7 @@ impl<S: Storage> Shares<S> {
             if !paid.is_zero() {
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             }
-            // A limit does not end with its hold: who sits one out wants its time.
+            // A limit does not end with its throttling: who sits one out wants its time.
             if member.counts() {
                 if group.wanting == 0 {
                     self.wanting = self.wanting.saturating_add(state.weight.get().into());
@@ -191,7 +191,7 @@ impl<S: Storage> Shares<S> {
         self.apart.all
     }
 
-    /// Books the period and says who is held back, see [`Member::hold`]. After the
+    /// Books the period and says who is throttled, see [`Member::throttled_by`]. After the
     /// decision.
     pub fn book(&mut self, settings: &mut Settings<S>, totals: &mut Totals<S>, period: &Period) {
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
@@ -199,7 +199,7 @@ impl<S: Storage> Shares<S> {
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
-            member.note_held(period.now);
+            member.note_throttled(period.now);
             let group = groups.get_mut(member.group);
             let state = group.as_ref().and_then(|group| states.get(group.seat));
             let entitled = match (&group, state) {
@@ -210,7 +210,7 @@ impl<S: Storage> Shares<S> {
             };
             let got = received(member, period, &self.apart, entitled);
             member.pending = Account::default();
-            member.drained = None;
+            member.residue = None;
             member.account.add(&got);
             if let Some(group) = group {
                 group.account.add(&got);
@@ -227,7 +227,7 @@ impl<S: Storage> Shares<S> {
         } else {
             settings.suspend();
         }
-        self.hold(settings, period);
+        self.throttle(settings, period);
         self.last_poll = period.poll;
         self.last_span = period.span;
         self.t_sys = period.t_sys;
@@ -238,10 +238,10 @@ impl<S: Storage> Shares<S> {
     /// Lets everybody run, whatever was decided: until the next decision.
     pub fn release(&mut self, now: Ns) {
         for state in self.states_mut() {
-            state.held = false;
+            state.throttled = false;
         }
-        // Who is held back is awake.
-        self.each_awake(|member| member.set_hold(None, now));
+        // Who is throttled is awake.
+        self.each_awake(|member| member.set_throttled_by(None, now));
     }
 
     /// Takes over settings that have changed, if they have.
@@ -272,22 +272,22 @@ impl<S: Storage> Shares<S> {
         self.wake_all();
     }
 
-    /// Says who is held back from now on.
-    pub(super) fn hold(&mut self, settings: &Settings<S>, period: &Period) {
-        self.wake_held();
+    /// Says who is throttled from now on.
+    pub(super) fn throttle(&mut self, settings: &Settings<S>, period: &Period) {
+        self.wake_throttled();
         let (groups, states) = (self.groups.all(), self.states.all());
-        let is_held = |member: &Member| {
+        let is_throttled = |member: &Member| {
             let group = groups.get(member.group);
             let state = group.and_then(|group| states.get(group.seat));
-            state.is_some_and(|state| state.held)
+            state.is_some_and(|state| state.throttled)
         };
         let by_rule = |member: &Member| {
             if !period.enforce {
                 None
             } else if settings.exhausted(&member.resolved) {
-                Some(Hold::Limit)
-            } else if is_held(member) {
-                Some(Hold::Policy)
+                Some(ThrottledBy::Limit)
+            } else if is_throttled(member) {
+                Some(ThrottledBy::Policy)
             } else {
                 None
             }
@@ -296,7 +296,7 @@ impl<S: Storage> Shares<S> {
         let wants = |member: &Member| {
             member.wants
                 && member.resolved.class == Class::Normal
-                && by_rule(member) != Some(Hold::Limit)
+                && by_rule(member) != Some(ThrottledBy::Limit)
         };
         let normal_wants = self
             .awake()
@@ -305,11 +305,11 @@ impl<S: Storage> Shares<S> {
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
-            let hold = match (member.resolved.class, by_rule(member)) {
-                (Class::Idle, None) if normal_wants && period.enforce => Some(Hold::Class),
-                (_, hold) => hold,
+            let by = match (member.resolved.class, by_rule(member)) {
+                (Class::Idle, None) if normal_wants && period.enforce => Some(ThrottledBy::Class),
+                (_, by) => by,
             };
-            member.set_hold(hold, period.now);
+            member.set_throttled_by(by, period.now);
         }
     }
 }
@@ -334,7 +334,7 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
         )
     };
     let waited = fair::estimate(member.used.waited, period.poll, period.span);
-    let held = if member.hold.is_some() && member.wants {
+    let throttled = if member.throttled_by.is_some() && member.wants {
         period.span
     } else {
         Ns::ZERO
@@ -347,7 +347,7 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
             (None, None) => estimated(),
         },
         entitled,
-        waited: waited.max(held),
+        waited: waited.max(throttled),
         // Times that it was newly found are not runs.
         runs: match period.sparse {
             Some(_) => 0,
@@ -356,8 +356,8 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
         variance_us2: period.sparse.map_or(0, |interval| {
             variance_us2(member.used.runs.into(), interval)
         }),
-        held: member.pending.held,
-        holds: member.pending.holds,
+        throttled: member.pending.throttled,
+        throttles: member.pending.throttles,
     }
 }
 
@@ -365,6 +365,6 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
 fn spent(member: &Member, got: &Account) -> Spent {
     Spent {
         used: got.received,
-        allowed: member.hold.is_none(),
+        allowed: member.throttled_by.is_none(),
     }
 }

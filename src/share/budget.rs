@@ -8,7 +8,7 @@
 //! as expected, no more has been used than has accrued. What its owner could have used
 //! and did not is kept up to [`BURST`] of wall time, or what a single period needs if
 //! that is more; what accrues while it waits for it is kept. Debts, from commands longer
-//! than expected, are paid by waiting, for at most [`MAX_LIMIT_HOLD`].
+//! than expected, are paid by waiting, for at most [`MAX_LIMIT_THROTTLE`].
 //!
 //! Bound: over any length of time, use exceeds the limit by at most the larger of
 //! `limit * BURST` and one period, plus what one period used beyond expectation.
@@ -20,9 +20,9 @@ use crate::units::Ns;
 /// Wall time for which unused budget is kept: with a window of two seconds, five
 /// percent of the limit.
 pub const BURST: Ns = Ns::from_ms(100);
-/// Longest time for which a limit holds anybody back without a break. What a longer
+/// Longest time for which a limit throttles anybody without a break. What a longer
 /// command used beyond it is forgiven: better than an application that seems to hang.
-pub const MAX_LIMIT_HOLD: Ns = Ns::from_ms(60_000);
+pub const MAX_LIMIT_THROTTLE: Ns = Ns::from_ms(60_000);
 
 /// A GPU used for the whole time, as a rate.
 const FULL_RATE: u64 = 1 << 16;
@@ -36,8 +36,8 @@ pub struct Budget {
     until: Option<Ns>,
     /// GPU time used per time when it was let run last, of [`FULL_RATE`].
     rate: Option<u64>,
-    /// Whether its owner is held back.
-    held: bool,
+    /// Whether its owner is throttled.
+    throttled: bool,
 }
 
 /// What the owner of a budget did between two decisions.
@@ -50,9 +50,9 @@ pub struct Spent {
 }
 
 impl Budget {
-    /// Whether its owner is held back.
-    pub const fn held(&self) -> bool {
-        self.held
+    /// Whether its owner is throttled.
+    pub const fn throttled(&self) -> bool {
+        self.throttled
     }
 
     /// GPU time that may be used, negative for a debt, in nanoseconds.
@@ -66,7 +66,7 @@ impl Budget {
     }
 
     /// Books a period of length `span` that ends `now`, and decides whether its owner
-    /// is held back for the next one of length `next`.
+    /// is throttled for the next one of length `next`.
     pub fn settle(&mut self, limit: Limit, now: Ns, span: Ns, next: Ns, spent: &Spent) {
         let grown = match self.until {
             Some(until) => limit.of(now.saturating_sub(until)),
@@ -86,13 +86,13 @@ impl Budget {
         let expected = Ns::new(mul_div(next.get(), rate, FULL_RATE));
         let accruing = limit.of(next);
         // Lengths vary: what a long period needs is more than what a short one does.
-        if !self.held {
+        if !self.throttled {
             let most = limit.of(BURST).max(expected.saturating_sub(accruing));
             self.credit = self.credit.min(signed(most));
         }
-        let least = signed(limit.of(MAX_LIMIT_HOLD)).saturating_neg();
+        let least = signed(limit.of(MAX_LIMIT_THROTTLE)).saturating_neg();
         self.credit = self.credit.max(least);
-        self.held = self.credit.saturating_add(signed(accruing)) < signed(expected);
+        self.throttled = self.credit.saturating_add(signed(accruing)) < signed(expected);
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
         for period in 0..1000 {
             let (span, next) = (length(period), length(period + 1));
             let spent = Spent {
-                used: if budget.held() { Ns::ZERO } else { span },
-                allowed: !budget.held(),
+                used: if budget.throttled() { Ns::ZERO } else { span },
+                allowed: !budget.throttled(),
             };
             used += spent.used.get();
             now = now.saturating_add(span);
@@ -156,7 +156,7 @@ mod tests {
             budget.settle(limit(20), now, Ns::from_ms(1000), PERIOD, &idle);
         }
         assert_eq!(budget.credit_ns(), 20_000_000);
-        assert!(!budget.held());
+        assert!(!budget.throttled());
     }
 
     #[test]
@@ -171,9 +171,9 @@ mod tests {
         assert_eq!(budget.credit_ns(), -900_000_000);
         let nothing = Spent::default();
         budget.settle(limit(10), Ns::from_ms(9000), second, PERIOD, &nothing);
-        assert!(budget.held());
+        assert!(budget.throttled());
         budget.settle(limit(10), Ns::from_ms(10_100), second, PERIOD, &nothing);
-        assert!(!budget.held());
+        assert!(!budget.throttled());
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl<S: Storage> Shares<S> {
 
     /// Adds what was seen of the process at `at`, and so many channels.
     ///
-    /// The sleep of one that is held back by its limit or class shows no wish that the policy
+    /// The sleep of one that is throttled by its limit or class shows no wish that the policy
     /// could fulfil.
     pub fn see(&mut self, at: usize, seen: &Seen, channels: u32) {
         let Some(member) = self.members().get(at).copied() else {
@@ -37,7 +37,7 @@ impl<S: Storage> Shares<S> {
         state.channels = state.channels.saturating_add(channels);
     }
 
-    /// Says who is held back, see [`Member::hold`], after a look was decided on. Takes changed
+    /// Says who is throttled, see [`Member::throttled_by`], after a look was decided on. Takes changed
     /// settings over first: members know positions of limits in their table.
     pub fn carry_out(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
         let period = Period {
@@ -46,14 +46,14 @@ impl<S: Storage> Shares<S> {
             ..Period::default()
         };
         self.take_over(settings);
-        self.hold(settings, &period);
+        self.throttle(settings, &period);
     }
 }
 
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_looking))]
 mod tests {
-    use super::super::{Entry, Group, GroupBy, Hold, Member, Who};
+    use super::super::{Entry, Group, GroupBy, Member, ThrottledBy, Who};
     use super::*;
     use crate::ids::ClientId;
     use crate::policies::ClientState;
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn sleep_under_a_limit_is_no_wish() {
         by_user(|shares, _| {
-            shares.members.all_mut()[2].hold = Some(Hold::Limit);
+            shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Limit);
             shares.begin_look();
             shares.see(2, &ASLEEP, 1);
             assert!(!shares.states()[1].seen.blocked);
-            shares.members.all_mut()[2].hold = Some(Hold::Policy);
+            shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Policy);
             shares.see(2, &ASLEEP, 1);
             assert!(shares.states()[1].seen.blocked);
         });
@@ -140,16 +140,22 @@ mod tests {
     #[test]
     fn hold_of_a_group_is_that_of_its_processes() {
         by_user(|shares, settings| {
-            shares.states_mut()[0].held = true;
+            shares.states_mut()[0].throttled = true;
             shares.carry_out(settings, Ns::from_ms(1), true);
-            assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
-            assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
-            assert_eq!(shares.members()[2].hold(), None);
+            assert_eq!(
+                shares.members()[0].throttled_by(),
+                Some(ThrottledBy::Policy)
+            );
+            assert_eq!(
+                shares.members()[1].throttled_by(),
+                Some(ThrottledBy::Policy)
+            );
+            assert_eq!(shares.members()[2].throttled_by(), None);
             shares.carry_out(settings, Ns::from_ms(2), false);
             assert!(shares
                 .members()
                 .iter()
-                .all(|member| member.hold().is_none()));
+                .all(|member| member.throttled_by().is_none()));
         });
     }
 
@@ -199,19 +205,19 @@ mod tests {
             ..Period::default()
         };
         let slot = Slot {
-            held: Ns::from_ms(1),
+            ran: Ns::from_ms(1),
             runs: 1,
         };
         assert!(shares.charge_at(1, &slot));
         shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
         shares.book(&mut settings, &mut totals, &period);
-        assert_eq!(shares.members()[1].hold(), Some(Hold::Limit));
+        assert_eq!(shares.members()[1].throttled_by(), Some(ThrottledBy::Limit));
         // The table moves up: where the limit of 5 was, that of 6 is now.
         assert_eq!(settings.set(Subject::Process(9), None, &limit(50)), Ok(()));
         assert_eq!(settings.clear(Subject::User(5)), Ok(()));
         shares.carry_out(&settings, Ns::from_ms(7), true);
-        assert_eq!(shares.members()[0].hold(), None);
-        assert_eq!(shares.members()[1].hold(), Some(Hold::Limit));
+        assert_eq!(shares.members()[0].throttled_by(), None);
+        assert_eq!(shares.members()[1].throttled_by(), Some(ThrottledBy::Limit));
     }
 
     #[test]

@@ -21,12 +21,12 @@ pub struct Account {
     /// than its limit.
     pub entitled: Ns,
     /// Time in which it wanted the GPU and did not have it: commands waiting while
-    /// others ran, scaled like `received`, and time held back.
+    /// others ran, scaled like `received`, and time throttled.
     pub waited: Ns,
-    /// Time held back.
-    pub held: Ns,
-    /// Times held back.
-    pub holds: u64,
+    /// Time throttled.
+    pub throttled: Ns,
+    /// Times throttled.
+    pub throttles: u64,
     /// Times the engine took up its work in polling phases; sparse accounting adds none.
     pub runs: u64,
     /// Variance of `received` from sparse accounting, in square microseconds, see
@@ -41,8 +41,8 @@ impl Account {
         self.received = self.received.saturating_add(other.received);
         self.entitled = self.entitled.saturating_add(other.entitled);
         self.waited = self.waited.saturating_add(other.waited);
-        self.held = self.held.saturating_add(other.held);
-        self.holds = self.holds.saturating_add(other.holds);
+        self.throttled = self.throttled.saturating_add(other.throttled);
+        self.throttles = self.throttles.saturating_add(other.throttles);
         self.runs = self.runs.saturating_add(other.runs);
         self.variance_us2 = self.variance_us2.saturating_add(other.variance_us2);
     }
@@ -68,9 +68,9 @@ impl Used {
     }
 }
 
-/// Why a process is held back.
+/// Why a process is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum ThrottledBy {
     /// The policy said so.
     Policy,
     /// It, a cgroup around it or its user has used up its limit.
@@ -91,15 +91,15 @@ pub struct Member {
     pub(super) group: usize,
     /// GPU time received before it came to its group.
     pub(super) before: Ns,
-    pub(super) hold: Option<Hold>,
+    pub(super) throttled_by: Option<ThrottledBy>,
     /// Up to when its hold is in `pending`.
-    pub(super) held_since: Option<Ns>,
+    pub(super) throttled_since: Option<Ns>,
     /// Holds that are not booked yet.
     pub(super) pending: Account,
     /// GPU time that it was found to use in the non-polling phase, if somebody looked, see
-    /// [`crate::account::drain`].
-    pub(super) drained: Option<Ns>,
-    /// What its polling phases show against that, while it is not held back.
+    /// [`crate::account::residue`].
+    pub(super) residue: Option<Ns>,
+    /// What its polling phases show against that, while it is not throttled.
     pub(super) doubt: Doubt,
     /// What it is charged for the period in place of what its polling phase stands for.
     pub(super) counted: Option<Ns>,
@@ -145,25 +145,28 @@ impl Member {
         self.group
     }
 
-    /// Whether it is to be held back, and why.
-    pub const fn hold(&self) -> Option<Hold> {
-        self.hold
+    /// Whether it is to be throttled, and why.
+    pub const fn throttled_by(&self) -> Option<ThrottledBy> {
+        self.throttled_by
     }
 
     /// What it got until `now`: with the hold that has not ended.
     pub fn account_at(&self, now: Ns) -> Account {
         let mut account = self.account;
         account.add(&self.pending);
-        let held = self
-            .held_since
+        let throttled = self
+            .throttled_since
             .map_or(Ns::ZERO, |since| now.saturating_sub(since));
-        account.held = account.held.saturating_add(held);
+        account.throttled = account.throttled.saturating_add(throttled);
         account
     }
 
     /// Whether it keeps out of the competition: nobody waits for it.
     pub(super) const fn sits_out(&self) -> bool {
-        matches!(self.hold, Some(Hold::Limit | Hold::Class))
+        matches!(
+            self.throttled_by,
+            Some(ThrottledBy::Limit | ThrottledBy::Class)
+        )
     }
 
     /// GPU time received since it came to its group.
@@ -173,7 +176,7 @@ impl Member {
 
     /// Whether it is one of those between which a period is divided.
     pub(super) fn counts(&self) -> bool {
-        self.wants && self.hold != Some(Hold::Class)
+        self.wants && self.throttled_by != Some(ThrottledBy::Class)
     }
 
     /// Times that it was found to run outside of polling phases for longer than within them.
@@ -186,35 +189,35 @@ impl Member {
         self.evaded
     }
 
-    /// What it used since it was held back, if that is known: all of it.
+    /// What it used since it was throttled, if that is known: all of it.
     pub(super) fn ran_on(&self) -> Option<Ns> {
-        let drained = self.drained.filter(|_| self.hold.is_some())?;
-        Some(drained.saturating_add(self.used.busy))
+        let residue = self.residue.filter(|_| self.throttled_by.is_some())?;
+        Some(residue.saturating_add(self.used.busy))
     }
 
-    /// Changes whether it is held back.
-    pub(super) fn set_hold(&mut self, hold: Option<Hold>, now: Ns) {
-        self.note_held(now);
-        if self.hold.is_none() && hold.is_some() {
-            self.pending.holds = self.pending.holds.saturating_add(1);
+    /// Changes whether it is throttled.
+    pub(super) fn set_throttled_by(&mut self, by: Option<ThrottledBy>, now: Ns) {
+        self.note_throttled(now);
+        if self.throttled_by.is_none() && by.is_some() {
+            self.pending.throttles = self.pending.throttles.saturating_add(1);
         }
-        self.hold = hold;
-        self.held_since = hold.map(|_| now);
+        self.throttled_by = by;
+        self.throttled_since = by.map(|_| now);
     }
 
     /// Adds the hold up to `now` to what is to be booked.
-    pub(super) fn note_held(&mut self, now: Ns) {
-        if let Some(since) = self.held_since {
-            let held = now.saturating_sub(since);
-            self.pending.held = self.pending.held.saturating_add(held);
-            self.held_since = Some(since.max(now));
+    pub(super) fn note_throttled(&mut self, now: Ns) {
+        if let Some(since) = self.throttled_since {
+            let throttled = now.saturating_sub(since);
+            self.pending.throttled = self.pending.throttled.saturating_add(throttled);
+            self.throttled_since = Some(since.max(now));
         }
     }
 }
 
 impl Charge for Member {
     fn charge(&mut self, slot: &Slot) {
-        self.used.busy = self.used.busy.saturating_add(slot.held);
+        self.used.busy = self.used.busy.saturating_add(slot.ran);
         self.used.runs = self.used.runs.saturating_add(slot.runs);
     }
 }

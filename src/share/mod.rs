@@ -3,16 +3,16 @@
 //! [pure] Who gets how much of a GPU, and what each one got.
 //!
 //! Three things are kept apart. A *member* is a process that uses the GPU: time is
-//! measured for it, and it is what is held back. A *group* is what fairness is
+//! measured for it, and it is what is throttled. A *group* is what fairness is
 //! between: a process, a user or a cgroup, see [`GroupBy`]. It is what the policy
-//! sees; what it used is the sum over its members, and when it is held back, all of
+//! sees; what it used is the sum over its members, and when it is throttled, all of
 //! them are. A *setting* belongs to a process, a cgroup or a user, whatever the
 //! groups are.
 //!
 //! The weight of a group of one process is the most specific one set: for the
 //! process, the nearest cgroup around it, or its user. Other groups have the weight set
 //! for that user, or for the nearest cgroup from the group's own one on. Limits and the
-//! idle class apply to processes, after the policy: who is held back by them keeps out of
+//! idle class apply to processes, after the policy: who is throttled by them keeps out of
 //! the competition, and nobody waits for it. A process is under the limits of all cgroups
 //! around it.
 //!
@@ -48,9 +48,9 @@ mod totals;
 
 pub use awake::QUIET;
 pub use booking::Period;
-pub use budget::{Budget, Spent, BURST, MAX_LIMIT_HOLD};
+pub use budget::{Budget, Spent, BURST, MAX_LIMIT_THROTTLE};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
-pub use member::{Account, Group, Hold, Member, Used};
+pub use member::{Account, Group, Member, ThrottledBy, Used};
 pub use setting::{Change, Class, GroupBy, Limit, Setting, Subject, Who, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;

@@ -87,7 +87,7 @@ impl Entry {
 
     /// Whether its limit holds its processes back.
     pub const fn exhausted(&self) -> bool {
-        self.budget.held()
+        self.budget.throttled()
     }
 
     /// Whether only its user made it.
@@ -302,7 +302,7 @@ impl<S: Storage> Settings<S> {
         subjects.filter_map(|subject| self.find(subject).ok())
     }
 
-    /// Whether a limit holds back a process for which `resolved` holds.
+    /// Whether a limit throttles a process for which `resolved` holds.
     pub(super) fn exhausted(&self, resolved: &Resolved) -> bool {
         let mut entries = resolved.limits().filter_map(|at| self.all().get(at));
         entries.any(Entry::exhausted)

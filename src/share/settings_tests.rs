@@ -154,8 +154,8 @@ mod tests {
         settings.spend(&settings.resolve(&who), &spent);
         let period = Ns::from_ms(6);
         settings.settle(period, period, period);
-        let held = |who: &Who| settings.exhausted(&settings.resolve(who));
-        assert!(held(&who) && held(&nested(11, 4)));
+        let throttled = |who: &Who| settings.exhausted(&settings.resolve(who));
+        assert!(throttled(&who) && throttled(&nested(11, 4)));
         assert!(settings.all().iter().all(Entry::exhausted));
     }
 

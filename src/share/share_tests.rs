@@ -57,7 +57,7 @@ fn period(now_ms: u64) -> Period {
 /// The process at `at` used so many microseconds of the polling phase.
 fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
     let slot = Slot {
-        held: Ns::from_us(us),
+        ran: Ns::from_us(us),
         runs: 1,
     };
     assert!(shares.charge_at(at, &slot));
@@ -237,22 +237,29 @@ mod tests {
         }
         use_us(&mut shares, 0, 500);
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
-        shares.states_mut()[0].held = true;
+        shares.states_mut()[0].throttled = true;
         shares.book(&mut settings, &mut totals, &period(6));
-        let holds = |shares: &Few<'_>, hold| shares.members().iter().all(|m| m.hold() == hold);
-        assert_eq!(shares.members()[0].hold(), Some(Hold::Policy));
-        assert_eq!(shares.members()[1].hold(), Some(Hold::Policy));
-        assert_eq!(shares.members()[2].hold(), None);
+        let all_are =
+            |shares: &Few<'_>, by| shares.members().iter().all(|m| m.throttled_by() == by);
+        assert_eq!(
+            shares.members()[0].throttled_by(),
+            Some(ThrottledBy::Policy)
+        );
+        assert_eq!(
+            shares.members()[1].throttled_by(),
+            Some(ThrottledBy::Policy)
+        );
+        assert_eq!(shares.members()[2].throttled_by(), None);
         shares.begin();
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.book(&mut settings, &mut totals, &period(12));
-        assert_eq!(shares.members()[1].account().held, Ns::from_ms(6));
-        assert_eq!(shares.members()[1].account().holds, 1);
-        assert_eq!(shares.groups()[0].account().holds, 2);
+        assert_eq!(shares.members()[1].account().throttled, Ns::from_ms(6));
+        assert_eq!(shares.members()[1].account().throttles, 1);
+        assert_eq!(shares.groups()[0].account().throttles, 2);
         shares.release(Ns::from_ms(15));
-        assert!(holds(&shares, None));
+        assert!(all_are(&shares, None));
         let later = shares.members()[1].account_at(Ns::from_ms(20));
-        assert_eq!(later.held, Ns::from_ms(9));
+        assert_eq!(later.throttled, Ns::from_ms(9));
     }
 
     #[test]
@@ -276,7 +283,11 @@ mod tests {
             let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
-        for (enforce, hold) in [(false, None), (true, Some(Hold::Limit)), (false, None)] {
+        for (enforce, by) in [
+            (false, None),
+            (true, Some(ThrottledBy::Limit)),
+            (false, None),
+        ] {
             shares.begin();
             use_us(&mut shares, 0, 500);
             use_us(&mut shares, 1, 500);
@@ -286,7 +297,7 @@ mod tests {
                 ..period(6)
             };
             shares.book(&mut settings, &mut totals, &period);
-            assert_eq!(shares.members()[0].hold(), hold);
+            assert_eq!(shares.members()[0].throttled_by(), by);
         }
     }
 
@@ -314,10 +325,10 @@ mod tests {
                 assert_eq!(settings.set(Subject::User(7), None, &fifth), Ok(()));
             }
             shares.begin();
-            if shares.members()[0].hold().is_none() {
+            if shares.members()[0].throttled_by().is_none() {
                 ran += u32::from(at > 200);
                 let slot = Slot {
-                    held: Ns::from_ms(1),
+                    ran: Ns::from_ms(1),
                     runs: 0,
                 };
                 assert!(shares.charge_at(0, &slot));
@@ -329,7 +340,7 @@ mod tests {
         assert!((180..=201).contains(&ran));
     }
 
-    // Two processes of equal weight; the first is held back, was found to run on for 2 ms and is
+    // Two processes of equal weight; the first is throttled, was found to run on for 2 ms and is
     // still there for 400 us of the polling phase. The other had the rest.
     #[test]
     fn who_runs_on_after_a_hold_pays_what_it_ran_as_it_is() {
@@ -346,11 +357,11 @@ mod tests {
             let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
         }
-        shares.states_mut()[0].held = true;
-        shares.hold(&settings, &period(6));
+        shares.states_mut()[0].throttled = true;
+        shares.throttle(&settings, &period(6));
         let found = [(1, 1500), (2, 4000), (1, 500)];
         let found = found.map(|(id, us)| (ClientId::new(id), Ns::from_us(us)));
-        shares.note_drained(found.into_iter(), true);
+        shares.note_residue(found.into_iter(), true);
         shares.begin();
         use_us(&mut shares, 0, 400);
         use_us(&mut shares, 1, 600);
@@ -392,7 +403,7 @@ mod tests {
         for at in 1..=100u64 {
             let found = [(1, 2), (2, 3)];
             let found = found.map(|(id, ms)| (ClientId::new(id), Ns::from_ms(ms)));
-            shares.note_drained(found.into_iter(), true);
+            shares.note_residue(found.into_iter(), true);
             shares.begin();
             use_us(&mut shares, 1, 1000);
             shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
@@ -422,7 +433,7 @@ mod tests {
         );
         let joined = shares.join(ClientId::new(1), who(1, 0), &settings, T_SYS);
         assert!(joined.is_ok());
-        shares.note_drained([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
+        shares.note_residue([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
         shares.begin();
         assert_eq!(shares.gather(&settings, Ns::ZERO, Ns::ZERO), Ns::ZERO);
         assert_eq!(shares.states()[0].vtime, T_SYS);

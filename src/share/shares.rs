@@ -4,7 +4,7 @@
 
 use super::awake::{Rest, NOBODY};
 use super::booking::Apart;
-use super::member::{Group, Hold, Member};
+use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Who};
 use super::settings::Settings;
 use crate::account::{Accounts, Charge, Slot};
@@ -172,7 +172,7 @@ impl<S: Storage> Shares<S> {
         if self.next != groups {
             self.owe(group, lead);
         }
-        let hold = self.state_of(group).is_some_and(|state| state.held);
+        let throttled = self.state_of(group).is_some_and(|state| state.throttled);
         self.generation = 0;
         let at = self
             .members
@@ -181,7 +181,7 @@ impl<S: Storage> Shares<S> {
                 who,
                 resolved: settings.resolve(&who),
                 group,
-                hold: hold.then_some(Hold::Policy),
+                throttled_by: throttled.then_some(ThrottledBy::Policy),
                 ..Member::default()
             })
             .ok_or(full)?;
@@ -334,7 +334,7 @@ impl<S: Storage> Shares<S> {
                 group.account.add(&member.account);
             }
             if let Some(state) = self.state_mut(group) {
-                state.held |= member.hold == Some(Hold::Policy);
+                state.throttled |= member.throttled_by == Some(ThrottledBy::Policy);
             }
             if let Some(member) = self.members.all_mut().get_mut(at) {
                 member.group = group;

@@ -342,7 +342,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         let place = chid.get() % SLOTS as u16;
         page.live |= bit(place);
         let record = page.slots.get_mut(usize::from(place))?;
-        record.measured = record.measured.saturating_add(slot.held);
+        record.measured = record.measured.saturating_add(slot.ran);
         if counts_runs {
             record.runs = record.runs.saturating_add(slot.runs.into());
         }

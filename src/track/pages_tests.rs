@@ -26,7 +26,7 @@ mod tests {
     }
 
     const RAN: Slot = Slot {
-        held: Ns::from_us(10),
+        ran: Ns::from_us(10),
         runs: 1,
     };
 

@@ -141,9 +141,9 @@ pub struct Total {
     /// As of a client.
     pub waited_ns: u64,
     /// As of a client.
-    pub held_ns: u64,
+    pub throttled_ns: u64,
     /// As of a client.
-    pub held_count: u64,
+    pub throttled_count: u64,
     /// As of a client.
     pub runs: u64,
     /// Processes that have begun to use the GPU.

@@ -37,9 +37,9 @@ pub struct Event {
 
 /// A client appeared.
 pub const EVENT_APPEARED: u32 = 0;
-/// A client is held back; `value` is one of `HOLD_*`.
-pub const EVENT_HELD: u32 = 1;
-/// A client is released; `value` is for how long it was held back, in nanoseconds.
+/// A client is throttled; `value` is one of `THROTTLED_BY_*`.
+pub const EVENT_THROTTLED: u32 = 1;
+/// A client is released; `value` is for how long it was throttled, in nanoseconds.
 pub const EVENT_RELEASED: u32 = 2;
 /// A client is gone; `value` is the GPU time that it got, in nanoseconds.
 pub const EVENT_EXITED: u32 = 3;
@@ -64,9 +64,9 @@ pub const EVENT_KINDS: u32 = 10;
 pub const FALLBACK_CONTRACT: u64 = 0;
 /// The main thread missed a deadline.
 pub const FALLBACK_LATE: u64 = 1;
-/// Somebody was held back on an idle GPU.
-pub const FALLBACK_IDLE_HOLD: u64 = 2;
-/// A client was held back for longer than its gate allows.
+/// Somebody was throttled on an idle GPU.
+pub const FALLBACK_IDLE_THROTTLE: u64 = 2;
+/// A client was throttled for longer than its gate allows.
 pub const FALLBACK_OVERRUN: u64 = 3;
 
 /// Argument of [`super::IOC_SUBSCRIBE`]: replaces what the file subscribed to before.
@@ -200,7 +200,7 @@ mod tests {
     fn subscription_is_to_some_kinds_on_some_gpus() {
         let subscribe = Subscribe {
             gpu: 1,
-            mask: 1 << EVENT_HELD,
+            mask: 1 << EVENT_THROTTLED,
             ..Subscribe::default()
         };
         let on = |gpu, kind| {
@@ -211,8 +211,8 @@ mod tests {
             };
             subscribe.wants(&event)
         };
-        assert!(on(1, EVENT_HELD));
-        assert!(!on(0, EVENT_HELD));
+        assert!(on(1, EVENT_THROTTLED));
+        assert!(!on(0, EVENT_THROTTLED));
         assert!(!on(1, EVENT_RELEASED));
         assert!(!on(1, 77));
     }

@@ -82,9 +82,9 @@ pub struct Gpu {
     pub polled_ns: u64,
     /// * Sum of the lengths of all non-polling phases.
     pub unpolled_ns: u64,
-    /// * Part of `polled_ns` in which the engine held nobody's work.
+    /// * Part of `polled_ns` in which the engine throttled nobody's work.
     pub idle_ns: u64,
-    /// * Part of `polled_ns` held by channels whose owner is not known.
+    /// * Part of `polled_ns` throttled by channels whose owner is not known.
     pub unknown_ns: u64,
     /// * System virtual time.
     pub t_sys_ns: u64,
@@ -100,7 +100,7 @@ pub struct Gpu {
     pub switches: u64,
     /// * Polling phases ended.
     pub decisions: u64,
-    /// * Clients held back, ever.
+    /// * Clients throttled, ever.
     pub revokes: u64,
     /// * Clients released, ever.
     pub restores: u64,
@@ -133,7 +133,7 @@ pub struct Gpu {
 
 /// The poller is inside a polling phase. Not told to everybody, see [`GPU_WITHHELD`].
 pub const GPU_POLLING: u32 = 1 << 0;
-/// The device answered with all ones: it is gone, nobody is held back.
+/// The device answered with all ones: it is gone, nobody is throttled.
 pub const GPU_LOST: u32 = 1 << 1;
 /// Figures of the whole GPU are left out, because the caller may not see them: they would say
 /// when the GPU is looked at, and what others do. Fields that [`Gpu`] marks are zero.
@@ -171,8 +171,8 @@ pub struct Client {
     pub limit_pct: u32,
     /// One of `CLASS_*`.
     pub class: u32,
-    /// Why it is held back: one of `HOLD_*`.
-    pub hold: u32,
+    /// Why it is throttled: one of `THROTTLED_BY_*`.
+    pub throttled_by: u32,
     /// [`Group::id`] of its group.
     pub group: u64,
     /// Its cgroup; 0 if it has none, or one outside the cgroup namespace of the reader.
@@ -193,10 +193,10 @@ pub struct Client {
     pub waited_ns: u64,
     /// Virtual time of its group; the system's if the reader may not see all of the group.
     pub vtime_ns: u64,
-    /// Time spent held back.
-    pub held_ns: u64,
-    /// Times it was held back.
-    pub held_count: u64,
+    /// Time spent throttled.
+    pub throttled_ns: u64,
+    /// Times it was throttled.
+    pub throttled_count: u64,
     /// Times the engine took up its work in polling phases: with burst accounting,
     /// `measured_ns / runs` is the mean length of a run. Sparse accounting counts none.
     pub runs: u64,
@@ -213,21 +213,21 @@ pub const STATE_IDLE: u32 = 0;
 /// The client had work in the last polling phase and may submit.
 pub const STATE_RUNNING: u32 = 1;
 /// The client's submission pages are revoked.
-pub const STATE_HELD: u32 = 2;
+pub const STATE_THROTTLED: u32 = 2;
 
 /// Of the normal class.
 pub const CLASS_NORMAL: u32 = 0;
 /// Of the idle class: runs only when nobody else wants the GPU.
 pub const CLASS_IDLE: u32 = 1;
 
-/// Not held back.
-pub const HOLD_NONE: u32 = 0;
-/// Held back by the policy.
-pub const HOLD_POLICY: u32 = 1;
-/// Held back by a hard limit.
-pub const HOLD_LIMIT: u32 = 2;
-/// Held back for being of the idle class.
-pub const HOLD_CLASS: u32 = 3;
+/// Not throttled.
+pub const THROTTLED_BY_NONE: u32 = 0;
+/// Throttled by the policy.
+pub const THROTTLED_BY_POLICY: u32 = 1;
+/// Throttled by a hard limit.
+pub const THROTTLED_BY_LIMIT: u32 = 2;
+/// Throttled for being of the idle class.
+pub const THROTTLED_BY_CLASS: u32 = 3;
 
 /// One group: what fairness is between.
 #[repr(C)]
@@ -244,8 +244,8 @@ pub struct Group {
     pub members: u32,
     /// Weight, 1 to 10000.
     pub weight: u32,
-    /// 1 if the policy holds it back.
-    pub held: u32,
+    /// 1 if the policy throttles it.
+    pub throttled: u32,
     /// As of a [`Client`].
     pub vtime_ns: u64,
     /// As of a [`Client`], summed over its processes, those that exited included.
@@ -257,9 +257,9 @@ pub struct Group {
     /// As of a [`Client`].
     pub waited_ns: u64,
     /// As of a [`Client`].
-    pub held_ns: u64,
+    pub throttled_ns: u64,
     /// As of a [`Client`].
-    pub held_count: u64,
+    pub throttled_count: u64,
     /// As of a [`Client`].
     pub runs: u64,
 }

@@ -186,7 +186,7 @@ impl Round {
         }
     }
 
-    /// The clients that are active and not held back use the GPU, in turns of 50 to 150 us.
+    /// The clients that are active and not throttled use the GPU, in turns of 50 to 150 us.
     ///
     /// What a GPU shows is the first channel of a client, under the number of the client: there
     /// are fewer hardware ids than channels here.
@@ -201,7 +201,7 @@ impl Round {
         for (at, member) in self.state.shares.members().iter().enumerate() {
             // CAST: a few thousand.
             let number = at as u32;
-            if !self.is_active(number) || member.hold().is_some() {
+            if !self.is_active(number) || member.throttled_by().is_some() {
                 continue;
             }
             let chid = Chid::from_bits(number);

@@ -21,7 +21,7 @@ pub trait Backend {
     /// Hands over everything prepared: one store, no system call, however many calls of a library
     /// lead to it.
     ///
-    /// This is where a client that is held back waits.
+    /// This is where a client that is throttled waits.
     ///
     /// # Errors
     ///

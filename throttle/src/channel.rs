@@ -219,7 +219,7 @@ impl Channel {
         self.sequence
     }
 
-    /// Stores GP_PUT behind the last command prepared. Waits here while held back.
+    /// Stores GP_PUT behind the last command prepared. Waits here while throttled.
     pub fn submit(&self) {
         self.store_put(self.sequence % self.layout.entries);
     }
@@ -232,7 +232,7 @@ impl Channel {
         }
     }
 
-    /// Reads GP_GET, or nothing if USERD is not mapped. Waits here while held back.
+    /// Reads GP_GET, or nothing if USERD is not mapped. Waits here while throttled.
     pub fn get(&self) -> Option<u32> {
         let userd = self.userd.as_ref()?;
         // CAST: offsets within a page.

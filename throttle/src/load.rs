@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
 /// TIMEOUT: a kernel that takes this much longer than asked means a dead channel, not a busy GPU or
-/// a client that is held back (that one waits in the store).
+/// a client that is throttled (that one waits in the store).
 const HUNG_AFTER_NS: u64 = 120_000_000_000;
 
 /// Reads of the semaphore between two looks at the clock while spinning.

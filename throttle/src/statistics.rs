@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a run notes: turnaround times, time held back, GPU time.
+//! [tool] What a run notes: turnaround times, time throttled, GPU time.
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Turnaround times kept for the percentiles; later ones count in mean, least and most only.
 pub const SAMPLES_MAX: usize = 1 << 22;
 
-/// A store to GP_PUT that takes longer than this was held back in the page fault, in ns.
+/// A store to GP_PUT that takes longer than this was throttled in the page fault, in ns.
 ///
 /// An uncached store takes at most a few microseconds, a scheduling gap on an idle processor less
 /// than this. With CUDA and OpenCL the calls of the library around the store count too, and OpenCL on
@@ -116,7 +116,7 @@ pub struct Total {
     pub turnaround_mean_us: f64,
     /// Most.
     pub turnaround_max_us: f64,
-    /// Sum of the times held back.
+    /// Sum of the times throttled.
     pub blocked_us: f64,
     /// How often that was.
     pub blocked_count: u64,

@@ -67,7 +67,7 @@ pub const VARIED: &str =
     "kernels and pauses of the throttles vary by up to 20 %: of exact lengths, after the turns of \
      sampling they follow one another all the time, and a few us decide whether the application \
      waits for one of them or for four";
-/// With these weights nobody is held back in a free run of `sampling`, or one throttle after many:
+/// With these weights nobody is throttled in a free run of `sampling`, or one throttle after many:
 /// the limit is that of the lightest, which one of the throttles is, and the others pay a ten
 /// thousandth of what it pays. The module looks at channels only while it enforces, so that this is
 /// its way of accounting alone by samples.

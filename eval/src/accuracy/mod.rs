@@ -243,7 +243,7 @@ fn burst(timeline: &Timeline, from: Ns, poll_ms: u64, ratio: u64, random: &mut R
         }
         polled += accountant.end(&mut slots, until).length.get();
         for (sum, slot) in time.iter_mut().zip(&slots) {
-            *sum += slot.held.get();
+            *sum += slot.ran.get();
         }
         begin = begin.saturating_add(period);
     }
@@ -271,7 +271,7 @@ fn sparse(timeline: &Timeline, from: Ns, interval_us: u64, random: &mut Random) 
         bound(variance, interval).get()
     });
     Estimate {
-        time: slots.iter().map(|slot| slot.held.get()).collect(),
+        time: slots.iter().map(|slot| slot.ran.get()).collect(),
         length: sparse.end().length.get(),
         bounds: Some(bounds.collect()),
         looks: sparse.looks(),

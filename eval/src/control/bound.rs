@@ -17,7 +17,7 @@ pub(super) struct Use {
     pub(super) weight: Weight,
     /// GPU time in the polling phase, in ns.
     pub(super) busy: u64,
-    /// GPU time while it was held back, charged as it is, in ns.
+    /// GPU time while it was throttled, charged as it is, in ns.
     pub(super) apart: u64,
 }
 

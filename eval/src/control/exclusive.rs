@@ -40,7 +40,7 @@ pub struct Exclusive {
     under_way: Vec<u32>,
     /// Since when a client waits.
     waits: Vec<Option<u64>>,
-    held: Vec<u64>,
+    throttled: Vec<u64>,
     ledger: Ledger,
 }
 
@@ -56,7 +56,7 @@ impl Exclusive {
             queue: VecDeque::new(),
             under_way: vec![0; entities.len()],
             waits: vec![None; clients.len()],
-            held: vec![0; clients.len()],
+            throttled: vec![0; clients.len()],
             entities,
             ledger: Ledger::default(),
         }
@@ -77,7 +77,7 @@ impl Exclusive {
         self.ledger.decisions += 1;
         for client in self.entities.get(holder.entity).members.clone() {
             if let Some(since) = self.waits[client].take() {
-                self.held[client] += now - since;
+                self.throttled[client] += now - since;
                 let at = now.saturating_add(self.wakeup);
                 machine.order(Order::Wake { client, at });
             }
@@ -134,7 +134,7 @@ impl Control for Exclusive {
                     self.queue.push_back(entity);
                 }
                 self.waits[client] = Some(now);
-                self.ledger.holds += 1;
+                self.ledger.throttles += 1;
                 Verdict::Blocked
             }
         }
@@ -172,7 +172,7 @@ impl Control for Exclusive {
     fn booked(&self, machine: &Machine, client: usize) -> Booked {
         let still = self.waits[client].map_or(0, |since| machine.now() - since);
         Booked {
-            held: self.held[client] + still,
+            throttled: self.throttled[client] + still,
             ..Booked::default()
         }
     }

@@ -42,7 +42,7 @@ pub struct TokenBucket {
     buckets: Vec<Bucket>,
     next: u64,
     waits: Vec<Option<u64>>,
-    held: Vec<u64>,
+    throttled: Vec<u64>,
     ledger: Ledger,
 }
 
@@ -64,7 +64,7 @@ impl TokenBucket {
             buckets: vec![bucket; entities.len()],
             next: sample,
             waits: vec![None; clients.len()],
-            held: vec![0; clients.len()],
+            throttled: vec![0; clients.len()],
             entities,
             ledger: Ledger::default(),
         }
@@ -117,7 +117,7 @@ impl Control for TokenBucket {
         }
         if bucket.left <= 0.0 {
             self.waits[client] = Some(machine.now());
-            self.ledger.holds += 1;
+            self.ledger.throttles += 1;
             return Verdict::Blocked;
         }
         // CAST: a command lasts a minute at most.
@@ -147,7 +147,7 @@ impl Control for TokenBucket {
             let open = off || self.buckets[self.entities.of(client)].left > 0.0;
             if let Some(since) = self.waits[client].filter(|_| open) {
                 self.waits[client] = None;
-                self.held[client] += now - since;
+                self.throttled[client] += now - since;
                 let at = now.saturating_add(self.wakeup);
                 machine.order(Order::Wake { client, at });
             }
@@ -157,7 +157,7 @@ impl Control for TokenBucket {
     fn booked(&self, machine: &Machine, client: usize) -> Booked {
         let still = self.waits[client].map_or(0, |since| machine.now() - since);
         Booked {
-            held: self.held[client] + still,
+            throttled: self.throttled[client] + still,
             ..Booked::default()
         }
     }

@@ -2,7 +2,7 @@
 
 //! [tool] Figures 7a, 7b and 8: what accounting costs an application beside throttles.
 //!
-//! Nobody is held back by decision. Turnaround of an iteration, over that without any accounting.
+//! Nobody is throttled by decision. Turnaround of an iteration, over that without any accounting.
 //! Source: LoGA paper, section 5.3.
 
 use super::beside::{ratios, settings, App};

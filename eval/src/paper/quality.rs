@@ -139,9 +139,9 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
              too",
         ),
         difference(
-            "maxmin holds back less than the optimum asks for".to_owned(),
+            "maxmin throttles less than the optimum asks for".to_owned(),
             &format!(
-                "it lets at most a tenth of the GPU time be lost to holding back; the optimum does \
+                "it lets at most a tenth of the GPU time be lost to throttling; the optimum does \
                  not count what is lost (the GPU is used for {:.0} % of the time under maxmin, on \
                  average over the applications, and for {:.0} % under event)",
                 mean(used.maxmin.iter().copied()),

@@ -28,7 +28,7 @@ pub struct Report {
     pub scenario: String,
     /// Who scheduled.
     pub policy: &'static str,
-    /// Whether anybody was held back.
+    /// Whether anybody was throttled.
     pub enforce: bool,
     /// One run for each seed.
     pub runs: Vec<Run>,
@@ -76,8 +76,8 @@ pub struct Gpu {
     pub decisions: u64,
     /// Looks at the channels, of policies that work in stages.
     pub looks: u64,
-    /// Times somebody was held back.
-    pub holds: u64,
+    /// Times somebody was throttled.
+    pub throttles: u64,
     /// Faults or traps taken by clients.
     pub faults: u64,
     /// Changes of an engine's status word, and submissions.
@@ -119,8 +119,8 @@ pub struct Client {
     pub measured_ms: Option<f64>,
     /// GPU time to which it was entitled by weight while it wanted some.
     pub entitled_ms: Option<f64>,
-    /// Time for which it was held back.
-    pub held_ms: f64,
+    /// Time for which it was throttled.
+    pub throttled_ms: f64,
     /// Time for which its thread slept because of that.
     pub blocked_ms: f64,
 }
@@ -221,7 +221,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
         jain: jain(&shares),
         decisions: ledger.decisions,
         looks: ledger.looks,
-        holds: ledger.holds,
+        throttles: ledger.throttles,
         faults: ledger.faults,
         events: outcome.events,
         clients,
@@ -247,7 +247,7 @@ fn client(scenario: &Scenario, one: &ClientOutcome, gpu: &GpuOutcome) -> Client 
         copy_ms: ms(one.copy.run),
         measured_ms: one.measured_ms(),
         entitled_ms: one.booked.entitled.map(ms),
-        held_ms: ms(one.booked.held),
+        throttled_ms: ms(one.booked.throttled),
         blocked_ms: ms(one.got.blocked),
     }
 }

@@ -64,7 +64,7 @@ fn one_gpu(text: &mut String, gpu: &Gpu) {
     let _ = writeln!(
         text,
         "{} decisions, {} holds, {} faults, {} GPU events\n",
-        gpu.decisions, gpu.holds, gpu.faults, gpu.events
+        gpu.decisions, gpu.throttles, gpu.faults, gpu.events
     );
     let mut clients = table([
         "client",
@@ -78,7 +78,7 @@ fn one_gpu(text: &mut String, gpu: &Gpu) {
         "GPU %",
         "measured ms",
         "entitled ms",
-        "held ms",
+        "throttled ms",
     ]);
     for client in &gpu.clients {
         clients.add_row(row(client));
@@ -99,7 +99,7 @@ fn row(client: &Client) -> Vec<String> {
         format!("{:.2}", client.gpu_pct),
         optional(client.measured_ms, 3),
         optional(client.entitled_ms, 3),
-        format!("{:.3}", client.held_ms),
+        format!("{:.3}", client.throttled_ms),
     ]
 }
 

@@ -26,8 +26,8 @@ pub struct Booked {
     pub measured: Option<u64>,
     /// GPU time to which the client was entitled.
     pub entitled: Option<u64>,
-    /// Time for which it was held back.
-    pub held: u64,
+    /// Time for which it was throttled.
+    pub throttled: u64,
 }
 
 /// What a scheduler did on one GPU. Times in ns.
@@ -41,8 +41,8 @@ pub struct Ledger {
     pub decisions: u64,
     /// Looks at the channels, of policies that work in stages.
     pub looks: u64,
-    /// Times that a client was held back.
-    pub holds: u64,
+    /// Times that a client was throttled.
+    pub throttles: u64,
     /// Faults or traps taken by clients.
     pub faults: u64,
     /// Up to when GPU time is measured: the last decision. Zero if nothing is.

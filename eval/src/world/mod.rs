@@ -48,7 +48,7 @@ pub struct Got {
     pub from: u64,
     /// Up to when it was there.
     pub to: u64,
-    /// Time for which its thread slept because it was held back.
+    /// Time for which its thread slept because it was throttled.
     pub blocked: u64,
 }
 

@@ -3,7 +3,7 @@
 //! A trace in the JSON format of Chrome, which Perfetto reads.
 //!
 //! Written as the run goes, so that its length costs no memory. Each GPU is a process; its rows
-//! are the engines, LoGA, and the clients that are held back. Times are in microseconds.
+//! are the engines, LoGA, and the clients that are throttled. Times are in microseconds.
 //! Source: the *Trace Event Format* document of the Chromium project, events `X` and `M`.
 
 use loga_model::gpu::{Kind, GR};
@@ -19,8 +19,8 @@ pub enum Row {
     Engine(usize),
     /// The phases of who schedules.
     Phases,
-    /// When a client is held back.
-    Held(usize),
+    /// When a client is throttled.
+    Throttled(usize),
 }
 
 impl Row {
@@ -29,7 +29,7 @@ impl Row {
         match self {
             Self::Engine(engine) => 1 + engine,
             Self::Phases => 10,
-            Self::Held(client) => 100 + client,
+            Self::Throttled(client) => 100 + client,
         }
     }
 }
@@ -70,8 +70,8 @@ impl Trace {
         self.name("thread_name", Row::Engine(1).number(), "copy engine");
         self.name("thread_name", Row::Phases.number(), "scheduler");
         for client in 0..self.names.len() {
-            let name = format!("held back: {}", self.names[client]);
-            self.name("thread_name", Row::Held(client).number(), &name);
+            let name = format!("throttled: {}", self.names[client]);
+            self.name("thread_name", Row::Throttled(client).number(), &name);
         }
     }
 

@@ -12,13 +12,13 @@
 
 use super::permission::Reader;
 use super::refused::Refused;
-use super::wire::{hold_number, zero_terminated};
+use super::wire::{throttled_by_number, zero_terminated};
 use crate::engine::Fallback;
 use crate::error;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace::Reason;
-use crate::share::Hold;
+use crate::share::ThrottledBy;
 use crate::uapi::{self, Event, EventQueue, Subscribe, QUEUE_ROOM};
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -385,14 +385,19 @@ pub(crate) fn appeared(gpu: u32, about: &About<'_>) {
     tell_of(gpu, uapi::EVENT_APPEARED, about, 0);
 }
 
-/// A client is held back.
-pub(crate) fn held(gpu: u32, about: &About<'_>, hold: Hold) {
-    tell_of(gpu, uapi::EVENT_HELD, about, hold_number(Some(hold)).into());
+/// A client is throttled.
+pub(crate) fn throttled(gpu: u32, about: &About<'_>, by: ThrottledBy) {
+    tell_of(
+        gpu,
+        uapi::EVENT_THROTTLED,
+        about,
+        throttled_by_number(Some(by)).into(),
+    );
 }
 
 /// A client is released after so long.
-pub(crate) fn released(gpu: u32, about: &About<'_>, held: Ns) {
-    tell_of(gpu, uapi::EVENT_RELEASED, about, held.get());
+pub(crate) fn released(gpu: u32, about: &About<'_>, throttled: Ns) {
+    tell_of(gpu, uapi::EVENT_RELEASED, about, throttled.get());
 }
 
 /// A client was found to run when nobody polls; it had gained so much.
@@ -410,7 +415,7 @@ pub(crate) fn fallback(gpu: u32, reason: &Reason) {
     let number = match reason {
         Reason::Engine(Fallback::Contract(_) | Fallback::Barrier { .. }) => uapi::FALLBACK_CONTRACT,
         Reason::Engine(Fallback::Late { .. }) => uapi::FALLBACK_LATE,
-        Reason::Engine(Fallback::IdleHold { .. }) => uapi::FALLBACK_IDLE_HOLD,
+        Reason::Engine(Fallback::IdleThrottle { .. }) => uapi::FALLBACK_IDLE_THROTTLE,
         Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,
         Reason::Lost => return lost(gpu),
     };

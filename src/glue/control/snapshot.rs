@@ -3,7 +3,7 @@
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
 use super::permission::Reader;
-use super::wire::{class_number, hold_number};
+use super::wire::{class_number, throttled_by_number};
 use crate::account::{sparse, Accounting};
 use crate::glue::gpu::books::Books;
 use crate::glue::gpu::Gpu;
@@ -169,14 +169,16 @@ impl View {
             comm: owner.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
             state: match (owner.shut_since, member.used().busy.is_zero()) {
-                (Some(_), _) => uapi::STATE_HELD,
+                (Some(_), _) => uapi::STATE_THROTTLED,
                 (None, false) => uapi::STATE_RUNNING,
                 (None, true) => uapi::STATE_IDLE,
             },
             weight: member.resolved().weight.get(),
             limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
             class: class_number(member.resolved().class),
-            hold: hold_number(member.hold().filter(|_| owner.shut_since.is_some())),
+            throttled_by: throttled_by_number(
+                member.throttled_by().filter(|_| owner.shut_since.is_some()),
+            ),
             group: group.id.get(),
             cgroup: shown_cgroup(member.who(), self.root),
             measured_ns: account.measured.get(),
@@ -190,8 +192,8 @@ impl View {
             } else {
                 books.state.engine.start_vtime().get()
             },
-            held_ns: account.held.get(),
-            held_count: account.holds,
+            throttled_ns: account.throttled.get(),
+            throttled_count: account.throttles,
             runs: account.runs,
             since_ns: owner.since.get(),
             evasions: member.evasions(),
@@ -223,14 +225,14 @@ impl View {
             kind,
             members,
             weight: state.weight.get(),
-            held: state.held.into(),
+            throttled: state.throttled.into(),
             vtime_ns: vtime.get(),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
             entitled_ns: account.entitled.get(),
             waited_ns: account.waited.get(),
-            held_ns: account.held.get(),
-            held_count: account.holds,
+            throttled_ns: account.throttled.get(),
+            throttled_count: account.throttles,
             runs: account.runs,
         })
     }

@@ -2,7 +2,7 @@
 
 //! [glue] Structures of the interface on their way to and from user space, and how they name things.
 
-use crate::share::{Class, Hold};
+use crate::share::{Class, ThrottledBy};
 use crate::uapi::{self, Event, Header};
 use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
@@ -53,12 +53,12 @@ where
 }
 
 /// How a snapshot and an event name a hold.
-pub(super) const fn hold_number(hold: Option<Hold>) -> u32 {
-    match hold {
-        None => uapi::HOLD_NONE,
-        Some(Hold::Policy) => uapi::HOLD_POLICY,
-        Some(Hold::Limit) => uapi::HOLD_LIMIT,
-        Some(Hold::Class) => uapi::HOLD_CLASS,
+pub(super) const fn throttled_by_number(by: Option<ThrottledBy>) -> u32 {
+    match by {
+        None => uapi::THROTTLED_BY_NONE,
+        Some(ThrottledBy::Policy) => uapi::THROTTLED_BY_POLICY,
+        Some(ThrottledBy::Limit) => uapi::THROTTLED_BY_LIMIT,
+        Some(ThrottledBy::Class) => uapi::THROTTLED_BY_CLASS,
     }
 }
 

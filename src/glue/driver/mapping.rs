@@ -199,10 +199,10 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
 unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
     let mapping = unsafe { mapping_of((*vmf).__bindgen_anon_1.vma) };
-    // Held by itself: the mapping may go with the fault lock.
+    // Throttled by itself: the mapping may go with the fault lock.
     let gate = mapping.gate.clone();
     {
-        // Held across check and insertion, so that no entry appears behind a revocation.
+        // Throttled across check and insertion, so that no entry appears behind a revocation.
         let _kept_out = gate.lock();
         if !gate.is_shut() {
             // SAFETY: `vmf` is a fault on an area of this mapping.
@@ -263,7 +263,7 @@ unsafe extern "C" fn access(
 ) -> c_int {
     // SAFETY: Installed by `wrap` only.
     let mapping = unsafe { mapping_of(vma) };
-    // Held across check and write, as in `fault`.
+    // Throttled across check and write, as in `fault`.
     let _kept_out = mapping.gate.lock();
     if write != 0 && mapping.gate.is_shut() {
         return EAGAIN.to_errno();

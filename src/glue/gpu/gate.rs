@@ -4,7 +4,7 @@
 //!
 //! Revoking removes the page-table entries of every mapping of the page, in every process that
 //! shares them. The next store to such a page faults; the fault handler sleeps, with no lock
-//! held, until the page is released, a signal comes, or the bound on throttling runs out. It
+//! throttled, until the page is released, a signal comes, or the bound on throttling runs out. It
 //! then lets the processor try again, and that fault is answered by the driver itself. A fault
 //! of kernel code, which may hold any lock, never sleeps: the system call gets `EFAULT`.
 //!

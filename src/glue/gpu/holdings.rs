@@ -89,7 +89,7 @@ impl Gpu {
     }
 
     /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
-    /// held.
+    /// throttled.
     pub(super) fn turn_gates(&self) {
         let mut begin = ffi::now();
         let mut turned: Option<Turn> = None;
@@ -260,10 +260,10 @@ impl Books {
             else {
                 continue;
             };
-            let released = match (owner.shut_since, member.hold()) {
-                (None, Some(hold)) => {
+            let released = match (owner.shut_since, member.throttled_by()) {
+                (None, Some(by)) => {
                     owner.shut_since = Some(now);
-                    events::held(self.gpu, &owner.about(member), hold);
+                    events::throttled(self.gpu, &owner.about(member), by);
                     self.sums.revokes = self.sums.revokes.saturating_add(1);
                     None
                 }

@@ -12,7 +12,7 @@ use crate::share::{Change, Entry, Subject, Who};
 use crate::uapi::Refusal;
 
 impl Gpu {
-    /// Changes the knobs that are given, all of them or none. Who was held back under another
+    /// Changes the knobs that are given, all of them or none. Who was throttled under another
     /// policy runs, until that one has decided; a decision is due at once.
     ///
     /// # Errors

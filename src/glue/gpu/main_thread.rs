@@ -24,7 +24,7 @@ use kernel::sync::Arc;
 
 /// Every hold is decided anew once in a period of the engine. After this many periods without a
 /// decision, which is one after it was due, faults do not wait any longer.
-pub(super) const PERIODS_PER_HOLD: u64 = 2;
+pub(super) const PERIODS_PER_THROTTLE: u64 = 2;
 /// Engine 0 computes.
 pub(super) const COMPUTE: u8 = 0;
 /// How often it is looked whether clients without channels are gone: nobody tells when a
@@ -34,7 +34,7 @@ const SWEEP: Ns = Ns::from_ms(500);
 const CHECKED: usize = 16;
 /// Least time between two events about channels that no client owns.
 const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
-/// While somebody is held back, the main thread looks this often whether the GPU is idle.
+/// While somebody is throttled, the main thread looks this often whether the GPU is idle.
 const WATCH: Ns = Ns::from_ms(500);
 
 /// What only the main thread uses.
@@ -91,7 +91,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
         books.release_all(gpu, now);
     }
     books.presence.probe(&gpu.device, now);
-    books.watch_holds(gpu);
+    books.watch_throttles(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
         if books.state.engine.next_look().is_some_and(|at| at <= now) {
@@ -196,7 +196,7 @@ impl Books {
             self.state.shares.release(now);
         }
         let patience = period.span.max(period.next);
-        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_THROTTLE));
         // Now that the phase is booked.
         self.reread_channels(gpu);
         self.sweep(CHECKED);
@@ -221,7 +221,7 @@ impl Books {
             let slot = phase.slots.get(index)?;
             let chid = u16::try_from(index).ok().and_then(Chid::new);
             let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
-            if owner.is_none() && !slot.held.is_zero() {
+            if owner.is_none() && !slot.ran.is_zero() {
                 unknown = Some(index);
             }
             owner
@@ -255,11 +255,11 @@ impl Books {
         if !trace::wants_decisions() {
             return;
         }
-        let (mut active, mut held) = (0u32, 0u32);
+        let (mut active, mut throttled) = (0u32, 0u32);
         for (member, owner) in self.state.shares.members().iter().zip(self.owners.iter()) {
-            let (busy, is_held) = (member.used().busy, member.hold().is_some());
+            let (busy, is_throttled) = (member.used().busy, member.throttled_by().is_some());
             active = active.saturating_add((!busy.is_zero()).into());
-            held = held.saturating_add(is_held.into());
+            throttled = throttled.saturating_add(is_throttled.into());
             let group = self.state.shares.state_of(member.group());
             trace::client_decide(
                 self.gpu,
@@ -267,13 +267,13 @@ impl Books {
                 owner.tgid,
                 busy.get(),
                 group.map_or(0, |state| state.vtime.get()),
-                is_held.into(),
+                is_throttled.into(),
             );
         }
         // CAST: `MAX_CLIENTS` fits.
         let clients = self.owners.len() as u32;
         let t_sys = self.state.engine.start_vtime().get();
-        trace::decision_make(self.gpu, span.get(), t_sys, clients, active, held);
+        trace::decision_make(self.gpu, span.get(), t_sys, clients, active, throttled);
     }
 
     /// Tells of time on the engine of a channel that no client owns, at most once a second.

@@ -4,7 +4,7 @@
 
 use super::device::Device;
 use super::sampler::{LookTimer, Looking, Looks, Sums};
-use crate::account::drain::Drain;
+use crate::account::residue::Residue;
 use crate::account::sparse::MIN_INTERVAL;
 use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
@@ -123,21 +123,21 @@ impl Phase {
         let Some(looks) = self.looks.as_mut() else {
             return;
         };
-        looks.drains = false;
+        looks.residues = false;
         let next = looks.sparse.begin(&mut self.slots, now, self.interval);
         trace::phase_begin(self.timer.device().number(), now, looks.sparse.current());
         self.lend(main, next.saturating_sub(now));
     }
 
-    /// Begins to look what runs in a non-polling phase of `length`; `held` says whether somebody is
-    /// held back in it.
-    pub(super) fn begin_pause(&mut self, main: Option<Ringer>, length: Ns, held: bool) {
+    /// Begins to look what runs in a non-polling phase of `length`; `throttled` says whether somebody is
+    /// throttled in it.
+    pub(super) fn begin_pause(&mut self, main: Option<Ringer>, length: Ns, throttled: bool) {
         let now = ffi::now();
         let Some(looks) = self.looks.as_mut() else {
             return;
         };
-        looks.drains = true;
-        if let Some(next) = looks.drain.begin(now, length, held) {
+        looks.residues = true;
+        if let Some(next) = looks.residue.begin(now, length, throttled) {
             self.lend(main, next.saturating_sub(now));
         }
     }
@@ -159,7 +159,7 @@ impl Phase {
 
     /// Stops the timer, if it was started, and takes what was lent to it. May sleep. Returns who
     /// was found to run on, if that was what it looked for.
-    pub(super) fn end_looks(&mut self) -> Option<&Drain> {
+    pub(super) fn end_looks(&mut self) -> Option<&Residue> {
         let mut looks = self.looking.take()?.end()?;
         self.exchange(&mut looks);
         looks.main = None;
@@ -170,8 +170,8 @@ impl Phase {
         let reads = reads.saturating_sub(before.state_reads);
         self.state_reads = self.state_reads.saturating_add(reads);
         let looks = self.looks.insert(looks);
-        if looks.drains {
-            return Some(&looks.drain);
+        if looks.residues {
+            return Some(&looks.residue);
         }
         self.totals = looks.sparse.end();
         self.finished = true;

@@ -13,7 +13,7 @@
 //! asks the next client too.
 
 use super::device::Device;
-use crate::account::drain::Drain;
+use crate::account::residue::Residue;
 use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
 use crate::account::Slot;
@@ -43,9 +43,9 @@ const LOOKS_PER_SAMPLE: u64 = 4;
 /// What the callback works with.
 pub(super) struct Looks {
     pub(crate) sparse: Sparse,
-    pub(crate) drain: Drain,
+    pub(crate) residue: Residue,
     /// Which of the two looks.
-    pub(super) drains: bool,
+    pub(super) residues: bool,
     /// Those of the phase, while the timer is started.
     pub(super) slots: KVVec<Slot>,
     /// As `slots`.
@@ -73,8 +73,8 @@ impl Looks {
     pub(crate) fn new() -> Result<KBox<Self>> {
         let looks = Self {
             sparse: Sparse::new(ffi::random()),
-            drain: Drain::new(ffi::random()),
-            drains: false,
+            residue: Residue::new(ffi::random()),
+            residues: false,
             slots: KVVec::new(),
             sampler: None,
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
@@ -203,12 +203,12 @@ impl Looks {
         let Ok(occupant) = sampler.sample(&device.bar0) else {
             return self.lose(device);
         };
-        let asks = !self.drains && self.sums.looks % LOOKS_PER_SAMPLE == 0;
+        let asks = !self.residues && self.sums.looks % LOOKS_PER_SAMPLE == 0;
         if asks && self.waits.watches() && !self.ask(device, occupant) {
             return self.lose(device);
         }
-        let next = if self.drains {
-            self.drain.look(now, occupant)
+        let next = if self.residues {
+            self.residue.look(now, occupant)
         } else {
             Some(self.sparse.look(&mut self.slots, now, occupant))
         };

@@ -3,7 +3,7 @@
 //! [glue] What policies are told beside the time that clients used.
 //!
 //! Looks, for policies that work in stages: the main thread reads the state and the ring of
-//! every channel, and who sleeps in a gate. It also sees to it that nobody is held back on an
+//! every channel, and who sleeps in a gate. It also sees to it that nobody is throttled on an
 //! idle GPU.
 //!
 //! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
@@ -14,7 +14,7 @@
 
 use super::bar::Window;
 use super::books::Books;
-use super::main_thread::{MainState, COMPUTE, PERIODS_PER_HOLD};
+use super::main_thread::{MainState, COMPUTE, PERIODS_PER_THROTTLE};
 use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
@@ -46,7 +46,7 @@ impl Books {
         if let Some((watched, list)) = own.watch_room.take() {
             phase.waits.refit(watched, list);
         }
-        let runs = |member: &&Member| member.hold().is_none();
+        let runs = |member: &&Member| member.throttled_by().is_none();
         let clients = self
             .state
             .shares
@@ -76,7 +76,7 @@ impl Books {
         wanted.then(|| (grown(members), grown(needed)))
     }
 
-    /// Begins to look who runs in the non-polling phase, after a decision: what those who are held
+    /// Begins to look who runs in the non-polling phase, after a decision: what those who are throttled
     /// back still run, and whether the others do what polling phases show. With sparse accounting,
     /// and where nobody knows how long a phase lasts, they are charged like all others.
     pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
@@ -86,20 +86,20 @@ impl Books {
         }
         // By the policy, by a limit or by its class. Who sleeps is not.
         let members = self.state.shares.members();
-        let is_held = |at: usize| {
+        let is_throttled = |at: usize| {
             members
                 .get(at)
-                .is_some_and(|member| member.hold().is_some())
+                .is_some_and(|member| member.throttled_by().is_some())
         };
-        let held = self.state.shares.awake().any(is_held);
+        let throttled = self.state.shares.awake().any(is_throttled);
         let until = self.state.engine.next_deadline();
         let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
-        phase.begin_pause(gpu.main_ringer(), length, held);
+        phase.begin_pause(gpu.main_ringer(), length, throttled);
     }
 
     /// Ends the looks, and notes what was found, before the next polling phase.
     pub(super) fn note_drain(&mut self, phase: &mut Phase) {
-        let Some(drain) = phase.end_looks() else {
+        let Some(residue) = phase.end_looks() else {
             return;
         };
         let pages = &self.pages;
@@ -107,7 +107,7 @@ impl Books {
             let page = pages.page_of_channel(*chid)?;
             Some((page.owner(), *time))
         };
-        let found = drain.found().iter().filter_map(client);
+        let found = residue.found().iter().filter_map(client);
         self.state.begin_phase(found);
     }
 
@@ -132,7 +132,7 @@ impl Books {
         }
         let deadline = self.state.engine.next_deadline().unwrap_or(now);
         let patience = deadline.saturating_sub(now).max(LEAST_PATIENCE);
-        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_HOLD));
+        self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_THROTTLE));
     }
 
     /// Looks at all channels, and at who sleeps in a gate.
@@ -159,12 +159,12 @@ impl Books {
         }
     }
 
-    /// Lets everybody run if somebody was held back although the GPU had nothing to do for too
+    /// Lets everybody run if somebody was throttled although the GPU had nothing to do for too
     /// long, or because this thread came too late. For the main thread, whenever it wakes.
     ///
     /// A main thread that does not come here at all holds nobody for ever either: each fault
     /// that waits in a gate has a bound of its own, and needs no lock for it.
-    pub(super) fn watch_holds(&mut self, gpu: &Gpu) {
+    pub(super) fn watch_throttles(&mut self, gpu: &Gpu) {
         if !self.state.engine.holds_somebody() || gpu.device.is_away() {
             return;
         }

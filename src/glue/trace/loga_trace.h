@@ -156,13 +156,13 @@ TRACE_EVENT(loga_phase_begin,
 	TP_printk("gpu=%u at_ns=%llu chid=%d", __entry->gpu, __entry->at_ns, __entry->chid)
 );
 
-/* A polling phase has ended. length_ns is the sum of held, idle and unknown time. */
+/* A polling phase has ended. length_ns is the sum of ran, idle and unknown time. */
 TRACE_EVENT(loga_phase_end,
-	TP_PROTO(u32 gpu, u64 length_ns, u64 held_ns, u64 idle_ns, u64 unknown_ns, u64 switches),
-	TP_ARGS(gpu, length_ns, held_ns, idle_ns, unknown_ns, switches),
+	TP_PROTO(u32 gpu, u64 length_ns, u64 ran_ns, u64 idle_ns, u64 unknown_ns, u64 switches),
+	TP_ARGS(gpu, length_ns, ran_ns, idle_ns, unknown_ns, switches),
 	TP_STRUCT__entry(
 		__field(u64, length_ns)
-		__field(u64, held_ns)
+		__field(u64, ran_ns)
 		__field(u64, idle_ns)
 		__field(u64, unknown_ns)
 		__field(u64, switches)
@@ -170,28 +170,28 @@ TRACE_EVENT(loga_phase_end,
 	),
 	TP_fast_assign(
 		__entry->length_ns = length_ns;
-		__entry->held_ns = held_ns;
+		__entry->ran_ns = ran_ns;
 		__entry->idle_ns = idle_ns;
 		__entry->unknown_ns = unknown_ns;
 		__entry->switches = switches;
 		__entry->gpu = gpu;
 	),
-	TP_printk("gpu=%u length_ns=%llu held_ns=%llu idle_ns=%llu unknown_ns=%llu switches=%llu",
-		__entry->gpu, __entry->length_ns, __entry->held_ns, __entry->idle_ns,
+	TP_printk("gpu=%u length_ns=%llu ran_ns=%llu idle_ns=%llu unknown_ns=%llu switches=%llu",
+		__entry->gpu, __entry->length_ns, __entry->ran_ns, __entry->idle_ns,
 		__entry->unknown_ns, __entry->switches)
 );
 
 /* The policy has decided; span_ns is the time that the decision looked back on. */
 TRACE_EVENT(loga_decision_make,
-	TP_PROTO(u32 gpu, u64 span_ns, u64 t_sys_ns, u32 clients, u32 active, u32 held),
-	TP_ARGS(gpu, span_ns, t_sys_ns, clients, active, held),
+	TP_PROTO(u32 gpu, u64 span_ns, u64 t_sys_ns, u32 clients, u32 active, u32 throttled),
+	TP_ARGS(gpu, span_ns, t_sys_ns, clients, active, throttled),
 	TP_STRUCT__entry(
 		__field(u64, span_ns)
 		__field(u64, t_sys_ns)
 		__field(u32, gpu)
 		__field(u32, clients)
 		__field(u32, active)
-		__field(u32, held)
+		__field(u32, throttled)
 	),
 	TP_fast_assign(
 		__entry->span_ns = span_ns;
@@ -199,24 +199,24 @@ TRACE_EVENT(loga_decision_make,
 		__entry->gpu = gpu;
 		__entry->clients = clients;
 		__entry->active = active;
-		__entry->held = held;
+		__entry->throttled = throttled;
 	),
-	TP_printk("gpu=%u span_ns=%llu t_sys_ns=%llu clients=%u active=%u held=%u",
+	TP_printk("gpu=%u span_ns=%llu t_sys_ns=%llu clients=%u active=%u throttled=%u",
 		__entry->gpu, __entry->span_ns, __entry->t_sys_ns, __entry->clients,
-		__entry->active, __entry->held)
+		__entry->active, __entry->throttled)
 );
 
 /* What a decision found and made of one client; before the gates follow it. */
 TRACE_EVENT(loga_client_decide,
-	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 busy_ns, u64 vtime_ns, u32 held),
-	TP_ARGS(gpu, client, pid, busy_ns, vtime_ns, held),
+	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 busy_ns, u64 vtime_ns, u32 throttled),
+	TP_ARGS(gpu, client, pid, busy_ns, vtime_ns, throttled),
 	TP_STRUCT__entry(
 		__field(u64, client)
 		__field(u64, busy_ns)
 		__field(u64, vtime_ns)
 		__field(u32, gpu)
 		__field(s32, pid)
-		__field(u32, held)
+		__field(u32, throttled)
 	),
 	TP_fast_assign(
 		__entry->client = client;
@@ -224,11 +224,11 @@ TRACE_EVENT(loga_client_decide,
 		__entry->vtime_ns = vtime_ns;
 		__entry->gpu = gpu;
 		__entry->pid = pid;
-		__entry->held = held;
+		__entry->throttled = throttled;
 	),
-	TP_printk("gpu=%u client=%llu pid=%d busy_ns=%llu vtime_ns=%llu held=%u",
+	TP_printk("gpu=%u client=%llu pid=%d busy_ns=%llu vtime_ns=%llu throttled=%u",
 		__entry->gpu, __entry->client, __entry->pid, __entry->busy_ns,
-		__entry->vtime_ns, __entry->held)
+		__entry->vtime_ns, __entry->throttled)
 );
 
 /*
@@ -255,7 +255,7 @@ TRACE_EVENT(loga_client_evade,
 		__entry->gpu, __entry->client, __entry->pid, __entry->gained_ns)
 );
 
-/* A client's submission pages are gone: it is held back. */
+/* A client's submission pages are gone: it is throttled. */
 TRACE_EVENT(loga_gate_revoke,
 	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 took_ns),
 	TP_ARGS(gpu, client, pid, took_ns),
@@ -275,27 +275,27 @@ TRACE_EVENT(loga_gate_revoke,
 		__entry->gpu, __entry->client, __entry->pid, __entry->took_ns)
 );
 
-/* A client that was held back for held_ns may submit again. */
+/* A client that was throttled for throttled_ns may submit again. */
 TRACE_EVENT(loga_gate_restore,
-	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 held_ns),
-	TP_ARGS(gpu, client, pid, held_ns),
+	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 throttled_ns),
+	TP_ARGS(gpu, client, pid, throttled_ns),
 	TP_STRUCT__entry(
 		__field(u64, client)
-		__field(u64, held_ns)
+		__field(u64, throttled_ns)
 		__field(u32, gpu)
 		__field(s32, pid)
 	),
 	TP_fast_assign(
 		__entry->client = client;
-		__entry->held_ns = held_ns;
+		__entry->throttled_ns = throttled_ns;
 		__entry->gpu = gpu;
 		__entry->pid = pid;
 	),
-	TP_printk("gpu=%u client=%llu pid=%d held_ns=%llu",
-		__entry->gpu, __entry->client, __entry->pid, __entry->held_ns)
+	TP_printk("gpu=%u client=%llu pid=%d throttled_ns=%llu",
+		__entry->gpu, __entry->client, __entry->pid, __entry->throttled_ns)
 );
 
-/* The current thread touched a page of a client that is held back, and sleeps. */
+/* The current thread touched a page of a client that is throttled, and sleeps. */
 TRACE_EVENT(loga_fault_wait_begin,
 	TP_PROTO(u32 gpu, u64 client),
 	TP_ARGS(gpu, client),
@@ -334,10 +334,10 @@ TRACE_EVENT(loga_fault_wait_end,
 #define loga_fallback_reasons			\
 	{ 1, "policy-broke-contract" },		\
 	{ 2, "main-thread-late" },		\
-	{ 3, "held-on-idle-gpu" },		\
+	{ 3, "throttled-on-idle-gpu" },		\
 	{ 4, "fault-waited-too-long" },		\
 	{ 5, "gpu-lost" },			\
-	{ 6, "all-held-too-long" }
+	{ 6, "all-throttled-too-long" }
 
 TRACE_EVENT(loga_gpu_fallback,
 	TP_PROTO(u32 gpu, u32 reason, u64 lasting_ns),

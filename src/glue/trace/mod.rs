@@ -61,20 +61,20 @@ events! {
         gpu: u32, at_ns: u64, prev_chid: i32, next_chid: i32);
     fn raw_phase_begin = loga_phase_begin(gpu: u32, at_ns: u64, chid: i32);
     fn raw_phase_end = loga_phase_end(
-        gpu: u32, length_ns: u64, held_ns: u64, idle_ns: u64, unknown_ns: u64, switches: u64);
+        gpu: u32, length_ns: u64, ran_ns: u64, idle_ns: u64, unknown_ns: u64, switches: u64);
     /// The policy has decided.
     pub(crate) fn decision_make = loga_decision_make(
-        gpu: u32, span_ns: u64, t_sys_ns: u64, clients: u32, active: u32, held: u32);
+        gpu: u32, span_ns: u64, t_sys_ns: u64, clients: u32, active: u32, throttled: u32);
     /// What a decision found and made of one client.
     pub(crate) fn client_decide = loga_client_decide(
-        gpu: u32, client: u64, pid: i32, busy_ns: u64, vtime_ns: u64, held: u32);
+        gpu: u32, client: u64, pid: i32, busy_ns: u64, vtime_ns: u64, throttled: u32);
     /// A client was found to run when nobody polls.
     pub(crate) fn client_evade = loga_client_evade(
         gpu: u32, client: u64, pid: i32, gained_ns: u64);
-    /// A client is held back.
+    /// A client is throttled.
     pub(crate) fn gate_revoke = loga_gate_revoke(gpu: u32, client: u64, pid: i32, took_ns: u64);
     /// A client is released.
-    pub(crate) fn gate_restore = loga_gate_restore(gpu: u32, client: u64, pid: i32, held_ns: u64);
+    pub(crate) fn gate_restore = loga_gate_restore(gpu: u32, client: u64, pid: i32, throttled_ns: u64);
     /// The current thread waits for its client's release.
     pub(crate) fn fault_wait_begin = loga_fault_wait_begin(gpu: u32, client: u64);
     /// It waits no more.
@@ -140,7 +140,7 @@ pub(crate) fn phase_end(gpu: u32, totals: &PhaseTotals) {
     raw_phase_end(
         gpu,
         totals.length.get(),
-        totals.held.get(),
+        totals.ran.get(),
         totals.idle.get(),
         totals.unknown.get(),
         totals.switches,
@@ -163,7 +163,7 @@ pub(crate) fn gpu_fallback(gpu: u32, reason: &Reason) {
     let (number, lasting) = match reason {
         Reason::Engine(Fallback::Contract(_)) => (1, Ns::ZERO),
         Reason::Engine(Fallback::Late { by }) => (2, *by),
-        Reason::Engine(Fallback::IdleHold { lasting }) => (3, *lasting),
+        Reason::Engine(Fallback::IdleThrottle { lasting }) => (3, *lasting),
         Reason::Engine(Fallback::Barrier { lasting }) => (6, *lasting),
         Reason::FaultOverrun(waited) => (4, *waited),
         Reason::Lost => (5, Ns::ZERO),

@@ -29,13 +29,13 @@ pub fn at_decision(count: u64) -> (PhaseTotals, Vec<ClientState>) {
         state
     };
     let clients: Vec<_> = (0..count).map(client).collect();
-    let held = clients
+    let ran = clients
         .iter()
         .fold(Ns::ZERO, |sum, client| sum.saturating_add(client.busy));
     let totals = PhaseTotals {
         length: PHASE,
-        idle: PHASE.saturating_sub(held),
-        held,
+        idle: PHASE.saturating_sub(ran),
+        ran,
         ..PhaseTotals::default()
     };
     (totals, clients)
@@ -50,7 +50,7 @@ mod tests {
         for count in COUNTS {
             let (totals, clients) = at_decision(count);
             assert_eq!(clients.len() as u64, count);
-            assert_eq!(totals.idle.saturating_add(totals.held), totals.length);
+            assert_eq!(totals.idle.saturating_add(totals.ran), totals.length);
             assert!(clients.iter().any(|client| client.active()));
             assert!(clients.iter().any(|client| !client.active()));
         }

@@ -111,7 +111,7 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     let mut worst = (0.0, 0.0, 0.0);
     let (mut within, mut all) = (0u32, 0u32);
     for client in 0..clients {
-        let error = |window: &Window| window.loga_share(client) - window.held_share(client);
+        let error = |window: &Window| window.loga_share(client) - window.ran_share(client);
         let size = quantile(windows.iter().map(|window| error(window).abs()), 95);
         let size = size.unwrap_or(f64::NAN);
         let stated = windows.iter().map(|window| window.stated_error(client));

@@ -36,7 +36,7 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
     Ok(())
 }
 
-/// Mean time of taking a client's mappings away, in ns; nothing if nobody was held back.
+/// Mean time of taking a client's mappings away, in ns; nothing if nobody was throttled.
 pub(crate) fn revoke_ns() -> Option<f64> {
     let text = fs::read_to_string(COSTS).ok()?;
     let line = text.lines().find(|line| line.contains(" revoke_ns "))?;

@@ -87,7 +87,7 @@ fn load(findings: &mut Findings) -> Result<(), String> {
         };
         let window = Window::of(&[load], 1.0)?;
         let name = format!("error of the load, {length_us} us in 1000 us");
-        let error = window.loga_share(0) - window.held_share(0);
+        let error = window.loga_share(0) - window.ran_share(0);
         findings.check(&name, error, "points", -0.5..=0.5);
         let label = format!("{length_us} us in 1000 us");
         findings.observations.push(window.observation(&label));
@@ -104,7 +104,7 @@ fn duty(findings: &mut Findings) -> Result<(), String> {
     ] {
         let window = Window::of(&loads, 10.0)?;
         for client in 0..window.len() {
-            let error = window.loga_share(client) - window.held_share(client);
+            let error = window.loga_share(client) - window.ran_share(client);
             let name = format!("{mix}: error of the share of client {client}");
             findings.check(&name, error, "points", -2.0..=2.0);
         }
@@ -122,7 +122,7 @@ fn gpus(findings: &mut Findings) -> Result<(), String> {
         let places = (0..count).flat_map(|gpu| PAIR.map(|load| load.on(gpu)));
         let window = Window::of(&places.collect::<Vec<_>>(), 10.0)?;
         for client in 0..PAIR.len() {
-            let error = window.loga_share(client) - window.held_share(client);
+            let error = window.loga_share(client) - window.ran_share(client);
             let name = format!("first of {count}, poller={poller}: error of client {client}");
             findings.check(&name, error, "points", -2.0..=2.0);
         }
@@ -158,7 +158,7 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
         },
     ];
     for division in divisions {
-        // Enforcing takes 288 ms a period with 48 channels; a client that is held back for one
+        // Enforcing takes 288 ms a period with 48 channels; a client that is throttled for one
         // period more or less in 8 s makes a difference of two percentage points.
         for (enforce, label, seconds) in [(false, "free", 3.0), (true, "enforced", 16.0)] {
             let _stage =
@@ -167,7 +167,7 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
             let label = format!("{}, {label}", division.mix);
             for client in 0..window.len() {
                 let name = format!("{label}: share of client {client}");
-                let share = window.held_share(client);
+                let share = window.ran_share(client);
                 let target = if client == 0 {
                     &division.first
                 } else {
@@ -200,7 +200,7 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
     const MODEST: [Pattern; 4] = [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE];
     // The GPU of the reference calculation changes clients after each command. One that gives
     // timeslices of a millisecond lets little clients wait for as long whenever the other has work
-    // queued: with nobody held back they get 6.9 %, and 9.2 % under `event`, which leaves the other
+    // queued: with nobody throttled they get 6.9 %, and 9.2 % under `event`, which leaves the other
     // 24 %. No holding gives them 9 % and it 60.
     let mixes = [
         ("200/0 and 3 of 100/900", "timeslice_us=0", MODEST, true),
@@ -213,7 +213,7 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
             let _stage = Stage::measured(&format!("{FINE} {model}"), &parameters)?;
             let window = Window::of(&loads, 8.0)?;
             let label = format!("{mix}, {policy}");
-            let shares: Vec<f64> = (0..window.len()).map(|at| window.held_share(at)).collect();
+            let shares: Vec<f64> = (0..window.len()).map(|at| window.ran_share(at)).collect();
             // Those are the targets of the policy for it.
             let has_targets = policy == "maxmin" && targets;
             for (client, share) in shares.iter().enumerate() {
@@ -292,7 +292,7 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
     Ok(())
 }
 
-/// What polling and holding back cost, and what LoGA keeps.
+/// What polling and throttling cost, and what LoGA keeps.
 fn costs(findings: &mut Findings) -> Result<(), String> {
     // The model looks for work rarely: in instruction-count mode its looks would be in the time of
     // an iteration, because all processors share one clock.

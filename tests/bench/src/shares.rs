@@ -28,8 +28,8 @@ pub(crate) fn shares(findings: &mut Findings) -> Result<(), String> {
             let _stage = Stage::measured("", parameters)?;
             let window = Window::of(&[BUSY, BUSY.with(share)], seconds)?;
             // Of what both got: switching between them is part of it, idle time is nobody's.
-            let both = window.held_share(0) + window.held_share(1);
-            let part = 100.0 * window.held_share(0) / both;
+            let both = window.ran_share(0) + window.ran_share(1);
+            let part = 100.0 * window.ran_share(0) / both;
             let label = format!("weights of 1:{times}, {phases} phases, {seconds} s");
             let error = part - 100.0 / (1.0 + times);
             findings.check(&format!("{label}: error"), error, "points", -1.0..=1.0);
@@ -42,7 +42,7 @@ pub(crate) fn shares(findings: &mut Findings) -> Result<(), String> {
             let _stage = Stage::measured("", OURS)?;
             let window = Window::of(&[load.with(share)], 5.0)?;
             let label = format!("limit of {limit} %, kernels of {} us", load.kernel_us);
-            let got = window.held_share(0);
+            let got = window.ran_share(0);
             findings.check(&label, got, "%", 0.0..=1.05 * limit);
             findings.observations.push(window.observation(&label));
         }

@@ -63,7 +63,7 @@ pub(crate) struct Observed {
     pub(crate) loga_measured_ns: u64,
     pub(crate) loga_gpu_time_ns: u64,
     pub(crate) loga_runs: u64,
-    pub(crate) loga_held_ns: u64,
+    pub(crate) loga_throttled_ns: u64,
     pub(crate) model_busy_ns: u64,
     pub(crate) model_switch_ns: u64,
     pub(crate) model_commands: u64,
@@ -154,8 +154,8 @@ impl Window {
 
     /// Share of the time in which the engine was a load's: its commands, and the parts of context
     /// switches in which the status word names it. This is what LoGA measures.
-    pub(crate) fn held_share(&self, load: usize) -> f64 {
-        percent(self.usage[load].held_ns(), self.window_ns)
+    pub(crate) fn ran_share(&self, load: usize) -> f64 {
+        percent(self.usage[load].ran_ns(), self.window_ns)
     }
 
     /// The same as LoGA estimates it.
@@ -168,7 +168,7 @@ impl Window {
     /// Share of the time in which nobody's work was on the engine, in percent: as LoGA says, and in
     /// the model's log.
     pub(crate) fn idle_shares(&self) -> (f64, f64) {
-        let used: f64 = (0..self.len()).map(|load| self.held_share(load)).sum();
+        let used: f64 = (0..self.len()).map(|load| self.ran_share(load)).sum();
         (100.0 * self.stat.idle.unwrap_or(f64::NAN), 100.0 - used)
     }
 
@@ -233,7 +233,7 @@ impl Window {
                 loga_measured_ns: loga.measured_ns,
                 loga_gpu_time_ns: loga.gpu_time_ns,
                 loga_runs: loga.runs,
-                loga_held_ns: loga.held_ns,
+                loga_throttled_ns: loga.throttled_ns,
                 model_busy_ns: usage.busy_ns,
                 model_switch_ns: usage.switch_ns,
                 model_commands: usage.commands,

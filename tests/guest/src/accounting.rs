@@ -57,7 +57,7 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<S
     for load in loads {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let share = client.share.ok_or("no phases")?;
-        let real = truth.held_share(load.pid());
+        let real = truth.ran_share(load.pid());
         let line = format!(
             "pid {}: LoGA {:.2} %, model {:.2} % ({:.2} % without switches)",
             load.pid(),
@@ -168,8 +168,8 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
     let ratio = gpu_time(&loads[1]) as f64 / gpu_time(&loads[0]).max(1) as f64;
     ensure!((2.5..=3.5).contains(&ratio), "ratio {ratio:.2}, not 3");
     ensure!(
-        stat.revokes == 0 && stat.clients.iter().all(|client| client.held_ns == 0),
-        "somebody was held back without enforcement"
+        stat.revokes == 0 && stat.clients.iter().all(|client| client.throttled_ns == 0),
+        "somebody was throttled without enforcement"
     );
     for load in loads {
         let report = load.stop()?;
@@ -325,10 +325,10 @@ fn device_lost_lets_everybody_run() -> Verdict {
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
     let released = stage.wait_for_client(hog.pid(), Duration::from_secs(3), "released", |client| {
-        client.state != "held"
+        client.state != "throttled"
     });
     let stat = stage.stat()?;
     std::thread::sleep(Duration::from_millis(500));
@@ -338,12 +338,12 @@ fn device_lost_lets_everybody_run() -> Verdict {
     modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost=0: {errno}"))?;
     released?;
     ensure!(stat.lost || later.lost, "LoGA does not say that it is lost");
-    let held: Vec<i32> = later
+    let throttled: Vec<i32> = later
         .clients
         .iter()
-        .filter(|client| client.state == "held")
+        .filter(|client| client.state == "throttled")
         .map(|client| client.pid)
         .collect();
-    ensure!(held.is_empty(), "still held: {held:?}");
+    ensure!(throttled.is_empty(), "still throttled: {throttled:?}");
     stage.strike()
 }

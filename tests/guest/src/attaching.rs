@@ -110,7 +110,7 @@ fn files_open_before_attach_are_passed_through() -> Verdict {
     // A kernel of the light client may stand before it in line, nothing longer.
     ensure!(
         run[2] < 50_000,
-        "a store of the old file took {} us: it was held back",
+        "a store of the old file took {} us: it was throttled",
         run[2]
     );
     // A file becomes known when it is mapped.

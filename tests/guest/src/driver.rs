@@ -20,19 +20,19 @@ use throttle::rm;
 use throttle::sys;
 
 crate::ktap::tests![
-    branch_340_is_accounted_and_held_back: timed,
-    branch_470_is_accounted_and_held_back: timed,
-    branch_550_is_accounted_and_held_back: timed,
+    branch_340_is_accounted_and_throttled: timed,
+    branch_470_is_accounted_and_throttled: timed,
+    branch_550_is_accounted_and_throttled: timed,
     failing_mmap_is_passed_on,
     nonsense_gets_the_same_answers_with_and_without,
 ];
 
-/// A hog and another client on a branch: both work, the hog is held back, and half each.
+/// A hog and another client on a branch: both work, the hog is throttled, and half each.
 fn check_branch(branch: u32) -> Verdict {
     let stage = Stage::set(&format!("branch={branch} {LAZY}"), PAPER)?;
     let hog = Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let stat = stage.stat_during(Duration::from_millis(3000))?;
     for (name, load) in [("hog", &hog), ("other", &other)] {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
@@ -60,15 +60,15 @@ fn check_branch(branch: u32) -> Verdict {
     stage.strike()
 }
 
-fn branch_340_is_accounted_and_held_back() -> Verdict {
+fn branch_340_is_accounted_and_throttled() -> Verdict {
     check_branch(340)
 }
 
-fn branch_470_is_accounted_and_held_back() -> Verdict {
+fn branch_470_is_accounted_and_throttled() -> Verdict {
     check_branch(470)
 }
 
-fn branch_550_is_accounted_and_held_back() -> Verdict {
+fn branch_550_is_accounted_and_throttled() -> Verdict {
     check_branch(550)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of holding back: hogs wait, everything that can happen to them meanwhile works.
+//! [tool] Tests of throttling: hogs wait, everything that can happen to them meanwhile works.
 
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -17,12 +17,12 @@ use loga_cli::stat::Stat;
 use std::time::Duration;
 
 crate::ktap::tests![
-    hog_is_held_back_and_resumes: timed,
+    hog_is_throttled_and_resumes: timed,
     client_on_the_pollers_processor_keeps_the_gpu_supplied: timed,
-    hog_alone_is_never_held_back,
+    hog_alone_is_never_throttled,
     forked_child_is_held_with_its_parent,
-    kill_while_held_back_is_prompt: timed,
-    unmap_and_remap_while_held_back_stays_held,
+    kill_while_throttled_is_prompt: timed,
+    unmap_and_remap_while_throttled_stays_held,
     remap_of_the_only_page_stays_held,
     two_channels_in_one_page_are_told_apart: timed,
     copy_on_write_mapping_is_left_to_the_driver,
@@ -33,12 +33,12 @@ fn light() -> Result<Load, String> {
     Load::start("--kernel-us 100 --wait block --channels 1")
 }
 
-/// A hog that is held back, in the middle of `run`, and the load that it competes with.
-fn held_hog(stage: &Stage) -> Result<(Strings, Load), String> {
+/// A hog that is throttled, in the middle of `run`, and the load that it competes with.
+fn throttled_hog(stage: &Stage) -> Result<(Strings, Load), String> {
     let mut hog = Strings::with_channels(1)?;
     let light = light()?;
     hog.tell("run 1000 8000")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     Ok((hog, light))
 }
 
@@ -52,12 +52,12 @@ fn share_of(stat: &Stat, load: &Load) -> f64 {
     100.0 * client.and_then(|client| client.share).unwrap_or(0.0)
 }
 
-/// Fails unless a hog that was held back and another client get half of the GPU each.
+/// Fails unless a hog that was throttled and another client get half of the GPU each.
 fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
     let stat = stage.stat_during(Duration::from_millis(6000))?;
     let (mine, its) = (share_of(&stat, hog), share_of(&stat, other));
     println!("# hog {mine:.1} %, other {its:.1} %");
-    // Without enforcement 91 and 9. One is held back when it is a period of 24 ms ahead, and is
+    // Without enforcement 91 and 9. One is throttled when it is a period of 24 ms ahead, and is
     // then less than another one ahead: at both ends of the window the shares are off by 24 ms at
     // most. By the model's log too the hog gets some two points less than the other one.
     ensure!(
@@ -67,25 +67,25 @@ fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
     Ok(())
 }
 
-fn hog_is_held_back_and_resumes() -> Verdict {
+fn hog_is_throttled_and_resumes() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start(SUPPLYING_HOG)?;
     let other = Load::start(SUPPLYING_LIGHT)?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     check_halves(&stage, &hog, &other)?;
     let gone = other.pid();
     other.stop()?;
     stage.wait_until_gone(gone)?;
     // The decision that lets it run is up to a period away.
     stage.wait_for_client(hog.pid(), Duration::from_secs(1), "released", |client| {
-        client.state != "held"
+        client.state != "throttled"
     })?;
     let alone = share_of(&stage.stat_during(Duration::from_millis(300))?, &hog);
     ensure!(alone > 95.0, "alone, the hog got {alone:.1} %");
     let report = hog.stop()?;
     ensure!(
         report.summary.blocked_count > 0,
-        "the hog did not notice that it was held back"
+        "the hog did not notice that it was throttled"
     );
     stage.check_no_fallback()?;
     stage.strike()
@@ -97,13 +97,13 @@ fn client_on_the_pollers_processor_keeps_the_gpu_supplied() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{PAPER} {EXACT}"))?;
     let hog = Load::start(SUPPLYING_HOG)?;
     let other = Load::start_on(1, SUPPLYING_LIGHT)?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     check_halves(&stage, &hog, &other)?;
     drop((hog, other));
     stage.strike()
 }
 
-fn hog_alone_is_never_held_back() -> Verdict {
+fn hog_alone_is_never_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
@@ -112,7 +112,7 @@ fn hog_alone_is_never_held_back() -> Verdict {
         "{} kernels of 1 ms in 1 s",
         report.summary.kernels
     );
-    ensure!(stage.stat()?.revokes == 0, "it was held back");
+    ensure!(stage.stat()?.revokes == 0, "it was throttled");
     stage.strike()
 }
 
@@ -121,7 +121,7 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
     let mut hog = Strings::with_channels(1)?;
     let light = light()?;
     hog.tell("fork 1000 2500")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let child = hog.answer(SOON)?;
     let parent = hog.answer(SOON)?;
     ensure!(
@@ -147,9 +147,9 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
     stage.strike()
 }
 
-fn kill_while_held_back_is_prompt() -> Verdict {
+fn kill_while_throttled_is_prompt() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let (mut hog, light) = held_hog(&stage)?;
+    let (mut hog, light) = throttled_hog(&stage)?;
     // By now it is in the store.
     std::thread::sleep(Duration::from_millis(20));
     let pid = hog.pid();
@@ -165,7 +165,7 @@ fn kill_while_held_back_is_prompt() -> Verdict {
     stage.strike()
 }
 
-fn unmap_and_remap_while_held_back_stays_held() -> Verdict {
+fn unmap_and_remap_while_throttled_stays_held() -> Verdict {
     check_remap(2)
 }
 
@@ -174,7 +174,7 @@ fn remap_of_the_only_page_stays_held() -> Verdict {
     check_remap(1)
 }
 
-/// Remaps the first of a held client's pages: it must stay held.
+/// Remaps the first of a throttled client's pages: it must stay throttled.
 fn check_remap(channels: u32) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let mut hog = Strings::with_channels(channels)?;
@@ -182,32 +182,38 @@ fn check_remap(channels: u32) -> Verdict {
     // It keeps kernels queued and waits for orders most of the time, so that the decision to hold
     // it back finds it outside a store. The kernels are short against a polling phase: a light
     // client that is never seen to run does not count as active.
-    let mut held = false;
+    let mut throttled = false;
     for _ in 0..400 {
         hog.ask("launch 8000")?;
         std::thread::sleep(Duration::from_millis(7));
-        held = stage.client(hog.pid())?.is_some_and(|c| c.state == "held");
-        if held {
+        throttled = stage
+            .client(hog.pid())?
+            .is_some_and(|c| c.state == "throttled");
+        if throttled {
             break;
         }
     }
-    ensure!(held, "never held back");
+    ensure!(throttled, "never throttled");
     hog.ask("unmap")?;
     hog.ask("map")?;
     ensure!(
-        stage.client(hog.pid())?.is_some_and(|c| c.state == "held"),
+        stage
+            .client(hog.pid())?
+            .is_some_and(|c| c.state == "throttled"),
         "released too early for this test"
     );
     hog.tell("store 100")?;
     ensure!(
         !hog.has_answered(Duration::from_millis(30))?
-            || stage.client(hog.pid())?.is_none_or(|c| c.state != "held"),
-        "the new mapping is not held back"
+            || stage
+                .client(hog.pid())?
+                .is_none_or(|c| c.state != "throttled"),
+        "the new mapping is not throttled"
     );
     let store_us = hog.answer(SOON)?[0];
     ensure!(
         store_us > 1000,
-        "the store took {store_us} us only while held back"
+        "the store took {store_us} us only while throttled"
     );
     let again = hog.ask("store 100")?;
     ensure!(again.len() == 1, "{again:?}");
@@ -217,21 +223,21 @@ fn check_remap(channels: u32) -> Verdict {
 }
 
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
-    // Eight channels of 0x200 bytes share a page; clients with one channel each must not be held
+    // Eight channels of 0x200 bytes share a page; clients with one channel each must not be throttled
     // with one another.
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let others = [light()?, light()?];
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let stat = stage.stat_during(Duration::from_secs(1))?;
     for other in &others {
         let client = client_of(&stat, other.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
         ensure!(
             share > 0.2,
-            "a light client got {:.1} %, held {} times",
+            "a light client got {:.1} %, throttled {} times",
             share * 100.0,
-            client.held_count
+            client.throttled_count
         );
     }
     drop(others);

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 crate::ktap::tests![
     two_gpus_are_accounted_apart: timed,
-    two_gpus_hold_back_apart,
+    two_gpus_throttle_apart,
     six_gpus_are_accounted_by_one_poller: timed,
     wrong_poller_is_refused,
 ];
@@ -95,7 +95,7 @@ fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
         for placed in here {
             let pid = placed.load.pid();
             let client = client_of(&stat, pid).ok_or("a client is missing")?;
-            let (share, real) = (client.share.ok_or("no phases")?, truth.held_share(pid));
+            let (share, real) = (client.share.ok_or("no phases")?, truth.ran_share(pid));
             let line = format!(
                 "GPU {gpu}: LoGA {:.2} %, model {:.2} %, {} decisions",
                 share * 100.0,
@@ -128,19 +128,19 @@ fn two_gpus_are_accounted_apart() -> Verdict {
     stage.strike()
 }
 
-fn two_gpus_hold_back_apart() -> Verdict {
+fn two_gpus_throttle_apart() -> Verdict {
     let stage = Stage::set(&format!("{LAZY} gpus=2"), LONG_PHASES)?;
     let other = Placed::start(1, "--kernel-us 1000 --channels 1")?;
     let light = Placed::start(0, "--kernel-us 100 --channels 1")?;
     let mut hog = Strings::with_channels(1)?;
     hog.tell("run 1000 20000")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let now = snapshots(2)?;
     let stat = Stat::new(&now[1], None);
     let client = client_of(&stat, other.load.pid()).ok_or("no client on GPU 1")?;
     ensure!(
-        client.held_count == 0,
-        "held back alone on its GPU: {client:?}"
+        client.throttled_count == 0,
+        "throttled alone on its GPU: {client:?}"
     );
     ensure!(
         stat.clients.len() == 1,

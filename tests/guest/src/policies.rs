@@ -22,7 +22,7 @@ crate::ktap::tests![
     maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,
     maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
-    mix_runs_under_each_policy_and_nobody_stays_held_back: timed,
+    mix_runs_under_each_policy_and_nobody_stays_throttled: timed,
     timeslice_gives_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
@@ -72,9 +72,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
     // One hold of the hog, for a period of some 50 ms, leaves the GPU idle for two thirds of it.
     let stat = stage.stat_during(Duration::from_secs(5))?;
     let truth = Truth::read()?;
-    let shares = loads
-        .iter()
-        .map(|load| truth.held_share(load.pid()) * 100.0);
+    let shares = loads.iter().map(|load| truth.ran_share(load.pid()) * 100.0);
     let shares: Vec<f64> = shares.collect();
     let busy = 100.0 - 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
     println!("# shares {shares:.1?}, utilisation {busy:.1}");
@@ -83,8 +81,8 @@ fn check_maxmin(accounting: &str) -> Verdict {
     ensure!(shares[0] >= 60.0, "the hog got {:.1} %", shares[0]);
     // Each kernel has the engine for 110 us with the switches, and what one cannot do without takes
     // 1100 us: itself, the pause and its timer's slack, LATENCY_US. The longest wait on the average
-    // of one that is not held back is for a whole kernel of the hog and a tenth of two others:
-    // 110 us in 1325. Held back for one period of some 50 ms a second it would have 7.9 %.
+    // of one that is not throttled is for a whole kernel of the hog and a tenth of two others:
+    // 110 us in 1325. Throttled for one period of some 50 ms a second it would have 7.9 %.
     for share in &shares[1..] {
         ensure!(*share >= 8.2, "a light client got {share:.1} %");
     }
@@ -139,14 +137,12 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
     Truth::reset()?;
     std::thread::sleep(during);
     let truth = Truth::read()?;
-    let shares = loads
-        .iter()
-        .map(|load| truth.held_share(load.pid()) * 100.0);
+    let shares = loads.iter().map(|load| truth.ran_share(load.pid()) * 100.0);
     Ok(shares.collect())
 }
 
 /// The mix of the demonstration, under one policy after the other.
-fn mix_runs_under_each_policy_and_nobody_stays_held_back() -> Verdict {
+fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
     let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1 accounting=burst")?;
     let mut loads = vec![Load::start("--kernel-us 1000 --wait block --channels 2")?];
     for seed in 1..=3 {
@@ -195,7 +191,7 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
     Ok(())
 }
 
-/// A process whose kernel runs for a second and a half, and another one that is held back until it
+/// A process whose kernel runs for a second and a half, and another one that is throttled until it
 /// has ended, or nobody waits for that any more.
 fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
     let stage = Stage::set(
@@ -206,7 +202,7 @@ fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     wait_for(&stage, std::slice::from_ref(&light))?;
     long.ask("launch 1500000")?;
-    stage.wait_until_held(light.pid())?;
+    stage.wait_until_throttled(light.pid())?;
     Ok((stage, long, light))
 }
 

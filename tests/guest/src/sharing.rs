@@ -27,7 +27,7 @@ crate::ktap::tests![
     limit_of_a_user_holds_for_all_its_processes_together: timed,
     idle_class_runs_only_when_nobody_else_wants_the_gpu: timed,
     group_by_user_divides_between_users: timed,
-    policy_changes_under_load_leave_nobody_held_back,
+    policy_changes_under_load_leave_nobody_throttled,
 ];
 
 /// Keeps the GPU busy: three kernels queued, two phases' worth of channels.
@@ -100,7 +100,7 @@ pub(crate) fn shares<const N: usize>(
     Truth::reset()?;
     std::thread::sleep(during);
     let truth = Truth::read()?;
-    let shares = loads.map(|load| truth.held_share(load.pid()) * 100.0);
+    let shares = loads.map(|load| truth.ran_share(load.pid()) * 100.0);
     println!("# shares {shares:.1?}");
     Ok(shares)
 }
@@ -194,8 +194,12 @@ fn limit_holds_for_a_client_alone() -> Verdict {
         (17.0..=21.0).contains(&share),
         "{share:.1} % with a limit of 20 %"
     );
-    let held = stage.wait_until_held(hog.pid())?;
-    ensure!(held.held_count > 3, "held back {} times", held.held_count);
+    let throttled = stage.wait_until_throttled(hog.pid())?;
+    ensure!(
+        throttled.throttled_count > 3,
+        "throttled {} times",
+        throttled.throttled_count
+    );
     set(for_process(hog.pid()), limit(100))?;
     let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(1))?;
     ensure!(share > 90.0, "{share:.1} % without a limit");
@@ -284,7 +288,7 @@ fn group_by_user_divides_between_users() -> Verdict {
     stage.strike()
 }
 
-fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
+fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let others = [
@@ -295,9 +299,9 @@ fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
     let names: Vec<&str> = names.split_whitespace().collect();
     for round in 0..3 {
         for name in &names {
-            // It is held back by the policy that is left.
+            // It is throttled by the policy that is left.
             if round == 0 && sysfs::read("policy")? == "event" {
-                stage.wait_until_held(hog.pid())?;
+                stage.wait_until_throttled(hog.pid())?;
             }
             sysfs::write("policy", name)?;
             let stat = stage.stat()?;
@@ -309,7 +313,7 @@ fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
             let truth = Truth::read()?;
             for load in [&hog, &others[0], &others[1]] {
                 let pid = load.pid();
-                let share = truth.held_share(pid);
+                let share = truth.ran_share(pid);
                 ensure!(share > 0.02, "{pid} got {share:.3} under {name}: {truth:?}");
             }
         }
@@ -319,8 +323,8 @@ fn policy_changes_under_load_leave_nobody_held_back() -> Verdict {
     for load in [&hog, &others[0], &others[1]] {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         ensure!(
-            client.state != "held",
-            "{} is held back by none",
+            client.state != "throttled",
+            "{} is throttled by none",
             client.pid
         );
     }

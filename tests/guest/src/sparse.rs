@@ -25,7 +25,7 @@ crate::ktap::tests![
     sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right: timed,
     sparse_looks_are_rare_with_one_active_client: timed,
     sparse_without_channels_does_not_look,
-    sparse_accounting_holds_back_fairly: timed,
+    sparse_accounting_throttles_fairly: timed,
     way_of_accounting_is_switched_under_load: timed,
     sparse_module_is_detached_and_unloaded,
     sparse_device_lost_lets_everybody_run,
@@ -72,7 +72,7 @@ fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
         let client = client_of(stat, load.pid()).ok_or("a client is missing")?;
         let share = client.share.ok_or("no phases")? * 100.0;
         let stated = client.share_error.ok_or("no bound")? * 100.0;
-        let real = truth.held_share(load.pid()) * 100.0;
+        let real = truth.ran_share(load.pid()) * 100.0;
         let line = format!("LoGA {share:.2} % +- {stated:.2}, model {real:.2} %");
         println!("# pid {}: {line}", load.pid());
         ensure!(stated < points, "a bound that says little: {line}");
@@ -148,7 +148,7 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
     wait_until_measured(&stage, &one)?;
     Truth::reset()?;
     let stat = stage.stat_during(Duration::from_secs(4))?;
-    let (real, looks) = (Truth::read()?.held_share(one[0].pid()), stat.polls / 4);
+    let (real, looks) = (Truth::read()?.ran_share(one[0].pid()), stat.polls / 4);
     let client = client_of(&stat, one[0].pid()).ok_or("no client")?;
     let (share, stated) = (
         client.share.unwrap_or(0.0),
@@ -195,17 +195,17 @@ fn sparse_without_channels_does_not_look() -> Verdict {
     stage.strike()
 }
 
-fn sparse_accounting_holds_back_fairly() -> Verdict {
+fn sparse_accounting_throttles_fairly() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT} policy=event enforce=1"))?;
     // Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile, and
-    // does not get half even where it is never held back.
+    // does not get half even where it is never throttled.
     let loads = [
         Load::start(&format!("--kernel-us 1000 --depth 2 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --depth 4 {WAIT}"))?,
     ];
-    stage.wait_until_held(loads[0].pid())?;
+    stage.wait_until_throttled(loads[0].pid())?;
     let stat = compare_during(&stage, &loads, 3, 1.2)?;
-    // One is held back when it is a period of 50 ms ahead, and is less than another one ahead when
+    // One is throttled when it is a period of 50 ms ahead, and is less than another one ahead when
     // that ends: 50 ms of 3 s are 1.7 points. The bound of what is measured is added.
     for load in &loads {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
@@ -216,7 +216,7 @@ fn sparse_accounting_holds_back_fairly() -> Verdict {
             "a share of {share:.1} %, not 50 +- {bound:.1}"
         );
     }
-    ensure!(stat.revokes > 0, "nobody was held back");
+    ensure!(stat.revokes > 0, "nobody was throttled");
     stage.check_no_fallback()?;
     drop(loads);
     stage.strike()
@@ -259,7 +259,7 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
     for load in &loads {
         let got = client_of(&stat, load.pid()).map_or(0, |client| client.gpu_time_ns);
         let share = got as f64 / stat.span_ns.max(1) as f64;
-        let real = truth.held_share(load.pid());
+        let real = truth.ran_share(load.pid());
         println!("# LoGA {share:.3}, model {real:.3}");
         ensure!(
             (share - real).abs() < 0.04,
@@ -301,14 +301,14 @@ fn sparse_device_lost_lets_everybody_run() -> Verdict {
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
     // A phase is 600 ms long: the callback has to say so itself.
     let released = stage.wait_for_client(
         hog.pid(),
         Duration::from_millis(100),
         "released",
-        |client| client.state != "held",
+        |client| client.state != "throttled",
     );
     let lost = stage.stat()?.lost;
     let polls = stage.stat()?.polls;

@@ -168,7 +168,7 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     );
     let hog = Load::start(HOG)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 2")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     sysfs::write("policy", "none")?;
     let (hog_pid, light_pid) = (hog.pid(), light.pid());
     // Another user sees the GPU's events only.
@@ -186,9 +186,12 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     ensure!(calls.is_readable() == Ok(true), "not readable with events");
     let events = calls.events()?;
     let kinds = kinds_of(&events, hog_pid);
-    let (appeared, held) = (uapi::EVENT_APPEARED, uapi::EVENT_HELD);
+    let (appeared, throttled) = (uapi::EVENT_APPEARED, uapi::EVENT_THROTTLED);
     let (released, exited) = (uapi::EVENT_RELEASED, uapi::EVENT_EXITED);
-    ensure!(kinds.starts_with(&[appeared, held, released]), "{kinds:?}");
+    ensure!(
+        kinds.starts_with(&[appeared, throttled, released]),
+        "{kinds:?}"
+    );
     ensure!(kinds.last() == Some(&exited), "{kinds:?}");
     let of_policy = |event: &&Event| event.kind == uapi::EVENT_POLICY;
     let names: Vec<_> = events

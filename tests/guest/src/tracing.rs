@@ -39,9 +39,9 @@ fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Eve
     events.iter().filter(move |event| event.name == name)
 }
 
-/// What the trace says each channel held between the first switch and the last, and that span.
-fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Range<u64>), String> {
-    let mut held: BTreeMap<i64, u64> = BTreeMap::new();
+/// What the trace says each channel throttled between the first switch and the last, and that span.
+fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Range<u64>), String> {
+    let mut throttled: BTreeMap<i64, u64> = BTreeMap::new();
     let mut last: Option<(u64, i64)> = None;
     let mut first = None;
     for event in named(events, "loga_context_switch") {
@@ -51,7 +51,9 @@ fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ra
             event.number("next_chid")?,
         );
         match last {
-            Some((since, chid)) if chid == prev => *held.entry(chid).or_default() += at - since,
+            Some((since, chid)) if chid == prev => {
+                *throttled.entry(chid).or_default() += at - since
+            }
             Some((_, chid)) => return Err(format!("from {chid} to {next} by way of {prev}")),
             None => first = Some(at),
         }
@@ -60,7 +62,7 @@ fn held_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ra
     let (Some(from), Some((to, _))) = (first, last) else {
         return Err("no context switch in the trace".to_owned());
     };
-    Ok((held, from..to))
+    Ok((throttled, from..to))
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
@@ -86,7 +88,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     let longest = phases(&events[begin + 1..])
         .max_by_key(|phase| phase.len())
         .ok_or("no whole phase")?;
-    let (held, span) = held_by_channel(longest)?;
+    let (throttled, span) = ran_by_channel(longest)?;
     let mut real: BTreeMap<i64, u64> = BTreeMap::new();
     for run in log.iter().map(|entry| entry.interval) {
         let part = run
@@ -97,22 +99,22 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     }
     real.retain(|_, time| *time > 0);
     println!(
-        "# {} ns; trace {held:?}, model {real:?}",
+        "# {} ns; trace {throttled:?}, model {real:?}",
         span.end - span.start
     );
     for (chid, real) in &real {
-        let seen = held.get(chid).copied().unwrap_or(0);
+        let seen = throttled.get(chid).copied().unwrap_or(0);
         let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
         ensure!(error < 1.0, "channel {chid}: {seen} ns, model {real} ns");
     }
-    let channels = held.keys().filter(|chid| **chid >= 0).count();
+    let channels = throttled.keys().filter(|chid| **chid >= 0).count();
     ensure!(
         channels == real.len(),
         "{channels} channels, not {}",
         real.len()
     );
     for phase in named(&events, "loga_phase_end") {
-        let sum = phase.count("held_ns")? + phase.count("idle_ns")? + phase.count("unknown_ns")?;
+        let sum = phase.count("ran_ns")? + phase.count("idle_ns")? + phase.count("unknown_ns")?;
         ensure!(
             phase.count("length_ns")? == sum,
             "phase does not add up: {phase:?}"
@@ -200,7 +202,7 @@ fn trace_of_holding_pairs_up() -> Verdict {
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 1500")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     hog.answer(Duration::from_secs(10))?;
     let stat = stage.stat()?;
     let events = trace.read()?;
@@ -214,7 +216,7 @@ fn trace_of_holding_pairs_up() -> Verdict {
         stat.revokes,
         stat.restores
     );
-    let mut held = false;
+    let mut throttled = false;
     for event in &events {
         if !["loga_gate_revoke", "loga_gate_restore"].contains(&event.name.as_str()) {
             continue;
@@ -223,9 +225,9 @@ fn trace_of_holding_pairs_up() -> Verdict {
             event.count("pid")? == u64::from(hog.pid()),
             "not the hog: {event:?}"
         );
-        held = !held;
+        throttled = !throttled;
         ensure!(
-            held == (event.name == "loga_gate_revoke"),
+            throttled == (event.name == "loga_gate_revoke"),
             "out of turn: {event:?}"
         );
     }
@@ -261,7 +263,7 @@ fn trace_tells_why_everybody_runs() -> Verdict {
     let mut hog = Strings::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let trace = Trace::of(&["loga"], "mono")?;
     crate::modules::set(crate::modules::MODEL, "lost", "1")
         .map_err(|errno| format!("lost=1: {errno}"))?;
@@ -354,7 +356,7 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
     let (active, span) = check_rules(&events)?;
     let mut real: BTreeMap<u64, f64> = BTreeMap::new();
     for (load, user) in loads.iter().zip([0, 0, 1000]) {
-        *real.entry(user).or_default() += truth.held_share(load.pid());
+        *real.entry(user).or_default() += truth.ran_share(load.pid());
     }
     ensure!(active.keys().eq(real.keys()), "other users: {active:?}");
     for (uid, real) in real {

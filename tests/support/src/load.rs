@@ -211,7 +211,7 @@ impl Load {
         self.finish()
     }
 
-    /// Ends these. All are asked before one is waited for: one that is held back ends when it is
+    /// Ends these. All are asked before one is waited for: one that is throttled ends when it is
     /// released, and that may take until the others have ended.
     ///
     /// # Errors

@@ -173,9 +173,9 @@ impl Stage {
     /// # Errors
     ///
     /// It does not in time.
-    pub fn wait_until_held(&self, pid: u32) -> Result<Client, String> {
-        self.wait_for_client(pid, Duration::from_secs(15), "held back", |client| {
-            client.state == "held"
+    pub fn wait_until_throttled(&self, pid: u32) -> Result<Client, String> {
+        self.wait_for_client(pid, Duration::from_secs(15), "throttled", |client| {
+            client.state == "throttled"
         })
     }
 

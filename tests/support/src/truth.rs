@@ -140,8 +140,8 @@ impl Truth {
     ///
     /// This is what LoGA measures: the status word names the context that leaves while it is saved
     /// and the one that comes while it is loaded.
-    pub fn held_share(&self, pid: u32) -> f64 {
-        self.share(self.usage(pid).held_ns())
+    pub fn ran_share(&self, pid: u32) -> f64 {
+        self.share(self.usage(pid).ran_ns())
     }
 
     fn share(&self, time_ns: u64) -> f64 {
@@ -172,9 +172,9 @@ mod tests {
         };
         assert_eq!(truth.usage(70), usage);
         assert_eq!(truth.busy_share(70), 0.5);
-        assert_eq!(truth.held_share(70), 0.56);
+        assert_eq!(truth.ran_share(70), 0.56);
         assert_eq!(truth.busy_share(71), 0.2);
-        assert_eq!(truth.held_share(72), 0.0);
+        assert_eq!(truth.ran_share(72), 0.0);
     }
 
     #[test]

@@ -402,7 +402,7 @@ mod tests {
         assert!(text.contains(&all), "{text}");
         let text = refused("loga set --pid 1 --class low");
         assert!(text.contains("[possible values: normal, idle]"), "{text}");
-        let text = refused("loga events --kinds held,gone");
+        let text = refused("loga events --kinds throttled,gone");
         assert!(
             text.contains("'gone'") && text.contains("released"),
             "{text}"

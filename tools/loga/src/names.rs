@@ -37,12 +37,16 @@ fn word(what: &str, words: &[&str], number: u64) -> String {
 
 /// What a client does.
 pub fn state(number: u32) -> String {
-    word("state", &["idle", "running", "held"], number.into())
+    word("state", &["idle", "running", "throttled"], number.into())
 }
 
-/// Why a client is held back.
-pub fn hold(number: u64) -> String {
-    word("hold", &["none", "policy", "limit", "class"], number)
+/// Why a client is throttled.
+pub fn throttled_by(number: u64) -> String {
+    word(
+        "throttled_by",
+        &["none", "policy", "limit", "class"],
+        number,
+    )
 }
 
 /// Classes, in the order of `CLASS_*`.
@@ -75,8 +79,16 @@ pub fn scale(number: u32) -> String {
 
 /// Kinds of events, in the order of `EVENT_*`.
 pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
-    "appeared", "held", "released", "exited", "fallback", "gpu-lost", "policy", "gpu-back",
-    "unknown", "evasion",
+    "appeared",
+    "throttled",
+    "released",
+    "exited",
+    "fallback",
+    "gpu-lost",
+    "policy",
+    "gpu-back",
+    "unknown",
+    "evasion",
 ];
 
 /// Kind of an event.
@@ -86,7 +98,7 @@ pub fn event(number: u32) -> String {
 
 /// Why everybody runs.
 pub fn fallback(number: u64) -> String {
-    let words = ["contract", "late", "idle-hold", "overrun"];
+    let words = ["contract", "late", "idle-throttle", "overrun"];
     word("fallback", &words, number)
 }
 
@@ -108,8 +120,8 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_numbers() {
-        assert_eq!(state(uapi::STATE_HELD), "held");
-        assert_eq!(hold(uapi::HOLD_CLASS.into()), "class");
+        assert_eq!(state(uapi::STATE_THROTTLED), "throttled");
+        assert_eq!(throttled_by(uapi::THROTTLED_BY_CLASS.into()), "class");
         assert_eq!(class(uapi::CLASS_IDLE), "idle");
         assert_eq!(group_by(uapi::GROUP_BY_CGROUP), "cgroup");
         assert_eq!(subject(uapi::SUBJECT_CGROUP), "cgroup");

@@ -22,8 +22,8 @@ const TITLES: [&str; 14] = [
     "ENTITLED",
     "WAITED ms",
     "VTIME ms",
-    "HELD ms",
-    "HELD",
+    "THROTTLED ms",
+    "TIMES",
     "STATE",
 ];
 
@@ -44,8 +44,8 @@ const GROUP_TITLES: [&str; 10] = [
     "ENTITLED",
     "WAITED ms",
     "VTIME ms",
-    "HELD ms",
-    "HELD",
+    "THROTTLED ms",
+    "TIMES",
 ];
 
 /// A headline, a row per client, and a row per group if the GPU is not divided between processes.
@@ -126,8 +126,8 @@ fn client_row(client: &Client) -> Vec<String> {
         percent(client.entitled),
         ms(client.waited_ns),
         ahead(client.vtime_ahead_ns),
-        ms(client.held_ns),
-        format!("{}x", client.held_count),
+        ms(client.throttled_ns),
+        format!("{}x", client.throttled_count),
         state(client),
     ]
 }
@@ -152,19 +152,19 @@ fn group_row(group: &Group) -> Vec<String> {
         percent(group.entitled),
         ms(group.waited_ns),
         ahead(group.vtime_ahead_ns),
-        ms(group.held_ns),
-        format!("{}x", group.held_count),
+        ms(group.throttled_ns),
+        format!("{}x", group.throttled_count),
     ]
 }
 
-/// What a client does, its class if it is not the usual one, and why it is held back if it is not
+/// What a client does, its class if it is not the usual one, and why it is throttled if it is not
 /// by the policy.
 pub(crate) fn state(client: &Client) -> String {
     let mut words = client.state.clone();
     if client.class == "idle" {
         words.push_str(", idle class");
     }
-    if client.state == "held" && client.hold == "limit" {
+    if client.state == "throttled" && client.throttled_by == "limit" {
         words.push_str(", limit");
     }
     words
@@ -213,7 +213,7 @@ fn activity(stat: &Stat) -> String {
     }
     let span = if stat.interval { "last" } else { "all" };
     format!(
-        "{span} {} ms: busy {}, idle {}, unknown {}; phases {} ms polling, {} ms not; {} decisions, {} held back, {} released",
+        "{span} {} ms: busy {}, idle {}, unknown {}; phases {} ms polling, {} ms not; {} decisions, {} throttled, {} released",
         ms(stat.span_ns),
         percent(stat.busy),
         percent(stat.idle),

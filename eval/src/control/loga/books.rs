@@ -27,11 +27,11 @@ struct Before {
 impl Loga {
     /// The phase as the module books it, and the oracles of the decision.
     pub(super) fn end_phase(&mut self, machine: &Machine, totals: PhaseTotals, is_sparse: bool) {
-        let noted = self.drains.take_noted();
+        let noted = self.residues.take_noted();
         let before = |member: &Member| Before {
             id: member.id(),
             received: member.account().received,
-            direct: noted && member.hold().is_some(),
+            direct: noted && member.throttled_by().is_some(),
         };
         let before: Vec<_> = self.state.shares.members().iter().map(before).collect();
         let (vtimes, t_sys) = (self.vtimes(), self.state.engine.start_vtime());
@@ -85,7 +85,7 @@ impl Loga {
         let members = self.state.shares.members().iter();
         let used: u64 = members.map(|member| member.used().busy.get()).sum();
         let parts = used + totals.idle.get() + totals.unknown.get();
-        if parts != totals.length.get() || used != totals.held.get() {
+        if parts != totals.length.get() || used != totals.ran.get() {
             self.violate(format!(
                 "conservation: a polling phase of {} ns has parts of {parts} ns",
                 totals.length.get()

@@ -105,7 +105,7 @@ impl Control for Loga {
             self.sample(machine);
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
-        } else if is_due(self.drains.next()) {
+        } else if is_due(self.residues.next()) {
             self.look_drain(machine);
         } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
             self.move_gate(machine);
@@ -130,7 +130,7 @@ impl Control for Loga {
         Booked {
             measured: Some(account.received.get()),
             entitled: Some(account.entitled.get()),
-            held: kept.throttled + still,
+            throttled: kept.throttled + still,
         }
     }
 

@@ -7,7 +7,7 @@
 //! decision before. As in the module, channels of copy engines show nothing.
 //!
 //! *Accounting alone* (`enforce = false`) means for `sampling` what the LoGA paper does in its
-//! section 5.3: barrier, drain and turns are as ever, but nobody is held back in a free run. To
+//! section 5.3: barrier, residue and turns are as ever, but nobody is throttled in a free run. To
 //! that end all have the same virtual time before each look: who is the furthest ahead after one
 //! free run is then at the policy's limit, not beyond it.
 
@@ -24,7 +24,7 @@ const WATCHED: u64 = 1_000_000;
 pub(super) struct Looks {
     /// When the look ends that has begun.
     pub(super) ends: Option<u64>,
-    /// Whether nobody is held back in free runs.
+    /// Whether nobody is throttled in free runs.
     evened: bool,
     /// Whether submissions are trapped while a client is watched.
     traps: bool,
@@ -81,7 +81,7 @@ impl Loga {
         self.looks.watches = next.is_some_and(|next| next <= soon);
         self.check_vtimes(&before);
         self.check_fallback(fallback);
-        let throttled = |member: &Member| member.hold().is_some();
+        let throttled = |member: &Member| member.throttled_by().is_some();
         let free = self.looks.evened && !self.looks.watches;
         if free && self.state.shares.members().iter().any(throttled) {
             self.violate("accounting alone: a client is throttled in a free run".to_owned());

@@ -8,20 +8,19 @@
 //! look that it has begun. The main thread wakes `wakeup_us` after a deadline, waits for the
 //! poller, decides, and revokes or restores one client after the other, `revoke_us` each. A
 //! client whose mapping is gone takes a fault of `fault_us` at its next submission, and sleeps
-//! while it is held back. For policies that work in stages the main thread looks at the channels,
+//! while it is throttled. For policies that work in stages the main thread looks at the channels,
 //! `look_us` each.
 
 mod books;
-mod drains;
 mod events;
 mod looks;
+mod residues;
 mod setup;
 mod waiting;
 
 use super::bound::Bound;
 use super::entities::Entities;
 use crate::world::{self, Ledger, Machine, Order};
-use drains::Drains;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Accounting, Slot};
 use loga::engine::{Action, Wake};
@@ -32,6 +31,7 @@ use loga::share::{Account, Member, Who};
 use loga::units::Ns;
 use loga::Vectors;
 use looks::Looks;
+use residues::Residues;
 use std::collections::VecDeque;
 use waiting::Waiting;
 
@@ -98,7 +98,7 @@ pub struct Loga {
     /// Clients that have gone since the last decision.
     gone: Vec<usize>,
     waiting: Waiting,
-    drains: Drains,
+    residues: Residues,
     /// Owner of each slot, by client.
     owner: Vec<Option<usize>>,
     bound: Bound,
@@ -162,7 +162,7 @@ impl Loga {
             main,
             self.sparse_next,
             self.waiting.next(),
-            self.drains.next(),
+            self.residues.next(),
         ]
         .into_iter()
         .flatten()
@@ -264,7 +264,7 @@ impl Loga {
             return;
         }
         let members = self.state.shares.members().iter();
-        let runs = |member: &&Member| member.hold().is_none();
+        let runs = |member: &&Member| member.throttled_by().is_none();
         let clients: Vec<_> = members.filter(runs).map(Member::id).collect();
         let kept_of = |slot: usize| {
             let id = self.kept[self.owner[slot]?].id?;
@@ -317,18 +317,18 @@ impl Loga {
             }
             let members = self.state.shares.members();
             let member = self.position(client).and_then(|at| members.get(at));
-            let throttled = member.is_some_and(|member| member.hold().is_some());
+            let throttled = member.is_some_and(|member| member.throttled_by().is_some());
             let kept = &mut self.kept[client];
             match (kept.since, throttled) {
                 (None, true) => {
                     kept.since = Some(at);
-                    self.ledger.holds += 1;
+                    self.ledger.throttles += 1;
                 }
                 (Some(since), false) => {
                     kept.since = None;
                     kept.throttled += at - since;
                     if let Some(trace) = &mut machine.board.trace {
-                        trace.span(world::Row::Held(client), "held back", since, at);
+                        trace.span(world::Row::Throttled(client), "throttled", since, at);
                     }
                 }
                 _ => continue,

@@ -2,8 +2,8 @@
 
 //! How LoGA is made: for a scenario, or for processes on an ideal GPU.
 
-use super::drains::Drains;
 use super::looks::Looks;
+use super::residues::Residues;
 use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
@@ -188,7 +188,7 @@ impl Loga {
             kept: who.iter().map(kept).collect(),
             gone: Vec::new(),
             waiting: Waiting::new(&config, 0, seed),
-            drains: Drains::new(seed),
+            residues: Residues::new(seed),
             owner: vec![None; MAX_CHANNELS],
             bound,
             ledger: Ledger::default(),

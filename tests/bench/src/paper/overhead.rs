@@ -27,7 +27,7 @@ use loga_results::GEOMETRIC_MEAN;
 
 /// The control: a thread as busy as the poller, without LoGA.
 const BUSY: &str = "busy thread";
-/// Policies that account, and how nobody is held back by what they find; the paper compares these
+/// Policies that account, and how nobody is throttled by what they find; the paper compares these
 /// two.
 const POLICIES: [(&str, &str, Weighing); 2] = [
     ("event", "", Weighing::Alike),

@@ -239,7 +239,7 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         let pid = load.pid();
         let share = client_of(&stat, pid).and_then(|client| client.share);
         let share = share.ok_or_else(|| format!("LoGA knows no share of process {pid}"))?;
-        let model = truth.held_share(pid);
+        let model = truth.ran_share(pid);
         clients.push(ClientReport {
             role,
             pid,

@@ -45,7 +45,7 @@ const CARD: &str = "/sys/bus/pci/devices/0001:00:00.0";
 /// Real-time priority of a program that leaves a processor to nobody.
 const URGENT: i32 = 50;
 /// TIMEOUT: longest time that a client may be blocked while LoGA's threads do not run: two
-/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_HOLD`), one
+/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_THROTTLE`), one
 /// before it, and a quarter of a second (`THROTTLE_GRACE`); a store waits for a processor besides.
 const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
 /// For how long the threads do not run.
@@ -55,19 +55,19 @@ fn set(parameter: &str, value: &str) -> Result<(), String> {
     modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
 }
 
-/// A hog that is held back beside a light client.
-struct Held {
+/// A hog that is throttled beside a light client.
+struct Throttled {
     hog: Strings,
     light: Load,
 }
 
-impl Held {
+impl Throttled {
     fn new(stage: &Stage) -> Result<Self, String> {
         let mut hog = Strings::with_channels(1)?;
         let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
         hog.tell("run 1000 1500")?;
-        stage.wait_until_held(hog.pid())?;
-        Ok(Held { hog, light })
+        stage.wait_until_throttled(hog.pid())?;
+        Ok(Throttled { hog, light })
     }
 
     /// That both come to their end; returns the longest time that a store of the hog took.
@@ -75,7 +75,7 @@ impl Held {
         let run = self
             .hog
             .answer(SOON)
-            .map_err(|error| format!("the hog that was held back: {error}"))?;
+            .map_err(|error| format!("the hog that was throttled: {error}"))?;
         self.light.stop()?;
         Ok(Duration::from_micros(run[2]))
     }
@@ -89,12 +89,12 @@ fn check_work() -> Verdict {
     Ok(())
 }
 
-/// Registers go wrong while a client is held back; afterwards they are right again.
+/// Registers go wrong while a client is throttled; afterwards they are right again.
 fn with_registers(state: &str) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let held = Held::new(&stage)?;
+    let throttled = Throttled::new(&stage)?;
     set("registers", state)?;
-    let ended = held.check_they_end();
+    let ended = throttled.check_they_end();
     set("registers", "0")?;
     let longest = ended?;
     println!("# longest store {} ms", longest.as_millis());
@@ -112,9 +112,9 @@ fn registers_of_random_words_leave_nobody_held() -> Verdict {
 
 fn card_removed_while_a_client_is_held_lets_everybody_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let held = Held::new(&stage)?;
+    let throttled = Throttled::new(&stage)?;
     fs::write(format!("{CARD}/remove"), "1").map_err(|error| format!("{CARD}/remove: {error}"))?;
-    let longest = held.check_they_end()?;
+    let longest = throttled.check_they_end()?;
     println!("# longest store {} ms", longest.as_millis());
     stage.strike()
 }
@@ -212,7 +212,7 @@ fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
 /// All of LoGA's threads on a processor that a real-time program takes for itself.
 fn starved_threads_leave_nobody_held() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
-    let held = Held::new(&stage)?;
+    let throttled = Throttled::new(&stage)?;
     let mut cpus = CpuSet::new();
     cpus.set(1).map_err(|errno| errno.to_string())?;
     let threads = threads::named("loga")?;
@@ -228,7 +228,7 @@ fn starved_threads_leave_nobody_held() -> Verdict {
     let started = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
         let spinner = scope.spawn(|| occupy(STARVED, &started));
-        let longest = held.check_they_end();
+        let longest = throttled.check_they_end();
         spinner
             .join()
             .map_err(|_| "the thread of high priority panicked".to_string())??;

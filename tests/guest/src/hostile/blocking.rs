@@ -80,7 +80,7 @@ fn kernel_faults_on_a_throttled_page_fail_and_block_no_directory() -> Verdict {
         let program = Program::start(&format!("directory {target}"))?;
         std::thread::sleep(Duration::from_millis(500));
         set(for_process(program.pid()), limit(1))?;
-        stage.wait_until_held(program.pid())?;
+        stage.wait_until_throttled(program.pid())?;
         let longest = Bystander::open()?.watch(WATCH)?;
         println!("# directory entries to the {target}: {longest}");
         longest.check()?;
@@ -167,7 +167,7 @@ fn many_mappings_are_revoked_at_once_and_more_are_refused() -> Verdict {
     let program = Program::start("maps 500")?;
     std::thread::sleep(Duration::from_millis(1500));
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
-    stage.wait_until_held(program.pid())?;
+    stage.wait_until_throttled(program.pid())?;
     let longest = Bystander::open()?.watch(WATCH)?;
     let worst = revocations()?.into_iter().max().unwrap_or(0);
     println!("# 500 mappings: revoked within {worst} ns; {longest}");

@@ -157,7 +157,7 @@ fn gpu_that_answers_again_is_taken_back() -> Verdict {
     let mut log = KernelLog::from_now()?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost: {errno}"))?;
     std::thread::sleep(Duration::from_millis(500));
     ensure!(stage.stat()?.lost, "a GPU that does not answer is not lost");
@@ -172,7 +172,7 @@ fn gpu_that_answers_again_is_taken_back() -> Verdict {
     }
     println!("# taken back after {:?}", since.elapsed());
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     for what in ["not answer any more", "answers again"] {
         let lines = log.with(&["loga", what])?.len();
         ensure!(lines == 1, "{lines} lines with {what:?}, not 1");
@@ -186,7 +186,7 @@ fn machine_sleeps_with_a_held_client() -> Verdict {
     let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let write = |path: &str, value: &str| {
         fs::write(path, value).map_err(|error| format!("{path}: {error}"))
     };
@@ -207,7 +207,7 @@ fn machine_sleeps_with_a_held_client() -> Verdict {
         "{asleep} register reads in three seconds of sleep, {awake} in one awake"
     );
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     hog.stop()?;
     other.stop()?;
     stage.strike()
@@ -219,7 +219,7 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     let mut log = KernelLog::from_now()?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     let taken = fs::write(format!("{DRIVER}/unbind"), ADDRESS);
     taken.map_err(|error| format!("unbind: {error}"))?;
     // A decision books what was read before.
@@ -228,7 +228,10 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(500) {
         let client = stage.client(hog.pid())?.ok_or("the hog is gone")?;
-        ensure!(client.state != "held", "held back on a GPU that has gone");
+        ensure!(
+            client.state != "throttled",
+            "throttled on a GPU that has gone"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     let read = stage.stat()?.register_reads;
@@ -239,7 +242,7 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     );
     fs::write(format!("{DRIVER}/bind"), ADDRESS).map_err(|error| format!("bind: {error}"))?;
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
-    stage.wait_until_held(hog.pid())?;
+    stage.wait_until_throttled(hog.pid())?;
     for what in ["taken from its driver", "followed again"] {
         let lines = log.with(&["loga", what])?.len();
         ensure!(lines == 1, "{lines} lines with {what:?}, not 1");

@@ -47,7 +47,7 @@ crate::ktap::tests![
     queue_without_a_mapping_is_charged: timed,
     second_control_file_changes_no_owner: timed,
     forged_free_changes_no_owner: timed,
-    mapping_outlives_its_process_and_is_held_back: timed,
+    mapping_outlives_its_process_and_is_throttled: timed,
 ];
 
 /// The tests of `make test`.
@@ -119,7 +119,7 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
     let used: f64 = truth
         .pids()
         .filter(|pid| *pid != other.pid())
-        .map(|pid| truth.held_share(pid))
+        .map(|pid| truth.ran_share(pid))
         .sum();
     let figures = Figures {
         used: 100.0 * used,
@@ -131,7 +131,7 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
         figures.used,
         figures.charged,
         figures.unknown,
-        100.0 * truth.held_share(other.pid()),
+        100.0 * truth.ran_share(other.pid()),
         100.0 * share(&stat, other.pid())
     );
     drop(hostile);
@@ -213,7 +213,7 @@ fn forged_free_changes_no_owner() -> Verdict {
     check("forge")
 }
 
-fn mapping_outlives_its_process_and_is_held_back() -> Verdict {
+fn mapping_outlives_its_process_and_is_throttled() -> Verdict {
     check("orphan")
 }
 

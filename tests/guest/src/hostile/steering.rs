@@ -367,16 +367,16 @@ fn during(
     let truth = Truth::read()?;
     let client = client_of(&stat, program.pid()).ok_or("the program is no client")?;
     let got = Got {
-        real: 100.0 * truth.held_share(program.pid()),
+        real: 100.0 * truth.ran_share(program.pid()),
         charged: 100.0 * client.gpu_time_ns as f64 / stat.span_ns.max(1) as f64,
-        victim: 100.0 * truth.held_share(victim.pid()),
+        victim: 100.0 * truth.ran_share(victim.pid()),
     };
     println!(
-        "# {words}: {:.1} % by the model's log, charged {:.1} %, victim {:.1} %, held back {} times, found out {}; unknown {:.1} %, accounting {}",
+        "# {words}: {:.1} % by the model's log, charged {:.1} %, victim {:.1} %, throttled {} times, found out {}; unknown {:.1} %, accounting {}",
         got.real,
         got.charged,
         got.victim,
-        client.held_count,
+        client.throttled_count,
         client.evasions,
         100.0 * stat.unknown.unwrap_or(0.0),
         stat.accounting,

@@ -33,10 +33,10 @@ use throttle::random::Random;
 use throttle::rm::Client;
 use throttle::standin::open_channels;
 
-/// Parameters of LoGA: it holds back as often as it can.
+/// Parameters of LoGA: it throttles as often as it can.
 const BUSY: &str = "policy=maxmin enforce=1 poll_ms=1";
 
-/// TIMEOUT: for a kernel of a client beside hundreds of others, held back in between.
+/// TIMEOUT: for a kernel of a client beside hundreds of others, throttled in between.
 const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
 /// TIMEOUT: for room on the card.

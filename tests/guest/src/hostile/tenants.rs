@@ -264,7 +264,7 @@ fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f6
     Truth::reset()?;
     std::thread::sleep(Duration::from_millis(ms));
     let truth = Truth::read()?;
-    let shares = pids.map(|pid| truth.held_share(pid) * 100.0);
+    let shares = pids.map(|pid| truth.ran_share(pid) * 100.0);
     println!("# shares {shares:.1?}");
     Ok(shares)
 }

@@ -37,9 +37,9 @@ struct Line {
     #[serde(flatten)]
     client: Option<Client>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hold: Option<String>,
+    throttled_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    held_ns: Option<u64>,
+    throttled_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_time_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +75,8 @@ impl Line {
                 uid: event.uid,
                 comm: names::text(&event.name),
             }),
-            hold: value(uapi::EVENT_HELD).map(names::hold),
-            held_ns: value(uapi::EVENT_RELEASED),
+            throttled_by: value(uapi::EVENT_THROTTLED).map(names::throttled_by),
+            throttled_ns: value(uapi::EVENT_RELEASED),
             gpu_time_ns: value(uapi::EVENT_EXITED),
             fallback: value(uapi::EVENT_FALLBACK).map(names::fallback),
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
@@ -100,11 +100,11 @@ impl Line {
         }
         write!(out, "{}", self.event)?;
         let ms = |ns: u64| ns as f64 / 1e6;
-        if let Some(hold) = &self.hold {
-            write!(out, " by {hold}")?;
+        if let Some(by) = &self.throttled_by {
+            write!(out, " by {by}")?;
         }
-        if let Some(held_ns) = self.held_ns {
-            write!(out, " after {:.1} ms", ms(held_ns))?;
+        if let Some(throttled_ns) = self.throttled_ns {
+            write!(out, " after {:.1} ms", ms(throttled_ns))?;
         }
         if let Some(gpu_time_ns) = self.gpu_time_ns {
             write!(out, " with {:.1} ms of GPU time", ms(gpu_time_ns))?;
@@ -236,7 +236,7 @@ mod tests {
         let fake = FakeKernel::new(1);
         fake.events.borrow_mut().push_back(vec![
             event(0, uapi::EVENT_APPEARED, 0),
-            event(1, uapi::EVENT_HELD, uapi::HOLD_LIMIT.into()),
+            event(1, uapi::EVENT_THROTTLED, uapi::THROTTLED_BY_LIMIT.into()),
             event(2, uapi::EVENT_RELEASED, 12_300_000),
             event(3, uapi::EVENT_EXITED, 45_600_000),
         ]);
@@ -244,7 +244,7 @@ mod tests {
         let at = "[   12.345678] GPU 0: 432 throttle:";
         let said = [
             "appeared",
-            "held by limit",
+            "throttled by limit",
             "released after 12.3 ms",
             "exited with 45.6 ms of GPU time",
         ];
@@ -275,7 +275,11 @@ mod tests {
     fn json_has_a_line_per_event_with_what_was_lost_before() {
         let fake = FakeKernel::new(1);
         let mut queue = fake.events.borrow_mut();
-        queue.push_back(vec![event(0, uapi::EVENT_HELD, uapi::HOLD_POLICY.into())]);
+        queue.push_back(vec![event(
+            0,
+            uapi::EVENT_THROTTLED,
+            uapi::THROTTLED_BY_POLICY.into(),
+        )]);
         queue.push_back(vec![event(5, uapi::EVENT_RELEASED, 7)]);
         drop(queue);
         let text = events(&fake, "--times 2 --json");
@@ -283,12 +287,12 @@ mod tests {
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect();
-        assert_eq!(lines[0]["hold"], "policy");
+        assert_eq!(lines[0]["throttled_by"], "policy");
         assert_eq!(lines[0]["lost"], 0);
         assert_eq!(lines[1]["lost"], 4);
-        assert_eq!(lines[1]["held_ns"], 7);
+        assert_eq!(lines[1]["throttled_ns"], 7);
         assert_eq!(lines[1]["comm"], "throttle");
-        assert!(lines[1].get("hold").is_none());
+        assert!(lines[1].get("throttled_by").is_none());
     }
 
     #[test]
@@ -297,8 +301,8 @@ mod tests {
         events(&fake, "--times 0");
         let all = (uapi::ALL_GPUS, (1 << uapi::EVENT_KINDS) - 1);
         assert_eq!(fake.subscribed.get(), Some(all));
-        events(&fake, "--times 0 --gpu 1 --kinds held,released");
-        let two = (1 << uapi::EVENT_HELD) | (1 << uapi::EVENT_RELEASED);
+        events(&fake, "--times 0 --gpu 1 --kinds throttled,released");
+        let two = (1 << uapi::EVENT_THROTTLED) | (1 << uapi::EVENT_RELEASED);
         assert_eq!(fake.subscribed.get(), Some((1, two)));
     }
 

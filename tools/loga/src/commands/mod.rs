@@ -31,7 +31,7 @@ use std::io::Write;
 
 /// Version of the JSON layouts but that of `loga stat`, which has its own. Raised when a member
 /// changes its meaning or goes away.
-pub const JSON_VERSION: u32 = 1;
+pub const JSON_VERSION: u32 = 2;
 
 /// Why a command ended early.
 #[derive(Debug)]

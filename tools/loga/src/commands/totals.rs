@@ -37,8 +37,8 @@ struct Total {
     gpu_time_ns: u64,
     entitled_ns: u64,
     waited_ns: u64,
-    held_ns: u64,
-    held_count: u64,
+    throttled_ns: u64,
+    throttled_count: u64,
     runs: u64,
     since_ns: u64,
     last_ns: u64,
@@ -101,8 +101,8 @@ fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
         gpu_time_ns: total.gpu_time_ns,
         entitled_ns: total.entitled_ns,
         waited_ns: total.waited_ns,
-        held_ns: total.held_ns,
-        held_count: total.held_count,
+        throttled_ns: total.throttled_ns,
+        throttled_count: total.throttled_count,
         runs: total.runs,
         since_ns: total.since_ns,
         last_ns: total.last_ns,
@@ -117,8 +117,8 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
         "GPU ms",
         "ENTITLED ms",
         "WAITED ms",
-        "HELD ms",
-        "HELD",
+        "THROTTLED ms",
+        "TIMES",
     ];
     let rows = line.totals.iter().map(|total| {
         vec![
@@ -127,8 +127,8 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
             table::ms(total.gpu_time_ns),
             table::ms(total.entitled_ns),
             table::ms(total.waited_ns),
-            table::ms(total.held_ns),
-            format!("{}x", total.held_count),
+            table::ms(total.throttled_ns),
+            format!("{}x", total.throttled_count),
         ]
     });
     let grid = table::grid(&titles, &[&title], rows.collect());

@@ -24,7 +24,7 @@ pub struct Client {
     pub comm: String,
     /// Channels allocated.
     pub channels: u32,
-    /// `idle`, `running` or `held`.
+    /// `idle`, `running` or `throttled`.
     pub state: String,
     /// Weight.
     pub weight: u32,
@@ -34,9 +34,9 @@ pub struct Client {
     /// `normal` or `idle`.
     #[serde(default)]
     pub class: String,
-    /// Why it is held back: `none`, `policy`, `limit` or `class`.
+    /// Why it is throttled: `none`, `policy`, `limit` or `class`.
     #[serde(default)]
-    pub hold: String,
+    pub throttled_by: String,
     /// Its group.
     #[serde(default)]
     pub group: u64,
@@ -66,10 +66,10 @@ pub struct Client {
     /// Virtual time minus the system's, if the caller may know that.
     #[serde(default)]
     pub vtime_ahead_ns: Option<i64>,
-    /// Time held back.
-    pub held_ns: u64,
-    /// Times it was held back.
-    pub held_count: u64,
+    /// Time throttled.
+    pub throttled_ns: u64,
+    /// Times it was throttled.
+    pub throttled_count: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
     /// Times that it was found to run while the GPU was not polled.
@@ -104,7 +104,7 @@ impl Client {
             weight: now.weight,
             limit: now.limit_pct,
             class: names::class(now.class),
-            hold: names::hold(now.hold.into()),
+            throttled_by: names::throttled_by(now.throttled_by.into()),
             group: now.group,
             cgroup: now.cgroup,
             error_ns,
@@ -117,8 +117,8 @@ impl Client {
             entitled: fraction(entitled_ns, phases.span_ns),
             // CAST: as two's complement; the difference of two times near each other.
             vtime_ahead_ns: t_sys_ns.map(|t_sys_ns| now.vtime_ns.wrapping_sub(t_sys_ns) as i64),
-            held_ns: since(|client| client.held_ns),
-            held_count: since(|client| client.held_count),
+            throttled_ns: since(|client| client.throttled_ns),
+            throttled_count: since(|client| client.throttled_count),
             runs: since(|client| client.runs),
             evasions: since(|client| client.evasions),
             since_ns: now.since_ns,

@@ -22,8 +22,8 @@ pub struct Group {
     pub members: u32,
     /// Weight.
     pub weight: u32,
-    /// Whether the policy holds it back.
-    pub held: bool,
+    /// Whether the policy throttles it.
+    pub throttled: bool,
     /// GPU time of its processes that was seen in polling phases.
     pub measured_ns: u64,
     /// GPU time, scaled to all phases.
@@ -39,10 +39,10 @@ pub struct Group {
     /// Virtual time minus the system's, if the caller may know that.
     #[serde(default)]
     pub vtime_ahead_ns: Option<i64>,
-    /// Time held back, summed over its processes.
-    pub held_ns: u64,
-    /// Times held back, summed over its processes.
-    pub held_count: u64,
+    /// Time throttled, summed over its processes.
+    pub throttled_ns: u64,
+    /// Times throttled, summed over its processes.
+    pub throttled_count: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
 }
@@ -66,7 +66,7 @@ impl Group {
             key: now.key,
             members: now.members,
             weight: now.weight,
-            held: now.held != 0,
+            throttled: now.throttled != 0,
             measured_ns,
             gpu_time_ns,
             share: phases.share(measured_ns, gpu_time_ns),
@@ -75,8 +75,8 @@ impl Group {
             waited_ns: since(|group| group.waited_ns),
             // CAST: as two's complement; the difference of two times near each other.
             vtime_ahead_ns: t_sys_ns.map(|t_sys_ns| now.vtime_ns.wrapping_sub(t_sys_ns) as i64),
-            held_ns: since(|group| group.held_ns),
-            held_count: since(|group| group.held_count),
+            throttled_ns: since(|group| group.throttled_ns),
+            throttled_count: since(|group| group.throttled_count),
             runs: since(|group| group.runs),
         }
     }

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Members that only those have who may see figures of the whole GPU.
 const WITHHELD: [&str; 22] = [
@@ -64,7 +64,7 @@ pub struct Stat {
     pub chip: String,
     /// Where it sits, such as `0001:01:00.0`.
     pub pci: String,
-    /// Policy that decides who is held back.
+    /// Policy that decides who is throttled.
     pub policy: String,
     /// Whether its decisions are carried out.
     pub enforcing: bool,
@@ -102,7 +102,7 @@ pub struct Stat {
     pub switches: u64,
     /// Decisions.
     pub decisions: u64,
-    /// Clients held back.
+    /// Clients throttled.
     pub revokes: u64,
     /// Clients released.
     pub restores: u64,

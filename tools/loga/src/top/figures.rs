@@ -109,7 +109,7 @@ fn keep(stat: &mut Stat, old: &Stat) {
             weight: client.weight,
             limit: client.limit,
             class: std::mem::take(&mut client.class),
-            hold: std::mem::take(&mut client.hold),
+            throttled_by: std::mem::take(&mut client.throttled_by),
             group: client.group,
             ..old.clone()
         };
@@ -121,7 +121,7 @@ fn keep(stat: &mut Stat, old: &Stat) {
         *group = Group {
             members: group.members,
             weight: group.weight,
-            held: group.held,
+            throttled: group.throttled,
             ..old.clone()
         };
     }
@@ -149,13 +149,13 @@ mod tests {
         let mut figures = Figures::new(snapshot(1));
         figures.look(snapshot(2));
         let mut same = snapshot(2);
-        same.clients[1].state = uapi::STATE_HELD;
+        same.clients[1].state = uapi::STATE_THROTTLED;
         figures.look(same);
         assert_eq!(figures.busy.len(), 1);
         let client = &figures.stat.clients;
         let client = client.iter().find(|client| client.id == 2).expect("there");
         assert_eq!(client.share, Some(0.6));
-        assert_eq!(client.state, "held");
+        assert_eq!(client.state, "throttled");
         assert!(figures.stat.interval);
     }
 

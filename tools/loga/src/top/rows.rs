@@ -45,8 +45,8 @@ pub enum Column {
     Waited,
     /// Virtual time ahead of the system's.
     Ahead,
-    /// Times held back.
-    Held,
+    /// Times throttled.
+    Throttled,
     /// What it does.
     State,
 }
@@ -64,7 +64,7 @@ const OF_CLIENTS: &[Column] = &[
     Column::Entitled,
     Column::Waited,
     Column::Ahead,
-    Column::Held,
+    Column::Throttled,
     Column::State,
 ];
 
@@ -78,7 +78,7 @@ const OF_GROUPS: &[Column] = &[
     Column::Entitled,
     Column::Waited,
     Column::Ahead,
-    Column::Held,
+    Column::Throttled,
     Column::State,
 ];
 
@@ -87,7 +87,7 @@ const DISPENSABLE: &[Column] = &[
     Column::Ahead,
     Column::Count,
     Column::Limit,
-    Column::Held,
+    Column::Throttled,
     Column::Waited,
     Column::User,
     Column::Gpu,
@@ -136,7 +136,7 @@ impl Column {
             (Column::Entitled, _) => "ENTITLED",
             (Column::Waited, _) => "WAITED",
             (Column::Ahead, _) => "VTIME ms",
-            (Column::Held, _) => "HELD",
+            (Column::Throttled, _) => "THROTTLED",
             (Column::State, _) => "STATE",
         }
     }
@@ -148,7 +148,8 @@ impl Column {
             Column::Pid | Column::Weight => 7,
             Column::User => 8,
             Column::Name => 15,
-            Column::Count | Column::Held => 5,
+            Column::Throttled => 9,
+            Column::Count => 5,
             Column::Limit => 6,
             Column::Share | Column::Waited => 7,
             Column::Entitled | Column::Ahead => 9,
@@ -177,7 +178,7 @@ pub(super) struct Row {
     pub(super) entitled: Option<f64>,
     waited: Option<f64>,
     ahead_ns: Option<i64>,
-    held_count: u64,
+    throttled_count: u64,
     state: String,
     pub(super) history: History,
 }
@@ -197,14 +198,14 @@ impl Row {
             Column::Entitled => table::percent(self.entitled),
             Column::Waited => table::percent(self.waited),
             Column::Ahead => table::ahead(self.ahead_ns),
-            Column::Held => self.held_count.to_string(),
+            Column::Throttled => self.throttled_count.to_string(),
             Column::State => self.state.clone(),
         }
     }
 
-    /// Whether it is held back.
-    pub(super) fn is_held(&self) -> bool {
-        self.state.starts_with("held")
+    /// Whether it is throttled.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.state.starts_with("throttled")
     }
 
     fn order(&self, other: &Row, column: Column) -> Ordering {
@@ -224,7 +225,7 @@ impl Row {
             Column::Entitled => fraction(self.entitled, other.entitled),
             Column::Waited => fraction(self.waited, other.waited),
             Column::Ahead => self.ahead_ns.cmp(&other.ahead_ns),
-            Column::Held => self.held_count.cmp(&other.held_count),
+            Column::Throttled => self.throttled_count.cmp(&other.throttled_count),
             Column::State => self.state.cmp(&other.state),
         }
     }
@@ -261,7 +262,7 @@ pub(super) fn of(
         entitled: client.entitled,
         waited: waited(client.waited_ns),
         ahead_ns: client.vtime_ahead_ns,
-        held_count: client.held_count,
+        throttled_count: client.throttled_count,
         state: table::state(client),
         history: history(&figures.clients, client.id),
     };
@@ -275,8 +276,8 @@ pub(super) fn of(
         entitled: group.entitled,
         waited: waited(group.waited_ns),
         ahead_ns: group.vtime_ahead_ns,
-        held_count: group.held_count,
-        state: if group.held { "held" } else { "" }.to_string(),
+        throttled_count: group.throttled_count,
+        state: if group.throttled { "throttled" } else { "" }.to_string(),
         history: history(&figures.groups, group.id),
         ..Row::default()
     };

@@ -105,13 +105,13 @@ fn draw_gpu(figures: &Figures, area: Rect, frame: &mut Frame<'_>) {
         (false, true) => "enforcing",
         (false, false) => "accounting",
     };
-    let held = stat
+    let throttled = stat
         .clients
         .iter()
-        .filter(|one| one.state == "held")
+        .filter(|one| one.state == "throttled")
         .count();
     let text = format!(
-        "GPU {} {} {} {mode} busy {:>7} idle {:>7} clients {} held {held}",
+        "GPU {} {} {} {mode} busy {:>7} idle {:>7} clients {} throttled {throttled}",
         stat.gpu,
         stat.pci,
         stat.policy,
@@ -215,7 +215,7 @@ fn line(row: &Row, columns: &[Column]) -> widgets::Row<'static> {
         .share
         .zip(row.entitled)
         .is_some_and(|(share, entitled)| share > entitled + ABOVE);
-    let style = match (row.is_held(), above) {
+    let style = match (row.is_throttled(), above) {
         (true, _) => Style::from(Color::Red),
         (false, true) => Style::from(Color::Yellow),
         (false, false) => Style::default(),

@@ -2,13 +2,13 @@
 
 //! [pure] What runs between two polling phases: looks at the engine after a decision.
 //!
-//! *While nobody is held back*, the non-polling phase is cut into [`EVEN`] strata of one length,
+//! *While nobody is throttled*, the non-polling phase is cut into [`EVEN`] strata of one length,
 //! and in each the status word is read once, at an instant drawn uniformly: what is found of a
 //! client is compared with what the polling phases show of it, see [`super::doubt`].
 //!
 //! *After a hold* more is to be known of the beginning.
 //! Commands submitted before a hold run to completion and are to be charged. Most of them
-//! run at the beginning of the non-polling phase, where nobody polls: who is held back often
+//! run at the beginning of the non-polling phase, where nobody polls: who is throttled often
 //! would get more than its share, the more the shorter the periods. So that phase is cut into
 //! strata, each twice as long as the one before, up to the length of the others, and in each the
 //! status word is read once, at an instant drawn uniformly. Who is found there is charged the
@@ -28,13 +28,13 @@ use crate::units::Ns;
 
 /// The first stratum: shorter than the commands that matter.
 const FIRST: Ns = Ns::from_us(64);
-/// Looks in a phase after which nobody is held back.
+/// Looks in a phase after which nobody is throttled.
 pub const EVEN: u64 = 10;
 /// Looks at most: those of the longest phase, and one for each doubling up to a tenth of it.
 const LOOKS_MAX: usize = 32;
 
-/// Looks at one engine while somebody is held back and nobody polls. One per GPU.
-pub struct Drain {
+/// Looks at one engine while somebody is throttled and nobody polls. One per GPU.
+pub struct Residue {
     random: XorShift,
     /// Least and greatest length of a stratum.
     least: Ns,
@@ -50,7 +50,7 @@ pub struct Drain {
     len: usize,
 }
 
-impl Drain {
+impl Residue {
     /// One that has seen nothing. The same seed draws the same instants.
     pub const fn new(seed: u64) -> Self {
         Self {
@@ -66,11 +66,11 @@ impl Drain {
         }
     }
 
-    /// Begins with a phase of `length` and forgets the last one; `held` says whether somebody is
-    /// held back in it. Returns when to look; nothing if the phase has no length.
-    pub fn begin(&mut self, now: Ns, length: Ns, held: bool) -> Option<Ns> {
+    /// Begins with a phase of `length` and forgets the last one; `throttled` says whether somebody is
+    /// throttled in it. Returns when to look; nothing if the phase has no length.
+    pub fn begin(&mut self, now: Ns, length: Ns, throttled: bool) -> Option<Ns> {
         self.most = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
-        self.least = if held { FIRST } else { self.most };
+        self.least = if throttled { FIRST } else { self.most };
         self.len = 0;
         self.stratum = Ns::ZERO;
         self.end = now;
@@ -125,30 +125,30 @@ mod tests {
 
     const START: Ns = Ns::from_ms(1000);
     const PHASE: Ns = Ns::from_ms(10);
-    const HELD: Chid = Chid::from_bits(3);
+    const THROTTLED: Chid = Chid::from_bits(3);
 
-    /// Looks at a phase in which the one who is held back runs for `rest`, then nobody.
+    /// Looks at a phase in which the one who is throttled runs for `rest`, then nobody.
     /// Returns the looks made and what it is charged.
-    fn phase_with(drain: &mut Drain, rest: Ns) -> (u32, Ns) {
-        let (mut looks, mut next) = (0, drain.begin(START, PHASE, true));
+    fn phase_with(residue: &mut Residue, rest: Ns) -> (u32, Ns) {
+        let (mut looks, mut next) = (0, residue.begin(START, PHASE, true));
         while let Some(now) = next {
             looks += 1;
-            next = drain.look(
+            next = residue.look(
                 now,
                 if now < START.saturating_add(rest) {
-                    Occupant::Channel(HELD)
+                    Occupant::Channel(THROTTLED)
                 } else {
                     Occupant::Idle
                 },
             );
         }
-        let times = drain.found().iter().map(|(_, time)| *time);
+        let times = residue.found().iter().map(|(_, time)| *time);
         (looks, times.fold(Ns::ZERO, Ns::saturating_add))
     }
 
     #[test]
     fn who_runs_through_is_charged_the_phase() {
-        let (looks, charged) = phase_with(&mut Drain::new(1), PHASE);
+        let (looks, charged) = phase_with(&mut Residue::new(1), PHASE);
         assert_eq!(charged, PHASE);
         // Four doublings up to a millisecond, and ten of the rest.
         assert_eq!(looks, 14);
@@ -156,25 +156,25 @@ mod tests {
 
     #[test]
     fn who_does_not_run_is_charged_nothing() {
-        assert_eq!(phase_with(&mut Drain::new(1), Ns::ZERO).1, Ns::ZERO);
+        assert_eq!(phase_with(&mut Residue::new(1), Ns::ZERO).1, Ns::ZERO);
     }
 
     #[test]
     fn phase_of_no_length_is_not_looked_at() {
-        assert_eq!(Drain::new(1).begin(START, Ns::ZERO, true), None);
+        assert_eq!(Residue::new(1).begin(START, Ns::ZERO, true), None);
     }
 
     #[test]
     fn phase_without_a_hold_is_looked_at_ten_times() {
         for length_ms in [1u64, 30, 60_000] {
             let length = Ns::from_ms(length_ms);
-            let mut drain = Drain::new(3);
-            let (mut looks, mut next) = (0, drain.begin(START, length, false));
+            let mut residue = Residue::new(3);
+            let (mut looks, mut next) = (0, residue.begin(START, length, false));
             while let Some(now) = next {
                 looks += 1;
-                next = drain.look(now, Occupant::Channel(HELD));
+                next = residue.look(now, Occupant::Channel(THROTTLED));
             }
-            let times = drain.found().iter().map(|(_, time)| *time);
+            let times = residue.found().iter().map(|(_, time)| *time);
             assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
             assert_eq!(looks, 10);
         }
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn looks_at_the_longest_phase_after_a_hold_are_all_kept() {
         let length = Ns::from_ms(60_000);
-        let mut drain = Drain::new(3);
-        let mut next = drain.begin(START, length, true);
+        let mut residue = Residue::new(3);
+        let mut next = residue.begin(START, length, true);
         while let Some(now) = next {
-            next = drain.look(now, Occupant::Channel(HELD));
+            next = residue.look(now, Occupant::Channel(THROTTLED));
         }
-        assert!(drain.found().len() < LOOKS_MAX);
-        let times = drain.found().iter().map(|(_, time)| *time);
+        assert!(residue.found().len() < LOOKS_MAX);
+        let times = residue.found().iter().map(|(_, time)| *time);
         assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
     }
 
@@ -197,12 +197,12 @@ mod tests {
     // and for those that end in a long one.
     #[test]
     fn charges_even_out_to_what_ran() {
-        let mut drain = Drain::new(7);
+        let mut residue = Residue::new(7);
         for rest_us in [20u64, 100, 350, 3000, 7000] {
             let rest = Ns::from_us(rest_us);
             let mut sum = Ns::ZERO;
             for _ in 0..4000 {
-                sum = sum.saturating_add(phase_with(&mut drain, rest).1);
+                sum = sum.saturating_add(phase_with(&mut residue, rest).1);
             }
             let mean = sum.get() / 4000;
             assert!(mean.abs_diff(rest.get()) < rest.get() / 20);
@@ -211,21 +211,21 @@ mod tests {
 
     #[test]
     fn strata_missed_are_charged_to_whoever_is_found() {
-        let mut drain = Drain::new(1);
-        let first = drain.begin(START, PHASE, true);
+        let mut residue = Residue::new(1);
+        let first = residue.begin(START, PHASE, true);
         assert!(first.is_some());
         // Late by several strata: up to the end of the one of 960 to 1960 us.
         let late = START.saturating_add(Ns::from_us(1000));
-        assert!(drain.look(late, Occupant::Channel(HELD)) > Some(late));
-        assert_eq!(drain.found(), [(HELD, Ns::from_us(1960))]);
+        assert!(residue.look(late, Occupant::Channel(THROTTLED)) > Some(late));
+        assert_eq!(residue.found(), [(THROTTLED, Ns::from_us(1960))]);
     }
 
     #[test]
     fn look_after_the_end_of_the_phase_is_the_last() {
-        let mut drain = Drain::new(1);
-        drain.begin(START, PHASE, true);
+        let mut residue = Residue::new(1);
+        residue.begin(START, PHASE, true);
         let late = START.saturating_add(Ns::from_ms(11));
-        assert_eq!(drain.look(late, Occupant::Channel(HELD)), None);
-        assert_eq!(drain.found(), [(HELD, PHASE)]);
+        assert_eq!(residue.look(late, Occupant::Channel(THROTTLED)), None);
+        assert_eq!(residue.found(), [(THROTTLED, PHASE)]);
     }
 }

@@ -6,14 +6,14 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::account::drain::Drain;
+use loga::account::residue::Residue;
 use loga::account::Accounting;
 use loga::ids::{Chid, ClientId};
 use loga::units::Ns;
 
 /// Samples between polling phases.
-pub(super) struct Drains {
-    drain: Drain,
+pub(super) struct Residues {
+    residue: Residue,
     /// When the next one is due.
     next: Option<u64>,
     /// Samples are taken in this non-polling phase.
@@ -22,10 +22,10 @@ pub(super) struct Drains {
     noted: bool,
 }
 
-impl Drains {
+impl Residues {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            drain: Drain::new(seed),
+            residue: Residue::new(seed),
             next: None,
             samples: false,
             noted: false,
@@ -53,32 +53,32 @@ impl Loga {
         let throttled = self.kept.iter().any(|kept| kept.since.is_some());
         let until = engine.next_deadline().unwrap_or_default();
         let length = until.saturating_sub(Ns::new(now));
-        let drain = &mut self.drains.drain;
-        let next = drain.begin(Ns::new(now), length, throttled);
-        self.drains.next = next.map(Ns::get);
-        self.drains.samples = next.is_some();
+        let residue = &mut self.residues.residue;
+        let next = residue.begin(Ns::new(now), length, throttled);
+        self.residues.next = next.map(Ns::get);
+        self.residues.samples = next.is_some();
     }
 
     /// A sample is due.
     pub(super) fn look_drain(&mut self, machine: &Machine) {
         let occupant = self.occupant(machine);
-        let next = self.drains.drain.look(Ns::new(machine.now()), occupant);
-        self.drains.next = next.map(Ns::get);
+        let next = self.residues.residue.look(Ns::new(machine.now()), occupant);
+        self.residues.next = next.map(Ns::get);
         self.ledger.cpu += self.costs.read;
     }
 
     /// The next polling phase begins.
     pub(super) fn end_drain(&mut self) {
-        self.drains.next = None;
-        if !std::mem::take(&mut self.drains.samples) {
+        self.residues.next = None;
+        if !std::mem::take(&mut self.residues.samples) {
             return;
         }
         let client = |(chid, time): &(Chid, Ns)| -> Option<(ClientId, Ns)> {
             let client = self.owner[chid.index()]?;
             Some((self.kept[client].id?, *time))
         };
-        let found = self.drains.drain.found().iter().filter_map(client);
+        let found = self.residues.residue.found().iter().filter_map(client);
         self.state.begin_phase(found);
-        self.drains.noted = true;
+        self.residues.noted = true;
     }
 }
