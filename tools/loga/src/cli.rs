@@ -3,6 +3,7 @@
 //! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
 
 use crate::names;
+use clap::builder::PossibleValue;
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
 use clap::Arg;
@@ -222,7 +223,7 @@ impl Args for Knobs {
                 Kind::Switch => arg
                     .help(knob.about)
                     .value_name("SWITCH")
-                    .value_parser(PossibleValuesParser::new(SWITCH)),
+                    .value_parser(PossibleValuesParser::new(SWITCH.map(switch))),
                 Kind::Number { min, max } => arg
                     .help(format!("{}, {min} to {max}", knob.about))
                     .value_name("N")
@@ -262,6 +263,12 @@ impl FromArgMatches for Knobs {
 
 /// Off and on, in the order of their numbers.
 pub const SWITCH: [&str; 2] = ["off", "on"];
+
+/// One of [`SWITCH`], or its number.
+fn switch(word: &'static str) -> PossibleValue {
+    let number = if word == SWITCH[0] { "0" } else { "1" };
+    PossibleValue::new(word).alias(number)
+}
 
 /// Arguments of `loga events`.
 #[derive(Args, Clone, Debug, Default)]
@@ -392,7 +399,10 @@ mod tests {
         let text = refused("loga set --pid 0 --weight 3");
         assert!(text.contains("0 is not in 1..="), "{text}");
         let text = refused("loga policy set --ratio 0");
-        assert!(text.ends_with("0 is not in 1..=1000"), "{text}");
+        assert!(
+            text.ends_with("ratio=0 is out of range, want 1 to 1000"),
+            "{text}"
+        );
     }
 
     #[test]
