@@ -6,13 +6,13 @@ use super::KeptOfClient;
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
-/// What the caller of a policy can tell it, each with all before it.
+/// What the caller of a policy supplies; each includes all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// Who used the GPU, and for how long.
+    /// Which clients used the GPU, and for how long.
     #[default]
     Use,
-    /// Who waited for it: [`ClientState::waited`].
+    /// Which clients waited for it: [`ClientState::waited`].
     Waits,
     /// The state of channels at any time: [`ClientState::seen`].
     Channels,
@@ -23,14 +23,14 @@ pub enum Sight {
 pub struct Phase {
     /// Length of the polling phase in which the times were measured.
     pub poll: Ns,
-    /// Length of the non-polling phase before it, for which it stands too; less the time of those
-    /// who were throttled, who have paid it.
+    /// Length of the non-polling phase before it, for which the measured times stand too; less the
+    /// time that throttled clients ran in it, which is charged to them directly.
     pub nonpoll: Ns,
-    /// How far a client may be ahead of the system: the length of this period, or
-    /// of an undisturbed one when this one was cut short. Otherwise every channel
-    /// that is created would throttle whoever is a little ahead.
+    /// How far a client may be ahead of the system: the length of this period, or of an undisturbed
+    /// one when this one was cut short. Otherwise every creation of a channel would throttle
+    /// clients that are a little ahead.
     pub lead: Ns,
-    /// Time of the polling phase in which nobody's work ran.
+    /// Time of the polling phase in which no client's work ran.
     pub idle: Ns,
     /// System virtual time before the decision.
     pub t_sys: VTime,
@@ -43,12 +43,12 @@ impl Phase {
     }
 }
 
-/// A look at the GPU, for a policy that works in stages.
+/// A scan of the GPU's channels, for a policy that works in stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// When.
     pub now: Ns,
-    /// Time since the look before.
+    /// Time since the scan before.
     pub since: Ns,
     /// Polling time per channel, as configured.
     pub turn: Ns,
@@ -58,10 +58,10 @@ pub struct Look {
     pub t_sys: VTime,
 }
 
-/// What a policy that works in stages wants after a look.
+/// What a policy that works in stages wants after a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// When to look again.
+    /// When to scan again.
     pub at: Ns,
     /// The new system virtual time.
     pub t_sys: VTime,
@@ -72,43 +72,43 @@ pub struct Next {
 /// One client, before and after a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientState {
-    /// Who it is.
+    /// Its identity.
     pub id: ClientId,
     /// Its weight.
     pub weight: Weight,
     /// GPU time it used in the polling phase.
     pub busy: Ns,
-    /// Times the engine took up its work in the polling phase. With sparse accounting
-    /// fewer: times that it was newly found.
+    /// Times the engine took up its work in the polling phase. With sparse accounting fewer: times
+    /// that a sample newly found it.
     pub runs: u32,
-    /// Time of the polling phase in which a channel of it had work and none of them
-    /// ran. An estimate.
+    /// Time of the polling phase in which a channel of the client had work and none of them ran. An
+    /// estimate.
     pub waited: Ns,
     /// Channels it has allocated. For policies that work in stages.
     pub channels: u32,
-    /// What the last look showed. For policies that work in stages.
+    /// What the last scan showed. For policies that work in stages.
     pub seen: Seen,
     /// Its virtual time. The decision advances it.
     pub vtime: VTime,
     /// In: it was throttled during the polling phase. Out: it is throttled from now on.
     pub throttled: bool,
     /// What the policy keeps of it. Nothing for a new client and after a change of policy; the
-    /// caller leaves it as it is.
+    /// caller does not change it.
     pub kept: KeptOfClient,
     /// Its virtual time before the decision; the engine sets and checks it.
     pub prior: VTime,
 }
 
-/// What a look at the channels of a client shows.
+/// What a scan of the channels of a client shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// A channel has work that is not done: it waits or runs.
     pub pending: bool,
-    /// A thread of it sleeps because it is throttled.
+    /// A thread of the client sleeps because the client is throttled.
     pub blocked: bool,
-    /// Commands submitted since the look before.
+    /// Commands submitted since the scan before.
     pub submitted: u32,
-    /// Commands completed since the look before.
+    /// Commands completed since the scan before.
     pub completed: u32,
 }
 
@@ -148,7 +148,7 @@ impl ClientState {
         !self.busy.is_zero()
     }
 
-    /// Whether it wants the GPU now, as far as the last look shows.
+    /// Whether it wants the GPU now, as far as the last scan shows.
     pub const fn wants(&self) -> bool {
         self.seen.pending || self.seen.blocked
     }

@@ -67,7 +67,7 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
             // CAST: the number of clients is small.
             client.busy = Ns::new(part / CLIENTS as u64);
             client.runs = u32::try_from(random.below(50)).unwrap_or(0);
-            // Measured by other means, it need not fit.
+            // It is measured by other means, and need not fit the time used.
             client.waited = Ns::new(random.below(phase.poll.get().saturating_mul(2)));
             phase.idle = phase.idle.saturating_sub(client.busy);
         }
@@ -109,13 +109,13 @@ pub(super) fn keeps_time_monotone(decision: &Decision) -> bool {
             .all(|(before, after)| after.vtime >= before.vtime)
 }
 
-/// Not everybody is throttled.
-pub(super) fn leaves_somebody_running(decision: &Decision) -> bool {
+/// At least one client runs.
+pub(super) fn leaves_a_client_running(decision: &Decision) -> bool {
     decision.after.iter().any(|client| !client.throttled)
 }
 
-/// Nobody is throttled when nobody used the GPU.
-pub(super) fn holds_nobody_when_idle(decision: &Decision) -> bool {
+/// No client is throttled when none used the GPU.
+pub(super) fn throttles_none_when_idle(decision: &Decision) -> bool {
     decision.before.iter().any(ClientState::active)
         || !decision.after.iter().any(|client| client.throttled)
 }

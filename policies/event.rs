@@ -3,22 +3,22 @@
 //! Policy `event`: virtual-time fair queuing on total GPU time.
 //!
 //! Rule: `dvt = used / used_by_all * (t_poll + t_nonpoll) * 100 / weight`;
-//! `t_sys = min vt over clients active in the phase`; who is idle and behind is
-//! lifted to `t_sys`; `throttled = vt > t_sys + (t_poll + t_nonpoll) * 100 / w_min`.
+//! `t_sys = min vt over clients active in the phase`; idle clients that are behind are lifted to
+//! `t_sys`; `throttled = vt > t_sys + (t_poll + t_nonpoll) * 100 / w_min`.
 //!
-//! `w_min` is the smallest weight among the clients that were active or throttled
-//! (100 when no weights are set: the rule of the paper). It makes the lead as long as
-//! the longest step that anybody can take in one period. With a shorter one, a client
-//! of small weight would overtake who is throttled for its sake, and the lifting of
-//! idle clients would take from the latter what it is owed.
+//! `w_min` is the smallest weight among the clients that were active or throttled (100 when no
+//! weights are set: the rule of the paper). It makes the lead as long as the longest step of any
+//! client in one period. With a shorter lead, a client of small weight would overtake the client
+//! that is throttled for it, and the lifting of idle clients would take from the latter what it is
+//! owed.
 //!
-//! A client that is known to wait is not idle. With the long phases of the paper everybody who
-//! wants the GPU gets it once in each, and nobody asks who waits; in short ones a client may be
-//! kept waiting all the time by the timeslices of the others, and would lose what it is owed.
+//! A client that is known to wait is not idle. In the long phases of the paper each client that
+//! wants the GPU gets it once in each, and waits are not measured; in a short phase a client may
+//! wait all the time for the timeslices of the others, and would lose what it is owed.
 //!
 //! Good for: equal (weighted) shares among clients that always have work.
-//! Bad for: mixes in which nobody else wants the time: it is not work-conserving,
-//! a client that wants little holds the system time down and stops the hog.
+//! Bad for: mixes in which no other client wants the time: it is not work-conserving, a client that
+//! wants little keeps the system time low and stops the client that wants much.
 //! Bound: between clients that always have work, GPU time over weight differs by at
 //! most two periods of the lightest, plus one command, which cannot be stopped.
 //! Source: LoGA paper, sections 3.4 and 4.2.
@@ -62,7 +62,7 @@ pub(super) fn fair_queue(
         if !wants(client) {
             client.vtime = client.vtime.max(t_sys);
         }
-        // On an idle GPU nobody waits: there is nobody to wait for.
+        // On an idle GPU no client waits for another one.
         client.throttled = !used_by_all.is_zero() && client.vtime > limit;
     }
     t_sys
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn client_ahead_by_more_than_a_period_is_held() {
+    fn client_ahead_by_more_than_a_period_is_throttled() {
         let mut clients = [client(6, 0), client(6, 73)];
         decide(&mut clients);
         assert!(clients[1].throttled);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn held_client_of_small_weight_still_sets_the_lead() {
+    fn throttled_client_of_small_weight_still_sets_the_lead() {
         let mut clients = [client(6, 0), client(6, 73), client(0, 500)];
         clients[2].weight = Weight::new(50).unwrap_or_default();
         clients[2].throttled = true;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn held_client_without_use_does_not_hold_system_time_down() {
+    fn throttled_client_without_use_does_not_keep_system_time_low() {
         let mut clients = [client(12, 80), client(0, 100)];
         clients[1].throttled = true;
         let t_sys = decide(&mut clients);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn held_client_that_still_runs_commands_is_charged() {
+    fn throttled_client_that_still_runs_commands_is_charged() {
         let mut clients = [client(6, 0), client(6, 100)];
         clients[1].throttled = true;
         decide(&mut clients);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn client_alone_is_never_held() {
+    fn client_alone_is_never_throttled() {
         let mut clients = [client(12, 1000)];
         clients[0].throttled = true;
         decide(&mut clients);
@@ -251,7 +251,7 @@ mod tests {
 
     // Regression: the prototype left a throttled client throttled while the GPU was idle.
     #[test]
-    fn held_client_on_an_idle_gpu_is_released() {
+    fn throttled_client_on_an_idle_gpu_is_released() {
         let mut clients = [client(0, 1000), client(0, 0)];
         clients[0].throttled = true;
         decide(&mut clients);

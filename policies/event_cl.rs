@@ -2,8 +2,7 @@
 
 //! Policy `event-cl`: as `event`, on the average time between context switches.
 //!
-//! Rule: `used = busy / max(runs, 1)` in the formula of `event`; everything else is
-//! as there.
+//! Rule: `used = busy / max(runs, 1)` in the formula of `event`; the rest is the same.
 //!
 //! Good for: comparison with schedulers that judge clients by the average length of
 //! their commands, which is what the metric stands for.
@@ -29,8 +28,8 @@ impl Policy for EventCl {
     type OfGpu = ();
 }
 
-/// The average length of a run. One that was there when the phase began is not
-/// counted, yet its time is: it is one run too.
+/// The average length of a run. A run that was under way when the phase began is not in `runs`, but
+/// its time is in `busy`: it is one run too.
 fn average_run(client: &ClientState) -> Ns {
     Ns::new(client.busy.get() / u64::from(client.runs.max(1)))
 }

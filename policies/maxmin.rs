@@ -2,47 +2,56 @@
 
 //! Policy `maxmin`: weighted max-min fairness on estimated demands, work-conserving.
 //!
-//! Rule, with `want = busy / (phase - waited)` and `calm = 1 - waited / phase`, both
-//! smoothed over some periods in which the client wanted the GPU, and `level` so that the
-//! entitlements `min(want, weight * level)` fill the GPU, to a thousandth:
-//! `dvt = span * busy / phase / (weight * level)`, for clients that want less than
-//! `weight * level` at least `span * min(1, 6/5 * calm)`;
-//! `t_sys = min vt` over the clients that wanted the GPU and were not throttled, over all that
-//! were if there are no others;
+//! Rule, with `want = busy / (phase - waited)` and `free = 1 - waited / phase`, both smoothed over
+//! some periods in which the client wanted the GPU, and `level` so that the entitlements
+//! `min(want, weight * level)` fill the GPU, to a thousandth:
+//! `dvt = span * busy / phase / (weight * level)`, for clients that want less than `weight * level`
+//! at least `span * min(1, 6/5 * free)`; `t_sys = min vt` over the clients that wanted the GPU and
+//! were not throttled, or over the throttled ones if there are no others;
 //! `throttled = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
-//! those that wanted it or were throttled, unless throttling has idled the GPU for
-//! more than a tenth of the time.
+//! the clients that wanted it or were throttled, unless throttling has idled the GPU for more than
+//! a tenth of the time.
 //!
-//! A client that wants little moves on with time as long as it hardly waits: it does
-//! not stop others, however little it uses. A client that always wants more pays for
-//! each share beyond its entitlement. `waited` enters a client's time only if it wants
-//! little, and smoothed: of a sampled estimate the `min` would lose what is above and keep
-//! what is below, and the client would fall behind without waiting. A client that is throttled
-//! back has no `waited` that means anything, and keeps its last demand.
+//! Example: a period of 100 ms; `level` is 22.5 % of the GPU for a weight of 100.
+//!
+//! | client | weight | want | weight * level | entitled | GPU time | virtual time |
+//! |---|---|---|---|---|---|---|
+//! | A | 100 | 10 % | 22.5 % | 10 % | 10 ms | 100 ms while it hardly waits, not 10 / 0.225 = 44 |
+//! | B | 100 | 90 % | 22.5 % | 22.5 % | 22.5 ms | 22.5 / 0.225 = 100 ms |
+//! | C | 300 | 90 % | 67.5 % | 67.5 % | 67.5 ms | 67.5 / 0.675 = 100 ms |
+//!
+//! The entitlements fill the GPU, and no client gets ahead. `step` is 100 / 0.225 = 444 ms: what B
+//! would advance if it ran alone.
+//!
+//! A client that wants little moves on with time as long as it hardly waits: it does not stop other
+//! clients, however little it uses. A client that always wants more pays for each share beyond its
+//! entitlement. `waited` enters a client's time only if it wants little, and smoothed: it is a
+//! sampled estimate, the `min` of a noisy value is biased low, and the client would fall behind
+//! without waiting. The `waited` of a throttled client means nothing: the client keeps its last
+//! demand.
 //!
 //! Good for: mixes of clients that saturate the GPU and clients that do not.
 //! Bad for: latency of light clients beside very long commands: giving them more would
 //! cost more GPU time than they could use, and the tenth forbids it.
-//! Bound, fairness: of clients that always want more (`want >= weight * level`) none is
-//! ahead of another by more than two steps of entitled time. Proof: who runs is at most
-//! one step ahead of `t_sys`, the least of those that run, and advances in a period by
-//! `span * busy / phase / (weight * level)`, one step at most; nobody else is set back,
-//! and who is throttled is not overtaken, because the others advance by one step at
-//! most from below. What was submitted before a hold runs on: deep queues and long commands
-//! put a client further ahead. It pays all of that, by waiting until the others are as far;
-//! for what would take longer than [`LONGEST_THROTTLE`] it does not. Not proven: anything while no hold is allowed (the bound on work comes
-//! first), while demands change the level (steps of old and new levels mix), or when
-//! polling phases are not like the rest of the period, which is all that is known of it.
-//! Forgiven is by age, not by size: only while no hold is allowed for the sake of the bound on
-//! work, what anybody is ahead of the system fades, `lead -= lead * span / 10 s`. Who was let
-//! run beside clients that did not want the GPU does not owe them that for ever, and who owes
-//! cannot get rid of it: holds that idle the GPU need others that leave it idle.
-//! Bound, work: GPU time lost to throttling is at most a tenth of the time and what is
-//! lost in one period. Proof: the account `spent` grows by what a period lost and falls
-//! by a tenth of its span; nobody is throttled while something is left on it, and what
-//! a hold loses is on it one period later. Not proven: that what was lost is what the
-//! estimates say. A demand that was kept from before a hold may be wrong, and the GPU may
-//! be idle in non-polling phases alone.
+//! Bound, fairness: of clients that always want more (`want >= weight * level`) none is ahead of
+//! another by more than two steps of entitled time. Proof: a client that runs is at most one step
+//! ahead of `t_sys`, the least of those that run, and advances in a period by
+//! `span * busy / phase / (weight * level)`, one step at most; no client is set back, and a
+//! throttled client is not overtaken, because the others advance by one step at most from below.
+//! Commands submitted before a client is throttled run on: deep queues and long commands put a
+//! client further ahead. It pays for all of that, throttled until the others are as far, but not
+//! for longer than [`LONGEST_THROTTLE`]. Not proven: anything while no throttling is allowed (the
+//! bound on work comes first), while demands change the level (steps of old and new levels mix), or
+//! when polling phases differ from the rest of the period, of which they are the only measurement.
+//! Debts are forgiven by age, not by size: only while the bound on work forbids throttling, the
+//! lead of each client over the system fades, `lead -= lead * span / 10 s`. A client that ran
+//! beside clients that did not want the GPU does not owe them that time for ever, and it cannot get
+//! rid of the debt itself: throttling idles the GPU only if other clients leave it idle.
+//! Bound, work: GPU time lost to throttling is at most a tenth of the time and what is lost in one
+//! period. Proof: the account `spent` grows by what a period lost and falls by a tenth of its span;
+//! no client is throttled while it is not zero, and what throttling loses is added one period
+//! later. Not proven: that the loss is what the estimates say. A demand kept from before a client
+//! was throttled may be wrong, and the GPU may be idle in non-polling phases alone.
 //! Source: max-min fairness by water-filling (Bertsekas and Gallager, Data Networks,
 //! section 6.5); virtual time as in the LoGA paper, section 3.4.
 
@@ -56,11 +65,11 @@ const FORGET: u64 = 8;
 const LOSS: u64 = 10;
 /// A client that wants little may wait for this part of its time unnoticed.
 const TOLERANCE: u64 = 5;
-/// Longest time for which what was used before throttles anybody, as with limits.
+/// Longest time for which past use keeps a client throttled, as with limits.
 pub(super) const LONGEST_THROTTLE: Ns = Ns::from_ms(60_000);
-/// Time in which a debt falls to a third while nobody may be throttled.
+/// Time in which a debt falls to a third while no client may be throttled.
 const FADE: Ns = Ns::from_ms(10_000);
-/// A virtual time that nobody reaches.
+/// A virtual time that no client reaches.
 const NEVER: VTime = VTime::new(u64::MAX);
 
 /// What is known of a client's demand. The times fade.
@@ -72,14 +81,14 @@ pub struct Demand {
     pub(super) free: Ns,
     /// Time in which both were measured.
     measured: Ns,
-    /// The share of the GPU that follows from the first two; nothing while it wants nothing.
+    /// The share of the GPU that follows from the first two; zero while the client wants nothing.
     pub(super) want: u64,
 }
 
 /// What is known of the periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// What throttling has cost beyond what it may.
+    /// GPU time that throttling has cost beyond what is allowed.
     pub(super) spent: Ns,
     /// The last level.
     level: u64,
@@ -120,7 +129,7 @@ impl MaxMin {
                 rivals.add(client, want);
             }
         }
-        let may_throttle = account(phase, past, rivals.missed);
+        let may_throttle = account(phase, past, rivals.throttled_want);
         let step = rivals.longest_step(phase, level);
         let t_sys = rivals.system_time(phase, step, may_throttle);
         let limit = if may_throttle && rivals.used != 0 {
@@ -137,14 +146,14 @@ impl MaxMin {
 }
 
 /// Time of the phase in which a client did not wait. `waited` may be measured by other
-/// means than the time used: it is cut to what that leaves.
+/// means than the time used: it is cut to what the time used leaves.
 fn free_time(phase: &Phase, client: &ClientState) -> Ns {
     phase.poll.saturating_sub(client.waited).max(client.busy)
 }
 
-/// Estimates what a client would use if it never waited. One that was throttled shows
-/// nothing: it keeps its estimate. One that wanted nothing keeps it too, with less weight, so
-/// that it is known anew as soon as it comes back; meanwhile its demand is nothing.
+/// Estimates what a client would use if it never waited. A throttled client keeps its estimate,
+/// since it shows nothing. A client that wanted nothing keeps it too, with less weight, so that new
+/// observations count as soon as it comes back; meanwhile its demand is zero.
 fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
     let wanted = client.busy.get() | client.waited.get() != 0;
     let (free, lasted) = if wanted {
@@ -159,7 +168,8 @@ fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
         fade(&mut demand.measured, lasted);
     }
     demand.want = if wanted || client.throttled {
-        // Who has only waited so far may want everything. Nobody who competes wants nothing.
+        // A client that has only waited so far may want everything. No client that competes wants
+        // nothing.
         fair::share(demand.used.get(), demand.free.get()).max(1)
     } else {
         0
@@ -172,7 +182,7 @@ pub(super) fn want(client: &ClientState) -> u64 {
     client.kept.of::<MaxMin>().map_or(0, |demand| demand.want)
 }
 
-/// Adds the time of a phase to a sum in which that of the phases before counts less and less.
+/// Adds the time of a phase to a sum in which older phases count less and less.
 fn fade(sum: &mut Ns, time: Ns) {
     let old = sum.get();
     // Of eight phases at most: it does not outgrow a word.
@@ -183,7 +193,7 @@ fn fade(sum: &mut Ns, time: Ns) {
 struct Prices {
     level: u64,
     span: Ns,
-    /// Of a whole GPU, as a share: for how many polling phases one stands.
+    /// Of a whole GPU, as a share: the span over the length of the polling phase.
     whole: u64,
     /// The same of what a unit of weight is entitled to.
     unit: u64,
@@ -218,35 +228,36 @@ impl Prices {
             return VTime::new(by);
         }
         let (free, measured) = (demand.free.get(), demand.measured.get());
-        let calm = free.saturating_add(free / TOLERANCE);
-        if calm >= measured {
+        let credited = free.saturating_add(free / TOLERANCE);
+        if credited >= measured {
             return VTime::new(by.max(self.span.get()));
         }
-        VTime::new(by.max(fair::part(self.span.get(), fair::share(calm, measured))))
+        VTime::new(by.max(fair::part(self.span.get(), fair::share(credited, measured))))
     }
 }
 
-/// Books what throttling has cost, `missed` of the GPU, and says whether more of it is allowed.
-fn account(phase: &Phase, past: &mut Past, missed: u64) -> bool {
-    let missed = fair::part(phase.poll.get(), missed.min(WHOLE));
-    let missed = Ns::new(missed).min(phase.idle);
-    let lost = fair::estimate(missed, phase.poll, phase.span());
+/// Books what throttling has cost, given the share of the GPU that throttled clients want, and
+/// returns whether more throttling is allowed.
+fn account(phase: &Phase, past: &mut Past, throttled_want: u64) -> bool {
+    let unserved = fair::part(phase.poll.get(), throttled_want.min(WHOLE));
+    let unserved = Ns::new(unserved).min(phase.idle);
+    let lost = fair::estimate(unserved, phase.poll, phase.span());
     let allowed = Ns::new(phase.span().get() / LOSS);
     past.spent = past.spent.saturating_add(lost).saturating_sub(allowed);
     past.spent.is_zero()
 }
 
-/// Those that compete: that wanted the GPU or were kept from it.
+/// The clients that compete: those that wanted the GPU or were throttled.
 struct Rivals {
-    /// All bits of the times used: none if nobody used the GPU.
+    /// All bits of the times used: zero if no client used the GPU.
     used: u64,
     /// The least weight, if any.
     lightest: u32,
-    /// The demand of those that were throttled.
-    missed: u64,
+    /// The demand of the clients that were throttled.
+    throttled_want: u64,
     /// The least virtual time, or [`NEVER`].
     least: VTime,
-    /// The least virtual time of those that were not throttled, or [`NEVER`].
+    /// The least virtual time of the clients that were not throttled, or [`NEVER`].
     least_free: VTime,
     /// The greatest virtual time.
     greatest: VTime,
@@ -256,17 +267,17 @@ impl Rivals {
     const NONE: Self = Self {
         used: 0,
         lightest: u32::MAX,
-        missed: 0,
+        throttled_want: 0,
         least: NEVER,
         least_free: NEVER,
         greatest: VTime::ZERO,
     };
 
-    /// Adds a client that competes and wants so much.
+    /// Adds a client that competes, with what it wants.
     fn add(&mut self, client: &ClientState, want: u64) {
         let vtime = client.vtime;
         if client.throttled {
-            self.missed = self.missed.saturating_add(want);
+            self.throttled_want = self.throttled_want.saturating_add(want);
         } else {
             self.least_free = self.least_free.min(vtime);
         }
@@ -276,22 +287,22 @@ impl Rivals {
         self.greatest = self.greatest.max(vtime);
     }
 
-    /// How far the lightest gets in a period that it has for itself. With a shorter lead, it
-    /// would overtake who is throttled for its sake.
+    /// How far the lightest client gets in a period in which it runs alone. With a shorter lead, it
+    /// would overtake the client that is throttled for it.
     fn longest_step(&self, phase: &Phase, level: u64) -> u64 {
         let entitled = level.saturating_mul(self.lightest.into());
         mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
     }
 
-    /// The least virtual time, but not further behind the greatest than a debt may last, and
-    /// closer to it with time while nobody may be throttled.
+    /// The least virtual time, but not further behind the greatest than a debt may last, and closer
+    /// to it with time while no client may be throttled.
     fn system_time(&self, phase: &Phase, step: u64, may_throttle: bool) -> VTime {
-        // When only such compete that were throttled, one of them shall run.
+        // When only throttled clients compete, one of them has to run.
         let least = match (self.least_free, self.least) {
             (NEVER, NEVER) => return phase.t_sys,
             (NEVER, least) | (least, _) => least,
         };
-        // The others take a step in each period, while somebody waits for them.
+        // The others take a step in each period, while a client waits for them.
         let longest = mul_div(step, LONGEST_THROTTLE.get(), phase.lead.get().max(1));
         let floor = self.greatest.saturating_sub(VTime::new(longest.max(step)));
         let lead = self.greatest.saturating_sub(least);

@@ -23,7 +23,7 @@ mod tests {
         }
     }
 
-    /// A client that used and waited for so much, and is `ahead_ms` ahead of the system.
+    /// A client that used `busy_ms`, waited for `waited_ms` and is `ahead_ms` ahead of the system.
     fn client(busy_ms: u64, waited_ms: u64, ahead_ms: u64) -> ClientState {
         let vtime = VTime::new(1_000_000_000 + Ns::from_ms(ahead_ms).get());
         let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
@@ -49,7 +49,7 @@ mod tests {
         decide(&mut clients);
         assert_eq!(want_percent(&clients[0]), 50);
         assert_eq!(want_percent(&clients[1]), 100);
-        // Who has only waited may want everything.
+        // A client that has only waited may want everything.
         assert_eq!(want_percent(&clients[2]), 100);
     }
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn demand_of_who_is_held_is_kept() {
+    fn demand_of_a_throttled_client_is_kept() {
         let mut clients = [client(6, 6, 500), client(6, 6, 0)];
         decide(&mut clients);
         assert!(clients[0].throttled);
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(want_percent(&clients[0]), 100);
     }
 
-    // What the policy is for: `event` holds the first back here.
+    // What the policy is for: `event` throttles the first client here.
     #[test]
     fn client_that_always_wants_more_runs_beside_one_that_wants_little() {
         let mut clients = [client(11, 1, 0), client(1, 0, 0)];
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn demand_of_who_comes_back_is_known_at_once() {
+    fn demand_of_a_returning_client_is_known_at_once() {
         let mut clients = [client(12, 0, 0), client(0, 0, 0)];
         for _ in 0..30 {
             decide(&mut clients);
@@ -105,7 +105,7 @@ mod tests {
 
     // A sampled estimate of a ninth of the time: nothing, nothing, a third.
     #[test]
-    fn client_whose_waits_are_known_badly_moves_on_with_time() {
+    fn client_with_noisy_waits_moves_on_with_time() {
         let mut clients = [client(8, 1, 0), client(1, 0, 0)];
         for period in 0..60u64 {
             clients[1].waited = Ns::from_ms(4 * (period % 3 / 2));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn client_ahead_of_its_equal_by_more_than_a_step_is_held() {
+    fn client_ahead_of_its_equal_by_more_than_a_step_is_throttled() {
         // Both are entitled to a half: a step is two periods.
         for (ahead_ms, throttled) in [(143, false), (145, true)] {
             let mut clients = [client(6, 6, ahead_ms), client(6, 6, 0)];
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_that_idles_the_gpu_ends_and_is_paid_off_before_the_next() {
+    fn throttling_that_idles_the_gpu_ends_and_is_paid_off_before_the_next() {
         let mut past = Past::default();
         let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
         MaxMin::decide(&phase(12), &mut past, &mut clients);
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(past.spent, Ns::ZERO);
     }
 
-    // Regression: all that was beyond three steps was forgiven, and who submitted seconds of work
-    // with one store paid for some periods of it.
+    // Regression: any lead beyond three steps was forgiven, and a client that submitted seconds of
+    // work with one store paid for some periods of it.
     #[test]
     fn debt_of_many_steps_is_paid() {
         let mut clients = [client(6, 6, 5_000), client(6, 6, 0)];
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn debt_fades_while_nobody_may_be_throttled() {
+    fn debt_fades_while_throttling_is_forbidden() {
         let mut past = Past::default();
         // More than is paid off in the time of this test.
         past.spent = Ns::from_ms(100_000);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn least_of_clients_that_are_all_held_runs_first() {
+    fn least_of_clients_that_are_all_throttled_runs_first() {
         // What the first has submitted before still runs.
         let mut clients = [client(12, 0, 2_000), client(0, 0, 1_000)];
         clients
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn client_alone_is_never_held() {
+    fn client_alone_is_never_throttled() {
         let mut clients = [client(12, 0, 5_000)];
         clients[0].throttled = true;
         decide(&mut clients);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who is throttled: one file per policy.
+//! [pure] Which clients are throttled: one file per policy.
 //!
 //! # The contract
 //!
@@ -11,14 +11,13 @@
 //! - keep something for itself: [`Policy::OfClient`] and [`Policy::OfGpu`];
 //! - return the new system virtual time, not less than the one it was given.
 //!
-//! It changes nothing else, throttles nobody when no client used the GPU, and
-//! leaves at least one client running. The engine checks all of this, what only looks
-//! show after looks only, and lets everybody run when it does not hold.
+//! It changes nothing else, throttles no client when none used the GPU, and leaves at least one
+//! client running. The engine checks all of this after each decision (what only scans show, after
+//! scans only) and lets all clients run on a violation.
 //!
-//! A policy that works in stages ([`Rule::Looks`]) decides after looks at the
-//! channels instead of after polling phases. It also says when to look again. It may
-//! throttle everybody, to let the channels run empty, for at most
-//! [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
+//! A policy that works in stages ([`Rule::Looks`]) decides after scans of the channels instead of
+//! after polling phases. It also says when to scan again. It may throttle all clients, to let the
+//! channels run empty, for at most [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
 //!
 //! To add one: write its file, with a header that gives the rule in one formula,
 //! what it is good and bad for, its bound and its source, and with types for what it
@@ -48,7 +47,7 @@ use crate::names::{Kind, Value};
 use crate::units::VTime;
 use core::fmt::Debug;
 
-/// A rule for who is throttled. See the contract at the top of this file.
+/// A rule for which clients are throttled. See the contract at the top of this file.
 pub trait Policy: Sized + 'static {
     /// Name by which it is selected: lower case, at most 15 characters.
     const NAME: &'static str;
@@ -56,7 +55,7 @@ pub trait Policy: Sized + 'static {
     /// When it decides, and how.
     const RULE: Rule<Self>;
 
-    /// What it has to be told. The engine refuses it where nobody can.
+    /// What its caller has to supply. The engine refuses it where the caller cannot.
     const NEEDS: Sight = match Self::RULE {
         Rule::Phases(_) => Sight::Use,
         Rule::Looks(_) => Sight::Channels,
@@ -76,7 +75,7 @@ pub trait Policy: Sized + 'static {
 pub enum Rule<P: Policy> {
     /// After a polling phase; returns the new system virtual time.
     Phases(fn(&Phase, &mut P::OfGpu, &mut [ClientState]) -> VTime),
-    /// After a look: it works in stages, and polling phases only account.
+    /// After a scan: it works in stages, and polling phases only account.
     Looks(fn(&Look, &mut P::OfGpu, &mut [ClientState]) -> Next),
 }
 
@@ -235,7 +234,7 @@ macro_rules! policies {
                 }
             }
 
-            /// What it has to be told, see [`Policy::NEEDS`].
+            /// What its caller has to supply, see [`Policy::NEEDS`].
             pub const fn needs(self) -> Sight {
                 match self {
                     $(PolicyKind::$kind => <$rule as Policy>::NEEDS,)+
@@ -249,8 +248,8 @@ macro_rules! policies {
                 }
             }
 
-            /// Decides after a polling phase and returns the new system virtual time. What works
-            /// in stages changes nothing.
+            /// Decides after a polling phase and returns the new system virtual time. A policy that
+            /// works in stages changes nothing.
             pub fn decide(
                 self,
                 phase: &Phase,
@@ -262,7 +261,7 @@ macro_rules! policies {
                 }
             }
 
-            /// Decides after a look. What does not work in stages lets everybody run.
+            /// Decides after a scan. A policy that does not work in stages lets all clients run.
             pub fn look(self, at: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
                 match self {
                     $(PolicyKind::$kind => look::<$rule>(at, kept, clients),)+
@@ -289,13 +288,13 @@ macro_rules! policies {
                 }
 
                 #[test]
-                fn decide_on_random_phases_leaves_somebody_running() {
-                    assert!(contract::holds_for(KIND, contract::leaves_somebody_running));
+                fn decide_on_random_phases_leaves_a_client_running() {
+                    assert!(contract::holds_for(KIND, contract::leaves_a_client_running));
                 }
 
                 #[test]
-                fn decide_on_an_idle_gpu_holds_nobody() {
-                    assert!(contract::holds_for(KIND, contract::holds_nobody_when_idle));
+                fn decide_on_an_idle_gpu_throttles_no_client() {
+                    assert!(contract::holds_for(KIND, contract::throttles_none_when_idle));
                 }
 
                 #[test]
@@ -326,14 +325,14 @@ policies! {
     Event, event::Event, loga_policy_event;
     /// The same on the average time between context switches.
     EventCl, event_cl::EventCl, loga_policy_event_cl;
-    /// Each client alone for a while, then a free run by what was learned.
+    /// Each client alone for a while, then a free run by what was measured.
     Sampling, sampling::Sampling, loga_policy_sampling;
     /// One client at a time, watched during its slice.
     TimesliceEngaged, timeslice::Engaged, loga_policy_timeslice_engaged;
     /// One client at a time, left alone during its slice.
     Timeslice, timeslice::Disengaged, loga_policy_timeslice;
-    /// Nobody is ever throttled.
-    None, none::Nobody, loga_policy_none;
+    /// No client is ever throttled.
+    None, none::Unmanaged, loga_policy_none;
 }
 
 /// No policy has this name.

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Policy `sampling`: each client alone for a while, then a free run by what was learned.
+//! Policy `sampling`: each client alone for a while, then a free run by what was measured.
 //!
-//! Rule: barrier (all throttled), drain (until no channel has work), each client that
-//! is not throttled alone for `poll_ms` per channel, looked at every millisecond, until
-//! 96 commands are done; then a free run of `ratio` times as long.
-//! `dvt = average / sum of averages * t_freerun * 100 / weight`, where `average` is the
-//! time with work pending over the commands completed and `t_freerun` the length of the
-//! free run before; `t_sys = min vt` over clients that had commands or were throttled;
-//! who is idle and behind is lifted to `t_sys`; `throttled = vt > t_sys + t_freerun * 100 /
-//! w_min`, with the longer of both free runs, `w_min` as in `event`.
+//! Rule: barrier (all throttled), drain (until no channel has work), each client that is not
+//! throttled alone for `poll_ms` per channel, its channels scanned every millisecond, until 96
+//! commands are done; then a free run of `ratio` times as long.
+//! `dvt = average / sum of averages * t_freerun * 100 / weight`, where `average` is the time with
+//! work pending over the commands completed and `t_freerun` the length of the free run before;
+//! `t_sys = min vt` over clients that had commands or were throttled; idle clients that are behind
+//! are lifted to `t_sys`; `throttled = vt > t_sys + t_freerun * 100 / w_min`, with the longer of
+//! both free runs, `w_min` as in `event`.
 //!
-//! The prototype charges for the free run to come. With it, who is throttled next has
-//! paid already, and who is not sampled shortens the free run: of two clients that always
-//! want more, with commands of 1000 and 100 us, the first got 31 %. Charged for what is
-//! past, both get half.
+//! The prototype charges for the free run to come. With it, a client that is throttled next has
+//! paid already, and a client that is not sampled shortens the free run: of two clients that always
+//! want more, with commands of 1000 and 100 us, the first got 31 %. Charged for what is past, both
+//! get half.
 //!
 //! Good for: comparison with NEON; hardware that shows completions and nothing else.
-//! Bad for: utilisation: who is alone rarely fills the GPU; and for clients that use it
-//! rarely, whose average command counts as much as if they ran it back to back.
-//! Bound: one command that never ends stops a drain after [`MAX_DRAIN`], counted; who
+//! Bad for: utilisation: a client alone rarely fills the GPU; and for clients that use it rarely:
+//! their average command counts as much as if they ran it back to back.
+//! Bound: one command that never ends stops a drain after [`MAX_DRAIN`], counted; a client that
 //! still has work then is charged as if its commands were that long.
 //! Source: LoGA paper, section 2.3; Menychtas et al., Disengaged Scheduling for Fair,
 //! Protected Access to Fast Computational Accelerators (ASPLOS 2014).
@@ -29,7 +29,7 @@ use crate::fair;
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
-/// Time between looks while something is watched.
+/// Time between scans while a turn or a drain lasts.
 const LOOK: Ns = Ns::from_ms(1);
 /// A drain ends after this long, whatever still runs.
 pub(super) const MAX_DRAIN: Ns = Ns::from_ms(1_000);
@@ -41,10 +41,10 @@ const MAX_FREE_RUN: Ns = Ns::from_ms(10_000);
 /// Where the policy is, and since when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing was sampled yet: everybody runs.
+    /// Nothing was sampled yet: all clients run.
     #[default]
     Fresh,
-    /// All run, without those that are further ahead than the lead.
+    /// All run, except clients that are further ahead than the lead.
     FreeRun { since: Ns },
     /// All are throttled until no channel has work; then the first turn begins.
     Drain { since: Ns },
@@ -157,13 +157,13 @@ fn begin_season(look: &Look, season: &mut Season, clients: &mut [ClientState], r
     };
 }
 
-/// Adds a look to what is known of the client whose turn it is.
+/// Adds a scan to what is known of the client that has its turn.
 fn observe(look: &Look, of: ClientId, clients: &mut [ClientState]) {
     for client in clients.iter_mut().filter(|client| client.id == of) {
         let seen = client.seen;
         let sample = client.kept.of_mut::<Sampling>();
         if seen.pending || seen.completed > 0 {
-            // A command that ended since the last look ran for half of that, on average.
+            // A command that ended since the last scan ran for half of that time, on average.
             let time = if seen.pending {
                 look.since
             } else {
@@ -175,7 +175,7 @@ fn observe(look: &Look, of: ClientId, clients: &mut [ClientState]) {
     }
 }
 
-/// Who still has work after a drain is what others wait for.
+/// Charges the clients that still have work after a drain: the others wait for them.
 fn charge_pending(lasting: Ns, clients: &mut [ClientState]) {
     for client in clients.iter_mut().filter(|client| client.seen.pending) {
         client.kept.of_mut::<Sampling>().pending = lasting;
@@ -192,7 +192,7 @@ fn turn_is_over(look: &Look, of: ClientId, clients: &[ClientState], lasting: Ns)
         })
 }
 
-/// Begins the next client's turn, or the free run when all have had theirs.
+/// Begins the next client's turn, or the free run when all clients have had theirs.
 fn next_turn(
     look: &Look,
     season: &mut Season,
@@ -210,7 +210,7 @@ fn next_turn(
         t_sys: look.t_sys,
         overdue: late,
     };
-    // Beside a command that never ends nobody can be watched alone.
+    // Beside a command that never ends no client can be sampled alone.
     if let Some(of) = next.filter(|_| !late) {
         for client in clients.iter_mut() {
             client.throttled = client.id != of;
@@ -244,9 +244,9 @@ fn average(client: &ClientState) -> Ns {
     Ns::new(sample.pending.get() / sample.done.max(1))
 }
 
-/// Advances virtual times by averages, for the free run that is past, and says who is throttled
-/// in the next: who is further ahead than `lead`. After a drain that came too `late` nobody had a
-/// turn: who wants the GPU is not idle then.
+/// Advances virtual times by averages, for the free run that is past, and throttles the clients
+/// that are further ahead than `lead` in the next one. After a drain that came too `late` no client
+/// had a turn: a client that wants the GPU is not idle then.
 fn judge(t_sys: VTime, past: Ns, lead: Ns, clients: &mut [ClientState], late: bool) -> VTime {
     let sum = clients
         .iter()

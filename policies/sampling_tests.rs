@@ -7,7 +7,7 @@ use super::{ClientState, Look, Next};
 use crate::ids::ClientId;
 use crate::units::{Ns, VTime, Weight};
 
-/// Two clients of 12 channels, looked at as the policy asks for.
+/// Two clients of 12 channels, scanned when the policy asks for it.
 struct Bench {
     clients: [ClientState; 2],
     season: Season,
@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// A look now; then time moves on to the next.
+    /// A scan now; then time moves on to the next.
     fn look(&mut self) {
         let look = Look {
             now: self.now,
@@ -53,7 +53,7 @@ impl Bench {
         self.now = self.last.at;
     }
 
-    /// A look that shows what these clients completed; who runs has work.
+    /// A scan that shows what these clients completed; a client that runs has work.
     fn looks_at(&mut self, completed: [u32; 2]) {
         for (client, completed) in self.clients.iter_mut().zip(completed) {
             let runs = !client.throttled;
@@ -73,8 +73,8 @@ impl Bench {
         self.looks_at([0, 0]);
     }
 
-    /// Looks until all have had their turn, each with so many commands a millisecond. Returns
-    /// the looks that each of them had alone.
+    /// Scans until all clients have had their turn, each with `completed` commands a millisecond.
+    /// Returns the scans that each of them had alone.
     fn season(&mut self, completed: [u32; 2]) -> [u32; 2] {
         let mut alone = [0, 0];
         for _ in 0..200 {
@@ -84,7 +84,7 @@ impl Bench {
                 _ => {}
             }
             self.looks_at(completed);
-            // Only after the last turn the next look is far away.
+            // Only after the last turn the next scan is far away.
             if self.last.at.saturating_sub(Ns::from_ms(1)) > Ns::from_ms(1_000)
                 && self.is_free_run()
             {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn barrier_holds_everybody() {
+    fn barrier_throttles_all_clients() {
         let mut bench = Bench::new();
         bench.looks_at([1, 1]);
         assert_eq!(bench.throttled(), [true, true]);
@@ -144,7 +144,8 @@ mod tests {
             bench.look();
             assert!(bench.now < began.saturating_add(Ns::from_ms(20_000)));
         }
-        // Nobody can be watched alone: a free run, without the one that is in the way.
+        // No client can be sampled alone: a free run, without the client that has the endless
+        // command.
         assert!(bench.is_free_run());
         assert_eq!(bench.overdue, 1);
         assert!(!bench.clients[0].throttled);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_in_the_order_of_ids_and_everybody_else_is_held() {
+    fn turns_go_in_the_order_of_ids_and_the_others_are_throttled() {
         let mut bench = Bench::new();
         bench.begin_first_turn();
         assert_eq!(bench.throttled(), [false, true]);
@@ -202,7 +203,7 @@ mod tests {
         let began = bench.now;
         bench.season([1, 1]);
         assert!(bench.is_free_run());
-        // The look that ended it was a millisecond after the one before.
+        // The scan that ended it was a millisecond after the one before.
         let run = bench.last.at;
         let season = bench.free_since() - began.get();
         assert_eq!(run.get() - bench.free_since(), 5 * season);
@@ -219,13 +220,13 @@ mod tests {
         assert_eq!(bench.clients[0].vtime, bench.clients[1].vtime);
         bench.season([1, 4]);
         let ahead = |at: usize| bench.clients[at].vtime.get() - 1_000_000_000;
-        // The looks at the ends of turns count half.
+        // The scans at the ends of turns count half.
         assert!(ahead(0).abs_diff(run * 4 / 5) < run / 20);
         assert!(ahead(1).abs_diff(run / 5) < run / 20);
     }
 
     #[test]
-    fn client_far_ahead_is_held_in_the_free_run_and_has_no_turn() {
+    fn client_far_ahead_is_throttled_in_the_free_run_and_has_no_turn() {
         let mut bench = Bench::new();
         bench.clients[0].vtime = VTime::new(100_000_000_000);
         bench.season([1, 1]);
@@ -236,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn client_held_in_the_free_run_counts_in_the_minimum() {
+    fn client_throttled_in_the_free_run_counts_in_the_minimum() {
         let mut bench = Bench::new();
         bench.clients[0].vtime = VTime::new(100_000_000_000);
         bench.season([1, 1]);
-        // The other one catches up; the system stands where the least of both is, never where
-        // only those are that ran.
+        // The other one catches up; the system time is the least of both, not of the clients that
+        // ran.
         for _ in 0..10_000 {
             bench.season([1, 1]);
             let least = bench.clients[0].vtime.min(bench.clients[1].vtime);
@@ -264,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn gpu_that_nobody_uses_holds_nobody_in_the_free_run() {
+    fn free_run_on_an_unused_gpu_throttles_no_client() {
         let mut bench = Bench::new();
         bench.clients[0].vtime = VTime::new(100_000_000_000);
         bench.season([0, 0]);
         assert_eq!(bench.throttled(), [false, false]);
     }
 
-    // Regression: charged for the free run to come, whose length depends on who is sampled, the
-    // client of long commands got 31 % of it.
+    // Regression: charged for the free run to come, the length of which depends on which clients
+    // are sampled, the client of long commands got 31 % of it.
     #[test]
     fn clients_that_always_want_more_share_equally_whatever_their_commands() {
         let mut bench = Bench::new();

@@ -2,17 +2,17 @@
 
 //! Policies `timeslice` and `timeslice-eng`: one client at a time.
 //!
-//! Rule: a token goes round among the clients that want the GPU, in the order of their
-//! ids; who has it runs alone for `30 ms * weight / 100` (1 to 500 ms). At the end
-//! everybody is throttled until no channel has work; the time that takes is the
-//! `overuse` of whose work it was, mostly the holder's. `slice = full slice - overuse`; with a full slice or more of
-//! overuse the turn is skipped, and pays for one slice. The engaged form looks at the
-//! holder every millisecond, and takes the token from one that has had no work for
-//! three looks; the disengaged form leaves it alone.
+//! Rule: a token goes round among the clients that want the GPU, in the order of their ids; its
+//! holder runs alone for `30 ms * weight / 100` (1 to 500 ms). At the end all clients are throttled
+//! until no channel has work; the time that takes is the `overuse` of the clients that had work,
+//! mostly of the holder. `slice = full slice - overuse`; with a full slice or more of overuse the
+//! turn is skipped, and pays for one slice. The engaged form scans the holder's channels every
+//! millisecond, and takes the token from a holder that has had no work for three scans; the
+//! disengaged form does not.
 //!
 //! Good for: isolation and predictable latency; nothing about commands is estimated.
-//! Bad for: utilisation: nobody else runs while the holder does not (disengaged), or
-//! for three looks (engaged); many clients wait for long.
+//! Bad for: utilisation: no other client runs while the holder is idle (disengaged), or for three
+//! scans (engaged); many clients wait for long.
 //! Bound: among clients that always want the GPU, time differs by one slice and one
 //! command over any number of rounds; a drain ends after [`MAX_DRAIN`], counted.
 //! Source: Menychtas et al., Disengaged Scheduling for Fair, Protected Access to Fast
@@ -29,18 +29,18 @@ const SLICE: Ns = Ns::from_ms(30);
 /// Shortest and longest slice.
 const MIN_SLICE: Ns = Ns::from_ms(1);
 const MAX_SLICE: Ns = Ns::from_ms(500);
-/// Time between looks while something is watched.
+/// Time between scans while a slice or a drain is watched.
 const LOOK: Ns = Ns::from_ms(1);
-/// Looks without work after which the engaged form takes the token.
+/// Scans without work after which the engaged form takes the token.
 const IDLE_LOOKS: u32 = 3;
 
 /// Where the token is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nobody has it, and everybody runs.
+    /// No client has it, and all run.
     #[default]
     Open,
-    /// Its holder runs alone, and had no work for so many looks.
+    /// Its holder runs alone, and had no work in the last `quiet` scans.
     Runs { until: Ns, quiet: u32 },
     /// All are throttled until no channel has work.
     Drain { since: Ns },
@@ -50,7 +50,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
     pub(super) stage: Stage,
-    /// Who has the token or had it last, unless everybody ran since.
+    /// The client that has the token or had it last; none if all clients ran since.
     holder: Option<ClientId>,
 }
 
@@ -59,7 +59,7 @@ pub struct Token {
 pub struct Debt {
     /// The time it owes.
     pub(super) overuse: Ns,
-    /// It had work when everybody was throttled.
+    /// It had work when all clients were throttled.
     drains: bool,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn pass_token<F: Form>(
     next
 }
 
-/// For how many looks the holder has had no work; enough of them if it has gone.
+/// For how many scans the holder has had no work; [`IDLE_LOOKS`] if it has gone.
 fn quiet_looks(holder: Option<ClientId>, before: u32, clients: &[ClientState]) -> u32 {
     match clients.iter().find(|client| Some(client.id) == holder) {
         Some(client) if client.wants() => 0,
@@ -159,9 +159,9 @@ fn begin_drain(look: &Look, token: &mut Token, clients: &mut [ClientState]) {
     token.stage = Stage::Drain { since: look.now };
 }
 
-/// Charges the time until all work was done to those whose work it was, to the holder if none
-/// was seen. A queue that outlasts the bound of a drain is charged in each one that it delays, not
-/// to whoever has the token by then.
+/// Charges the time until all work was done to the clients that had work, or to the holder if none
+/// was seen. A queue that outlasts the bound of a drain is charged to its client in each drain that
+/// it delays, not to the holder of the token by then.
 fn charge<F: Form>(lasting: Ns, holder: Option<ClientId>, clients: &mut [ClientState]) {
     let seen = clients.iter().any(|client| debt::<F>(client).drains);
     for client in clients.iter_mut() {
@@ -190,8 +190,8 @@ fn slices_owed<F: Form>(client: &ClientState) -> u64 {
     debt::<F>(client).overuse.get() / slice(client.weight).get()
 }
 
-/// Gives the token to the next client that wants it, or lets everybody run when there
-/// is none. Returns when to look again.
+/// Gives the token to the next client that wants it, or lets all clients run when there is none.
+/// Returns when to scan again.
 fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -> Ns {
     let soon = look.now.saturating_add(LOOK);
     let wanting = |client: &&ClientState| client.wants();
@@ -239,7 +239,7 @@ fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -
     }
 }
 
-/// Takes so many slices from what a client owes.
+/// Takes `slices` slices from what a client owes.
 fn pay<F: Form>(client: &mut ClientState, slices: u64) {
     let paid = slice(client.weight).saturating_mul(slices);
     let debt = client.kept.of_mut::<F>();

@@ -10,7 +10,7 @@ use crate::units::{Ns, VTime, Weight};
 
 const CLIENTS: usize = 3;
 
-/// Three clients that want the GPU, looked at as the policy asks for.
+/// Three clients that want the GPU, scanned when the policy asks for it.
 struct Bench {
     clients: [ClientState; CLIENTS],
     token: Token,
@@ -31,7 +31,7 @@ impl Bench {
         }
     }
 
-    /// A look now; then time moves on to the next.
+    /// A scan now; then time moves on to the next.
     fn look(&mut self) -> Next {
         let look = Look {
             now: self.now,
@@ -47,8 +47,8 @@ impl Bench {
         next
     }
 
-    /// A look at clients that all want the GPU: who is throttled sleeps, who runs has work, and has
-    /// none any more when all are throttled.
+    /// A scan of clients that all want the GPU: a throttled client sleeps, a running one has work,
+    /// and has none any more when all are throttled.
     fn look_at_busy(&mut self) -> Next {
         for client in &mut self.clients {
             client.seen.pending = !client.throttled;
@@ -57,7 +57,7 @@ impl Bench {
         self.look()
     }
 
-    /// Who runs alone.
+    /// The client that runs alone.
     fn holder(&self) -> Option<u64> {
         let mut running = self.clients.iter().filter(|client| !client.throttled);
         match (running.next(), running.next()) {
@@ -66,7 +66,7 @@ impl Bench {
         }
     }
 
-    /// Looks until everybody was throttled and the token is given anew; says to whom.
+    /// Scans until all clients were throttled and the token is given anew; returns its holder.
     fn pass(&mut self) -> u64 {
         let mut drained = false;
         for _ in 0..2_000 {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_that_wants_alone_shares_with_nobody_and_is_not_held() {
+    fn client_that_wants_alone_is_not_throttled() {
         let mut bench = Bench::new(false);
         for _ in 0..50 {
             bench.clients[1].seen.pending = true;
@@ -106,12 +106,13 @@ mod tests {
         assert_eq!(bench.holder(), Some(1));
     }
 
-    // Regression: whoever had the token paid for a queue of another that went on through its turn.
+    // Regression: the holder of the token paid for another client's queue that ran on through its
+    // turn.
     #[test]
-    fn queue_that_outlasts_a_drain_is_charged_to_whose_it_is() {
+    fn queue_that_outlasts_a_drain_is_charged_to_its_client() {
         let mut bench = Bench::new(false);
         assert_eq!(bench.pass(), 1);
-        // From here on the first has work that no hold stops.
+        // From here on the first has work that throttling does not stop.
         let (mut turns, mut queued) = ([0u32; CLIENTS], 5_000u32);
         for _ in 0..40_000 {
             for client in &mut bench.clients {
@@ -169,7 +170,8 @@ mod tests {
         assert!(bench.holder().is_some());
     }
 
-    /// A first slice whose work takes `late_ms` beyond it, then the first slice of each other.
+    /// A first slice with work that takes `late_ms` beyond it, then the first slice of each other
+    /// client.
     fn overused(late_ms: u64) -> Bench {
         let mut bench = Bench::new(false);
         assert_eq!(bench.pass(), 1);
@@ -187,7 +189,7 @@ mod tests {
         let mut bench = overused(10);
         assert_eq!(bench.pass(), 2);
         assert_eq!(bench.pass(), 3);
-        // The look that finds the channels empty comes a millisecond later.
+        // The scan that finds the channels empty comes a millisecond later.
         bench.look_at_busy();
         let granted = bench.now;
         bench.look_at_busy();
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_runs_when_nobody_wants_the_gpu() {
+    fn all_clients_run_when_none_wants_the_gpu() {
         let mut bench = Bench::new(true);
         bench.pass();
         for _ in 0..10 {

@@ -3,10 +3,10 @@
 //! The state of a channel, second word of its entry in the channel table (NV_PCCSR) of
 //! Kepler to Turing: whether it waits for its engine or is on it.
 //!
-//! Which runlist a channel belongs to is in the word on Kepler and Maxwell. The manuals
-//! call that field written; nouveau and NVIDIA's gk20a driver change it by reading the
-//! word and writing it back. That it can be read is *unverified*. Where it reads as zero,
-//! channels of copy engines are taken for such of the compute engine.
+//! On Kepler and Maxwell the word has the runlist of the channel. The manuals describe that field
+//! as written only; nouveau and NVIDIA's gk20a driver change it by reading the word and writing it
+//! back. That it can be read is *unverified*. Where it reads as zero, LoGA takes channels of copy
+//! engines for channels of the compute engine.
 //!
 //! Sources: gk20a `ccsr`; gv100 `dev_fifo` (NV_PCCSR_CHANNEL); nouveau
 //! `engine/fifo/gk104.c`.
@@ -102,7 +102,7 @@ impl ChannelState {
         self.runlist() == COMPUTE_RUNLIST
     }
 
-    /// As [`ChannelState::work`], for the compute engine: that of other engines is none.
+    /// As [`ChannelState::work`] for a channel of the compute engine, else [`Work::None`].
     pub const fn compute_work(self) -> Work {
         if self.is_compute() {
             self.work()

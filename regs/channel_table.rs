@@ -52,8 +52,8 @@ impl ChannelTable {
         }
     }
 
-    /// Reads who is on the compute engine: three reads when the context is known,
-    /// the whole table at most when it is not.
+    /// Reads which channel is on the compute engine: three reads when the context is known, the
+    /// whole table at most when it is not.
     ///
     /// # Errors
     ///

@@ -79,9 +79,9 @@ enum Channels {
 ///
 /// # Errors
 ///
-/// [`Error::DeviceGone`], [`Error::UnsupportedChip`] for chips whose status words
-/// are laid out differently (Fermi; Ampere and later), [`Error::UnknownChip`],
-/// [`Error::Implausible`] when the chip reports an impossible number of channels.
+/// [`Error::DeviceGone`], [`Error::UnsupportedChip`] for chips with other layouts of the status
+/// word (Fermi; Ampere and later), [`Error::UnknownChip`], [`Error::Implausible`] when the chip
+/// reports an impossible number of channels.
 pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
     let boot0 = Boot0::read(mmio)?;
     // CAST: nine bits fit 16.

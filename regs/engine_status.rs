@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! NV_PFIFO_ENGINE_STATUS of Kepler to Turing: who is on an engine.
+//! NV_PFIFO_ENGINE_STATUS of Kepler to Turing: which channel is on an engine.
 //!
 //! Sources: gk20a `fifo_engine_status`; gv100 `dev_fifo`; tu104 `dev_fifo`; the rule
 //! for contexts that are being switched: nouveau `engine/fifo/gk104.c`.
@@ -65,7 +65,7 @@ impl EngineStatus {
         status.busy() && matches!(status.ctx_status(), CtxStatus::Switch)
     }
 
-    /// Who is charged while the engine shows this word.
+    /// The occupant that is charged while the engine shows this word.
     ///
     /// An engine that is not BUSY executes nothing, even if a context is still
     /// resident: it is idle. `loading` is the firmware's loading bit and matters

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [hw] What LoGA asks the GPU, and how each family answers.
+//! [hw] The registers that LoGA reads, and their layouts by family.
 //!
 //! LoGA only reads registers. Each is declared by the macro `register!` (`register.rs`) with its
 //! name in the manual, its place and its fields, and is a type of its own. Every read goes through
@@ -92,16 +92,16 @@ impl fmt::Display for Error {
     }
 }
 
-/// Who holds an engine, and so is charged from now on.
+/// What is on an engine, and so is charged from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupant {
-    /// Nobody: the engine has no work.
+    /// Nothing: the engine has no work.
     Idle,
     /// A channel.
     Channel(Chid),
     /// A group of channels.
     Tsg(TsgId),
-    /// The engine works, but it does not say for whom.
+    /// The engine works, but does not show for which channel.
     Unknown,
 }
 
@@ -110,7 +110,7 @@ pub enum Occupant {
 pub struct Sample {
     /// The word as read.
     pub word: u32,
-    /// Who is charged.
+    /// What is charged.
     pub occupant: Occupant,
 }
 

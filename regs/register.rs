@@ -16,10 +16,9 @@
 /// }
 /// ```
 ///
-/// Without brackets there is one such register, else one for each channel or unit, so many bytes
-/// apart. An offset that is no literal stands in parentheses. A field is a number, a `bool`, or of a
-/// type with a function `from_bits`. Bits that are
-/// not declared mean nothing to LoGA.
+/// Without brackets there is one such register, else one for each channel or unit, `stride` bytes
+/// apart. An offset that is no literal stands in parentheses. A field is a number, a `bool`, or of
+/// a type with a function `from_bits`. LoGA ignores bits that are not declared.
 macro_rules! register {
     ($(
         $(#[$about:meta])*
@@ -67,12 +66,12 @@ macro_rules! register {
         }
     };
     (@place $vis:vis, $offset:tt $index:ident, $stride:expr) => {
-        /// Offset in bytes of the one of a channel or unit.
+        /// Offset in bytes of the register of a channel or unit.
         $vis const fn offset(of: $index) -> u32 {
             $offset + $stride * register!(@number of $index)
         }
 
-        /// Reads the one of a channel or unit: one read.
+        /// Reads the register of a channel or unit: one read.
         ///
         /// # Errors
         ///

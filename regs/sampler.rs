@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One look at an engine, by either source.
+//! One poll of an engine, by either source.
 //!
 //! Source of the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware).
 
@@ -28,7 +28,7 @@ named! {
     }
 }
 
-/// Looks at one engine again and again.
+/// Polls one engine.
 pub struct Sampler {
     source: Source,
     /// Offset of the engine's status word.
@@ -39,8 +39,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks at `engine` of `chip`; engine 0 is compute. The channel table can tell
-    /// about engine 0 only.
+    /// A sampler of `engine` of `chip`; engine 0 is compute. The channel table shows engine 0 only.
     pub const fn new(source: Source, chip: &Chip, engine: u8) -> Self {
         Self {
             source,
@@ -54,7 +53,7 @@ impl Sampler {
         }
     }
 
-    /// Who holds the engine now. Never sleeps; one register read for
+    /// What is on the engine now. Never sleeps; one register read for
     /// [`Source::EngineStatus`] (two while a context is being switched).
     ///
     /// # Errors

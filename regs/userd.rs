@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where in BAR1 the submission slots (USERD) of the channels lie, and reading a slot's indices
-//! of the ring of commands; what a slot has where is in [`submit`].
+//! Where in BAR1 the submission slots (USERD) of the channels lie, and reading the indices of the
+//! command ring from a slot; [`submit`] has the layout of a slot.
 //!
 //! Sources: gk20a `fifo_bar1_base`; nouveau `engine/fifo/gk104.c`.
 

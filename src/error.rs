@@ -30,14 +30,14 @@ pub enum Error {
         /// Largest value accepted.
         max: u64,
     },
-    /// A name that stands for nothing.
+    /// A name that is not known.
     UnknownName {
         /// Name of the setting.
         setting: &'static str,
         /// The names there are.
         names: &'static [&'static str],
     },
-    /// This policy needs to know more than is observed here.
+    /// The policy needs inputs that are not observed here.
     Unobserved {
         /// Its name.
         policy: &'static str,
@@ -67,12 +67,12 @@ pub enum Error {
         /// The highest limit inside.
         member: u32,
     },
-    /// A cgroup at a level of the hierarchy that is not looked at.
+    /// A cgroup at a level of the hierarchy that LoGA does not follow.
     CgroupTooDeep {
         /// Deepest level at which something can be set.
         max: usize,
     },
-    /// More than an administrator lets a process have, wanted by its user.
+    /// A user asked for more than an administrator lets the process have.
     NotLower {
         /// Name of the setting.
         name: &'static str,
@@ -81,11 +81,11 @@ pub enum Error {
         /// Most that the user may set.
         max: u64,
     },
-    /// The normal class, wanted by the user of a process that an administrator made idle.
+    /// A user asked for the normal class for a process that an administrator made idle.
     NotIdle,
-    /// A process of another user, a user or a cgroup, wanted by a user.
+    /// A user asked to change a process of another user, a user or a cgroup.
     NotOwn,
-    /// A wish to set nothing.
+    /// A request that sets nothing.
     NothingToSet,
     /// Nothing has been set for this process, user or cgroup.
     NotSet,
@@ -121,7 +121,7 @@ impl fmt::Display for Error {
             Error::SteadyPhases => {
                 write!(
                     f,
-                    "scale=active needs randomize=1, so that nobody runs in step"
+                    "scale=active needs randomize=1, so that no application runs in step"
                 )
             }
             Error::Full { name, max } => {

@@ -22,9 +22,9 @@ use core::fmt;
 pub struct Knob {
     /// Its name, everywhere.
     pub name: &'static str,
-    /// What values it has.
+    /// Its values.
     pub kind: Kind,
-    /// The value that it has at first, as a user writes it.
+    /// Its default, as a user writes it.
     pub default: &'static str,
     /// What it sets, in one sentence without a full stop.
     pub about: &'static str,
@@ -233,7 +233,7 @@ knobs! {
 pub const MAX_CGROUP_DEPTH: u32 = MAX_LEVELS as u32 - 1;
 
 impl Default for Config {
-    /// What the table says.
+    /// The defaults of the table.
     fn default() -> Self {
         let mut config = Self::unset();
         for knob in KNOBS {

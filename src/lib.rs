@@ -2,19 +2,18 @@
 
 //! The parts of LoGA that need neither a kernel nor a GPU.
 //!
-//! The kernel module mounts the same files under the same names (see
-//! `loga_main.rs`), so what is tested here is what runs there. The way of one
-//! observation: [`regs`] reads and decodes a status word, [`account`] turns changes
-//! into time on the engine per channel, [`engine`] ends the phase and asks one of
-//! [`policies`], which computes with [`fair`]. [`share`] says who gets how much, and
-//! keeps what each one got. [`track`] says what an RM call or a mapping means; [`rm`] has the
-//! numbers and structures of those calls.
+//! The kernel module mounts the same files under the same names (see `loga_main.rs`), so host tests
+//! run the code of the module. The way of one observation: [`regs`] reads and decodes a status
+//! word, [`account`] turns changes into time on the engine per channel, [`engine`] ends the phase
+//! and asks one of [`policies`], which computes with [`fair`]. [`share`] has the weights and limits
+//! of processes, users and cgroups, and their accounts. [`track`] has the meaning of an RM call or
+//! a mapping; [`rm`] has the numbers and structures of those calls.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
 //! - *TSG*: a group of channels that is scheduled as one.
 //! - *USERD*: the slot through which an application announces new commands.
-//! - *client*: what fairness is between, a process for now.
+//! - *client*: a process that owns a submission page of a GPU.
 //! - *polling phase*: the time in which the status word is read in a loop;
 //!   between two of them lies a *non-polling phase*.
 //! - *period*: a non-polling phase and the polling phase after it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What values a setting has, and enumerations whose values are selected by name.
+//! [pure] The values that a setting has, and enumerations with values that are selected by name.
 
-/// What values a setting has.
+/// The values that a setting has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 0 or 1.
@@ -20,7 +20,7 @@ pub enum Kind {
 
 /// A type of which a setting has a value.
 pub trait Value: Copy {
-    /// What values there are.
+    /// Its values.
     const KIND: Kind;
     /// The one with the least number.
     const FIRST: Self;

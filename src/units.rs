@@ -2,8 +2,8 @@
 
 //! [pure] Units: nanoseconds of the host clock, virtual time, weights.
 //!
-//! All arithmetic saturates: a figure at the end of its range is wrong, but it
-//! neither wraps into a small one nor stops the machine.
+//! All arithmetic saturates: a number at the end of its range is wrong, but it neither wraps into a
+//! small one nor stops the machine.
 
 use crate::error::{in_range, Error};
 use core::num::{NonZeroU32, NonZeroU64};
@@ -65,7 +65,7 @@ impl Ns {
     }
 }
 
-/// Nanoseconds of virtual time: GPU time, divided by the weight of who used it.
+/// Nanoseconds of virtual time: GPU time, divided by the weight of the client that used it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VTime(u64);
 
@@ -109,7 +109,7 @@ impl Weight {
     pub const MIN: u32 = 1;
     /// Largest weight.
     pub const MAX: u32 = 10_000;
-    /// The weight of a client that nobody gave another one.
+    /// The weight of a client for which no weight is set.
     pub const DEFAULT: Self = Self(NonZeroU32::MIN.saturating_add(99));
 
     /// This weight.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Property: the division of wide products agrees with the one the host has.
+//! Property: the division of wide products agrees with the host's.
 
 use loga::fair::{advance, mul_div};
 use loga::units::{Ns, Weight};
@@ -13,7 +13,7 @@ proptest! {
         prop_assert_eq!(u128::from(mul_div(a, b, c)), exact.min(u64::MAX.into()));
     }
 
-    /// Nobody is charged too much, and all together at most a nanosecond each too little.
+    /// No client is charged too much, and each of them at most a nanosecond too little.
     #[test]
     fn advances_of_all_add_up_to_the_period(
         used in prop::collection::vec(0u64..10_000_000_000, 1..50),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Property: no time is lost or made up, whatever the engine shows and whenever it
-//! is looked at.
+//! Property: no time is lost or made up, whatever the engine shows and whenever it is polled.
 
 use loga::account::{settle, Accountant, PhaseTotals, Slot, MAX_SLOTS};
 use loga::ids::{Chid, ClientId, TsgId};
@@ -23,8 +22,7 @@ fn occupant() -> impl Strategy<Value = Occupant> {
     ]
 }
 
-/// Looks at an engine: time since the last look, which may be negative, and what
-/// was there.
+/// Polls of an engine: time since the last poll, which may be negative, and the occupant.
 fn looks() -> impl Strategy<Value = Vec<(i64, Occupant)>> {
     prop::collection::vec((-1000i64..2_000_000, occupant()), 1..200)
 }
@@ -71,7 +69,7 @@ proptest! {
                 totals.length.get(),
                 totals.idle.get() + totals.unknown.get() + totals.ran.get()
             );
-            // Also over the whole table: nothing is left from the phase before.
+            // Also over the whole table: the phase before has left nothing.
             let ran: u64 = slots.iter().map(|slot| slot.ran.get()).sum();
             prop_assert_eq!(ran, totals.ran.get());
 

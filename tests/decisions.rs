@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Properties of the engine and its policies over many periods: virtual time never
-//! goes back, nobody gets far ahead, and nobody stays throttled when something is
-//! wrong.
+//! Properties of the engine and its policies over many periods: virtual time never goes back, no
+//! client gets far ahead, and none stays throttled when something is wrong.
 
 use loga::account::PhaseTotals;
 use loga::engine::{
@@ -74,8 +73,8 @@ fn clients(weights: &[u32]) -> Vec<ClientState> {
         .collect()
 }
 
-/// Time used when all demands are served, cut in proportion to the phase: then all wait
-/// while they do not run. Who is throttled uses nothing.
+/// Time used when all demands are served, cut in proportion to the phase: then all wait while they
+/// do not run. Throttled clients use nothing.
 fn serve(clients: &mut [ClientState], demand: &[u16], length: Ns) -> PhaseTotals {
     let parts =
         |client: &ClientState, part: u16| if client.throttled { 0 } else { u64::from(part) };
@@ -172,9 +171,9 @@ proptest! {
         }
     }
 
-    /// Who is not throttled is at most a period of the lightest ahead; in the next period it
-    /// advances by at most its own. A phase in which nobody used the GPU lets
-    /// everybody run, and so allows one more such step. Idle clients are not behind.
+    /// A client that is not throttled is at most a period of the lightest ahead; in the next period
+    /// it advances by at most its own. A phase in which no client used the GPU lets all of them
+    /// run, and so allows one more such step. Idle clients are not behind.
     #[test]
     fn lead_over_system_time_is_bounded((weights, periods) in history()) {
         let mut machine = Machine::new(config(PolicyKind::Event, true), 24);
@@ -236,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_held_after_a_broken_contract(
+    fn no_client_is_throttled_after_a_broken_contract(
         (weights, periods) in history(),
         broken in 0usize..5,
     ) {
@@ -274,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn watchdog_fires_iff_somebody_is_held_past_the_bound(
+    fn watchdog_fires_iff_a_client_is_throttled_past_the_bound(
         (weights, periods) in history(),
         late_ms in 0u64..10_000,
     ) {
@@ -288,7 +287,7 @@ proptest! {
         // From here on the main thread never comes back.
         let deadline = machine.engine.next_deadline().unwrap();
         let now = deadline.saturating_add(Ns::from_ms(late_ms));
-        // Idle looks are another reason; take them away.
+        // An idle GPU is another reason for a fallback; exclude it.
         machine.engine.note_idle(now, false);
         let throttled = clients.iter().any(|client| client.throttled);
         let fires = throttled && Ns::from_ms(late_ms) > MAX_LATE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Property: whatever an application or a dying device sends, the answer is an
-//! answer.
+//! Property: whatever an application or a dying device sends, parsers and registers return a
+//! result.
 
 use loga::ids::Chipset;
 use loga::regs::{detect, userd_base, Chip, EngineStatus, Family, Mmio, Sampler, Source};
@@ -56,7 +56,7 @@ proptest! {
         }
     }
 
-    /// The channel of an address is the one whose slot begins there.
+    /// An address belongs to the channel with the slot that begins there.
     #[test]
     fn classify_of_a_slot_is_its_channel(chid in 0u64..4096, base_page in 0u64..1000) {
         let (bar1, base) = (0x2000_0000u64..0x4000_0000, base_page << 12);

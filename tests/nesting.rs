@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Property: what holds for a process in any tree of cgroups, with anything set at any of them, is
-//! what a plain walk from the process to the root says; and no user raises anything by lowering.
+//! what a plain walk from the process to the root gives; and no user raises anything by lowering.
 
 use loga::share::{
     Change, Class, Entry, GroupBy, Limit, Settings, Subject, Who, MAX_LEVELS, NO_USER,
@@ -11,12 +11,12 @@ use proptest::prelude::*;
 
 /// Cgroups of a tree; each but the first is below an earlier one.
 const CGROUPS: usize = 24;
-/// The root's number; those of the others follow.
+/// The number of the root; the numbers of the others follow.
 const ROOT: u64 = 1;
 const USER: u32 = 1000;
 const PROCESS: u64 = 77;
 
-/// Position of the parent of each.
+/// Position of the parent of each cgroup.
 type Tree = Vec<usize>;
 
 fn trees() -> impl Strategy<Value = Tree> {
@@ -25,7 +25,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     (0..CGROUPS - 1).map(parent).collect::<Vec<_>>()
 }
 
-/// From the one at `at` to the root.
+/// The path from the cgroup at `at` to the root.
 fn path(tree: &Tree, mut at: usize) -> Vec<u64> {
     let mut path = vec![ROOT + at as u64];
     while at > 0 {
@@ -35,7 +35,7 @@ fn path(tree: &Tree, mut at: usize) -> Vec<u64> {
     path
 }
 
-/// What the kernel says of a process, or a cgroup, that is in the one at `at`.
+/// What the kernel reports of a process, or a cgroup, that is in the cgroup at `at`.
 fn who(tree: &Tree, at: usize, process: u64, user: u32) -> Who {
     let path = path(tree, at);
     let mut who = Who {

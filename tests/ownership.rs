@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Property: whatever processes do with channels, files and mappings, in whatever order, time
-//! of a channel whose page was ever mapped has an owner; no mapping of a throttled owner has an
-//! entry; every mapping waits at the gate of its page; and every record goes in the end.
+//! Property: whatever processes do with channels, files and mappings, in whatever order, time of a
+//! channel has an owner if its page was ever mapped; no mapping of a throttled owner has an entry;
+//! every mapping waits at the gate of its page; and every record is removed in the end.
 //!
 //! The world around the records is a model: processes that fork and end, an RM that gives each
 //! page to one process at a time, files that are prepared, inherited and passed on, and
@@ -26,7 +26,7 @@ type Pid = usize;
 enum Step {
     /// A process allocates a channel, in a page of its own.
     Allocate(Pid),
-    /// A process frees the channels of one of its pages; the record is told later.
+    /// A process frees the channels of one of its pages; the record learns it later.
     Free(Pid),
     /// A process has the driver prepare a page of its own for mapping: a new file, which another
     /// process has opened.
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Copy, Debug)]
 struct File {
     page: u16,
-    /// Number of the process whose RM client asked for it.
+    /// Number of the process that asked for it through its RM client.
     allocator: u64,
     opener: u64,
 }
@@ -143,7 +143,7 @@ impl World {
         })
     }
 
-    /// Removes the entries of a gate's mappings, as turning a gate that is shut does.
+    /// Removes the entries of the mappings of a gate, as turning a shut gate does.
     fn turn(&mut self, gate: u32) {
         if self.shut[gate as usize] {
             let own = self

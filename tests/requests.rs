@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Properties of the calls of `/dev/loga`: whatever bytes come in, the answer is an
-//! answer; what is accepted is in range; what is refused says what would be right.
+//! Properties of the calls of `/dev/loga`: whatever bytes come in, checks return a result; accepted
+//! values are in range; a refusal names what would be right.
 
 use loga::knobs::{Config, Knob, KNOBS};
 use loga::policies::PolicyKind;
@@ -64,7 +64,7 @@ fn configure(words: &[u32]) -> Configure {
     }
 }
 
-/// A refusal can be told in words, and one of a range names the range.
+/// A refusal can be put in words, and one of a range names the range.
 fn is_telling(refusal: Refusal) -> bool {
     let text = refusal.to_string();
     let in_range = refusal.min <= refusal.value && refusal.value <= refusal.max;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Property: that processes sleep which do nothing changes no decision and no account. Two sets
-//! of books see the same phases; in one of them everybody is woken before each decision.
+//! Property: the sleep of processes that do nothing changes no decision and no account. Two sets of
+//! books see the same phases; in one of them all processes are woken before each decision.
 
 use loga::account::{PhaseTotals, Slot};
 use loga::engine::{Action, ClientState, Config, Engine, Wake};
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// Processes, of three users.
 const PROCESSES: u64 = 6;
 
-/// What the processes use in so many phases in a row, in parts of 1000.
+/// What the processes use in a number of phases in a row, in parts of 1000.
 #[derive(Clone, Debug)]
 struct Spell {
     phases: u8,
@@ -36,7 +36,7 @@ fn spell() -> impl Strategy<Value = Spell> {
 struct Books {
     state: GpuState<Vectors>,
     now: Ns,
-    /// Nobody may sleep.
+    /// No process may sleep.
     wakes: bool,
 }
 
@@ -123,7 +123,7 @@ impl Books {
         self.state.end_phase(self.now, ended, &mut Some, waits);
     }
 
-    /// What must not depend on who sleeps.
+    /// What must not depend on which processes sleep.
     fn shown(&self) -> Vec<String> {
         let members = self.state.shares.members().iter();
         members
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// That the property above is about something.
+/// The property above is not empty: processes do sleep.
 #[test]
 fn processes_of_a_long_spell_do_sleep() {
     let mut books = Books::new(PolicyKind::Event, GroupBy::Process, false);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules for sources, checked on their text. Those that the host and the kernel share use nothing
-//! that compiles on the host and fails only when the module is linked or loaded. Files of the kernel
-//! side import each other in one direction.
+//! Rules for sources, checked on their text. Files that the host and the kernel share use nothing
+//! that compiles on the host and fails only when the module is linked or loaded. Files of the
+//! kernel side import each other in one direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -147,7 +147,7 @@ fn code(text: &str) -> String {
         .join("\n")
 }
 
-/// The paths that a `use` names, without what they are called here.
+/// The paths that a `use` names, without their new names here.
 fn paths(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((prefix, group)) = tree.strip_suffix('}').and_then(|tree| tree.split_once('{')) else {
@@ -168,8 +168,8 @@ fn paths(tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// All paths that code names and that may lead to another file: those of `use`, and those that begin
-/// with `super`, `crate` or `self`.
+/// All paths that code names and that may lead to another file: paths of `use`, and paths that
+/// begin with `super`, `crate` or `self`.
 fn named(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = String::new();
@@ -195,8 +195,9 @@ fn named(code: &str) -> Vec<String> {
     found
 }
 
-/// Who imports whom below a folder whose module is `root`. What a file re-exports counts as an
-/// import of the file that has it, not of the file that re-exports it.
+/// Which module imports which below a folder with the module path `root`. An import of a
+/// re-exported name counts as an import of the file that defines it, not of the file that
+/// re-exports it.
 fn imports(folder: &[(Module, String)], root: &str) -> Imports {
     let modules: BTreeSet<&Module> = folder.iter().map(|(module, _)| module).collect();
     // Segments from the root of the folder on.
@@ -273,8 +274,8 @@ fn imports(folder: &[(Module, String)], root: &str) -> Imports {
     found
 }
 
-/// Modules that import themselves through others: what is left when those without imports, and
-/// then those that import only such, are taken out; and so from the other side.
+/// Modules that import themselves through others: what is left after repeatedly removing modules
+/// without imports, and modules that no other imports.
 fn circle(mut imports: Imports) -> Vec<Module> {
     loop {
         let before = imports.len();

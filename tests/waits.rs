@@ -22,7 +22,7 @@ struct Client {
     command_ns: u64,
     pause_ns: u64,
     channel: u16,
-    /// Pending since, or running until, or pausing until.
+    /// Pending since, running until or pausing until a time.
     state: State,
     waited: u64,
 }
@@ -155,9 +155,8 @@ fn client() -> impl Strategy<Value = Client> {
     })
 }
 
-/// Whether all estimates are within four standard deviations of the truth, and a point: a client
-/// is met on the engine by the poll or by the read after it, a read's time more often than it is
-/// there.
+/// Whether all estimates are within four standard deviations of the truth, and a point: the poll or
+/// the read after it finds a client on the engine, for a read's time longer than it is there.
 fn check(mut gpu: Gpu, seed: u64) -> Result<(), TestCaseError> {
     let found = poll(&mut gpu, seed);
     for (client, (waited, samples)) in gpu.clients.iter().zip(found) {
@@ -186,7 +185,7 @@ proptest! {
 }
 
 /// Rounds of as many polls as there are between two samples of a client, on average: with equal
-/// gaps it would be met at the same point of its round each time.
+/// gaps a client would be sampled at the same point of its round each time.
 #[test]
 fn estimate_of_clients_in_step_with_the_samples_agrees_with_their_waits() {
     let round_ns = 2 * 64 * READ_NS;

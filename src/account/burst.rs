@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] `accounting=burst`: the engine is watched without a break during polling phases.
+//! [pure] `accounting=burst`: the engine is polled without a break during polling phases.
 
 use super::{clear, slot_of, PhaseTotals, Slot, UsedSlots};
 use crate::regs::Occupant;
@@ -57,13 +57,14 @@ impl Accountant {
         }
     }
 
-    /// Notes that the poller did not look from `from` on until now, when `occupant` is there.
+    /// Notes that the poller did not poll from `from` on until now, when `occupant` is there.
     ///
-    /// An occupant that is there at both ends is charged for the gap: otherwise a client that
-    /// keeps the poller's processor busy while its kernels run would have them for nothing. Of
-    /// different occupants each is charged the half at its end: when one followed the other is not
-    /// known, and the middle is right on average. An engine that was idle got its work at the
-    /// beginning: the client that shares the processor with the poller submitted it then.
+    /// An occupant that is there at both ends is charged for the gap: otherwise a client that keeps
+    /// the poller's processor busy while its kernels run would not pay for them. Of two different
+    /// occupants each is charged the half at its end: the instant of the change is not known, and
+    /// the middle is right on average. If the engine was idle before, the new occupant is charged
+    /// for the whole gap: the client that shares the processor with the poller submitted the work
+    /// at its beginning.
     pub fn skip(&mut self, slots: &mut [Slot], from: Ns, now: Ns, occupant: Occupant) {
         let half = match self.current {
             Occupant::Idle => Ns::ZERO,
@@ -72,12 +73,12 @@ impl Accountant {
         self.observe(slots, from.saturating_add(half), occupant);
     }
 
-    /// Who was there when the accountant was told last.
+    /// The occupant at the last note.
     pub const fn current(&self) -> Occupant {
         self.current
     }
 
-    /// Ends the phase: who is there is charged up to `now`.
+    /// Ends the phase: the occupant is charged up to `now`.
     pub fn end(&mut self, slots: &mut [Slot], now: Ns) -> PhaseTotals {
         self.charge(slots, now);
         self.totals
@@ -85,8 +86,8 @@ impl Accountant {
 
     /// Indices of the slots that were used in this phase, ascending.
     ///
-    /// Takes time for the slots that were used, not for those there are: it runs between two
-    /// polling phases, when nobody watches the engine.
+    /// Takes time in proportion to the slots that were used, not to all slots: it runs between two
+    /// polling phases, when the poller does not watch the engine.
     pub fn used(&self) -> impl Iterator<Item = usize> + '_ {
         self.used.iter()
     }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn time_between_two_switches_belongs_to_who_ran_between_them() {
+    fn time_between_two_switches_is_charged_to_their_occupant() {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(100), B);
         accountant.observe(&mut slots, ns(110), A);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn time_without_busy_is_charged_to_nobody() {
+    fn time_without_busy_is_charged_to_no_channel() {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(0), A);
         accountant.observe(&mut slots, ns(10), Occupant::Idle);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_that_begins_idle_is_charged_to_who_came() {
+    fn gap_that_begins_idle_is_charged_to_the_new_occupant() {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(100), Occupant::Idle);
         accountant.skip(&mut slots, ns(120), ns(170), B);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] From looks at a channel to commands submitted and completed.
+//! [pure] From scans of a channel to commands submitted and completed.
 //!
-//! A channel's commands lie in a ring. GP_PUT is where the program writes the next one,
-//! GP_GET where the GPU fetches the next one. Fetched is not completed: while the channel
-//! has work, its last command is taken to be under way. How long the ring is stands in the
-//! channel's instance block only; where an index falls, it is taken for the power of two
-//! above the largest one seen.
+//! A channel's commands lie in a ring. GP_PUT is where the program writes the next one, GP_GET
+//! where the GPU fetches the next one. Fetched is not completed: while the channel has work, its
+//! last command is taken to be under way. The length of the ring is only in the channel's instance
+//! block; when an index falls, the length is taken to be the power of two above the largest index
+//! seen.
 
 use crate::policies::Seen;
 use crate::regs::{ChannelState, Ring, Work};
 
-/// Where a channel was at the last look.
+/// Where a channel was at the last scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commands {
-    /// Nothing before the first look.
+    /// Nothing before the first scan.
     last: Option<Ring>,
     /// The largest index seen.
     top: u32,
@@ -23,11 +23,11 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Notes a look: the state of the channel, and its ring if that could be read. Returns what
-    /// happened since the last look; nobody is seen to sleep here.
+    /// Notes a scan: the state of the channel, and its ring if that could be read. Returns what
+    /// happened since the last scan; `blocked` is never set here.
     ///
-    /// Channels of other engines than compute show nothing. Neither pending nor done is what
-    /// waits for a semaphore, and what a channel that was stopped has left.
+    /// Channels of other engines than compute show nothing. Commands that wait for a semaphore, and
+    /// those left in a channel that was stopped, are neither pending nor done.
     pub fn look(&mut self, state: ChannelState, ring: Option<Ring>) -> Seen {
         if !state.is_compute() {
             return Seen::default();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_nobody_has_fetched_is_pending() {
+    fn work_that_is_not_fetched_is_pending() {
         let mut commands = Commands::default();
         assert!(look(&mut commands, IDLE, 4, 5).pending);
         assert!(!look(&mut commands, IDLE, 5, 5).pending);

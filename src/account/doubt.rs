@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Whether what polling phases show of a client is what it does: two estimates compared.
+//! [pure] Whether polling phases show what a client does: two estimates compared.
 //!
 //! With burst accounting a polling phase stands for the non-polling phase before it. A client that
-//! knows when the poller polls, from whatever it finds to tell it, can run when it does not. So
-//! the status word is read at random instants of the non-polling phase too ([`super::residue`]), and
-//! what they found, added to what was polled, is a second estimate of the period. It is without
-//! bias whatever a client does, but rests on some ten looks a period; the first one is better as
-//! long as both say the same.
+//! finds out when the poller polls can run when it does not. So the status word is read at random
+//! instants of the non-polling phase too ([`super::residue`]), and the time found there, added to
+//! the polled time, is a second estimate of the period. It is without bias whatever a client does,
+//! but rests on some ten samples a period; the first one is better as long as both agree.
 //!
-//! *Rule*: the differences of both, and their squares, are summed up, fading over [`FADE`]
-//! periods. They differ lastingly when `sum^2 > 9 squares`, three standard errors whatever the
+//! *Rule*: the differences of both, and their squares, are summed up, fading over [`FADE`] periods.
+//! The estimates differ lastingly when `sum^2 > 9 squares`, three standard errors whatever the
 //! errors of the two are, and by more than two points on average. From then on the second one
-//! counts, and what the client had gained before is charged at once. The first one counts again
-//! when they differ by less than a point on average.
-//! *Bound*: a client that uses all of its time outside of polling phases is found after ten
-//! periods or so; one that gains less than `3 sd / sqrt(128)` of a period, if `sd` is the standard
+//! counts, and the time that the client had gained before is charged at once. The first one counts
+//! again when they differ by less than a point on average.
+//! *Bound*: a client that uses all of its time outside of polling phases is found after ten periods
+//! or so; one that gains less than `3 sd / sqrt(128)` of a period, if `sd` is the standard
 //! deviation of a difference, or less than two points, is not found.
-//! *False alarms*: the squares fade no faster than the sums, so that three standard errors here
-//! are more than four.
+//! *False alarms*: the squares fade no faster than the sums, so that three standard errors here are
+//! more than four.
 
 use crate::units::Ns;
 
@@ -34,11 +33,11 @@ const MATTERS: u64 = 50;
 /// The differences of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubt {
-    /// Of the differences, those found minus those scaled, in microseconds.
+    /// Sum of the differences, time found minus time scaled, in microseconds.
     sum: i64,
-    /// Of their squares.
+    /// Sum of their squares.
     squares: u64,
-    /// Of the lengths of periods, in microseconds.
+    /// Sum of the lengths of periods, in microseconds.
     spans: u64,
     lasts: bool,
     /// Times that it began to gain by not being polled.
@@ -58,7 +57,7 @@ pub enum Verdict {
 }
 
 impl Doubt {
-    /// Notes both estimates of a period of length `span`, and says which of them counts.
+    /// Notes both estimates of a period of length `span`, and returns which of them counts.
     pub fn note(&mut self, scaled: Ns, found: Ns, span: Ns) -> Verdict {
         let part = |time: Ns| time.get() / 1000;
         let more = part(found.saturating_sub(scaled)).min(LONGEST);
@@ -104,14 +103,15 @@ mod tests {
 
     const SPAN: Ns = Ns::from_ms(36);
 
-    /// So many periods in which a client holds `polled` of 1000 parts of the polling phase and
-    /// `other` of 1000 parts of the other one, looked at ten times; both with errors. Returns
-    /// the periods that the looks counted in, and what was charged in all, in parts of a period.
+    /// `count` periods in which a client runs for `polled` of 1000 parts of the polling phase and
+    /// `other` of 1000 parts of the non-polling one, sampled ten times; both with errors. Returns
+    /// the periods in which the samples counted, and the time charged in all, in parts of a period.
     fn periods(doubt: &mut Doubt, count: u32, polled: u64, other: u64) -> (u32, u64) {
         let mut random = XorShift::new(11);
         let (mut counted, mut charged) = (0, Ns::ZERO);
         for _ in 0..count {
-            // Of a sixth, up to a fifth more or less where there is room for it.
+            // The polled sixth of the period, with an error of up to a fifth where there is room
+            // for it.
             let room = (1000 - polled).min(polled / 5);
             let noise = u64::from(random.bits16()) * (2 * room + 1) / 65536;
             let busy = 6 * (polled + noise - room);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_runs_when_nobody_polls_is_charged_all_of_it() {
+    fn client_that_runs_between_polling_phases_is_charged_all_of_it() {
         for part in [100, 300, 600] {
             let mut doubt = Doubt::default();
             let (counted, charged) = periods(&mut doubt, 1000, 0, part);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn client_whose_victim_is_polled_too_often_is_charged_less_and_not_told() {
+    fn client_polled_too_often_is_charged_less_and_is_no_evasion() {
         let mut doubt = Doubt::default();
         let (counted, charged) = periods(&mut doubt, 1000, 1000, 400);
         assert!(counted > 900);

@@ -5,7 +5,7 @@
 use super::{PhaseTotals, Slot};
 use crate::policies::ClientState;
 
-/// Says which element of the client table owns a slot; nothing for no owner.
+/// Returns which element of the client table owns a slot; nothing for no owner.
 pub trait Owner {
     /// The owner of the slot at `index`. Asked once for each slot that was used.
     fn owner(&mut self, index: usize) -> Option<usize>;
@@ -17,7 +17,7 @@ impl<F: FnMut(usize) -> Option<usize>> Owner for F {
     }
 }
 
-/// Somebody to whom time is charged.
+/// An account to which time is charged.
 pub trait Charge {
     /// Adds what one of its channels did in the phase.
     fn charge(&mut self, slot: &Slot);
@@ -30,9 +30,9 @@ impl Charge for ClientState {
     }
 }
 
-/// Those to whom time is charged, by position.
+/// The accounts to which time is charged, by position.
 pub trait Accounts {
-    /// Adds what a channel of the one at `at` did in the phase; false if there is none.
+    /// Adds what a channel of the client at `at` did in the phase; false if there is no client.
     fn charge_at(&mut self, at: usize, slot: &Slot) -> bool;
 }
 
@@ -44,7 +44,7 @@ impl<C: Charge> Accounts for [C] {
     }
 }
 
-/// Adds the used slots to their owners and what nobody owns to `unknown`.
+/// Adds the used slots to their owners, and slots without an owner to `unknown`.
 ///
 /// `used` are the indices from [`super::Accountant::used`]. Time is conserved:
 /// afterwards `length == idle + unknown + sum of what the clients got`, and that sum
@@ -107,8 +107,14 @@ mod tests {
             ran: Ns::new(10),
             ..PhaseTotals::default()
         };
-        let mut nobody: [ClientState; 0] = [];
-        settle(&mut totals, &slots, 0..1, &mut |_| Some(5), &mut nobody[..]);
+        let mut no_clients: [ClientState; 0] = [];
+        settle(
+            &mut totals,
+            &slots,
+            0..1,
+            &mut |_| Some(5),
+            &mut no_clients[..],
+        );
         assert_eq!(totals.unknown, Ns::new(10));
         assert_eq!(totals.ran, Ns::ZERO);
     }

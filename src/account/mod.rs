@@ -2,15 +2,15 @@
 
 //! [pure] From changes of the engine's occupant to time on the engine per channel.
 //!
-//! Time between two observed changes belongs to who ran between them. What runs
-//! when the phase ends is charged to the end, and when nothing changed in the whole
-//! phase, whoever ran gets all of it. Time in which the engine ran no channel's
-//! work is idle time. Source: LoGA paper, sections 3.3 and 4.1.
+//! Time between two observed changes is charged to the occupant between them. The occupant at the
+//! end of the phase is charged to the end, and an occupant that did not change gets the whole
+//! phase. Time in which the engine ran no channel's work is idle time. Source: LoGA paper, sections
+//! 3.3 and 4.1.
 //!
-//! [`sparse`] does the same from a few looks at random instants. [`residue`] looks at random
-//! instants between polling phases: for what runs on after a hold, and for who runs when the
-//! poller does not, which [`doubt`] judges. [`waits`] estimates who waits, and [`Commands`] counts what a channel
-//! was given and has done.
+//! [`sparse`] does the same from a few samples at random instants. [`residue`] samples between
+//! polling phases: for commands that run on after their client is throttled, and for clients that
+//! run when the poller does not, which [`doubt`] judges. [`waits`] estimates which clients wait,
+//! and [`Commands`] counts the commands that a channel was given and has completed.
 
 mod burst;
 mod commands;
@@ -87,13 +87,13 @@ pub struct PhaseTotals {
     pub ran: Ns,
     /// Changes of the occupant that were seen.
     pub switches: u64,
-    /// Time of this phase and the non-polling phase before it that those who were throttled had:
-    /// it is charged to them as it is, and the rest of the times measured do not stand for it.
+    /// Time that throttled clients ran in this phase and the non-polling phase before it. It is
+    /// charged to them one to one, so the scaled part of the period excludes it.
     pub apart: Ns,
 }
 
 impl PhaseTotals {
-    /// Those of a phase in which nothing has been seen yet.
+    /// Totals of a phase in which nothing has been seen yet.
     const ZERO: Self = Self {
         length: Ns::ZERO,
         idle: Ns::ZERO,
@@ -125,7 +125,7 @@ impl UsedSlots {
 
     /// Indices of the slots, ascending.
     ///
-    /// Takes time for the slots that were used, not for those there are.
+    /// Takes time in proportion to the slots that were used, not to all slots.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(index, word)| {
             ones(*word)

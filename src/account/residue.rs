@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What runs between two polling phases: looks at the engine after a decision.
+//! [pure] What runs between two polling phases: samples of the engine after a decision.
 //!
-//! *While nobody is throttled*, the non-polling phase is cut into [`EVEN`] strata of one length,
-//! and in each the status word is read once, at an instant drawn uniformly: what is found of a
+//! *While no client is throttled*, the non-polling phase is cut into [`EVEN`] strata of one length,
+//! and in each the status word is read once, at an instant drawn uniformly: the time found of a
 //! client is compared with what the polling phases show of it, see [`super::doubt`].
 //!
-//! *After a hold* more is to be known of the beginning.
-//! Commands submitted before a hold run to completion and are to be charged. Most of them
-//! run at the beginning of the non-polling phase, where nobody polls: who is throttled often
-//! would get more than its share, the more the shorter the periods. So that phase is cut into
-//! strata, each twice as long as the one before, up to the length of the others, and in each the
-//! status word is read once, at an instant drawn uniformly. Who is found there is charged the
-//! stratum.
+//! *When a client is throttled*, commands that it submitted before run to completion and are to be
+//! charged. Most of them run at the beginning of the non-polling phase, where the poller does not
+//! poll: a client that is throttled often would get more than its share, the more the shorter the
+//! periods. So that phase is cut into strata, each twice as long as the one before, up to the
+//! length of the others, and in each the status word is read once, at an instant drawn uniformly.
+//! The client found there is charged the stratum.
 //!
-//! *Unbiased*: whatever runs for a part `q` of a stratum of length `S` is charged `S` with
+//! *Unbiased*: a client that runs for a part `q` of a stratum of length `S` is charged `S` with
 //! probability `q`. That holds for a phase that is cut short as well.
-//! *Error*: `S sqrt(q (1 - q))` for each stratum in which somebody begins or ends (standard
-//! deviation): at most half of the time since the hold. Errors of different holds are
+//! *Error*: `S sqrt(q (1 - q))` for each stratum in which a client begins or ends to run (standard
+//! deviation): at most half of the time since the decision. Errors after different decisions are
 //! independent, and virtual time adds them up, so that they even out.
-//! *Cost*: ten looks in a phase, and one for each doubling after a hold: four in ten milliseconds.
+//! *Cost*: ten samples in a phase, and one for each doubling after a decision that throttles: four
+//! in ten milliseconds.
 
 use crate::ids::Chid;
 use crate::random::XorShift;
@@ -28,18 +28,18 @@ use crate::units::Ns;
 
 /// The first stratum: shorter than the commands that matter.
 const FIRST: Ns = Ns::from_us(64);
-/// Looks in a phase after which nobody is throttled.
+/// Samples in a phase in which no client is throttled.
 pub const EVEN: u64 = 10;
-/// Looks at most: those of the longest phase, and one for each doubling up to a tenth of it.
+/// Samples at most: those of the longest phase, and one for each doubling up to a tenth of it.
 const LOOKS_MAX: usize = 32;
 
-/// Looks at one engine while somebody is throttled and nobody polls. One per GPU.
+/// Samples one engine between polling phases. One per GPU.
 pub struct Residue {
     random: XorShift,
     /// Least and greatest length of a stratum.
     least: Ns,
     most: Ns,
-    /// Length and end of the stratum that is to be looked at.
+    /// Length and end of the stratum that is to be sampled.
     stratum: Ns,
     end: Ns,
     /// Up to when time has been charged.
@@ -66,8 +66,8 @@ impl Residue {
         }
     }
 
-    /// Begins with a phase of `length` and forgets the last one; `throttled` says whether somebody is
-    /// throttled in it. Returns when to look; nothing if the phase has no length.
+    /// Begins with a phase of `length` and forgets the last one; `throttled` says whether a client
+    /// is throttled in it. Returns when to sample; nothing if the phase has no length.
     pub fn begin(&mut self, now: Ns, length: Ns, throttled: bool) -> Option<Ns> {
         self.most = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
         self.least = if throttled { FIRST } else { self.most };
@@ -79,8 +79,8 @@ impl Residue {
         self.draw()
     }
 
-    /// Notes who is there `now`, at the instant that was drawn or later, and returns when to look
-    /// next. Strata that were missed are charged to whoever is found.
+    /// Notes the occupant `now`, at the instant that was drawn or later, and returns when to sample
+    /// next. Strata that were missed are charged to this occupant.
     pub fn look(&mut self, now: Ns, occupant: Occupant) -> Option<Ns> {
         while self.end < now && self.end < self.until {
             self.lengthen();
@@ -94,7 +94,7 @@ impl Residue {
         self.draw()
     }
 
-    /// Who was found, and the time that each is to be charged.
+    /// The channels found, and the time that each is to be charged.
     pub fn found(&self) -> &[(Chid, Ns)] {
         self.found.get(..self.len).unwrap_or_default()
     }
@@ -127,8 +127,8 @@ mod tests {
     const PHASE: Ns = Ns::from_ms(10);
     const THROTTLED: Chid = Chid::from_bits(3);
 
-    /// Looks at a phase in which the one who is throttled runs for `rest`, then nobody.
-    /// Returns the looks made and what it is charged.
+    /// Samples a phase in which the throttled client runs for `rest`, then none. Returns the
+    /// samples made and the time that it is charged.
     fn phase_with(residue: &mut Residue, rest: Ns) -> (u32, Ns) {
         let (mut looks, mut next) = (0, residue.begin(START, PHASE, true));
         while let Some(now) = next {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_through_is_charged_the_phase() {
+    fn client_that_runs_through_is_charged_the_phase() {
         let (looks, charged) = phase_with(&mut Residue::new(1), PHASE);
         assert_eq!(charged, PHASE);
         // Four doublings up to a millisecond, and ten of the rest.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_run_is_charged_nothing() {
+    fn client_that_does_not_run_is_charged_nothing() {
         assert_eq!(phase_with(&mut Residue::new(1), Ns::ZERO).1, Ns::ZERO);
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn phase_without_a_hold_is_looked_at_ten_times() {
+    fn phase_without_throttling_is_sampled_ten_times() {
         for length_ms in [1u64, 30, 60_000] {
             let length = Ns::from_ms(length_ms);
             let mut residue = Residue::new(3);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_the_longest_phase_after_a_hold_are_all_kept() {
+    fn samples_of_the_longest_throttled_phase_are_all_kept() {
         let length = Ns::from_ms(60_000);
         let mut residue = Residue::new(3);
         let mut next = residue.begin(START, length, true);
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
     }
 
-    // Over many holds the charge is what really ran, for rests shorter than the first stratum
+    // Over many decisions the charge is what really ran, for rests shorter than the first stratum
     // and for those that end in a long one.
     #[test]
     fn charges_even_out_to_what_ran() {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn strata_missed_are_charged_to_whoever_is_found() {
+    fn strata_missed_are_charged_to_the_occupant_found() {
         let mut residue = Residue::new(1);
         let first = residue.begin(START, PHASE, true);
         assert!(first.is_some());

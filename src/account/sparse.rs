@@ -2,61 +2,61 @@
 
 //! [pure] Sparse accounting: reads of the status word at random instants.
 //!
-//! Time is cut into strata of one length `S`, without gaps. In each, the status word
-//! is read once, at an instant drawn uniformly, and whoever is there is charged `S`.
+//! Time is cut into strata of one length `S`, without gaps. In each, the status word is read once,
+//! at an instant drawn uniformly, and the occupant is charged `S`.
 //!
-//! *Unbiased*: every instant is as likely to be looked at as any other, whatever the
-//! clients do and however regularly: nobody can run in step with the looks. That is
-//! why the instants are not equidistant.
+//! *Unbiased*: every instant is as likely to be sampled as any other, whatever the clients do and
+//! however regularly: no client can run in step with the samples. That is why the instants are not
+//! equidistant.
 //!
-//! *Variance*: a stratum of which a client holds the part `q` adds `S^2 q (1 - q)`,
-//! zero if it holds all or nothing. Summed over `n` strata that is never more than
+//! *Variance*: a stratum in which a client runs for the part `q` adds `S^2 q (1 - q)`,
+//! zero if it runs all the time or not at all. Summed over `n` strata that is never more than
 //! with `n` independent instants, `S^2 n p (1 - p)`, and less the longer commands are
 //! compared to `S`. That is why there are strata. Within them the instants are
 //! independent: moving on by the golden section instead was better for most loads and
 //! fell in step with one of commands of 1000 and 200 us.
 //!
-//! *Its estimate*: half the sum of squared differences of neighbouring looks. Where
-//! one look finds a client and the next does not, or the other way round, the
-//! difference is `S`, so the estimate is `S^2` times [`Slot::runs`], the times that a
-//! client was newly found. Strata differ from each other, so it errs to the safe side;
-//! counted per channel and added up for a client, still more so.
+//! *Its estimate*: half the sum of squared differences of neighbouring samples. Where one sample
+//! finds a client and the next does not, or the other way round, the difference is `S`, so the
+//! estimate is `S^2` times [`Slot::runs`], the times that a client was newly found. Strata differ
+//! from each other, so the estimate is rather too large; counted per channel and added up for a
+//! client, still more so.
 //!
-//! *Bound*: `1.96 sqrt(variance + S^2) + 2 S` with 95 % confidence; the additions are
-//! those of Wilson's interval, for clients that were hardly ever found. A command of
-//! 600 us in every 1035 us, looked at every 10 ms, was beyond it in 3 of 100 windows of
-//! 4 s, in none beyond twice of it.
+//! *Bound*: `1.96 sqrt(variance + S^2) + 2 S` with 95 % confidence; the additions are those of
+//! Wilson's interval, for clients that were hardly ever found. A command of 600 us in every 1035
+//! us, sampled every 10 ms, was beyond the bound in 3 of 100 windows of 4 s, and beyond twice the
+//! bound in none.
 //!
-//! What it costs: one look, with the interrupt of its timer, each `S`. See [`Pace`]
+//! What it costs: one sample, with the interrupt of its timer, each `S`. See [`Pace`]
 //! for how `S` is chosen.
 
 use super::{clear, slot_of, PhaseTotals, Slot, UsedSlots};
 use crate::regs::Occupant;
 use crate::units::Ns;
 
-/// Shortest stratum: 3333 looks per second, one percent of a core at 3 us each.
+/// Shortest stratum: 3333 samples per second, one percent of a core at 3 us each.
 pub const MIN_INTERVAL: Ns = Ns::from_us(300);
 /// Longest stratum while several clients are active.
 pub const MAX_INTERVAL: Ns = Ns::from_us(4_000);
-/// Stratum while at most one client is active. Nobody is to be told apart then; how
-/// long the GPU is busy is still measured, with 100 looks per second.
+/// Stratum while at most one client is active. No clients need be told apart then; how long the GPU
+/// is busy is still measured, with 100 samples per second.
 pub const WATCH_INTERVAL: Ns = Ns::from_ms(10);
-/// For so long at most one client must have been seen before looks become rare.
+/// How long at most one client must have been seen before samples become rare.
 pub const QUIET: Ns = Ns::from_ms(1_000);
 
-/// Accounts one engine by looks at random instants. One per GPU, in place of an
+/// Accounts one engine by samples at random instants. One per GPU, in place of an
 /// [`super::Accountant`], with the same slots and the same totals.
 ///
-/// Strata go on over the end of a phase: a phase gets the strata that were looked at
-/// in it, so its length differs from that of the clock by up to one stratum.
+/// Strata go on over the end of a phase: a phase gets the strata that were sampled in it, so its
+/// length differs from that of the clock by up to one stratum.
 pub struct Sparse {
     random: u64,
     interval: Ns,
     /// Up to when time has been charged: the end of a stratum.
     charged: Ns,
-    /// End of the stratum that is to be looked at.
+    /// End of the stratum that is to be sampled.
     end: Ns,
-    /// When to look at it.
+    /// When to sample it.
     next: Ns,
     current: Occupant,
     totals: PhaseTotals,
@@ -81,12 +81,12 @@ impl Sparse {
         }
     }
 
-    /// Begins a phase with strata of `interval` and returns when to look. Clears the
-    /// slots of the last phase.
+    /// Begins a phase with strata of `interval` and returns when to sample. Clears the slots of the
+    /// last phase.
     ///
-    /// A stratum that the last phase left without a look keeps its end and its instant:
-    /// if that were drawn anew, the beginnings of phases would be looked at more often
-    /// than other times. If there has been none for long, the first begins `now`.
+    /// A stratum that the last phase left without a sample keeps its end and its instant: if that
+    /// were drawn anew, the beginnings of phases would be sampled more often than other times. If
+    /// there has been none for long, the first begins `now`.
     pub fn begin(&mut self, slots: &mut [Slot], now: Ns, interval: Ns) -> Ns {
         clear(slots, &mut self.used);
         self.totals = PhaseTotals::default();
@@ -98,11 +98,11 @@ impl Sparse {
         self.draw()
     }
 
-    /// Notes who is there `now`, at the instant that was drawn or later, and returns
-    /// when to look next.
+    /// Notes the occupant `now`, at the instant that was drawn or later, and returns when to sample
+    /// next.
     ///
-    /// Strata that were missed, because the timer came late, are charged to whoever is
-    /// found: up to the end of the stratum in which `now` lies.
+    /// Strata that were missed, because the timer came late, are charged to this occupant: up to
+    /// the end of the stratum in which `now` lies.
     pub fn look(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) -> Ns {
         self.looks = self.looks.saturating_add(1);
         if now > self.end {
@@ -116,7 +116,7 @@ impl Sparse {
         self.draw()
     }
 
-    /// Ends the phase. A stratum without a look goes to the next one.
+    /// Ends the phase. A stratum without a sample goes to the next one.
     pub const fn end(&self) -> PhaseTotals {
         self.totals
     }
@@ -131,12 +131,12 @@ impl Sparse {
         &self.used
     }
 
-    /// Who was found last.
+    /// The occupant found last.
     pub const fn current(&self) -> Occupant {
         self.current
     }
 
-    /// Looks so far.
+    /// Samples so far.
     pub const fn looks(&self) -> u64 {
         self.looks
     }
@@ -198,20 +198,20 @@ pub fn bound(variance_us2: u64, interval: Ns) -> Ns {
     Ns::from_us(us)
 }
 
-/// How often to look.
+/// How often to sample.
 ///
 /// As often as a bound of 0.7 points over two seconds needs with independent instants:
-/// `S = 2 s (0.007 / 1.96)^2 / v`, where `v` is the largest `p (1 - p)` of all
-/// clients, within [`MIN_INTERVAL`] and [`MAX_INTERVAL`]. Two equal clients want most;
-/// many small ones are content with little.
+/// `S = 2 s (0.007 / 1.96)^2 / v`, where `v` is the largest `p (1 - p)` of all clients, within
+/// [`MIN_INTERVAL`] and [`MAX_INTERVAL`]. Two equal clients need the most samples, many small ones
+/// few.
 ///
 /// A phase in which a client is throttled says nothing about one in which it runs again: for the
-/// latter, the last phase counts in which none was.
+/// latter, the last phase without a throttled client counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     /// For how long at most one client has been seen.
     quiet: Ns,
-    /// The one that was seen alone last.
+    /// The client that was seen alone last.
     sole: Option<usize>,
     /// `v` of the last phase in which no client was throttled.
     free: u64,
@@ -220,7 +220,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// One that knows of nobody.
+    /// A pace without any client known.
     pub const fn new() -> Self {
         Self {
             quiet: Ns::ZERO,
@@ -251,7 +251,7 @@ impl Pace {
             let part = crate::fair::mul_div(busy.get(), 1024, length.get().max(1)).min(1024);
             largest = largest.max(part * (1024 - part) / 1024);
         }
-        // With few looks in a phase, two light clients are hardly ever found in the same.
+        // With few samples in a phase, two light clients are hardly ever found in the same.
         let another = sole.is_some() && self.sole.is_some() && sole != self.sole;
         self.sole = sole.or(self.sole).filter(|_| active < 2);
         if active > 1 || another {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of looks at random instants.
+//! Tests of samples at random instants.
 
 use super::sparse::*;
 use super::{PhaseTotals, Slot};
@@ -15,15 +15,15 @@ mod tests {
     const A: Occupant = Occupant::Channel(Chid::from_bits(1));
     const B: Occupant = Occupant::Channel(Chid::from_bits(2));
 
-    /// Looks for a second at an engine that shows `who` at a time, and returns the
-    /// totals and the slots.
-    fn second_of(seed: u64, who: fn(u64) -> Occupant) -> (PhaseTotals, [Slot; 4]) {
+    /// Samples for a second an engine that shows `occupant` of a time, and returns the totals and
+    /// the slots.
+    fn second_of(seed: u64, occupant: fn(u64) -> Occupant) -> (PhaseTotals, [Slot; 4]) {
         let mut slots = [Slot::default(); 4];
         let mut sparse = Sparse::new(seed);
         let start = Ns::from_ms(1000);
         let mut next = sparse.begin(&mut slots, start, MIN_INTERVAL);
         while next < Ns::from_ms(2000) {
-            next = sparse.look(&mut slots, next, who(next.get()));
+            next = sparse.look(&mut slots, next, occupant(next.get()));
         }
         (sparse.end(), slots)
     }
@@ -71,10 +71,10 @@ mod tests {
                 }
             },
         ];
-        for who in in_step {
+        for occupant in in_step {
             let mut sum = 0;
             for seed in 1..=10 {
-                sum += second_of(seed, who).1[1].ran.get();
+                sum += second_of(seed, occupant).1[1].ran.get();
             }
             // A fifth of ten seconds; four standard deviations are 88 ms.
             assert!(sum.abs_diff(2_000_000_000) < 90_000_000);
@@ -97,8 +97,8 @@ mod tests {
             let mut next = sparse.begin(&mut slots, Ns::new(start), WATCH_INTERVAL);
             while next < Ns::new(start + LENGTH) {
                 let is_busy = next.get() % ROUND < BUSY;
-                let who = if is_busy { A } else { Occupant::Idle };
-                next = sparse.look(&mut slots, next, who);
+                let occupant = if is_busy { A } else { Occupant::Idle };
+                next = sparse.look(&mut slots, next, occupant);
             }
             let real = sparse.end().length.get() / ROUND * BUSY;
             let error = slots[1].ran.get().abs_diff(real);
@@ -111,7 +111,7 @@ mod tests {
         // 5 of 100, and three standard deviations of such a count.
         assert!(beyond <= 19);
         assert_eq!(far_beyond, 0);
-        // On the average it is right: four standard deviations, each 99 ms in a window, are 28 ms.
+        // It is right on average: four standard deviations, each 99 ms in a window, are 28 ms.
         let mean = sum * 1_000 / WINDOWS;
         assert!(mean.abs_diff(LENGTH / ROUND * BUSY) < 28_000_000);
     }
@@ -203,7 +203,7 @@ mod tests {
         // It runs again in the next one.
         let again = pace.interval(phase, false, false, false, other.into_iter());
         assert_eq!(again, MIN_INTERVAL);
-        // It does not any more.
+        // It does not run any more.
         pace.interval(phase, false, false, false, other.into_iter());
         let gone = pace.interval(phase, false, false, false, other.into_iter());
         assert_eq!(gone, MAX_INTERVAL);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who waits for the engine: samples of the channel table between polls.
+//! [pure] Which clients wait for the engine: samples of the channel table between polls.
 //!
-//! A client waits while one of its channels has work and none of them is on the engine.
-//! One client after the other is asked for, once in [`READS_PER_SAMPLE`] reads on average.
-//! A client whose channel the last poll saw does not wait; of any other, the states of the
-//! channels are read until one has work. Between two such reads lies a poll, so that a change
-//! of the engine is seen at most one read late.
+//! A client waits while one of its channels has work and none of them is on the engine. One client
+//! after the other is sampled, once in [`READS_PER_SAMPLE`] reads on average. A client does not
+//! wait if the last poll saw a channel of it; of any other client, the states of the channels are
+//! read until one has work. Between two such reads lies a poll, so that a change of the engine is
+//! seen at most one read late.
 //!
-//! Two things keep the samples from favouring one state of the GPU. The gap between them is
-//! random: a client that submits in step with it would always be met at the same point of its
-//! round. And it does not depend on what is found: it counts from the beginning of a sample,
-//! and no sample is longer, because at most [`READS_MAX`] states are read. Of a client
-//! with more channels those are looked at where work was found last; where nothing is found,
-//! the next ones follow in its next sample.
+//! Two things keep the samples from favouring one state of the GPU. The gap between them is random:
+//! a client that submits in step with it would always be sampled at the same point of its round.
+//! And the gap does not depend on what is found: it counts from the beginning of a sample, and no
+//! sample is longer, because at most [`READS_MAX`] states are read. Of a client with more channels,
+//! those are read where work was found last; if none has work, the next ones follow in its next
+//! sample.
 //!
-//! *Estimate*: `waited = phase * samples that found it waiting / samples`. The channel that
-//! had work last is read first, so that a sample of a client that uses one channel at a time
-//! belongs to one instant; one that uses many is met at slightly different ones.
-//! *Error*: `phase * sqrt(p (1 - p) / samples)` for a part `p` of the time (standard
-//! deviation, independent samples), and for each of its commands the time of a read too
-//! little. With one client there are 15 samples to a polling phase of a millisecond, if a read
-//! takes a microsecond; as many to each client where phases grow with clients.
+//! *Estimate*: `waited = phase * samples that found it waiting / samples`. The channel that had
+//! work last is read first, so that a sample of a client that uses one channel at a time belongs to
+//! one instant; a client that uses many is sampled at slightly different ones.
+//! *Error*: `phase * sqrt(p (1 - p) / samples)` for a part `p` of the time (standard deviation,
+//! independent samples), and for each of its commands the time of a read too little. With one
+//! client there are 15 samples to a polling phase of a millisecond, if a read takes a microsecond;
+//! as many to each client where phases grow with clients.
 //! *Cost*: no clock is read, and nothing is read between two samples but the status word.
 
 use crate::fair::mul_div;
@@ -36,7 +36,7 @@ pub const READS_PER_SAMPLE: u32 = 64;
 /// Channels of a client whose state is read in a sample, at most.
 pub const READS_MAX: usize = 15;
 
-// A sample of so many reads, with as many polls between them, must fit into the shortest gap.
+// A sample of [`READS_MAX`] reads, with as many polls between them, must fit into the shortest gap.
 const _: () = assert!(2 * READS_MAX < READS_PER_SAMPLE as usize / 2);
 
 /// A client that is watched, and what was found.
@@ -89,7 +89,7 @@ pub struct Waits<S: Storage> {
     channels: S::Of<Chid>,
     /// Clients in use.
     len: usize,
-    /// The client that is asked for.
+    /// The client that is sampled.
     at: usize,
     /// Channels read in this sample; nothing if none is under way.
     read: Option<usize>,
@@ -97,7 +97,7 @@ pub struct Waits<S: Storage> {
 }
 
 impl<S: Storage> Waits<S> {
-    /// Nobody is watched. The same seed gives the same gaps.
+    /// No client is watched. The same seed gives the same gaps.
     pub const fn new(clients: S::Of<Watched>, channels: S::Of<Chid>, seed: u64) -> Self {
         Self {
             clients,
@@ -114,28 +114,28 @@ impl<S: Storage> Waits<S> {
         (self.clients.len(), self.channels.len())
     }
 
-    /// Takes other storage. Nobody is watched afterwards.
+    /// Takes other storage. No client is watched afterwards.
     pub fn refit(&mut self, clients: S::Of<Watched>, channels: S::Of<Chid>) {
         self.clients = clients;
         self.channels = channels;
         self.stop();
     }
 
-    /// Watches nobody from now on.
+    /// Watches no client from now on.
     pub fn stop(&mut self) {
         self.len = 0;
         self.read = None;
     }
 
-    /// Whether anybody is watched.
+    /// Whether a client is watched.
     pub const fn watches(&self) -> bool {
         self.len != 0
     }
 
     /// Watches these clients from now on, in ascending order of id, with nothing found yet.
-    /// `channels` are in ascending order and say whose they are; those of others are skipped.
-    /// Clients without channels are left out. Who goes first changes from phase to phase. False
-    /// if there is no room; then nobody is watched.
+    /// `channels` are in ascending order, each with its client; channels of other clients are
+    /// skipped. Clients without channels are left out. The client that goes first changes from
+    /// phase to phase. False if there is no room; then no client is watched.
     pub fn watch(
         &mut self,
         clients: impl Iterator<Item = ClientId>,
@@ -172,7 +172,7 @@ impl<S: Storage> Waits<S> {
             let Some(client) = watched.get(at).copied().filter(|client| client.count > 0) else {
                 continue;
             };
-            // Those without channels are left out.
+            // Clients without channels are left out.
             if let Some(place) = watched.get_mut(len) {
                 *place = Watched {
                     first,
@@ -203,8 +203,8 @@ impl<S: Storage> Waits<S> {
         true
     }
 
-    /// Begins a sample of the next client, and says after how many reads the next sample
-    /// begins, those of this one and polls included.
+    /// Begins a sample of the next client, and returns after how many reads, with those of this
+    /// sample and polls, the next sample begins.
     pub fn begin(&mut self) -> u32 {
         self.at = self.at.saturating_add(1);
         if self.at >= self.len {
@@ -232,7 +232,7 @@ impl<S: Storage> Waits<S> {
             return None;
         }
         if read >= client.count.min(READS_MAX) {
-            // Those that were read have no work: next time, others go first.
+            // The channels that were read have no work: next time, others go first.
             self.complete(false, Some(read));
             return None;
         }

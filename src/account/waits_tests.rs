@@ -20,7 +20,7 @@ mod tests {
         Occupant::Channel(chid(id))
     }
 
-    /// Channels 0 and 1 are of client 5, 2 and 4 of client 7, 3 of nobody who is watched.
+    /// Channels 0 and 1 are of client 5, 2 and 4 of client 7, 3 of a client that is not watched.
     /// Client 6 has none.
     const CHANNELS: [(u64, u32); 5] = [(5, 0), (5, 1), (7, 2), (9, 3), (7, 4)];
 
@@ -43,7 +43,7 @@ mod tests {
         waits
     }
 
-    /// Takes a sample of the next client; says which channels were read, and what was found.
+    /// Takes a sample of the next client; returns which channels were read, and what was found.
     fn sample(
         waits: &mut OnSlices<'_>,
         occupant: Occupant,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn watch_without_room_watches_nobody() {
+    fn watch_without_room_watches_no_client() {
         let ids = || [5, 6, 7].into_iter().map(ClientId::new);
         let (mut clients, mut list) = store();
         let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..], &mut list[..3], 1);

@@ -2,9 +2,10 @@
 
 //! [pure] Channels that exist, as phases count them, and when they force a decision.
 //!
-//! Any program may allocate, map and free channels as fast as it likes. So a decision is forced
-//! only by the first and by the last channel of a client, and a polling phase begins for it once in
-//! [`Config::least_gap`] at most; and a client counts as [`MOST_CHANNELS`] at most where phases grow with channels.
+//! Any program may allocate, map and free channels as fast as it likes. So only the first and the
+//! last channel of a client force a decision, and a polling phase begins for it once in
+//! [`Config::least_gap`] at most; and a client counts as [`MOST_CHANNELS`] at most where phases
+//! grow with channels.
 //!
 //! [`Config::least_gap`]: super::Config::least_gap
 
@@ -13,20 +14,20 @@ use crate::account::Accounting;
 use crate::units::Ns;
 
 /// Channels of one client that count for the lengths of phases. CUDA allocates twelve; with many
-/// more, one client would make phases of seconds, in which nobody is corrected.
+/// more, one client would make phases of seconds, in which no decision is made.
 pub const MOST_CHANNELS: u32 = 16;
 
-/// Channels that exist on a GPU: those that somebody allocated, not the slots of a page.
+/// Channels that exist on a GPU: those that clients allocated, not the slots of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Clients that have any.
+    /// Clients that have channels.
     clients: u32,
-    /// Channels of all clients, of each [`MOST_CHANNELS`] at most.
+    /// Channels of all clients, at most [`MOST_CHANNELS`] of each.
     channels: u32,
 }
 
 impl Census {
-    /// Adds a client with so many channels; one without any does not count.
+    /// Adds a client with this many channels; a client without channels does not count.
     pub fn add(&mut self, channels: u32) {
         if channels == 0 {
             return;
@@ -69,12 +70,11 @@ impl Engine {
         self.decide_soon(now)
     }
 
-    /// Has the next decision come soon: a non-polling phase ends now, a polling phase as soon as
+    /// Makes the next decision come soon: a non-polling phase ends now, a polling phase as soon as
     /// it has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because
-    /// applications create a dozen channels in a row, and a phase of no length would see nobody
-    /// active and lift everybody. And no non-polling phase ends within [`Config::least_gap`] of
-    /// the last one that did.
-    /// Returns whether the main thread has to wake up.
+    /// applications create a dozen channels in a row, and a phase of no length would see no client
+    /// active and lift all of them. And no non-polling phase ends within [`Config::least_gap`] of
+    /// the last one that was cut short. Returns whether the main thread has to wake up.
     pub fn decide_soon(&mut self, now: Ns) -> bool {
         let earliest = self.earliest().max(now);
         match &mut self.state {
@@ -146,11 +146,11 @@ mod tests {
         Engine::new(config, 1).unwrap()
     }
 
-    /// Goes on to this time as a main thread does, woken at deadlines and when it is `rung`.
+    /// Goes on to this time as a main thread does, which wakes at deadlines and when it is `woken`.
     /// Returns the decisions made.
-    fn run(engine: &mut Engine, rung: bool, now: Ns) -> u64 {
+    fn run(engine: &mut Engine, woken: bool, now: Ns) -> u64 {
         let before = engine.stats().decisions;
-        let wake = if rung {
+        let wake = if woken {
             Wake::ChannelsChanged
         } else {
             Wake::Timer
@@ -175,8 +175,8 @@ mod tests {
         for step in 0..3333u64 {
             let now = Ns::from_us(step * 300);
             let clients = if step % 2 == 0 { one } else { other };
-            let rung = engine.count(now, census(clients));
-            decisions += run(&mut engine, rung, now);
+            let woken = engine.count(now, census(clients));
+            decisions += run(&mut engine, woken, now);
         }
         decisions
     }
@@ -220,8 +220,8 @@ mod tests {
     #[test]
     fn decision_that_was_put_off_comes() {
         let mut engine = engine();
-        let rung = engine.count(Ns::ZERO, census(&[12]));
-        run(&mut engine, rung, Ns::ZERO);
+        let woken = engine.count(Ns::ZERO, census(&[12]));
+        run(&mut engine, woken, Ns::ZERO);
         assert!(engine.count(Ns::from_ms(2), census(&[12, 1])));
         assert_eq!(run(&mut engine, true, Ns::from_ms(2)), 1);
         // At 0 ms a polling phase was forced, the next may begin at 5.

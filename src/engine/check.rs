@@ -14,24 +14,24 @@ pub enum Violation {
     VirtualTime,
     /// It set back the system virtual time.
     SystemTime,
-    /// It throttled somebody back although nobody used the GPU.
+    /// It throttled a client although none used the GPU.
     IdleThrottle,
-    /// It throttled everybody back.
-    NobodyRuns,
-    /// It wants to look again in the past, or too late.
+    /// It throttled all clients.
+    AllThrottled,
+    /// It wants the next scan in the past, or too late.
     Deadline,
 }
 
-/// Runs `rule` and returns the new system virtual time, and how many clients are throttled. After
-/// a violation, virtual times are as before and nobody is throttled.
+/// Runs `rule` and returns the new system virtual time, and how many clients are throttled. After a
+/// violation, virtual times are as before and no client is throttled.
 pub(super) fn run(
     phase: &Phase,
     clients: &mut [ClientState],
     rule: &mut dyn FnMut(&Phase, &mut [ClientState]) -> VTime,
 ) -> Result<(VTime, usize), Violation> {
-    let before = remember(clients, told);
+    let before = remember(clients, inputs);
     let t_sys = rule(phase, clients);
-    let checked = touched(clients, told, before, t_sys, phase.t_sys)
+    let checked = touched(clients, inputs, before, t_sys, phase.t_sys)
         .and_then(|throttled| bad_throttle(clients, throttled).map_or(Ok(throttled), Err));
     match checked {
         Ok(throttled) => Ok((t_sys, throttled)),
@@ -39,34 +39,34 @@ pub(super) fn run(
     }
 }
 
-/// As [`run`], for a look. `longest` is how far ahead the next look may be.
+/// As [`run`], for a scan. `longest` is how far ahead the next scan may be.
 pub(super) fn run_look(
     look: &Look,
     clients: &mut [ClientState],
     longest: Ns,
     rule: &mut dyn FnMut(&Look, &mut [ClientState]) -> Next,
 ) -> Result<Next, Violation> {
-    let told = |client: &ClientState| told(client) ^ shown(client);
-    let before = remember(clients, told);
+    let inputs = |client: &ClientState| inputs(client) ^ scan_inputs(client);
+    let before = remember(clients, inputs);
     let next = rule(look, clients);
     let late = look.now.saturating_add(longest);
     let deadline = (next.at <= look.now || next.at > late).then_some(Violation::Deadline);
-    let touched = touched(clients, told, before, next.t_sys, look.t_sys).err();
+    let touched = touched(clients, inputs, before, next.t_sys, look.t_sys).err();
     match touched.or(deadline) {
         None => Ok(next),
         Some(violation) => Err(undo(clients, violation)),
     }
 }
 
-/// Keeps what a policy may not set back, and returns a number for what it is told.
-fn remember(clients: &mut [ClientState], told: impl Fn(&ClientState) -> u64) -> u64 {
+/// Keeps what a policy may not set back, and returns a number that stands for the inputs.
+fn remember(clients: &mut [ClientState], inputs: impl Fn(&ClientState) -> u64) -> u64 {
     clients.iter_mut().fold(BASIS, |sum, client| {
         client.prior = client.vtime;
-        add(sum, told(client))
+        add(sum, inputs(client))
     })
 }
 
-/// Lets everybody run, with virtual times as they were.
+/// Lets all clients run, with virtual times as they were.
 fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
     for client in clients.iter_mut() {
         client.vtime = client.prior;
@@ -78,14 +78,14 @@ fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
 /// How many clients are throttled, or what was touched that may not be.
 fn touched(
     clients: &[ClientState],
-    told: impl Fn(&ClientState) -> u64,
+    inputs: impl Fn(&ClientState) -> u64,
     before: u64,
     t_sys: VTime,
     t_sys_before: VTime,
 ) -> Result<usize, Violation> {
     let (mut sum, mut set_back, mut throttled) = (BASIS, false, 0usize);
     for client in clients {
-        sum = add(sum, told(client));
+        sum = add(sum, inputs(client));
         set_back |= client.vtime < client.prior;
         throttled = throttled.saturating_add(client.throttled.into());
     }
@@ -101,7 +101,7 @@ fn touched(
     Ok(throttled)
 }
 
-/// Whether one of the `throttled` clients that are throttled may not be.
+/// Whether the policy throttled clients that it may not throttle; `throttled` is their number.
 fn bad_throttle(clients: &[ClientState], throttled: usize) -> Option<Violation> {
     if throttled == 0 {
         return None;
@@ -109,7 +109,7 @@ fn bad_throttle(clients: &[ClientState], throttled: usize) -> Option<Violation> 
     if !clients.iter().any(ClientState::active) {
         return Some(Violation::IdleThrottle);
     }
-    (throttled == clients.len()).then_some(Violation::NobodyRuns)
+    (throttled == clients.len()).then_some(Violation::AllThrottled)
 }
 
 /// Where [`add`] begins.
@@ -121,17 +121,17 @@ const fn add(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// What a policy is told of a client and may not change: the fields in one word, most of them
-/// turned by another angle, so that a change of one of them is never missed.
-fn told(client: &ClientState) -> u64 {
+/// The inputs of a client that a policy may not change: the fields in one word, most of them
+/// rotated by different amounts, so that a change of one of them is never missed.
+fn inputs(client: &ClientState) -> u64 {
     client.id.get()
         ^ (client.busy.get() ^ u64::from(client.weight.get())).rotate_left(13)
         ^ (client.waited.get() ^ u64::from(client.runs)).rotate_left(29)
         ^ client.prior.get().rotate_left(43)
 }
 
-/// What looks add to it.
-fn shown(client: &ClientState) -> u64 {
+/// What scans add to it.
+fn scan_inputs(client: &ClientState) -> u64 {
     client.seen.bits().rotate_left(53) ^ u64::from(client.channels).rotate_left(59)
 }
 
@@ -144,8 +144,8 @@ mod tests {
 
     type Touch = fn(&mut ClientState);
 
-    /// Everything that a policy is told of a client.
-    const TOLD: [Touch; 6] = [
+    /// All inputs of a policy about a client.
+    const INPUTS: [Touch; 6] = [
         |client| client.id = ClientId::new(9),
         |client| client.weight = Weight::new(101).unwrap_or_default(),
         |client| client.busy = Ns::new(1),
@@ -154,8 +154,8 @@ mod tests {
         |client| client.prior = VTime::new(1),
     ];
 
-    /// What looks add to it.
-    const SHOWN: [Touch; 5] = [
+    /// What scans add to it.
+    const SCAN_INPUTS: [Touch; 5] = [
         |client| client.channels += 1,
         |client| client.seen.pending = true,
         |client| client.seen.blocked = true,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn decision_that_changes_any_one_input_is_found() {
-        for touch in TOLD {
+        for touch in INPUTS {
             for at in 0..2 {
                 let answer = run(&Phase::default(), &mut two(), &mut |_, clients| {
                     touch(&mut clients[at]);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn look_that_changes_any_one_input_is_found() {
         let longest = Ns::from_ms(1);
-        for touch in TOLD.into_iter().chain(SHOWN) {
+        for touch in INPUTS.into_iter().chain(SCAN_INPUTS) {
             let answer = run_look(&Look::default(), &mut two(), longest, &mut |_, clients| {
                 touch(&mut clients[1]);
                 Next {

@@ -14,13 +14,13 @@ use crate::units::Ns;
 pub const MAX_POLL: Ns = Ns::from_ms(10_000);
 /// Longest non-polling phase: a decision lasts this long at most.
 pub const MAX_NONPOLL: Ns = Ns::from_ms(60_000);
-/// Shortest phase of sparse accounting: less than two hundred looks. Decisions on fewer
-/// would be decisions on noise.
+/// Shortest phase of sparse accounting: less than two hundred samples. Decisions on fewer would be
+/// decisions on noise.
 pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 
-/// Active clients that phases are made for at least. A GPU gives each client a timeslice of a
-/// millisecond: a phase that sees one or two of them knows shares to a tenth or two, and over two
-/// seconds that adds up to a point.
+/// Least number of active clients that phase lengths are made for. A GPU gives each client a
+/// timeslice of a millisecond: a phase that sees one or two of them knows shares to a tenth or two,
+/// and over two seconds that adds up to a point.
 pub const MIN_ACTIVE: u32 = 6;
 
 impl Config {
@@ -54,10 +54,10 @@ impl Config {
         self.supplies(self.policy)
     }
 
-    /// How GPU time is accounted. If that was not chosen, it is sparse, which takes no processor
-    /// from the clients that it measures and has no instants at which a client could run unseen;
-    /// burst if decisions of a policy that needs what only bursts show are carried out, and with
-    /// [`Config::poll_always`].
+    /// How GPU time is accounted. If the user did not choose, it is sparse, which takes no
+    /// processor from the clients that it measures and has no instants at which a client could run
+    /// unseen; burst if decisions of a policy that needs what only bursts show are carried out, and
+    /// with [`Config::poll_always`].
     pub fn effective_accounting(&self) -> Accounting {
         let missed = self.enforce && self.policy.counts_runs();
         let sparse = !missed && !self.poll_always;
@@ -67,7 +67,7 @@ impl Config {
         })
     }
 
-    /// What phases grow with. If that was not chosen, it is the active clients, or the channels
+    /// What phases grow with. If the user did not choose, it is the active clients, or the channels
     /// where lengths do not vary.
     pub fn effective_scale(&self) -> Scale {
         self.scale.unwrap_or(match self.randomize {
@@ -83,7 +83,7 @@ impl Config {
     /// [`Error::Unobserved`] that says what is missing.
     pub fn supplies(&self, policy: PolicyKind) -> Result<(), Error> {
         let needs = policy.needs();
-        // A way that was not chosen would change with the policy.
+        // An accounting that the user did not choose would change with the policy.
         let sparse = self.accounting == Some(Accounting::Sparse) && self.enforce;
         let missing = match needs {
             _ if sparse && policy.counts_runs() => "numbers of runs",
@@ -98,8 +98,9 @@ impl Config {
         })
     }
 
-    /// What the caller is to find out: what the policy needs, and in the short phases of
-    /// [`Scale::Active`] who waits as well, since who is not seen in one need not be idle.
+    /// What the caller has to observe: what the policy needs, and in the short phases of
+    /// [`Scale::Active`] also which clients wait, since a client that is not seen in one need not
+    /// be idle.
     pub fn wants(&self) -> Sight {
         let needs = self.policy.needs();
         match self.effective_scale() {
@@ -316,7 +317,7 @@ mod tests {
         let lengths = |active| by_clients.lengths(12, active, None);
         assert_eq!(lengths(9).poll, Ns::from_ms(9));
         assert_eq!(lengths(9).nonpoll, Ns::from_ms(45));
-        // Few are not known well enough from less, and an idle GPU is still watched.
+        // Shorter phases do not measure few clients well enough, and an idle GPU is still watched.
         assert_eq!(lengths(2).poll, Ns::from_ms(6));
         assert_eq!(lengths(0), lengths(6));
     }

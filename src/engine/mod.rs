@@ -12,11 +12,11 @@
 //!    └──────────────── no channels ──────────────┴───────────────────┘
 //! ```
 //!
-//! A policy that works in stages is asked beside these phases, after looks at the
-//! channels: see [`Engine::look`]. Polling phases then only account.
+//! A policy that works in stages decides apart from these phases, after scans of the channels: see
+//! [`Engine::look`]. Polling phases then only account.
 //!
-//! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever
-//! something is wrong, everybody runs, and the reason is counted.
+//! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever something is wrong,
+//! all clients run, and the reason is counted.
 //!
 //! Source: LoGA paper, sections 3.3, 3.4 and 4.2.
 
@@ -65,11 +65,11 @@ pub enum Wake {
 pub enum Action {
     /// Nothing before the next deadline.
     None,
-    /// Tell the poller to start, do not wait for it.
+    /// Start the poller, do not wait for it.
     StartPolling,
-    /// Tell the poller to stop, wait until it has, and call [`Engine::decide`].
+    /// Stop the poller, wait until it has stopped, and call [`Engine::decide`].
     StopPolling,
-    /// Look at the channels of every client and call [`Engine::look`].
+    /// Scan the channels of every client and call [`Engine::look`].
     Look,
 }
 
@@ -80,7 +80,7 @@ enum State {
     Parked,
     /// The poller runs.
     Polling { since: Ns, deadline: Ns },
-    /// The poller was told to stop; a decision is due.
+    /// The poller is stopping; a decision is due.
     Stopping { since: Ns },
     /// The poller sleeps.
     NonPolling { since: Ns, deadline: Ns },
@@ -93,7 +93,7 @@ pub struct Engine {
     state: State,
     /// Channels allocated, as phases count them.
     allocated: u32,
-    /// Clients that have any.
+    /// Clients that have channels.
     clients: u32,
     /// When a polling phase was forced last, or is going to be.
     forced: Option<Ns>,
@@ -110,7 +110,7 @@ pub struct Engine {
     active: u32,
     /// Clients throttled by the last decision.
     throttled: usize,
-    /// Since when every look found the GPU idle.
+    /// Since when every check found the GPU idle.
     idle_since: Option<Ns>,
     stats: Stats,
     last_fallback: Option<Fallback>,
@@ -150,10 +150,10 @@ impl Engine {
         &self.config
     }
 
-    /// Changes the settings; wake the engine afterwards. Lengths apply from the next
-    /// polling phase on. With `enforce` off the caller lets everybody run at once.
-    /// With another policy, or `enforce` on, a look is due at once, which lets
-    /// everybody run: what clients owe under one rule means nothing to another.
+    /// Changes the settings; wake the engine afterwards. Lengths apply from the next polling phase
+    /// on. With `enforce` off the caller lets all clients run at once. With another policy, or
+    /// `enforce` on, a scan is due at once, which lets all clients run: what clients owe under one
+    /// rule means nothing to another.
     ///
     /// # Errors
     ///
@@ -195,18 +195,18 @@ impl Engine {
         &self.stats
     }
 
-    /// The last reason for which everybody was let run.
+    /// The reason of the last fallback.
     pub const fn last_fallback(&self) -> Option<Fallback> {
         self.last_fallback
     }
 
-    /// Whether somebody is throttled by a decision or a look.
+    /// Whether a client is throttled by a decision of the policy.
     pub const fn holds_somebody(&self) -> bool {
         self.throttled != 0
     }
 
-    /// Whether what is decided next is about everybody, those as well who have not wanted the
-    /// GPU for long: under a policy that works in stages, and after a change of policy.
+    /// Whether the next decision must include clients that are asleep: under a policy that works in
+    /// stages, and after a change of policy.
     pub fn concerns_all(&self) -> bool {
         self.stages.changed() || (self.config.enforce && self.config.policy.staged())
     }
@@ -226,7 +226,7 @@ impl Engine {
         phase.into_iter().chain(self.next_look()).min()
     }
 
-    /// When a look is due, or nothing.
+    /// When a scan is due, or nothing.
     pub fn next_look(&self) -> Option<Ns> {
         let look = self.stages.due(&self.config);
         look.filter(|_| self.state != State::Parked || self.stages.changed())
@@ -278,22 +278,21 @@ impl Engine {
         }
     }
 
-    /// Decides who is throttled until the next decision.
+    /// Decides which clients are throttled until the next decision.
     ///
     /// Call it after [`Action::StopPolling`], with what the poller has counted: in
     /// `clients`, `busy` and `runs` of the phase, the virtual time and whether the
     /// client was throttled. Afterwards `vtime` and `throttled` are new; the caller carries out
     /// the difference in `throttled`.
     ///
-    /// The policy's answer is checked. If it breaks the contract (see
-    /// [`crate::policies`]), nobody is throttled, virtual times stay as they were,
-    /// and [`Engine::last_fallback`] says why. Without `enforce`, virtual times
-    /// advance and nobody is throttled.
+    /// The policy's answer is checked. If it breaks the contract (see [`crate::policies`]), no
+    /// client is throttled, virtual times stay as they were, and [`Engine::last_fallback`] says
+    /// why. Without `enforce`, virtual times advance and no client is throttled.
     pub fn decide(&mut self, totals: &PhaseTotals, clients: &mut [ClientState]) {
         self.apply_change(clients);
         let policy = self.config.policy;
         if policy.staged() {
-            // Who is throttled is decided after looks.
+            // Scans decide which clients are throttled.
             self.note_active(clients);
             self.end_phase(totals);
             return;
@@ -306,7 +305,7 @@ impl Engine {
     }
 
     /// As [`Engine::decide`], for a period that was recorded: its non-polling phase lasted
-    /// `nonpoll`, and nobody knows how long it was meant to be.
+    /// `nonpoll`, and its planned length is not known.
     pub fn decide_recorded(
         &mut self,
         nonpoll: Ns,
@@ -347,7 +346,7 @@ impl Engine {
         self.end_phase(totals);
     }
 
-    /// Counts who is throttled; nobody without `enforce`.
+    /// Counts the throttled clients; without `enforce` it releases all of them.
     fn settle_throttles(&mut self, clients: &mut [ClientState]) {
         if !self.config.enforce {
             clients

@@ -45,7 +45,7 @@ fn totals(length_ms: u64, idle_ms: u64) -> PhaseTotals {
     }
 }
 
-/// Clients that used so many milliseconds each; the first is a second ahead.
+/// Clients that used `busy_ms` each; the first is a second ahead.
 fn clients(busy_ms: [u64; 2]) -> [ClientState; 2] {
     [(1, VTime::new(1_000_000_000)), (2, VTime::ZERO)].map(|(id, vtime)| {
         let mut client = ClientState::new(ClientId::new(id), Weight::DEFAULT, vtime);
@@ -55,7 +55,7 @@ fn clients(busy_ms: [u64; 2]) -> [ClientState; 2] {
 }
 
 /// An engine that throttles the first client since 12 ms.
-fn holding() -> Engine {
+fn throttling() -> Engine {
     let mut engine = polling(enforcing());
     engine.wake(ms(12), Wake::Timer);
     engine.decide(&totals(12, 0), &mut clients([6, 6]));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn decision_without_enforcement_holds_nobody() {
+    fn decision_without_enforcement_throttles_no_client() {
         let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);
         let mut clients = clients([6, 6]);
@@ -266,7 +266,7 @@ mod tests {
 
     // Regression: a phase cut short by a new channel made the threshold tiny.
     #[test]
-    fn decision_forced_early_holds_nobody_who_is_a_little_ahead() {
+    fn decision_forced_early_throttles_no_client_a_little_ahead() {
         let mut engine = polling(enforcing());
         engine.channels_changed(ms(1), 13);
         engine.wake(ms(1), Wake::ChannelsChanged);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_that_breaks_its_contract_lets_everybody_run() {
+    fn policy_that_breaks_its_contract_lets_all_clients_run() {
         type Rule = fn(&Phase, &mut [ClientState]) -> VTime;
         let broken: [(Violation, Rule); 5] = [
             (Violation::Inputs, |phase, clients| {
@@ -289,7 +289,7 @@ mod tests {
                 phase.t_sys
             }),
             (Violation::SystemTime, |_, _| VTime::ZERO),
-            (Violation::NobodyRuns, |phase, clients| {
+            (Violation::AllThrottled, |phase, clients| {
                 clients
                     .iter_mut()
                     .for_each(|client| client.throttled = true);
@@ -301,7 +301,7 @@ mod tests {
             }),
         ];
         for (violation, rule) in broken {
-            let mut engine = holding();
+            let mut engine = throttling();
             let busy = if violation == Violation::IdleThrottle {
                 0
             } else {
@@ -320,14 +320,14 @@ mod tests {
 
     #[test]
     fn watchdog_in_time_is_silent() {
-        let mut engine = holding();
+        let mut engine = throttling();
         let deadline = engine.next_deadline().unwrap_or_default();
         assert_eq!(engine.watchdog(deadline.saturating_add(MAX_LATE)), None);
     }
 
     #[test]
     fn watchdog_after_a_missed_deadline_fires_once() {
-        let mut engine = holding();
+        let mut engine = throttling();
         let deadline = engine.next_deadline().unwrap_or_default();
         let late = MAX_LATE.saturating_add(Ns::new(1));
         let now = deadline.saturating_add(late);
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn watchdog_after_a_decision_that_never_came_fires() {
-        let mut engine = holding();
+        let mut engine = throttling();
         engine.wake(ms(72), Wake::Timer);
         assert_eq!(engine.wake(ms(84), Wake::Timer), Action::StopPolling);
         assert!(engine.watchdog(ms(84 + 2001)).is_some());
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn watchdog_after_a_busy_phase_forgets_idle_looks() {
-        let mut engine = holding();
+        let mut engine = throttling();
         engine.note_idle(ms(13), true);
         engine.wake(ms(72), Wake::Timer);
         engine.wake(ms(84), Wake::Timer);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_with_nobody_held_is_silent() {
+    fn watchdog_without_throttled_clients_is_silent() {
         let mut engine = polling(enforcing());
         assert_eq!(engine.watchdog(ms(1_000_000)), None);
     }
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn watchdog_on_a_gpu_seen_busy_starts_again() {
-        let mut engine = holding();
+        let mut engine = throttling();
         engine.note_idle(ms(13), true);
         engine.note_idle(ms(14), false);
         engine.note_idle(ms(15), true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of looks: the engine does not trust policies that work in stages either.
+//! Tests of scans: the engine does not trust policies that work in stages either.
 
 use super::*;
 use crate::ids::ClientId;
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn stage_that_breaks_its_contract_lets_everybody_run() {
+    fn stage_that_breaks_its_contract_lets_all_clients_run() {
         type Rule = fn(&Look, &mut [ClientState]) -> Next;
         let broken: [(Violation, Rule); 4] = [
             (Violation::Inputs, |look, clients| {
@@ -127,7 +127,7 @@ mod tests {
         assert!(engine.set_config(other).is_ok());
         assert!(engine.holds_somebody());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
-        // A phase may end before the look comes.
+        // A phase may end before the scan comes.
         engine.decide(&PhaseTotals::default(), &mut clients);
         assert!(!engine.holds_somebody());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Looks, for policies that work in stages, and changes of policy.
+//! [pure] Scans, for policies that work in stages, and changes of policy.
 
 use super::{check, ClientState, Config, Engine, Fallback, KeptOfClient, KeptOfGpu};
 use super::{Look, Next, MAX_NONPOLL};
 use crate::units::{Ns, VTime};
 
-/// Everybody may be throttled for this long without a break: longer than any policy
-/// waits for channels to run empty.
+/// A policy may throttle all clients for this long without a break: longer than any policy waits
+/// for channels to run empty.
 pub const MAX_BARRIER: Ns = Ns::from_ms(2_000);
-/// After a policy broke its contract, everybody runs for this long.
+/// After a policy broke its contract, all clients run for this long.
 const AFTER_FAULT: Ns = Ns::from_ms(1_000);
 
-/// Where the looks are.
+/// When scans were and are due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stages {
-    /// The last look.
+    /// The last scan.
     last: Option<Ns>,
     /// When the next one is due.
     at: Ns,
-    /// Since when everybody is throttled.
+    /// Since when all clients are throttled.
     barrier_since: Option<Ns>,
-    /// The policy was changed, or enforcement switched on: everybody is to be let run.
+    /// The policy was changed, or enforcement switched on: all clients are to be released.
     changed: bool,
 }
 
 impl Stages {
-    /// Begins anew, with a look at once.
+    /// Begins anew, with a scan at once.
     pub(super) fn reset(&mut self) {
         *self = Self {
             changed: true,
@@ -34,12 +34,12 @@ impl Stages {
         };
     }
 
-    /// Whether everybody is to be let run.
+    /// Whether all clients are to be released.
     pub(super) fn changed(&self) -> bool {
         self.changed
     }
 
-    /// When a look is due.
+    /// When a scan is due.
     pub(super) fn due(&self, config: &Config) -> Option<Ns> {
         let wanted = self.changed || (config.enforce && config.policy.staged());
         wanted.then_some(self.at)
@@ -47,11 +47,11 @@ impl Stages {
 }
 
 impl Engine {
-    /// Decides who is throttled until the next look.
+    /// Decides which clients are throttled until the next scan.
     ///
     /// Call it after [`super::Action::Look`], with [`ClientState::seen`] and
     /// [`ClientState::channels`] of every client; carry out the difference in `throttled`
-    /// afterwards. Right after a change of policy it lets everybody run.
+    /// afterwards. Right after a change of policy it lets all clients run.
     ///
     /// The policy's answer is checked as in [`Engine::decide`].
     pub fn look(&mut self, now: Ns, clients: &mut [ClientState]) {
@@ -99,7 +99,7 @@ impl Engine {
         self.settle_throttles(clients);
     }
 
-    /// Lets everybody run when all have been throttled for too long.
+    /// Lets all clients run when all have been throttled for too long.
     fn bound_barrier(&mut self, now: Ns, clients: &mut [ClientState]) {
         if clients.iter().any(|client| !client.throttled) || clients.is_empty() {
             self.stages.barrier_since = None;
@@ -107,7 +107,7 @@ impl Engine {
         }
         let since = *self.stages.barrier_since.get_or_insert(now);
         let lasting = now.saturating_sub(since);
-        // The next look may come too late: then the bound is the watchdog's.
+        // The next scan may come too late: then the watchdog's bound holds.
         if lasting > MAX_BARRIER {
             self.restart(now, clients, Fallback::Barrier { lasting });
         } else {
@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Lets everybody run for a while, then the policy begins anew.
+    /// Lets all clients run for a while, then the policy begins anew.
     fn restart(&mut self, now: Ns, clients: &mut [ClientState], reason: Fallback) {
         self.fall_back(reason);
         self.forget(clients);
@@ -124,8 +124,8 @@ impl Engine {
         self.stages.at = now.saturating_add(AFTER_FAULT);
     }
 
-    /// After a change of policy or the beginning of enforcement: everybody runs, and
-    /// all have the same virtual time, the largest of all, so that none is set back.
+    /// After a change of policy or the beginning of enforcement: all clients run, and have the same
+    /// virtual time, the largest of all, so that none is set back.
     pub(super) fn apply_change(&mut self, clients: &mut [ClientState]) {
         if !self.stages.changed {
             return;
@@ -140,7 +140,7 @@ impl Engine {
         self.forget(clients);
     }
 
-    /// Lets everybody run and takes from the policy what it kept.
+    /// Lets all clients run and clears what the policy kept.
     fn forget(&mut self, clients: &mut [ClientState]) {
         self.kept = KeptOfGpu::Nothing;
         self.throttled = 0;

@@ -9,7 +9,7 @@ use crate::units::Ns;
 pub struct Stats {
     /// Polling phases that ended.
     pub decisions: u64,
-    /// Times everybody was let run against a decision.
+    /// Fallbacks: times all clients were let run against a decision.
     pub fallbacks: u64,
     /// Sum of the lengths of all polling phases.
     pub polled: Ns,
@@ -19,7 +19,7 @@ pub struct Stats {
     pub last_poll: Ns,
     /// Length of the non-polling phase before it.
     pub last_nonpoll: Ns,
-    /// Looks for policies that work in stages.
+    /// Scans for policies that work in stages.
     pub looks: u64,
     /// Times a channel did not run empty within the bound of such a policy.
     pub overdue: u64,

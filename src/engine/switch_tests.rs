@@ -78,7 +78,7 @@ impl Bench {
         action
     }
 
-    /// Changes the policy. The main thread is rung, as the caller has to.
+    /// Changes the policy. It wakes the main thread, as the caller has to.
     fn change(&mut self, policy: PolicyKind) -> bool {
         let config = Config {
             policy,
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_of_policy_lets_everybody_run_at_once() {
+    fn change_of_policy_lets_all_clients_run_at_once() {
         assert!(holds_for_pairs(|bench, _| {
             let now = bench.now;
             // A decision may come first when a phase ends just now.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_policy_leaves_nobody_behind_and_sets_nobody_back() {
+    fn change_of_policy_leaves_no_client_behind_and_sets_none_back() {
         assert!(holds_for_pairs(|bench, _| {
             let before = bench.clients;
             while bench.engine.stats().changes == 0 {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_runs_again_after_a_change_of_policy() {
+    fn all_clients_run_again_after_a_change_of_policy() {
         assert!(holds_for_pairs(|bench, _| {
             let mut ran = [false; CLIENTS];
             for _ in 0..2_000 {

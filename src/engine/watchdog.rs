@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When everybody is let run against the decision, and why.
+//! [pure] When all clients are let run against the decision, and why.
 
 use super::{Engine, Violation};
 use crate::units::Ns;
 
-/// Deadlines may be missed by this much while somebody is throttled. The main
+/// Deadlines may be missed by this much while a client is throttled. The main
 /// thread is an ordinary thread on a machine that may be busy.
 pub const MAX_LATE: Ns = Ns::from_ms(2_000);
-/// Somebody may be throttled for this long while every look finds the GPU idle.
+/// A client may be throttled for this long while every check finds the GPU idle.
 pub const MAX_IDLE_THROTTLE: Ns = Ns::from_ms(2_000);
 
-/// Why everybody runs against the decision.
+/// Why all clients run against the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// The policy broke its contract.
@@ -21,12 +21,12 @@ pub enum Fallback {
         /// By this much.
         by: Ns,
     },
-    /// Somebody was throttled on an idle GPU.
+    /// A client was throttled on an idle GPU.
     IdleThrottle {
         /// For this long.
         lasting: Ns,
     },
-    /// A policy throttled everybody back without a break.
+    /// A policy throttled all clients without a break.
     Barrier {
         /// For this long.
         lasting: Ns,
@@ -34,7 +34,7 @@ pub enum Fallback {
 }
 
 impl Engine {
-    /// Notes a look at the GPU outside polling phases: whether it had no work at all.
+    /// Notes a check of the GPU outside polling phases: whether it had no work at all.
     pub fn note_idle(&mut self, now: Ns, idle: bool) {
         self.idle_since = match self.idle_since {
             _ if !idle => None,
@@ -43,15 +43,15 @@ impl Engine {
         };
     }
 
-    /// Whether everybody has to be let run at once. To be asked from outside the
-    /// main thread, every few hundred milliseconds, while somebody is throttled.
+    /// Whether all clients have to be released at once. To be called from outside the main thread,
+    /// every few hundred milliseconds, while a client is throttled.
     ///
-    /// Says so once; from then on the engine counts nobody as throttled.
+    /// Returns the reason once; from then on the engine counts no client as throttled.
     pub fn watchdog(&mut self, now: Ns) -> Option<Fallback> {
         if self.throttled == 0 {
             return None;
         }
-        // After a change of policy a look has been due since ever.
+        // After a change of policy the deadline of the scan is in the past.
         let deadline = self.next_deadline().filter(|_| !self.stages.changed());
         let late = deadline.map_or(Ns::ZERO, |deadline| now.saturating_sub(deadline));
         let idle = self
@@ -67,7 +67,7 @@ impl Engine {
         self.last_fallback
     }
 
-    /// Counts that everybody runs, and why.
+    /// Counts a fallback, and notes its reason.
     pub(super) fn fall_back(&mut self, reason: Fallback) {
         self.throttled = 0;
         self.stats.fallbacks = self.stats.fallbacks.saturating_add(1);

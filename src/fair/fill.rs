@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Weighted water-filling: who is entitled to what when demands differ.
+//! [pure] Weighted water-filling: what each client is entitled to when demands differ.
 
 /// A whole GPU, as a share. Its product with up to four seconds fits a word.
 pub const WHOLE: u64 = 1 << 32;
 /// What may be left of the GPU.
-const CRUMB: u64 = WHOLE >> 10;
-/// Passes over the clients at most. In each one after the second the product of what is left to
+const TOLERANCE: u64 = WHOLE >> 10;
+/// Passes over the clients at most. In each one after the second, the product of the share left to
 /// divide and of the weights that still want more falls at least fourfold.
 const MAX_PASSES: u32 = 12;
 
@@ -14,12 +14,12 @@ const MAX_PASSES: u32 = 12;
 /// `min(demand, weight * level)` add up to a [`WHOLE`] GPU, to a thousandth, and not to more. When
 /// all demands together are no more than that, the level is a whole GPU.
 ///
-/// `claims` are demands, as shares, and weights, which are not zero and fit 32 bits. `all` are
-/// the sums of both, over those that demand anything. `guess` is any level, such as the last one:
+/// `claims` are demands, as shares, and weights, which are not zero and fit 32 bits. `all` are the
+/// sums of both, over the clients that demand anything. `guess` is any level, such as the last one:
 /// if it is near, one pass is enough.
 ///
-/// Newton's method on a concave function: one pass over the clients for each step, without an
-/// order among them. A step from anywhere ends at the level or below it, where the others begin.
+/// Newton's method on a concave function: one pass over the clients for each step, without an order
+/// among them. A step from anywhere ends at the level or below it, and the next steps rise to it.
 pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone, all: (u64, u64), guess: u64) -> u64 {
     let (demands, weights) = all;
     if demands <= WHOLE {
@@ -39,10 +39,10 @@ pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone, all: (u64, u64), 
         }
         let left = WHOLE.saturating_sub(satisfied);
         let given = weights.saturating_mul(level);
-        // Nobody wants more than a guess that is much too high.
+        // No client wants more than a guess that is much too high.
         let next = left.checked_div(weights);
         level = next.map_or(least, |next| next.max(least));
-        if next.is_some() && (given..given.saturating_add(CRUMB)).contains(&left) {
+        if next.is_some() && (given..given.saturating_add(TOLERANCE)).contains(&left) {
             break;
         }
     }
@@ -50,7 +50,7 @@ pub fn level(claims: impl Iterator<Item = (u64, u64)> + Clone, all: (u64, u64), 
 }
 
 /// `part` of `whole` as a share; a whole GPU at most, and when `whole` is nothing. Of times of more
-/// than four seconds, what 32 bits cannot tell does not count.
+/// than four seconds, only the upper bits count.
 pub fn share(part: u64, whole: u64) -> u64 {
     if part >= whole {
         return WHOLE;

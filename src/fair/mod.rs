@@ -17,7 +17,7 @@ use crate::units::{Ns, VTime, Weight};
 /// `used / used_by_all * span * 100 / weight`.
 ///
 /// `used` and `used_by_all` are GPU times of one polling phase, `span` is the time
-/// that phase stands for. Nobody advances when nobody used the GPU.
+/// that phase stands for. No client advances when none used the GPU.
 pub fn advance(used: Ns, used_by_all: Ns, span: Ns, weight: Weight) -> VTime {
     if used_by_all.is_zero() {
         return VTime::ZERO;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn advance_when_nobody_used_the_gpu_is_zero() {
+    fn advance_when_no_client_used_the_gpu_is_zero() {
         let by = advance(Ns::ZERO, Ns::ZERO, SPAN, Weight::DEFAULT);
         assert_eq!(by, VTime::ZERO);
     }

@@ -40,7 +40,7 @@ const DIGIT: u64 = u32::MAX as u64;
 /// `(high * 2^64 + low) / divisor` for `high < divisor`: two digits of 32 bits each.
 /// Source: Knuth, The Art of Computer Programming, volume 2, 4.3.1, algorithm D.
 fn divide_wide(high: u64, low: u64, divisor: u64) -> u64 {
-    // So that the first digit of the divisor, which the guesses are made with, is large.
+    // The guesses need a divisor with a large first digit.
     let shift = divisor.leading_zeros();
     let divisor = divisor << shift;
     let carried = low.checked_shr(64 - shift).unwrap_or(0);
@@ -50,8 +50,8 @@ fn divide_wide(high: u64, low: u64, divisor: u64) -> u64 {
     (first << 32) | second
 }
 
-/// `(rest * 2^32 + digit) / divisor`, one digit, and what is left. `rest < divisor`, whose
-/// highest bit is set.
+/// `(rest * 2^32 + digit) / divisor`, one digit, and what is left. `rest < divisor`, and the
+/// highest bit of the divisor is set.
 fn next_digit(rest: u64, digit: u64, divisor: u64) -> (u64, u64) {
     let (first, second) = (divisor >> 32, divisor & DIGIT);
     let mut quotient = rest / first.max(1);
@@ -65,7 +65,7 @@ fn next_digit(rest: u64, digit: u64, divisor: u64) -> (u64, u64) {
         quotient = quotient.wrapping_sub(1);
         left = left.wrapping_add(first);
     }
-    // Less than the divisor, so that what is lost above does not matter.
+    // The remainder is less than the divisor, so that the bits lost above do not matter.
     let whole = (rest << 32) | digit;
     (quotient, whole.wrapping_sub(quotient.wrapping_mul(divisor)))
 }

@@ -7,11 +7,11 @@
 //!
 //! 1. [`GpuState::begin_phase`] when a polling phase begins,
 //! 2. [`GpuState::end_phase`] when it has ended: time is charged, the policy decides, the period is
-//!    booked. [`Member::throttled_by`] says afterwards which clients are throttled,
+//!    booked. [`Member::throttled_by`] is then set for the clients that are throttled,
 //! 3. [`GpuState::begin_scan`] and [`GpuState::end_scan`] for policies that work in stages.
 //!
 //! The main thread of the kernel module, the simulator, the bench of decisions and the property
-//! tests all call this, so that what one of them books the others book too.
+//! tests all call this, so they book alike.
 //!
 //! [`Member::throttled_by`]: crate::share::Member::throttled_by
 

@@ -37,8 +37,8 @@ pub struct Decision {
 }
 
 impl<S: Storage> GpuState<S> {
-    /// A polling phase begins, and samples were taken in the non-polling phase before it: `found` is
-    /// what they saw on the engine.
+    /// A polling phase begins, and samples were taken in the non-polling phase before it: `found`
+    /// is the time of each client that they found.
     pub fn begin_phase(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
         let compares = self.engine.config().randomize;
         self.shares.note_residue(found, compares);
@@ -46,8 +46,8 @@ impl<S: Storage> GpuState<S> {
 
     /// A polling phase has ended: charges its time, has the policy decide, and books the period.
     ///
-    /// `owner` says which client owns a slot. `waits` are the times for which clients waited in
-    /// the phase, used if the policy asks for them.
+    /// `owner` returns the client that owns a slot. `waits` are the times for which clients waited
+    /// in the phase, used if the policy asks for them.
     pub fn end_phase(
         &mut self,
         now: Ns,
@@ -105,7 +105,7 @@ impl<S: Storage> GpuState<S> {
         self.fallback_since(before)
     }
 
-    /// Last step: books the period, and says which clients are throttled.
+    /// Last step: books the period, and sets which clients are throttled.
     pub fn book(
         &mut self,
         now: Ns,
@@ -140,7 +140,7 @@ impl<S: Storage> GpuState<S> {
         self.shares.begin_look();
     }
 
-    /// The scan has ended: the policy decides, and members say which of them are throttled.
+    /// The scan has ended: the policy decides, and throttled members are marked.
     pub fn end_scan(&mut self, now: Ns) -> Option<Fallback> {
         let fallback = self.decide_scan(now);
         self.carry_out(now);
@@ -155,14 +155,14 @@ impl<S: Storage> GpuState<S> {
         self.fallback_since(before)
     }
 
-    /// Last step: members say which of them are throttled.
+    /// Last step: marks the members that are throttled.
     pub fn carry_out(&mut self, now: Ns) {
         let enforce = self.engine.config().enforce;
         self.shares.carry_out(&self.settings, now, enforce);
     }
 
-    /// Notes for how long a client waited in a phase of `length`. Measured by other means than
-    /// the time used, it need not fit beside it.
+    /// Notes for how long a client waited in a phase of `length`. It is measured by other means
+    /// than the time used, so the sum of both may exceed the phase.
     fn add_waited(&mut self, at: usize, waited: Ns, length: Ns) {
         let member = self.shares.members().get(at);
         let used = member.map_or(Ns::ZERO, |member| member.used().busy);

@@ -48,7 +48,7 @@ fn config(policy: PolicyKind) -> Config {
     }
 }
 
-/// Lets time pass until the engine wants this.
+/// Lets time pass until the engine wants this action.
 fn pass_until(gpu: &mut GpuState<Vectors>, now: &mut Ns, wanted: Action) {
     while gpu.engine.wake(*now, Wake::ChannelsChanged) != wanted {
         let next = gpu.engine.next_deadline().expect("channels");
@@ -111,7 +111,7 @@ fn time_of_a_phase_is_that_of_its_owners_and_the_rest_is_unknown() {
         .map(|m| m.account().measured)
         .collect();
     assert_eq!(used, [part(20), Ns::ZERO, part(30)]);
-    // What a period is booked as is what the engine says that it was.
+    // The period is booked with the lengths that the engine states.
     assert_eq!(decision.period.poll, length);
     assert_eq!(decision.period.now, now);
     assert!(decision.period.enforce);

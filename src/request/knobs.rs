@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Knobs that a caller turns.
+//! [pure] Knobs that a caller sets.
 
 use super::gpu;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::uapi::{Configure, Gpu, Refusal, MAX_KNOBS};
 
 const _: () = assert!(KNOBS.len() <= MAX_KNOBS);
 
-/// A [`Configure`] that has been checked. Knobs that are absent stay as they are.
+/// A [`Configure`] that has been checked. Knobs that are absent do not change.
 #[derive(Clone, Copy, Debug)]
 pub struct Turned {
     /// Index of the GPU; nothing for all.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What callers of `/dev/loga` ask, checked: one floor above the structures of
-//! [`uapi`](crate::uapi), which know nothing of what they mean.
+//! [pure] Checks of what callers of `/dev/loga` ask: one floor above the structures of
+//! [`uapi`](crate::uapi), which are layouts only.
 //!
 //! | file | contents |
 //! |---|---|
@@ -19,7 +19,7 @@ pub use share::{Named, ShareRequest};
 use crate::uapi::{Refusal, Snapshot, Subscribe, ALL_GPUS, EVENT_KINDS};
 
 impl Snapshot {
-    /// Checks what is in.
+    /// Checks the fields.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Snapshot {
 }
 
 impl Subscribe {
-    /// Checks what is in.
+    /// Checks the fields.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::uapi::{
 /// What [`SetShare::mask`] may have.
 const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS;
 
-/// For whom a [`SetShare`] is, as the caller named it.
+/// The subject of a [`SetShare`], as the caller named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The process of this id, in the pid namespace of the caller.
@@ -31,14 +31,14 @@ pub enum Named {
 pub struct ShareRequest {
     /// Index of the GPU; nothing for all.
     pub gpu: Option<u32>,
-    /// For whom.
+    /// The subject.
     pub named: Named,
     /// What to set; nothing to clear.
     pub change: Option<Change>,
 }
 
 impl SetShare {
-    /// Checks everything that can be checked without knowing who exists.
+    /// Checks everything that can be checked without knowing which subjects exist.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl SetShare {
             limit: given(SHARE_LIMIT, self.limit_pct),
             class: given(SHARE_CLASS, self.class).map(class).transpose()?,
         };
-        // Says what is wrong with the numbers before anybody looks for the subject.
+        // Refuses wrong numbers before the subject is looked up.
         change.apply(&Setting::default())?;
         Ok(change)
     }
@@ -101,7 +101,7 @@ fn class(raw: u32) -> Result<Class, Refusal> {
 }
 
 impl ReadTotals {
-    /// Checks what is in, and says what to read and whether to reset it.
+    /// Checks the fields, and returns what to read and whether to reset it.
     ///
     /// # Errors
     ///

@@ -4,9 +4,9 @@
 //! structures, without behaviour.
 //!
 //! They are those of the resource manager (RM) of branch 470 as the driver's open headers publish
-//! them. What the real driver keeps inside its closed part (the meaning of a command) is defined
-//! for the stand-in and marked "model only". LoGA reads what passes, the stand-in answers, and the
-//! load generator and the tests ask, all by the same declarations.
+//! them. The meaning of a command, which is in the closed part of the real driver, is defined for
+//! the stand-in and marked "model only". LoGA, which reads the calls, the stand-in, which answers
+//! them, and the load generator and the tests, which make them, use the same declarations.
 //!
 //! | file | contents |
 //! |---|---|

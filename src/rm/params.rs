@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What a call points at: parameters of object classes and of control commands.
+//! [pure] Parameters of object classes and of control commands, which a call points at.
 //!
 //! Written as the structures of `call`, from the same sources.
 
@@ -20,7 +20,7 @@ pub struct EventParams {
     pub data: u64,
 }
 
-/// Parameters of class 0x80 (`NV0080_ALLOC_PARAMETERS`). The model looks at the first.
+/// Parameters of class 0x80 (`NV0080_ALLOC_PARAMETERS`). The model reads the first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceParams {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who takes part in decisions: a process that does nothing for a while sleeps.
+//! [pure] Which processes take part in decisions: a process that does nothing for a while sleeps.
 //!
-//! A decision goes over the processes that are awake, and over their groups, so that it costs
-//! what those cost, however many others there are. A process falls asleep when in [`QUIET`]
-//! decisions in a row it has neither used the GPU nor waited for it nor been throttled. Who is
-//! under a limit or of the idle class never does: its budget, its gate, change without it. It
-//! wakes up as soon as anything is charged to it.
+//! A decision goes over the processes that are awake, and over their groups, so its cost does not
+//! depend on the others. A process falls asleep when in [`QUIET`] decisions in a row it has neither
+//! used the GPU nor waited for it nor been throttled. A process under a limit or of the idle class
+//! never sleeps: its budget and its gate change while it does nothing. A process wakes up as soon
+//! as time is charged to it.
 //!
-//! A group sleeps with the last of its processes, which stays awake while the group is ahead of
-//! the system: a policy may throttle it for that. When it does, all of them are awake. A policy
-//! lifts who is idle to the system virtual time; a group that wakes up is lifted then, once for
-//! all decisions that it missed. What the policy remembers of it stays as it was.
+//! A group sleeps with the last of its processes, which stays awake while the group is ahead of the
+//! system: a policy may throttle it for that, and then all of its processes are awake. A policy
+//! lifts idle groups to the system virtual time; a group that wakes up is lifted then, once for all
+//! decisions in between. What the policy keeps of it does not change.
 
 use super::member::{Group, Member};
 use super::setting::Class;
@@ -20,52 +20,53 @@ use crate::policies::ClientState;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-/// Decisions after which a process that does nothing sleeps. What a policy remembers of it has
-/// faded by then.
+/// Decisions after which a process that does nothing sleeps. What a policy keeps of it has faded by
+/// then.
 pub const QUIET: u8 = 32;
 
-/// A place that no table has: the end of the list.
-pub(super) const NOBODY: usize = usize::MAX;
+/// A position that no table has: the end of the list.
+pub(super) const END: usize = usize::MAX;
 
 /// Whether a process is awake.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
+pub(super) struct Activity {
     awake: bool,
     /// Decisions in a row in which it did nothing.
     quiet: u8,
-    /// Position of the next one that is awake.
+    /// Position of the next process that is awake.
     next: usize,
 }
 
-impl Default for Rest {
+impl Default for Activity {
     fn default() -> Self {
         Self {
             awake: false,
             quiet: 0,
-            next: NOBODY,
+            next: END,
         }
     }
 }
 
 impl Member {
-    /// Position of the process that is awake after this one, or [`NOBODY`].
+    /// Position of the process that is awake after this one, or [`END`].
     pub(super) const fn next_awake(&self) -> usize {
-        self.rest.next
+        self.activity.next
     }
 
-    /// Notes at the end of a decision whether it did anything, and says whether it may sleep.
-    fn tires(&mut self) -> bool {
+    /// Notes at the end of a decision whether the process did anything, and returns whether it may
+    /// sleep.
+    fn note_activity(&mut self) -> bool {
         let does_nothing = self.used.busy.is_zero()
             && self.used.waited.is_zero()
             && self.throttled_by.is_none()
             && self.resolved.limit.is_none()
             && self.resolved.class == Class::Normal;
-        self.rest.quiet = if does_nothing {
-            self.rest.quiet.saturating_add(1)
+        self.activity.quiet = if does_nothing {
+            self.activity.quiet.saturating_add(1)
         } else {
             0
         };
-        self.rest.quiet >= QUIET
+        self.activity.quiet >= QUIET
     }
 }
 
@@ -81,42 +82,45 @@ impl<S: Storage> Shares<S> {
     /// The state of a group as the policy would see it.
     pub fn state_of(&self, group: usize) -> Option<ClientState> {
         let group = self.groups().get(group)?;
-        let mut state = *self.states().get(group.seat)?;
+        let mut state = *self.states().get(group.state_index)?;
         if group.awake == 0 {
             state.vtime = state.vtime.max(self.t_sys);
         }
         Some(state)
     }
 
-    /// Has everybody take part in the next decision: it may be about them too.
+    /// Makes all processes take part in the next decision, which may concern them.
     pub fn wake_all(&mut self) {
         for at in 0..self.members().len() {
             self.wake(at);
         }
     }
 
-    /// Has the process at `at` take part in the next decisions.
+    /// Makes the process at `at` take part in the next decisions.
     pub(super) fn wake(&mut self, at: usize) {
         let first = self.first;
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
-        member.rest.quiet = 0;
-        if member.rest.awake {
+        member.activity.quiet = 0;
+        if member.activity.awake {
             return;
         }
-        member.rest.awake = true;
-        member.rest.next = first;
+        member.activity.awake = true;
+        member.activity.next = first;
         let group = member.group;
         self.first = at;
-        self.seat(group);
+        self.count_awake(group);
     }
 
     /// Wakes the processes of groups that are throttled: each is throttled then.
     pub(super) fn wake_throttled(&mut self) {
         let sleeps = |group: &Group| group.awake > 0 && group.awake < group.members;
-        let is_throttled =
-            |group: &Group| self.states().get(group.seat).is_some_and(|s| s.throttled);
+        let is_throttled = |group: &Group| {
+            self.states()
+                .get(group.state_index)
+                .is_some_and(|s| s.throttled)
+        };
         let group = |at: usize| self.groups().get(self.members().get(at)?.group);
         let has_sleepers = |at| group(at).is_some_and(|group| sleeps(group) && is_throttled(group));
         if !self.awake().any(has_sleepers) {
@@ -125,52 +129,52 @@ impl<S: Storage> Shares<S> {
         for at in 0..self.members().len() {
             let group = self.members().get(at).map(|member| member.group);
             let group = group.and_then(|at| self.groups().get(at));
-            let state = group.and_then(|group| self.states().get(group.seat));
+            let state = group.and_then(|group| self.states().get(group.state_index));
             if state.is_some_and(|state| state.throttled) {
                 self.wake(at);
             }
         }
     }
 
-    /// Lets those sleep that have done nothing for long enough. At the end of a decision.
-    pub(super) fn doze(&mut self) {
-        let (mut before, mut next) = (NOBODY, self.first);
+    /// Lets processes sleep that have done nothing for long enough. At the end of a decision.
+    pub(super) fn deactivate_idle(&mut self) {
+        let (mut before, mut next) = (END, self.first);
         while let Some(member) = self.members.all_mut().get_mut(next) {
-            let at = core::mem::replace(&mut next, member.rest.next);
+            let at = core::mem::replace(&mut next, member.activity.next);
             let group = self.groups.all().get(member.group);
-            let state = group.and_then(|group| self.states.all().get(group.seat));
+            let state = group.and_then(|group| self.states.all().get(group.state_index));
             let owes = state.is_some_and(|state| state.vtime > self.t_sys);
             let is_last = group.is_some_and(|group| group.awake == 1);
-            if !member.tires() || (is_last && owes) {
+            if !member.note_activity() || (is_last && owes) {
                 before = at;
                 continue;
             }
             member.used = Default::default();
             member.wants = false;
-            member.rest = Rest::default();
+            member.activity = Activity::default();
             let group = member.group;
             match self.members.all_mut().get_mut(before) {
-                Some(before) => before.rest.next = next,
+                Some(before) => before.activity.next = next,
                 None => self.first = next,
             }
-            self.unseat(group);
+            self.count_asleep(group);
         }
     }
 
     /// Makes the list anew, after positions have changed.
     pub(super) fn link_awake(&mut self) {
-        self.first = NOBODY;
+        self.first = END;
         for (at, member) in self.members.all_mut().iter_mut().enumerate().rev() {
-            if member.rest.awake {
-                member.rest.next = self.first;
+            if member.activity.awake {
+                member.activity.next = self.first;
                 self.first = at;
             }
         }
     }
 
-    /// One more process of a group is awake. The states of groups that take part are the first
-    /// ones in the table.
-    pub(super) fn seat(&mut self, at: usize) {
+    /// Counts one more process of a group as awake. The states of groups that take part come first
+    /// in the table.
+    pub(super) fn count_awake(&mut self, at: usize) {
         let Some(group) = self.groups.all_mut().get_mut(at) else {
             return;
         };
@@ -178,16 +182,16 @@ impl<S: Storage> Shares<S> {
         if group.awake > 1 {
             return;
         }
-        let seat = group.seat;
-        self.swap_seats(seat, self.seated);
-        if let Some(state) = self.states.all_mut().get_mut(self.seated) {
+        let state_index = group.state_index;
+        self.swap_states(state_index, self.active_count);
+        if let Some(state) = self.states.all_mut().get_mut(self.active_count) {
             state.vtime = state.vtime.max(self.t_sys);
         }
-        self.seated = self.seated.saturating_add(1);
+        self.active_count = self.active_count.saturating_add(1);
     }
 
-    /// One less process of a group is awake.
-    pub(super) fn unseat(&mut self, at: usize) {
+    /// Counts one less process of a group as awake.
+    pub(super) fn count_asleep(&mut self, at: usize) {
         let Some(group) = self.groups.all_mut().get_mut(at) else {
             return;
         };
@@ -195,26 +199,26 @@ impl<S: Storage> Shares<S> {
         if group.awake > 0 {
             return;
         }
-        let seat = group.seat;
-        self.seated = self.seated.saturating_sub(1);
-        self.swap_seats(seat, self.seated);
-        if let Some(state) = self.states.all_mut().get_mut(self.seated) {
+        let state_index = group.state_index;
+        self.active_count = self.active_count.saturating_sub(1);
+        self.swap_states(state_index, self.active_count);
+        if let Some(state) = self.states.all_mut().get_mut(self.active_count) {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
             state.throttled = false;
         }
     }
 
-    fn swap_seats(&mut self, one: usize, other: usize) {
+    fn swap_states(&mut self, one: usize, other: usize) {
         if one == other {
             return;
         }
         self.states.all_mut().swap(one, other);
-        for seat in [one, other] {
-            let id = self.states().get(seat).map(|state| state.id);
+        for state_index in [one, other] {
+            let id = self.states().get(state_index).map(|state| state.id);
             let place = id.and_then(|id| self.groups().binary_search_by_key(&id, Group::id).ok());
             let group = place.and_then(|at| self.groups.all_mut().get_mut(at));
             if let Some(group) = group {
-                group.seat = seat;
+                group.state_index = state_index;
             }
         }
     }
@@ -255,7 +259,7 @@ mod tests {
         check(&mut shares, &mut settings);
     }
 
-    /// So many decisions at a system time, in each of which the process at `at` uses the GPU.
+    /// `count` decisions at a system time, in each of which the process at `at` uses the GPU.
     fn decide<'a>(
         shares: &mut OnSlices<'a>,
         settings: &mut SomeSettings<'a>,
@@ -284,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Ids of those whose states the policy sees, and whether every group finds its state.
+    /// Number of states that the policy sees, and whether every group finds its state.
     fn seen(shares: &mut OnSlices<'_>) -> (usize, bool) {
         let count = shares.states_mut().len();
         let right = (0..shares.groups().len()).all(|at| {
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_nothing_falls_asleep_after_a_while() {
+    fn process_that_does_nothing_falls_asleep_after_a_while() {
         with_three(GroupBy::Process, |shares, settings| {
             decide(shares, settings, QUIET - 1, 1, 7);
             assert_eq!(seen(shares), (3, true));
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_throttled_or_limited_does_not_sleep() {
+    fn throttled_or_limited_process_does_not_sleep() {
         with_three(GroupBy::Process, |shares, settings| {
             let half = Change {
                 limit: Some(50),

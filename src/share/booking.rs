@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [pure] What happens around a decision: time used by processes becomes time used by
-//! groups, and decisions about groups become holds of processes.
+//! groups, and decisions about groups throttle their processes.
 
 use super::budget::Spent;
 use super::groups::virtual_time;
@@ -17,7 +17,7 @@ use crate::ids::ClientId;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
 
-/// What those who were throttled used of a period, which is charged to them as it is.
+/// What throttled processes used of a period, which is charged to them one to one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     /// Of the polling phase.
@@ -59,7 +59,7 @@ impl<S: Storage> Shares<S> {
         self.each_awake(|member| member.used = Used::default());
     }
 
-    /// Changes everybody who is awake.
+    /// Changes every process that is awake.
     fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
         let members = self.members.all_mut();
         let mut at = self.first;
@@ -69,10 +69,10 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Notes what was found to run since the last decision, after which [`Residue`] looked: of
-    /// clients that are throttled, and if `compares` of all. Phases of steady length are in step
-    /// with throttling itself, so that what the two kinds of phase show differs through no doing
-    /// of the clients: nothing is compared then.
+    /// Notes what [`Residue`] found to run since the last decision: of clients that are throttled,
+    /// and with `compares` of all. Phases of steady length are in step with throttling itself, so
+    /// that the two kinds of phase differ without any doing of the clients: nothing is compared
+    /// then.
     ///
     /// [`Residue`]: crate::account::residue::Residue
     pub fn note_residue(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
@@ -97,8 +97,8 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Compares what was found between polling phases with what those show, and says for whom
-    /// the former counts.
+    /// Compares what was found between polling phases with what those show, and notes for which
+    /// processes the former counts.
     fn compare(&mut self, poll: Ns, span: Ns) {
         let (mut polled, mut all) = (Ns::ZERO, Ns::ZERO);
         let mut at = self.first;
@@ -128,10 +128,9 @@ impl<S: Storage> Shares<S> {
         });
     }
 
-    /// Sums up what the processes used for the groups. Before the decision; takes
-    /// changed settings over first. Returns what those who were throttled used:
-    /// [`crate::account::PhaseTotals::apart`]. `poll` is the length of the polling phase, `span`
-    /// that of the period.
+    /// Sums up what the processes used for the groups. Before the decision; takes changed settings
+    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::apart`].
+    /// `poll` is the length of the polling phase, `span` that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
         self.compare(poll, span);
         self.take_over(settings);
@@ -160,11 +159,11 @@ impl<S: Storage> Shares<S> {
             let Some(group) = groups.get_mut(member.group) else {
                 continue;
             };
-            let Some(state) = states.get_mut(group.seat) else {
+            let Some(state) = states.get_mut(group.state_index) else {
                 continue;
             };
-            // Who was throttled pays what it ran as it is. Who sits out takes part in no
-            // comparison, but pays.
+            // A process that was throttled pays one to one for what it ran. A process that is kept
+            // out takes part in no comparison, but pays.
             let paid = if let Some(ran) = member.ran_on() {
                 self.apart.polled = self.apart.polled.saturating_add(member.used.busy);
                 self.apart.all = self.apart.all.saturating_add(ran);
@@ -180,7 +179,7 @@ impl<S: Storage> Shares<S> {
             if !paid.is_zero() {
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             }
-            // A limit does not end with its throttling: who sits one out wants its time.
+            // A limit does not end with its throttling: a process throttled by one wants its time.
             if member.counts() {
                 if group.wanting == 0 {
                     self.wanting = self.wanting.saturating_add(state.weight.get().into());
@@ -191,8 +190,8 @@ impl<S: Storage> Shares<S> {
         self.apart.all
     }
 
-    /// Books the period and says who is throttled, see [`Member::throttled_by`]. After the
-    /// decision.
+    /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
+    /// the decision.
     pub fn book(&mut self, settings: &mut Settings<S>, totals: &mut Totals<S>, period: &Period) {
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let states = self.states.all();
@@ -201,7 +200,9 @@ impl<S: Storage> Shares<S> {
             at = member.next_awake();
             member.note_throttled(period.now);
             let group = groups.get_mut(member.group);
-            let state = group.as_ref().and_then(|group| states.get(group.seat));
+            let state = group
+                .as_ref()
+                .and_then(|group| states.get(group.state_index));
             let entitled = match (&group, state) {
                 (Some(group), Some(state)) if member.counts() => {
                     part(group, state.weight, self.wanting, period.span)
@@ -231,16 +232,16 @@ impl<S: Storage> Shares<S> {
         self.last_poll = period.poll;
         self.last_span = period.span;
         self.t_sys = period.t_sys;
-        self.doze();
+        self.deactivate_idle();
         self.drop_paid_groups(period.t_sys);
     }
 
-    /// Lets everybody run, whatever was decided: until the next decision.
+    /// Lets all processes run, whatever was decided: until the next decision.
     pub fn release(&mut self, now: Ns) {
         for state in self.states_mut() {
             state.throttled = false;
         }
-        // Who is throttled is awake.
+        // Throttled processes are awake.
         self.each_awake(|member| member.set_throttled_by(None, now));
     }
 
@@ -262,23 +263,23 @@ impl<S: Storage> Shares<S> {
             }
         }
         for group in self.groups.all_mut() {
-            if let Some(state) = self.states.all_mut().get_mut(group.seat) {
+            if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
                 state.weight = settings.weight_of(group.subject, &group.who);
             }
             let own = settings.limit_of(group.subject, &group.who);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
         }
-        // Who is under a limit now may not sleep.
+        // A process that is under a limit now may not sleep.
         self.wake_all();
     }
 
-    /// Says who is throttled from now on.
+    /// Sets which processes are throttled from now on.
     pub(super) fn throttle(&mut self, settings: &Settings<S>, period: &Period) {
         self.wake_throttled();
         let (groups, states) = (self.groups.all(), self.states.all());
         let is_throttled = |member: &Member| {
             let group = groups.get(member.group);
-            let state = group.and_then(|group| states.get(group.seat));
+            let state = group.and_then(|group| states.get(group.state_index));
             state.is_some_and(|state| state.throttled)
         };
         let by_rule = |member: &Member| {
@@ -292,7 +293,7 @@ impl<S: Storage> Shares<S> {
                 None
             }
         };
-        // Who is kept back by its own limit leaves the GPU to the idle class.
+        // A process that its own limit throttles leaves the GPU to the idle class.
         let wants = |member: &Member| {
             member.wants
                 && member.resolved.class == Class::Normal
@@ -348,7 +349,7 @@ fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Ac
         },
         entitled,
         waited: waited.max(throttled),
-        // Times that it was newly found are not runs.
+        // Times that samples newly found it are not runs.
         runs: match period.sparse {
             Some(_) => 0,
             None => member.used.runs.into(),

@@ -2,13 +2,13 @@
 
 //! [pure] Budgets: how a hard limit is kept, also by a client that is alone.
 //!
-//! A budget grows by `limit * wall time` and shrinks by the GPU time used. At every
-//! decision its owner may run until the next one if what it will use fits:
-//! `credit + limit * period >= expected use`. So by the end of any period that went
-//! as expected, no more has been used than has accrued. What its owner could have used
-//! and did not is kept up to [`BURST`] of wall time, or what a single period needs if
-//! that is more; what accrues while it waits for it is kept. Debts, from commands longer
-//! than expected, are paid by waiting, for at most [`MAX_LIMIT_THROTTLE`].
+//! A budget grows by `limit * wall time` and shrinks by the GPU time used. At every decision its
+//! owner may run until the next one if what it will use fits:
+//! `credit + limit * period >= expected use`. So by the end of any period that went as expected, no
+//! more has been used than has accrued. Credit that its owner could have used and did not is kept
+//! up to [`BURST`] of wall time, or what a single period needs if that is more; credit that accrues
+//! while it is throttled is kept. Debts, from commands longer than expected, are paid by being
+//! throttled, for at most [`MAX_LIMIT_THROTTLE`].
 //!
 //! Bound: over any length of time, use exceeds the limit by at most the larger of
 //! `limit * BURST` and one period, plus what one period used beyond expectation.
@@ -20,8 +20,8 @@ use crate::units::Ns;
 /// Wall time for which unused budget is kept: with a window of two seconds, five
 /// percent of the limit.
 pub const BURST: Ns = Ns::from_ms(100);
-/// Longest time for which a limit throttles anybody without a break. What a longer
-/// command used beyond it is forgiven: better than an application that seems to hang.
+/// Longest time for which a limit throttles a process without a break. What a longer command used
+/// beyond it is forgiven: better than an application that seems to hang.
 pub const MAX_LIMIT_THROTTLE: Ns = Ns::from_ms(60_000);
 
 /// A GPU used for the whole time, as a rate.
@@ -34,7 +34,7 @@ pub struct Budget {
     credit: i64,
     /// Up to when it has grown.
     until: Option<Ns>,
-    /// GPU time used per time when it was let run last, of [`FULL_RATE`].
+    /// GPU time used per time when its owner ran last, of [`FULL_RATE`].
     rate: Option<u64>,
     /// Whether its owner is throttled.
     throttled: bool,
@@ -79,7 +79,7 @@ impl Budget {
             .saturating_sub(signed(spent.used));
         if spent.allowed && !span.is_zero() {
             let seen = mul_div(spent.used.get(), FULL_RATE, span.get());
-            // Half of what it was: who pauses may go on as before.
+            // At least half of the old rate: an owner that pauses may go on as before.
             self.rate = Some(seen.max(self.rate.unwrap_or(0) / 2));
         }
         let rate = self.rate.unwrap_or(FULL_RATE).min(FULL_RATE);
@@ -111,8 +111,8 @@ mod tests {
         Limit::new(percent).unwrap_or(Limit::NONE)
     }
 
-    /// Uses all of every period in which it may run, periods of these lengths, and returns the
-    /// percentage of 1000 of them.
+    /// Uses all of every period in which it may run, and returns the percentage of the time of 1000
+    /// periods of these lengths.
     fn used_by_a_hog(percent: u32, length: fn(u64) -> Ns) -> u64 {
         let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, 0);
         for period in 0..1000 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn debt_beyond_the_longest_hold_is_forgiven() {
+    fn debt_beyond_the_longest_throttling_is_forgiven() {
         let mut budget = Budget::default();
         let endless = Spent {
             used: Ns::from_ms(100_000_000),

@@ -3,10 +3,10 @@
 //! [pure] The groups between which a GPU is divided: which one a process belongs to, and how they
 //! come with their first process and stay after the last one until what it used is paid for.
 //!
-//! Where every process is a group, a new one starts as far ahead of the system as that group of
-//! its user which is furthest ahead, processes that have ended included: a program that forks,
-//! or ends and begins again, pays what it owes. What that costs another program of the user is
-//! one wait of this length at its start.
+//! Where every process is a group, a new one starts as far ahead of the system as the group of its
+//! user that is furthest ahead, processes that have ended included: a program that forks, or ends
+//! and begins again, pays what it owes. It costs another program of the user one wait of this
+//! length at its start.
 
 use super::member::{Group, Parts};
 use super::setting::{GroupBy, Limit, Setting, Subject, Who};
@@ -42,9 +42,13 @@ impl<S: Storage> Shares<S> {
                 let weight = settings.weight_of(subject, who);
                 let state = ClientState::new(ClientId::new(self.next), weight, t_sys);
                 self.next = self.next.saturating_add(1);
-                let (id, seat) = (state.id, self.states.push(state)?);
+                let (id, state_index) = (state.id, self.states.push(state)?);
                 self.empty = self.empty.saturating_add(1);
-                self.groups.push(Group { id, seat, ..group })?
+                self.groups.push(Group {
+                    id,
+                    state_index,
+                    ..group
+                })?
             }
         };
         let group = self.groups.all_mut().get_mut(at)?;
@@ -65,8 +69,8 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Divides what each group is ahead among its members, by what they used in it;
-    /// equally, if that was nothing. Nothing is lost in rounding.
+    /// Divides the lead of each group among its members, by what they used in it; equally, if they
+    /// used nothing. Nothing is lost in rounding.
     pub(super) fn split(&mut self, t_sys: VTime) {
         for at in 0..self.groups().len() {
             let lead = self.lead(at, t_sys);
@@ -128,7 +132,7 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Sets a group less far ahead: a part of it has gone to another one.
+    /// Sets a group less far ahead: a part of its lead has gone to another group.
     pub(super) fn owe_less(&mut self, at: usize, lead: Ns) {
         if let Some(state) = self.state_mut(at) {
             state.vtime = state.vtime.saturating_sub(virtual_time(lead, state.weight));
@@ -149,7 +153,7 @@ impl<S: Storage> Shares<S> {
             let state = self
                 .groups()
                 .get(at)
-                .and_then(|g| self.states().get(g.seat));
+                .and_then(|g| self.states().get(g.state_index));
             let owes = state.is_some_and(|state| state.vtime > t_sys);
             if is_empty && !owes {
                 self.drop_group(at);
@@ -162,23 +166,27 @@ impl<S: Storage> Shares<S> {
         let groups = self.groups().iter().enumerate();
         let poorest = groups
             .filter(|(_, group)| group.members == 0)
-            .min_by_key(|(_, group)| self.states().get(group.seat).map(|state| state.vtime))
+            .min_by_key(|(_, group)| {
+                self.states()
+                    .get(group.state_index)
+                    .map(|state| state.vtime)
+            })
             .map(|(at, _)| at);
         if let Some(at) = poorest {
             self.drop_group(at);
         }
     }
 
-    /// Forgets a group without members; they are all asleep.
+    /// Forgets a group without members, which is asleep.
     fn drop_group(&mut self, at: usize) {
         let Some(gone) = self.groups.remove(at) else {
             return;
         };
         self.empty = self.empty.saturating_sub(1);
-        self.states.remove(gone.seat);
+        self.states.remove(gone.state_index);
         for group in self.groups.all_mut() {
-            if group.seat > gone.seat {
-                group.seat = group.seat.saturating_sub(1);
+            if group.state_index > gone.state_index {
+                group.state_index = group.state_index.saturating_sub(1);
             }
         }
         for member in self.members.all_mut() {
@@ -238,14 +246,14 @@ impl<S: Storage> Settings<S> {
         }
     }
 
-    /// What is set for a cgroup around a process, and for those around that one.
+    /// What is set for a cgroup around a process, and for the cgroups around that one.
     fn around<'a>(&'a self, cgroup: u64, who: &'a Who) -> impl Iterator<Item = &'a Setting> + 'a {
         let cgroups = who.cgroups().skip_while(move |id| *id != cgroup);
         cgroups.filter_map(|id| self.get(Subject::Cgroup(id)))
     }
 }
 
-/// Virtual time of so much GPU time.
+/// Virtual time of a GPU time.
 pub(super) fn virtual_time(time: Ns, weight: Weight) -> VTime {
     let normal = Weight::DEFAULT.get().into();
     VTime::new(mul_div(time.get(), normal, weight.get().into()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Looks, for policies that work in stages: what is seen of processes becomes what is
-//! seen of groups, and decisions about groups become holds of processes.
+//! [pure] Scans, for policies that work in stages: what a scan shows of processes becomes what it
+//! shows of groups, and decisions about groups throttle their processes.
 
 use super::booking::Period;
 use super::settings::Settings;
@@ -11,7 +11,7 @@ use crate::storage::Storage;
 use crate::units::Ns;
 
 impl<S: Storage> Shares<S> {
-    /// Forgets what the last look showed. Before anything is seen in a new one.
+    /// Forgets what the last scan showed. Before a new one begins.
     pub fn begin_look(&mut self) {
         for state in self.states_mut() {
             state.seen = Seen::default();
@@ -19,10 +19,10 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Adds what was seen of the process at `at`, and so many channels.
+    /// Adds what a scan shows of the process at `at`, and the number of its channels.
     ///
-    /// The sleep of one that is throttled by its limit or class shows no wish that the policy
-    /// could fulfil.
+    /// A thread of a process that sleeps because of a limit or its class does not count as blocked:
+    /// the policy could not release it.
     pub fn see(&mut self, at: usize, seen: &Seen, channels: u32) {
         let Some(member) = self.members().get(at).copied() else {
             return;
@@ -37,8 +37,8 @@ impl<S: Storage> Shares<S> {
         state.channels = state.channels.saturating_add(channels);
     }
 
-    /// Says who is throttled, see [`Member::throttled_by`], after a look was decided on. Takes changed
-    /// settings over first: members know positions of limits in their table.
+    /// Sets which processes are throttled, see [`Member::throttled_by`], after the decision on a
+    /// scan. Takes changed settings over first: members know positions of limits in their table.
     pub fn carry_out(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
         let period = Period {
             now,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_of_a_group_is_that_of_its_processes() {
+    fn throttling_a_group_throttles_its_processes() {
         by_user(|shares, settings| {
             shares.states_mut()[0].throttled = true;
             shares.carry_out(settings, Ns::from_ms(1), true);
@@ -159,8 +159,8 @@ mod tests {
         });
     }
 
-    // Another user's limit must not hold a process that stands where it stood.
-    // Its tables do not fit on the stack of a kernel thread.
+    // A limit that moves in the table must not throttle a process that has the old position for its
+    // own limit. Its tables do not fit on the stack of a kernel thread.
     #[cfg(not(loga_kunit))]
     #[test]
     fn settings_that_changed_since_the_decision_are_taken_over() {

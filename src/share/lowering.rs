@@ -2,9 +2,9 @@
 
 //! [pure] What users set for their own processes.
 //!
-//! A user may lower what holds for a process, and take that back; nothing else. What it lowered is
-//! kept apart from what an administrator set. Of both the lower one holds, so that nothing a user
-//! does raises anything, whatever an administrator sets before or later.
+//! A user may lower what holds for a process, and take that back; nothing else. What the user
+//! lowered is kept apart from what an administrator set. The lower one of both holds, so that no
+//! user raises anything, whatever an administrator sets before or later.
 
 use super::setting::{Change, Limit, Setting, Subject, Who};
 use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
@@ -62,7 +62,7 @@ impl<S: Storage> Settings<S> {
         self.collect(who, |entry| entry.setting.limit)
     }
 
-    /// Refuses one process more that a user lowers, if there are too many.
+    /// Refuses to lower one more process for a user that has lowered too many.
     fn check_lowered_room(&self, user: u32) -> Result<(), Error> {
         let lowered = || self.all().iter().filter(|entry| entry.is_of_user());
         let own = lowered().filter(|entry| entry.user() == Some(user)).count();
@@ -127,7 +127,7 @@ mod tests {
             max: 50,
         };
         assert_eq!(settings.lower(&who, &Change::weight(51)), Err(refused));
-        // Also what was set before holds if an administrator lowers more.
+        // A lower setting of the administrator holds over what the user set before.
         assert_eq!(settings.set(user, None, &Change::weight(3)), Ok(()));
         assert_eq!(settings.resolve(&who).weight.get(), 3);
         assert_eq!(settings.clear_lowered(&who), Ok(()));
@@ -200,7 +200,7 @@ mod tests {
             ..process(34)
         };
         assert_eq!(settings.lower(&other, &Change::weight(1)), Ok(()));
-        // What users lowered does not stand in an administrator's way.
+        // Settings that users lowered do not limit an administrator.
         let user = Subject::User(30);
         assert_eq!(settings.set(user, None, &Change::limit(1)), Ok(()));
     }

@@ -2,7 +2,7 @@
 
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
-use super::awake::Rest;
+use super::awake::Activity;
 use super::setting::{Subject, Who};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
@@ -10,15 +10,15 @@ use crate::account::{Charge, Slot};
 use crate::ids::ClientId;
 use crate::units::Ns;
 
-/// What somebody got of a GPU since it appeared. All values only grow.
+/// What a process, group, user or cgroup got of a GPU since it appeared. All values only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// GPU time seen in polling phases.
     pub measured: Ns,
     /// GPU time: what was seen, scaled by the periods that it stands for.
     pub received: Ns,
-    /// What a division by weights among those who wanted the GPU gives, not more
-    /// than its limit.
+    /// What a division by weights among the processes that wanted the GPU gives, not more than its
+    /// limit.
     pub entitled: Ns,
     /// Time in which it wanted the GPU and did not have it: commands waiting while
     /// others ran, scaled like `received`, and time throttled.
@@ -35,7 +35,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Adds what somebody else got.
+    /// Adds another account.
     pub fn add(&mut self, other: &Account) {
         self.measured = self.measured.saturating_add(other.measured);
         self.received = self.received.saturating_add(other.received);
@@ -57,12 +57,12 @@ pub struct Used {
     pub runs: u32,
     /// Time in which its commands waited and none of them ran.
     pub waited: Ns,
-    /// What counts as its GPU time for the policy, where polling phases do not show it.
+    /// GPU time for the policy, where polling phases do not show it.
     pub(super) counted: Option<Ns>,
 }
 
 impl Used {
-    /// GPU time, as the policy is told.
+    /// GPU time, as the policy sees it.
     pub(super) fn busy(&self) -> Ns {
         self.counted.unwrap_or(self.busy)
     }
@@ -71,11 +71,11 @@ impl Used {
 /// Why a process is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottledBy {
-    /// The policy said so.
+    /// The policy decided it.
     Policy,
     /// It, a cgroup around it or its user has used up its limit.
     Limit,
-    /// It is of the idle class, and somebody else wants the GPU.
+    /// It is of the idle class, and a process of the normal class wants the GPU.
     Class,
 }
 
@@ -92,26 +92,26 @@ pub struct Member {
     /// GPU time received before it came to its group.
     pub(super) before: Ns,
     pub(super) throttled_by: Option<ThrottledBy>,
-    /// Up to when its hold is in `pending`.
+    /// Up to when the time for which it is throttled is in `pending`.
     pub(super) throttled_since: Option<Ns>,
-    /// Holds that are not booked yet.
+    /// Throttled time that is not booked yet.
     pub(super) pending: Account,
-    /// GPU time that it was found to use in the non-polling phase, if somebody looked, see
+    /// GPU time that samples found in the non-polling phase, if there were any, see
     /// [`crate::account::residue`].
     pub(super) residue: Option<Ns>,
-    /// What its polling phases show against that, while it is not throttled.
+    /// The comparison of its polling phases with that, while it is not throttled.
     pub(super) doubt: Doubt,
-    /// What it is charged for the period in place of what its polling phase stands for.
+    /// GPU time that it is charged for the period in place of the scaled time.
     pub(super) counted: Option<Ns>,
-    /// What it had gained when that began in this period.
+    /// What it had gained before, if it is charged so from this period on.
     pub(super) evaded: Option<Ns>,
-    /// Wanted the GPU when it was let run last.
+    /// Wanted the GPU when it was last allowed to run.
     pub(super) wants: bool,
-    /// Its part of what its group is ahead, while groups are formed anew.
+    /// Its part of its group's lead, while groups are formed anew.
     pub(super) lead: Ns,
     /// Rows of its user and its cgroup in the table of totals, as of last time.
     pub(super) rows: [u16; 2],
-    pub(super) rest: Rest,
+    pub(super) activity: Activity,
 }
 
 impl Member {
@@ -120,7 +120,7 @@ impl Member {
         self.id
     }
 
-    /// Whose process it is.
+    /// Its process, cgroups and user.
     pub const fn who(&self) -> &Who {
         &self.who
     }
@@ -150,7 +150,7 @@ impl Member {
         self.throttled_by
     }
 
-    /// What it got until `now`: with the hold that has not ended.
+    /// What it got until `now`, including the time for which it is being throttled.
     pub fn account_at(&self, now: Ns) -> Account {
         let mut account = self.account;
         account.add(&self.pending);
@@ -161,7 +161,8 @@ impl Member {
         account
     }
 
-    /// Whether it keeps out of the competition: nobody waits for it.
+    /// Whether it is kept out of the competition (throttled by a limit or its class): no client
+    /// waits for it.
     pub(super) const fn sits_out(&self) -> bool {
         matches!(
             self.throttled_by,
@@ -174,7 +175,7 @@ impl Member {
         self.account.received.saturating_sub(self.before)
     }
 
-    /// Whether it is one of those between which a period is divided.
+    /// Whether it is one of the processes between which a period is divided.
     pub(super) fn counts(&self) -> bool {
         self.wants && self.throttled_by != Some(ThrottledBy::Class)
     }
@@ -189,7 +190,7 @@ impl Member {
         self.evaded
     }
 
-    /// What it used since it was throttled, if that is known: all of it.
+    /// All GPU time that it used since it was throttled, if that is known.
     pub(super) fn ran_on(&self) -> Option<Ns> {
         let residue = self.residue.filter(|_| self.throttled_by.is_some())?;
         Some(residue.saturating_add(self.used.busy))
@@ -205,7 +206,7 @@ impl Member {
         self.throttled_since = by.map(|_| now);
     }
 
-    /// Adds the hold up to `now` to what is to be booked.
+    /// Adds the throttled time up to `now` to what is to be booked.
     pub(super) fn note_throttled(&mut self, now: Ns) {
         if let Some(since) = self.throttled_since {
             let throttled = now.saturating_sub(since);
@@ -222,19 +223,19 @@ impl Charge for Member {
     }
 }
 
-/// Who competes for a GPU: a process, all processes of a user, or of a cgroup.
+/// What competes for a GPU: a process, all processes of a user, or of a cgroup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
-    /// As that of its state.
+    /// The id of its state.
     pub(super) id: ClientId,
     pub(super) subject: Subject,
-    /// Any of its processes: says which cgroups are around it.
+    /// Any of its processes: shows which cgroups are around it.
     pub(super) who: Who,
     pub(super) members: u32,
     /// Its processes that take part in decisions.
     pub(super) awake: u32,
     /// Position of its state.
-    pub(super) seat: usize,
+    pub(super) state_index: usize,
     pub(super) account: Account,
     /// Highest percentage of a GPU that its processes may use.
     pub(super) cap: u32,
@@ -244,7 +245,7 @@ pub struct Group {
     pub(super) wanting: u32,
 }
 
-/// What a group is ahead, on its way to its processes.
+/// The lead of a group, while it is divided among its processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Parts {
     /// All of it.
@@ -263,7 +264,7 @@ impl Group {
         self.id
     }
 
-    /// Whose group it is.
+    /// The process, user or cgroup that is this group.
     pub const fn subject(&self) -> Subject {
         self.subject
     }

@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who gets how much of a GPU, and what each one got.
+//! [pure] How much of a GPU processes, users and cgroups may get, and what each one got.
 //!
-//! Three things are kept apart. A *member* is a process that uses the GPU: time is
-//! measured for it, and it is what is throttled. A *group* is what fairness is
-//! between: a process, a user or a cgroup, see [`GroupBy`]. It is what the policy
-//! sees; what it used is the sum over its members, and when it is throttled, all of
-//! them are. A *setting* belongs to a process, a cgroup or a user, whatever the
-//! groups are.
+//! Three things are kept apart. A *member* is a process that uses the GPU: time is measured of it,
+//! and it can be throttled. A *group* is what fairness is between: a process, a user or a cgroup,
+//! see [`GroupBy`]. The policy sees groups; a group's use is the sum over its members, and when it
+//! is throttled, all of them are. A *setting* belongs to a process, a cgroup or a user, whatever
+//! the groups are.
 //!
-//! The weight of a group of one process is the most specific one set: for the
-//! process, the nearest cgroup around it, or its user. Other groups have the weight set
-//! for that user, or for the nearest cgroup from the group's own one on. Limits and the
-//! idle class apply to processes, after the policy: who is throttled by them keeps out of
-//! the competition, and nobody waits for it. A process is under the limits of all cgroups
-//! around it.
+//! The weight of a group of one process is the most specific one set: for the process, the nearest
+//! cgroup around it, or its user. Other groups have the weight set for that user, or for the
+//! nearest cgroup from the group's own one on. Limits and the idle class apply to processes, after
+//! the policy: a process that they throttle is kept out of the competition, and no client waits for
+//! it. A process is under the limits of all cgroups around it.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `setting` | what can be set, and for whom |
+//! | `setting` | what can be set, and for which subjects |
 //! | `settings` | the table of what has been set, and what holds for a process |
 //! | `lowering` | what users set for their own processes |
 //! | `budget` | how a hard limit is kept |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
 //! | `groups` | how groups come and go |
-//! | `awake` | who takes part in decisions |
+//! | `awake` | which processes take part in decisions |
 //! | `booking` | what happens around a decision |
-//! | `looking` | the same around a look, for policies that work in stages |
+//! | `looking` | the same around a scan, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
 mod awake;

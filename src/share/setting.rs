@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What can be set, and for whom.
+//! [pure] What can be set, and for which subjects.
 
 use crate::error::{in_range, Error};
 use crate::names::named;
@@ -11,30 +11,30 @@ use crate::units::{Ns, Weight};
 /// everything below, however deep.
 pub const MAX_LEVELS: usize = 16;
 
-/// Whose process it is. The numbers are those of the initial namespaces.
+/// The process, its cgroups and its user. The numbers are those of the initial namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     /// Key of the process, never used again while the machine runs.
     pub process: u64,
     /// Its cgroup; 0 if there is none.
     pub cgroup: u64,
-    /// The cgroups around that one, from the root on: as many as it is deep, at most
-    /// [`MAX_LEVELS`]. The rest is 0.
+    /// The cgroups around that one, from the root on: one for each level, at most [`MAX_LEVELS`].
+    /// The rest is 0.
     pub above: [u64; MAX_LEVELS],
     /// Its user.
     pub user: u32,
 }
 
 impl Who {
-    /// Its cgroup and those around it, the nearest first.
+    /// Its cgroup and the cgroups around it, the nearest first.
     pub fn cgroups(&self) -> impl Iterator<Item = u64> + '_ {
         let own = core::iter::once(self.cgroup);
         let all = own.chain(self.above.iter().rev().copied());
         all.filter(|id| *id != 0)
     }
 
-    /// How deep its cgroup is; the root is at level 0. [`MAX_LEVELS`] stands for all that are
-    /// that deep or deeper.
+    /// The level of its cgroup; the root is at level 0. [`MAX_LEVELS`] stands for this level and
+    /// all deeper ones.
     pub fn level(&self) -> usize {
         self.above.iter().take_while(|id| **id != 0).count()
     }
@@ -51,7 +51,7 @@ impl Who {
     }
 }
 
-/// For whom something is set. The earlier kinds are the more specific ones.
+/// The subject of a setting. The earlier kinds are the more specific ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The process with this key.
@@ -76,7 +76,7 @@ impl Subject {
 }
 
 named! {
-    /// Between what the GPU is divided.
+    /// What the GPU is divided between.
     pub enum GroupBy of "group_by" {
         /// Processes.
         #[default]
@@ -96,7 +96,7 @@ pub enum Class {
     /// By its weight.
     #[default]
     Normal,
-    /// Only when nobody of the normal class wants the GPU.
+    /// Only when no client of the normal class wants the GPU.
     Idle,
 }
 
@@ -163,7 +163,7 @@ impl Setting {
     }
 }
 
-/// A wish to set something, not checked yet. What is absent stays as it is.
+/// A request to set something, not checked yet. Absent fields do not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Weight, 1 to 10000.

@@ -2,14 +2,14 @@
 
 //! [pure] The table of what has been set.
 //!
-//! Weight and class of a process are those set for the process, else those for the nearest
-//! cgroup around it that has one, else those for its user, else 100 and normal. Limits do not
-//! replace each other: each holds for all processes of its subject together, so a process stays
-//! within its own limit, that of every cgroup around it, and its user's. Limits of several
-//! subjects may add up to more than their group's or than a GPU, as a limit promises nothing;
-//! one limit above that of the group around it could never be used up, and is refused.
+//! Weight and class of a process are the ones set for the process, else for the nearest cgroup
+//! around it that has one, else for its user, else 100 and normal. Limits do not replace each
+//! other: each holds for all processes of its subject together, so a process stays within its own
+//! limit, that of every cgroup around it, and its user's. Limits of several subjects may add up to
+//! more than their group's or than a GPU, as a limit promises nothing; one limit above that of the
+//! group around it could never be used up, and is refused.
 //!
-//! What the user of a process lowered itself is kept apart from what an administrator set, see
+//! What the user of a process lowered is kept apart from what an administrator set, see
 //! `lowering`.
 
 use super::budget::{Budget, Spent};
@@ -30,14 +30,14 @@ pub struct Entry {
     pub(super) setting: Setting,
     /// What its user lowered, for a process.
     pub(super) lowered: Setting,
-    /// Whose process it is, for a process; where it is, for a cgroup.
+    /// Cgroups and user of a process; the place of a cgroup.
     pub(super) within: Option<Who>,
     pub(super) budget: Budget,
     pub(super) spent: Spent,
 }
 
 impl Entry {
-    /// For whom.
+    /// The process, cgroup or user.
     pub const fn subject(&self) -> Subject {
         self.subject
     }
@@ -52,7 +52,7 @@ impl Entry {
         &self.lowered
     }
 
-    /// Whose process it was when something was set for it, for a process.
+    /// For a process: the user it belonged to when something was set for it.
     pub fn user(&self) -> Option<u32> {
         let within = self.within.filter(|_| self.subject.is_process());
         within.map(|who| who.user)
@@ -85,7 +85,7 @@ impl Entry {
             .min()
     }
 
-    /// Whether its limit holds its processes back.
+    /// Whether its limit throttles its processes.
     pub const fn exhausted(&self) -> bool {
         self.budget.throttled()
     }
@@ -108,7 +108,7 @@ pub struct Resolved {
     pub class: Class,
     /// The lowest limit that it is under.
     pub limit: Option<Limit>,
-    /// Positions of its limits in the table; so many of them.
+    /// Positions of its limits in the table; the first `count` of them.
     limits: [u16; MAX_LIMITS],
     count: u8,
 }
@@ -173,8 +173,8 @@ impl<S: Storage> Settings<S> {
         self.all().get(at)
     }
 
-    /// Changes what is set for a subject, for an administrator. `within` says whose process a
-    /// process is, and where a cgroup is.
+    /// Changes what is set for a subject, for an administrator. `within` has the cgroups and user
+    /// of a process, and the place of a cgroup.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl<S: Storage> Settings<S> {
         }
     }
 
-    /// Books what was spent since the last call, and decides which limits hold.
+    /// Books what was spent since the last call, and decides which limits throttle.
     pub(super) fn settle(&mut self, now: Ns, span: Ns, next: Ns) {
         for entry in self.table.all_mut() {
             let spent = core::mem::take(&mut entry.spent);
@@ -336,7 +336,7 @@ impl<S: Storage> Settings<S> {
         }
     }
 
-    /// Refuses a cgroup that the path of a process below it would not show.
+    /// Refuses a cgroup that is not in the path kept of a process below it.
     fn check_place(&self, subject: Subject, within: Option<Who>) -> Result<(), Error> {
         let level = within.map_or(0, |who| who.level());
         match subject {
@@ -347,8 +347,8 @@ impl<S: Storage> Settings<S> {
         }
     }
 
-    /// Refuses a limit that another one makes meaningless. What users lowered does not stand in
-    /// an administrator's way.
+    /// Refuses a limit that another one makes meaningless. Settings that users lowered do not limit
+    /// an administrator.
     fn check_limit(
         &self,
         subject: Subject,

@@ -54,7 +54,7 @@ fn period(now_ms: u64) -> Period {
     }
 }
 
-/// The process at `at` used so many microseconds of the polling phase.
+/// The process at `at` used `us` microseconds of the polling phase.
 fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
     let slot = Slot {
         ran: Ns::from_us(us),
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(joined, Ok(2));
     }
 
-    // A user must not shake off what was used by starting another process.
+    // A user must not get rid of a debt by starting another process.
     #[test]
     fn group_without_processes_stays_until_it_has_paid() {
         let mut store = store();
@@ -125,8 +125,8 @@ mod tests {
         assert_eq!(shares.groups().len(), 0);
     }
 
-    // A program must not shake off what it used by going on in a child, or by ending and
-    // beginning again.
+    // A program must not get rid of a debt by going on in a child, or by ending and beginning
+    // again.
     #[test]
     fn process_of_a_user_that_owes_starts_as_far_ahead() {
         let mut store = store();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_of_a_group_holds_all_its_processes() {
+    fn throttling_a_group_throttles_all_its_processes() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
         let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn decision_that_is_not_carried_out_holds_nobody() {
+    fn decision_that_is_not_carried_out_throttles_no_process() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
         let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
@@ -301,7 +301,8 @@ mod tests {
         }
     }
 
-    /// The engine sees no command of a client alone end: all of them look like one.
+    /// The status word shows no ends of commands of a client that runs alone: all of them appear as
+    /// one.
     #[test]
     fn hog_alone_gets_its_limit_though_its_commands_have_no_length() {
         let mut store = store();
@@ -336,14 +337,14 @@ mod tests {
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &mut totals, &period(at * 6));
         }
-        // A fifth of 1000, less what it may have run on each time.
+        // A fifth of 1000, less what it may have run on while throttled each time.
         assert!((180..=201).contains(&ran));
     }
 
     // Two processes of equal weight; the first is throttled, was found to run on for 2 ms and is
     // still there for 400 us of the polling phase. The other had the rest.
     #[test]
-    fn who_runs_on_after_a_hold_pays_what_it_ran_as_it_is() {
+    fn process_that_runs_on_while_throttled_pays_one_to_one() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
         let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
@@ -382,10 +383,10 @@ mod tests {
         assert_eq!(received(1), Ns::from_us(3600));
     }
 
-    // A program that submits when the poller sleeps: not seen in any polling phase, and found for
-    // 2 of the 5 ms between two of them. The other is seen all the time, and found for 3 ms.
+    // A program that submits when the poller sleeps: no polling phase shows it, and samples find it
+    // for 2 of the 5 ms between two of them. The other is seen all the time, and found for 3 ms.
     #[test]
-    fn who_runs_when_nobody_polls_is_charged_what_was_found_in_the_end() {
+    fn process_that_runs_between_polling_phases_is_charged_what_was_found() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
         let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
@@ -410,7 +411,7 @@ mod tests {
             shares.book(&mut settings, &mut totals, &period(at * 6));
             told += u32::from(shares.members()[0].evaded().is_some());
         }
-        // What was gained until it was found out is charged too, but for what has faded.
+        // The time gained before is charged too, except for the part that has faded.
         let received = |at: usize| shares.members()[at].account().received;
         assert!(received(0) > Ns::from_ms(195) && received(0) <= Ns::from_ms(200));
         assert_eq!(told, 1);
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_let_run_is_not_charged_for_what_was_found_of_it() {
+    fn released_process_is_not_charged_for_what_was_found() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
         let mut shares = Shares::<Borrowed<'_>>::new(

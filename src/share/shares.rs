@@ -2,7 +2,7 @@
 
 //! [pure] The processes and groups of one GPU.
 
-use super::awake::{Rest, NOBODY};
+use super::awake::{Activity, END};
 use super::booking::Apart;
 use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Who};
@@ -19,9 +19,9 @@ use crate::units::{Ns, VTime};
 /// # Invariants
 ///
 /// Members and groups are in ascending order of id. Every group has a state, see
-/// [`Group::seat`]; those of groups of which a process is awake come first. Every member
-/// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without members is ahead of the
-/// system.
+/// [`Group::state_index`]; states of groups of which a process is awake come first. Every member
+/// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without
+/// members is ahead of the system.
 pub struct Shares<S: Storage> {
     pub(super) members: Bounded<S::Of<Member>>,
     pub(super) groups: Bounded<S::Of<Group>>,
@@ -32,7 +32,7 @@ pub struct Shares<S: Storage> {
     /// Position of a process that is awake: the first of the list.
     pub(super) first: usize,
     /// States of groups that take part in decisions.
-    pub(super) seated: usize,
+    pub(super) active_count: usize,
     /// Groups without members.
     pub(super) empty: usize,
     /// System virtual time after the last decision.
@@ -46,13 +46,13 @@ pub struct Shares<S: Storage> {
     /// Lengths of the last polling phase and of the last period.
     pub(super) last_poll: Ns,
     pub(super) last_span: Ns,
-    /// What is charged apart in the period that is being booked.
+    /// Time charged one to one in the period that is being booked.
     pub(super) apart: Apart,
 }
 
 impl<S: Storage> Shares<S> {
-    /// Nobody yet. There must be at least as much room for groups and for their states
-    /// as for members; twice as much lets groups without members pay what they owe.
+    /// Empty tables. There must be at least as much room for groups and for their states as for
+    /// members; twice as much lets groups without members pay what they owe.
     pub const fn new(
         members: S::Of<Member>,
         groups: S::Of<Group>,
@@ -65,8 +65,8 @@ impl<S: Storage> Shares<S> {
             states: Bounded::new(states),
             group_by,
             depth: 0,
-            first: NOBODY,
-            seated: 0,
+            first: END,
+            active_count: 0,
             empty: 0,
             t_sys: VTime::ZERO,
             wanting: 0,
@@ -117,7 +117,7 @@ impl<S: Storage> Shares<S> {
         self.members().binary_search_by_key(&id, Member::id).ok()
     }
 
-    /// As [`Shares::find`], when it is likely to stand at `guess`.
+    /// As [`Shares::find`], for a process that is probably at `guess`.
     pub(crate) fn find_near(&self, id: ClientId, guess: usize) -> Option<usize> {
         match self.members().get(guess) {
             Some(member) if member.id == id => Some(guess),
@@ -130,21 +130,24 @@ impl<S: Storage> Shares<S> {
         self.groups.all()
     }
 
-    /// What the policy sees of each group, those that sleep last; as they fell asleep.
+    /// What the policy sees of each group; groups that sleep come last, as they fell asleep.
     pub fn states(&self) -> &[ClientState] {
         self.states.all()
     }
 
     /// What the policy sees of each group that takes part, for the engine to decide on.
     pub fn states_mut(&mut self) -> &mut [ClientState] {
-        let seated = self.seated;
-        self.states.all_mut().get_mut(..seated).unwrap_or_default()
+        let active_count = self.active_count;
+        self.states
+            .all_mut()
+            .get_mut(..active_count)
+            .unwrap_or_default()
     }
 
     /// The state of a group.
     pub(super) fn state_mut(&mut self, group: usize) -> Option<&mut ClientState> {
-        let seat = self.groups.all().get(group)?.seat;
-        self.states.all_mut().get_mut(seat)
+        let state_index = self.groups.all().get(group)?.state_index;
+        self.states.all_mut().get_mut(state_index)
     }
 
     /// Adds a process and returns its position. `id` must be larger than all before; `t_sys`
@@ -197,14 +200,14 @@ impl<S: Storage> Shares<S> {
             return;
         };
         self.link_awake();
-        self.unseat(member.group);
+        self.count_asleep(member.group);
         self.count_out(member.group);
         self.generation = 0;
         self.drop_paid_groups(t_sys);
     }
 
-    /// Notes that a process has moved to another cgroup or user. It takes along what
-    /// its old group is ahead, in proportion to what it used there.
+    /// Notes that a process has moved to another cgroup or user. It takes along a part of its old
+    /// group's lead, in proportion to what it used there.
     ///
     /// # Errors
     ///
@@ -244,8 +247,8 @@ impl<S: Storage> Shares<S> {
         moved
     }
 
-    /// Moves a process that is awake to the group where it belongs, with its part of what the old
-    /// one is ahead, after [`Shares::split`].
+    /// Moves a process that is awake to the group where it belongs, with its part of the old
+    /// group's lead, after [`Shares::split`].
     fn move_member(
         &mut self,
         at: usize,
@@ -266,15 +269,15 @@ impl<S: Storage> Shares<S> {
             member.group = group;
             member.before = member.account.received;
         }
-        self.seat(group);
+        self.count_awake(group);
         self.owe_less(old, member.lead);
         self.owe(group, member.lead);
-        self.unseat(old);
+        self.count_asleep(old);
         self.count_out(old);
         Ok(())
     }
 
-    /// Moves processes whose group is another one since settings changed.
+    /// Moves processes that belong to another group since settings changed.
     pub(super) fn regroup(&mut self, settings: &Settings<S>) {
         // Only groups at the nearest cgroup that has a weight depend on what is set.
         if self.group_by != GroupBy::Cgroup || self.depth != 0 {
@@ -303,7 +306,7 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Divides the GPU between something else from now on, with groups by cgroup at this level.
-    /// Each new group is ahead by what its processes were ahead: no process gets rid of time used.
+    /// Each new group gets the leads of its processes: no process gets rid of a debt.
     pub fn set_grouping(
         &mut self,
         group_by: GroupBy,
@@ -319,7 +322,7 @@ impl<S: Storage> Shares<S> {
         self.split(t_sys);
         self.groups.clear();
         self.states.clear();
-        (self.first, self.seated, self.empty) = (NOBODY, 0, 0);
+        (self.first, self.active_count, self.empty) = (END, 0, 0);
         self.group_by = group_by;
         for at in 0..self.members().len() {
             let Some(member) = self.members().get(at).copied() else {
@@ -339,7 +342,7 @@ impl<S: Storage> Shares<S> {
             if let Some(member) = self.members.all_mut().get_mut(at) {
                 member.group = group;
                 member.before = member.account.received;
-                member.rest = Rest::default();
+                member.activity = Activity::default();
             }
             self.wake(at);
         }

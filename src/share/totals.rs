@@ -3,9 +3,9 @@
 //! [pure] Totals per user and per cgroup. They outlive the processes, and stay until
 //! they are read and reset.
 //!
-//! There is room for so many users and so many cgroups. When it is full, a row becomes part of
-//! a row for all others, so nothing is lost but the name. Whoever can make cgroups can make many
-//! of them, but only below those that it was given: a further one pushes out a row from the
+//! There is room for [`MAX_ROWS`] users and as many cgroups. When it is full, a row becomes part of
+//! a row for all others, so only the name is lost. A user that can make cgroups can make many of
+//! them, but only below the cgroups that it was given: a further one removes a row below the
 //! nearest cgroup around it that has many rows, and no other.
 
 use super::member::Account;
@@ -17,10 +17,10 @@ use crate::units::Ns;
 pub const MAX_ROWS: usize = 256;
 /// Rows of a table of all kinds. It takes less than 160 KiB.
 pub const MAX_TOTALS: usize = 2 * MAX_ROWS;
-/// Part of the rows of a kind that are many for what is below one cgroup.
+/// This part of the rows of a kind counts as many below one cgroup.
 const CROWD: usize = 8;
 
-/// Of what a row is the total.
+/// What a row is the total of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A user.
@@ -45,9 +45,9 @@ impl Kind {
 pub struct Row {
     /// Of what.
     pub kind: Kind,
-    /// User id or cgroup id; nothing for all those that had no room.
+    /// User id or cgroup id; nothing in the row for all others.
     pub key: Option<u64>,
-    /// For a cgroup, those around it: [`Who::above`].
+    /// For a cgroup, the cgroups around it: [`Who::above`].
     pub above: [u64; MAX_LEVELS],
     /// What its processes got.
     pub account: Account,
@@ -129,8 +129,8 @@ impl<S: Storage> Totals<S> {
     }
 
     /// Adds to the total of the user or the cgroup of a process. `hint` is what the last call for
-    /// the same one returned, or any number; with a good one this takes the same time however
-    /// many rows there are.
+    /// the same one returned, or any number; with a good one the call takes the same time for any
+    /// number of rows.
     pub fn charge(&mut self, kind: Kind, who: &Who, hint: u16, account: &Account, now: Ns) -> u16 {
         let row = self.rows.all_mut().get_mut(usize::from(hint));
         if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(kind.key(who))) {
@@ -152,7 +152,7 @@ impl<S: Storage> Totals<S> {
         });
     }
 
-    /// Adds a row: also one that was taken and could not be delivered. Returns a hint for
+    /// Adds a row, also one that was read and could not be delivered. Returns a hint for
     /// [`Totals::charge`].
     pub fn merge(&mut self, row: &Row) -> u16 {
         let Some(key) = row.key else {
@@ -214,7 +214,7 @@ impl<S: Storage> Totals<S> {
         count
     }
 
-    /// Gives a row to the others, if there is no room for a further one of this kind.
+    /// Merges a row into the row of all others, if there is no room for a further one of this kind.
     fn make_room(&mut self, new: &Row) {
         let same = |row: &&Row| row.kind == new.kind;
         let most = self.rows.room() / 2;
@@ -228,7 +228,7 @@ impl<S: Storage> Totals<S> {
     }
 
     /// Position of the row of the same kind that makes room for a new one: one without time; else,
-    /// of those below the nearest cgroup around the new one that has many, the one that was
+    /// of the rows below the nearest cgroup around the new one that has many, the one that was
     /// charged least recently.
     fn victim(&self, new: &Row, most: usize) -> Option<usize> {
         let rows = || {

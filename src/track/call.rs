@@ -2,7 +2,7 @@
 
 //! [pure] The few RM calls that LoGA has to understand.
 //!
-//! The driver looks at the number and the size of an ioctl only, so this does too.
+//! The driver distinguishes ioctls by number and size only, and so does this file.
 //! Bytes are little endian, as on every machine that this driver runs on. A field
 //! is read only if the size says that it is there.
 //!
@@ -20,8 +20,8 @@ const FREE: usize = size_of::<Free>();
 const MAP_MEMORY: usize = size_of::<MapMemory>();
 const MAP_MEMORY_FD: usize = size_of::<MapMemoryFd>();
 
-/// An RM call that matters here, as its caller makes it. Nothing is read of what comes back:
-/// the caller can write there as well as the driver.
+/// An RM call that matters here, as its caller makes it. LoGA does not read the results: the caller
+/// can write there as well as the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// An object is allocated.
@@ -61,7 +61,7 @@ pub const fn is_of_interest(nr: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// An argument whose bytes say where they are.
+    /// An argument in which each byte is its own position.
     fn argument() -> [u8; 64] {
         let mut bytes = [0; 64];
         for (index, byte) in (0u8..).zip(bytes.iter_mut()) {

@@ -2,7 +2,7 @@
 
 //! [pure] What RM calls and mappings mean: objects, channels, submission slots.
 //!
-//! A call that is not understood reaches the driver unchanged. `pages` remembers which client
+//! Unknown calls reach the driver unchanged. `pages` remembers which client
 //! owns which page of submission slots.
 
 pub mod call;

@@ -2,20 +2,19 @@
 
 //! [pure] Which client owns which page of submission slots, and the channels in it.
 //!
-//! The driver gives a page of slots to one RM client at a time, so a page has one owner, and
-//! all time of its channels is the owner's, whichever slot an application stored to and
-//! whichever process mapped the page. A page keeps its owner while it is mapped anywhere or
-//! while one of its channels exists; that a channel exists is read from the channel table of
-//! the GPU, not from what applications say.
+//! The driver gives a page of slots to one RM client at a time, so a page has one owner, and all
+//! time of its channels is charged to the owner, whichever slot an application stored to and
+//! whichever process mapped the page. A page keeps its owner while it is mapped anywhere or while
+//! one of its channels exists; LoGA reads from the channel table of the GPU whether a channel
+//! exists, and does not trust applications.
 //!
-//! A mapping names its *claimant*: the process that allocates through the control file on which
-//! the driver was asked for the mapping. Such a claim is *proven*, as the driver granted it, and
-//! moves the page to the claimant: the driver has given the page to another RM client. A claim
-//! without that, of the process that opened the file or that maps, only takes a page that is
-//! not mapped.
+//! A mapping names its *claimant*: the process that allocates through the control file on which the
+//! driver was asked for the mapping. Such a claim is *proven*, as the driver granted it, and moves
+//! the page to the claimant: the driver has given the page to another RM client. Any other claim,
+//! of the process that opened the file or that maps, only takes a page that is not mapped.
 //!
-//! Every page carries its gate, so that a mapping that outlives its process, or the owner, still
-//! waits where the page's present owner waits.
+//! Every page has its gate, so that threads that use a mapping which outlives its process, or the
+//! owner, still wait where those of the present owner wait.
 
 use crate::account::{Commands, Slot};
 use crate::ids::{Chid, ClientId, MAX_CHANNELS};
@@ -46,7 +45,7 @@ pub struct Page<G> {
     /// Position of the owner in the tables of clients.
     at: usize,
     mappings: u32,
-    /// Slots whose channel exists, one bit each.
+    /// Slots with a channel that exists, one bit each.
     live: u8,
     /// The page has been mapped or freed since its channels were read last.
     doubtful: bool,
@@ -90,7 +89,7 @@ impl<G> Page<G> {
         self.mappings
     }
 
-    /// Where its users wait.
+    /// The gate where threads that touch it wait.
     pub const fn gate(&self) -> Option<&G> {
         self.gate.as_ref()
     }
@@ -155,7 +154,7 @@ pub struct Claim {
 pub struct Claimed {
     /// The owner of the page from now on.
     pub owner: ClientId,
-    /// The page had another owner, whose mappings are the new owner's now.
+    /// The page had another owner; the mappings of that owner belong to the new one now.
     pub moved: bool,
 }
 
@@ -231,8 +230,8 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         self.get(page_of(chid))
     }
 
-    /// Notes a mapping of a page and says whose the page is. A page that has no owner yet gets
-    /// the claimant, and `gate`. Nothing without room.
+    /// Notes a mapping of a page and returns the owner of the page. A page that has no owner yet
+    /// gets the claimant, and `gate`. Nothing without room.
     pub fn map(&mut self, number: u16, claim: &Claim, gate: G) -> Option<Claimed> {
         let at = match self.find(number) {
             Ok(at) => at,
@@ -284,8 +283,8 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         }
     }
 
-    /// The next page whose channels should be read from the channel table, of those that come
-    /// after the one returned last: it was mapped, or something was freed, or it is not mapped.
+    /// The next page with channels that should be read from the channel table, after the one
+    /// returned last: it was mapped, or something was freed, or it is not mapped.
     pub fn doubtful(&mut self) -> Option<u16> {
         let asks = |page: &Page<G>| page.doubtful || page.mappings == 0;
         let count = self.all().len();
@@ -298,7 +297,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         self.all().get(at).map(Page::number)
     }
 
-    /// Notes which channels of a page exist, one bit for each slot, and says what has changed. A
+    /// Notes which channels of a page exist, one bit for each slot, and reports what has changed. A
     /// page without channels that is not mapped has no owner any more.
     pub fn set_live(
         &mut self,
@@ -333,8 +332,8 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         }
     }
 
-    /// Adds time on the engine to a channel, and says at which position its owner is: a channel
-    /// that ran exists. Nothing for a page without an owner.
+    /// Adds time on the engine to a channel, and returns the position of its owner: a channel that
+    /// ran exists. Nothing for a page without an owner.
     pub fn charge(&mut self, chid: Chid, slot: &Slot, counts_runs: bool) -> Option<usize> {
         let at = self.find(page_of(chid)).ok()?;
         let page = self.all_mut().get_mut(at)?;
@@ -349,7 +348,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         Some(page.at)
     }
 
-    /// The client at `at` has been forgotten, which owns no page: the later ones move up.
+    /// The client at `at`, which owns no page, has been forgotten: the later ones move up.
     pub fn forget_position(&mut self, at: usize) {
         for page in self.all_mut() {
             if page.at > at {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of who owns which page.
+//! Tests of owners of pages.
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_pages))]
 mod tests {
@@ -55,8 +55,8 @@ mod tests {
         assert_eq!(pages.get(5).map(Page::mappings), Some(2));
     }
 
-    // Regression: time of a channel whose slot lies in a mapped page, and which was never mapped
-    // itself, was charged to nobody.
+    // Regression: time of a channel was charged to no client if its slot lies in a mapped page but
+    // was never mapped itself.
     #[test]
     fn channel_beside_a_mapped_one_is_its_owners() {
         let mut store = [Page::default(), Page::default()];
@@ -70,7 +70,7 @@ mod tests {
         assert!(seen.eq([(47, 1)]));
     }
 
-    // Regression: a queue that was submitted before the page was unmapped ran for nobody.
+    // Regression: a queue that was submitted before the page was unmapped was charged to no client.
     #[test]
     fn page_without_mappings_stays_while_a_channel_exists() {
         let mut store = [Page::default(), Page::default()];

@@ -41,7 +41,7 @@ impl ChidRange {
     }
 }
 
-/// Channels whose slots lie in the physical range of `len` bytes at `phys`.
+/// Channels with slots in the physical range of `len` bytes at `phys`.
 ///
 /// `bar1` is the physical range of BAR1, `userd_base` the offset of the slots in it,
 /// `slot` the bytes per channel. Nothing for a range that touches no slot.

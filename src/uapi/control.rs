@@ -94,7 +94,7 @@ pub struct Share {
     pub limit_pct: u32,
     /// One of `CLASS_*`.
     pub class: u32,
-    /// 1 if the limit holds its processes back now.
+    /// 1 if the limit throttles its processes now.
     pub exhausted: u32,
 }
 
@@ -154,7 +154,7 @@ pub struct Total {
     pub last_ns: u64,
 }
 
-/// This is the total of all for whom there was no room.
+/// This is the total of all users or cgroups without a row.
 pub const TOTAL_OTHERS: u64 = 1 << 0;
 
 /// Argument of [`super::IOC_CONFIGURE`].

@@ -2,9 +2,9 @@
 
 //! [pure] Events: records of fixed size that a subscriber reads from `/dev/loga`.
 //!
-//! `read` gives whole records only, `EINVAL` if there is no room for one, `EAGAIN`
-//! without any if the file does not wait; `poll` says whether there is one. A reader
-//! that is too slow loses the oldest: the gap shows in [`Event::sequence`].
+//! `read` gives whole records only, `EINVAL` if there is no room for one, `EAGAIN` without any if
+//! the file is opened with `O_NONBLOCK`; `poll` says whether there is one. A reader that is too
+//! slow loses the oldest: the gap shows in [`Event::sequence`].
 
 use super::refusal::Refusal;
 use super::snapshot::COMM_LEN;
@@ -17,7 +17,7 @@ use core::ops::DerefMut;
 pub struct Event {
     /// When.
     pub time_ns: u64,
-    /// Number of this record for its reader, from 0: those that are missing were lost.
+    /// Number of this record for its reader, from 0: missing numbers are lost records.
     pub sequence: u64,
     /// The client; 0 for events of the whole GPU.
     pub client: u64,
@@ -29,7 +29,7 @@ pub struct Event {
     pub pid: i32,
     /// User id of the client, in the namespace of the reader.
     pub uid: u32,
-    /// What it says depends on the kind.
+    /// Its meaning depends on the kind.
     pub value: u64,
     /// Command name of the client, or name of the policy; zero-terminated.
     pub name: [u8; COMM_LEN],
@@ -43,11 +43,11 @@ pub const EVENT_THROTTLED: u32 = 1;
 pub const EVENT_RELEASED: u32 = 2;
 /// A client is gone; `value` is the GPU time that it got, in nanoseconds.
 pub const EVENT_EXITED: u32 = 3;
-/// Everybody runs against the decision; `value` is one of `FALLBACK_*`.
+/// All clients run against the decision; `value` is one of `FALLBACK_*`.
 pub const EVENT_FALLBACK: u32 = 4;
 /// The GPU stopped answering.
 pub const EVENT_GPU_LOST: u32 = 5;
-/// Another policy decides from now on; `name` says which.
+/// Another policy decides from now on; `name` is its name.
 pub const EVENT_POLICY: u32 = 6;
 /// The GPU answers again.
 pub const EVENT_GPU_BACK: u32 = 7;
@@ -64,7 +64,7 @@ pub const EVENT_KINDS: u32 = 10;
 pub const FALLBACK_CONTRACT: u64 = 0;
 /// The main thread missed a deadline.
 pub const FALLBACK_LATE: u64 = 1;
-/// Somebody was throttled on an idle GPU.
+/// A client was throttled on an idle GPU.
 pub const FALLBACK_IDLE_THROTTLE: u64 = 2;
 /// A client was throttled for longer than its gate allows.
 pub const FALLBACK_OVERRUN: u64 = 3;

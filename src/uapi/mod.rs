@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the kernel module and the tools say to each other over `/dev/loga`.
+//! [pure] The interface of the kernel module and the tools over `/dev/loga`.
 //!
 //! Every structure is `repr(C)`, made of fixed-width integers, without implicit
 //! padding, and its size is asserted at compile time. Each argument of a call begins
@@ -8,7 +8,7 @@
 //! others writes its own there, answers `EINVAL`, and changes nothing. Fields that
 //! are reserved, and flags without a meaning, must be zero.
 //!
-//! A call that is refused says why in a [`Refusal`]. Structures and numbers are all that is here:
+//! A refused call returns the reason in a [`Refusal`]. This folder has structures and numbers only:
 //! `request`, one floor above, checks what callers ask.
 //!
 //! All times are nanoseconds of the monotonic clock of the host.
@@ -52,7 +52,7 @@ const fn iowr(nr: u32, size: usize) -> u32 {
 }
 
 // "To read everything" is `CAP_PERFMON`, "to change" is `CAP_SYS_ADMIN`, both in the initial user
-// namespace. All others read and lower what is their own.
+// namespace. All other users read and lower what is their own.
 
 /// Takes a [`Snapshot`]. For every user; to read everything.
 pub const IOC_SNAPSHOT: u32 = iowr(1, size_of::<Snapshot>());
@@ -85,7 +85,7 @@ pub enum Call {
     ListShares,
 }
 
-/// How an argument begins, whatever its size.
+/// The beginning of every argument.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {

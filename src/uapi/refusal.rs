@@ -2,7 +2,7 @@
 
 //! [pure] Why a call was refused, in a form that fits a structure.
 //!
-//! The numbers stay what they are: new ones are added at the end.
+//! The numbers never change: new ones are added at the end.
 
 /// Why a call was refused, and what would have been right.
 #[repr(C)]
@@ -41,27 +41,27 @@ pub const REFUSED_RESERVED: u32 = 7;
 pub const REFUSED_UNKNOWN_SUBJECT: u32 = 8;
 /// Another cause.
 pub const REFUSED_OTHER: u32 = 9;
-/// The policy needs to be told more than is observed with these settings.
+/// The policy needs inputs that are not observed with these settings.
 pub const REFUSED_UNOBSERVED: u32 = 10;
 /// `scale=active` without `randomize`.
 pub const REFUSED_STEADY: u32 = 11;
-/// More than what holds for the process, wanted by its user; `max` would be right.
+/// A user asked for more than what holds for the process; `max` would be right.
 pub const REFUSED_NOT_LOWER: u32 = 12;
-/// The normal class for a process that an administrator made idle, wanted by its user.
+/// A user asked for the normal class for a process that an administrator made idle.
 pub const REFUSED_NOT_IDLE: u32 = 13;
-/// Not a process of the caller, who is not root.
+/// The caller is not root, and the process is not its own.
 pub const REFUSED_NOT_OWN: u32 = 14;
 /// A cgroup too deep in the hierarchy; `max` is the deepest level.
 pub const REFUSED_DEEP: u32 = 15;
-/// For a caller with `CAP_SYS_ADMIN` in the initial user namespace.
+/// Only for a caller with `CAP_SYS_ADMIN` in the initial user namespace.
 pub const REFUSED_CHANGE: u32 = 16;
-/// For a caller with `CAP_PERFMON` in the initial user namespace.
+/// Only for a caller with `CAP_PERFMON` in the initial user namespace.
 pub const REFUSED_READ: u32 = 17;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;
 
-/// Names of what else can be out of range or full.
+/// Names of fields and tables that can be out of range or full.
 pub const FIELDS: &[&str] = &[
     "value",
     "weight",
@@ -100,7 +100,7 @@ impl Refusal {
         }
     }
 
-    /// For a reason that says everything.
+    /// For a reason without further values.
     pub(crate) const fn of(code: u32) -> Self {
         Self {
             code,

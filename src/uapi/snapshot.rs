@@ -11,8 +11,9 @@ pub const COMM_LEN: usize = 16;
 /// Argument of [`super::IOC_SNAPSHOT`]: where to put the tables, and what came back.
 ///
 /// A caller without `CAP_PERFMON` in the initial user namespace gets its own clients, with their
-/// groups and channels; of a group in which others take part, what its own processes got; and of
-/// the GPU itself what does not tell when it is looked at or what others do: see [`GPU_WITHHELD`].
+/// groups and channels; of a group that has processes of other users, what its own processes got;
+/// and of the GPU itself the fields that do not show when LoGA samples it or what other users do:
+/// see [`GPU_WITHHELD`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
@@ -44,7 +45,7 @@ pub struct Snapshot {
 }
 
 impl Gpu {
-    /// What of it everybody may see: no phases, no counters, no times of the whole GPU.
+    /// Clears what not all users may see: phases, counters and times of the whole GPU.
     pub fn withhold(&mut self) {
         *self = Self {
             chipset: self.chipset,
@@ -82,9 +83,9 @@ pub struct Gpu {
     pub polled_ns: u64,
     /// * Sum of the lengths of all non-polling phases.
     pub unpolled_ns: u64,
-    /// * Part of `polled_ns` in which the engine throttled nobody's work.
+    /// * Part of `polled_ns` in which no work was on the engine.
     pub idle_ns: u64,
-    /// * Part of `polled_ns` throttled by channels whose owner is not known.
+    /// * Part of `polled_ns` in which channels without a known owner ran.
     pub unknown_ns: u64,
     /// * System virtual time.
     pub t_sys_ns: u64,
@@ -92,7 +93,7 @@ pub struct Gpu {
     pub last_poll_ns: u64,
     /// * Length of the last non-polling phase.
     pub last_nonpoll_ns: u64,
-    /// * Iterations of the poll loop, and looks of sparse accounting.
+    /// * Iterations of the poll loop, and samples of sparse accounting.
     pub polls: u64,
     /// * Register reads made by them.
     pub register_reads: u64,
@@ -104,7 +105,7 @@ pub struct Gpu {
     pub revokes: u64,
     /// * Clients released, ever.
     pub restores: u64,
-    /// * Times the watchdog let everybody run.
+    /// * Fallbacks: times all clients ran against a decision.
     pub fallbacks: u64,
     /// * Times that a channel did not run empty within the bound of a policy that waits for it.
     pub overdue_drains: u64,
@@ -113,7 +114,7 @@ pub struct Gpu {
     /// Mappings of submission pages that LoGA could not take on, for want of memory: their
     /// channels run unthrottled.
     pub unmanaged_mappings: u64,
-    /// * Time between two looks on average, if accounting is sparse; else zero.
+    /// * Time between two samples on average, if accounting is sparse; else zero.
     pub look_ns: u64,
     /// * Times that a client was found on the engine outside of polling phases for longer than
     ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
@@ -131,14 +132,14 @@ pub struct Gpu {
     pub knobs: [u32; MAX_KNOBS],
 }
 
-/// The poller is inside a polling phase. Not told to everybody, see [`GPU_WITHHELD`].
+/// The poller is inside a polling phase. Not shown to all users, see [`GPU_WITHHELD`].
 pub const GPU_POLLING: u32 = 1 << 0;
-/// The device answered with all ones: it is gone, nobody is throttled.
+/// The device answered with all ones: it is gone, no client is throttled.
 pub const GPU_LOST: u32 = 1 << 1;
-/// Figures of the whole GPU are left out, because the caller may not see them: they would say
-/// when the GPU is looked at, and what others do. Fields that [`Gpu`] marks are zero.
+/// Figures of the whole GPU are left out, because the caller may not see them: they would show when
+/// LoGA samples the GPU, and what other users do. Fields that [`Gpu`] marks are zero.
 pub const GPU_WITHHELD: u32 = 1 << 2;
-/// Some of `unknown_ns` was that of `unknown_chid`.
+/// A part of `unknown_ns` is time of `unknown_chid`.
 pub const GPU_UNKNOWN_SEEN: u32 = 1 << 3;
 
 /// The GPU is divided between processes.
@@ -156,8 +157,8 @@ pub struct Client {
     pub id: u64,
     /// Process id of the owner, in the pid namespace of the reader; 0 if not visible there.
     pub pid: i32,
-    /// The user that it belongs to, in the user namespace of the reader: its effective user, or
-    /// who made the user namespace that it is in.
+    /// The user that it belongs to, in the user namespace of the reader: its effective user, or the
+    /// user that made the user namespace that it is in.
     pub uid: u32,
     /// Command name of the owner.
     pub comm: [u8; COMM_LEN],
@@ -184,7 +185,7 @@ pub struct Client {
     /// What `gpu_time_ns` may be wrong by, with 95 % confidence, where accounting was
     /// sparse; zero with burst accounting, which gives no bound.
     pub error_ns: u64,
-    /// Variance that this comes from, in square microseconds. That of an interval is the
+    /// Variance behind `error_ns`, in square microseconds. The variance of an interval is the
     /// difference of two snapshots.
     pub variance_us2: u64,
     /// What a division by weights among the active clients would have given it.
@@ -204,7 +205,7 @@ pub struct Client {
     pub since_ns: u64,
     /// Times that it was found on the engine outside of polling phases for longer than within
     /// them, beyond the errors of both and over many periods: it is charged what was found.
-    /// With burst accounting only: sparse accounting looks at all times alike.
+    /// With burst accounting only: sparse accounting samples all times alike.
     pub evasions: u64,
 }
 
@@ -217,7 +218,7 @@ pub const STATE_THROTTLED: u32 = 2;
 
 /// Of the normal class.
 pub const CLASS_NORMAL: u32 = 0;
-/// Of the idle class: runs only when nobody else wants the GPU.
+/// Of the idle class: runs only when no client of the normal class wants the GPU.
 pub const CLASS_IDLE: u32 = 1;
 
 /// Not throttled.
@@ -235,7 +236,7 @@ pub const THROTTLED_BY_CLASS: u32 = 3;
 pub struct Group {
     /// Unique on this GPU, until `group_by` changes.
     pub id: u64,
-    /// User id or cgroup id; 0 for a process, whose group is found by its id.
+    /// User id or cgroup id; 0 for a process: its group is found by [`Client::group`].
     pub key: u64,
     /// One of `GROUP_BY_*`.
     pub kind: u32,
@@ -264,7 +265,7 @@ pub struct Group {
     pub runs: u64,
 }
 
-/// One channel whose submission page is known.
+/// One channel with a known submission page.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Channel {
