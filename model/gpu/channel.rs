@@ -77,7 +77,7 @@ pub struct Channel {
     pub(super) fetch: Fetch,
     /// Position in the ring.
     pub(super) place: u32,
-    /// Whether it is in the list of those whose doorbells rang.
+    /// Whether it is in the list of channels with a rung doorbell.
     pub(super) rung: bool,
     /// The next channel of that list.
     pub(super) next_rung: Option<u16>,
