@@ -121,7 +121,7 @@ fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
     ensure!(weight_of()? == 9, "not the weight of its new cgroup");
     stage.check_no_fallback()?;
     drop(load);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
@@ -144,7 +144,7 @@ fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
 fn group_by_cgroup_divides_between_cgroups() -> Verdict {
@@ -170,7 +170,7 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
@@ -191,5 +191,5 @@ fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
     };
     set(clear, |_| {})?;
     ensure!(stage.stat()?.settings == 0, "it is still set");
-    stage.strike()
+    stage.teardown()
 }

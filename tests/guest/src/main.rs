@@ -9,47 +9,47 @@
 //! | [`stage`], [`modules`] | loads and removes the modules, looks at LoGA's figures |
 //! | [`truth`] | the model's |
 //! | [`kernel_log`] | `/dev/kmsg` |
-//! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
+//! | [`agent`], [`agent_process`] | a GPU client driven by a test: the test's side, the process |
 //! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
-//! | [`accounting`], [`sparse`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
-//! | [`sharing`], [`cgroups`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
+//! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of who gets how much, and of saying so |
 //! | [`tools`] | tests of the `loga` command |
 //! | [`policies`] | tests of each policy |
-//! | [`many`] | tests with several GPUs |
+//! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user who wants more than its share |
 //! | [`faults`] | tests of what fails: the card, the driver, memory, processors |
 //! | [`leaks`] | memory that is lost, on kernels that can tell |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
+mod agent;
+mod agent_process;
 mod attaching;
 mod calls;
 mod cgroups;
 mod demo;
 mod driver;
+mod event_stream;
 mod faults;
 mod fdinfo;
-mod holding;
 mod hostile;
 mod kernel_log;
 mod ktap;
 mod leaks;
-mod many;
+mod multi_gpu;
 mod policies;
-mod puppet;
-mod refusing;
 mod screen;
 mod sharing;
 mod sparse;
-mod strings;
 mod sysfs;
-mod telling;
 mod threads;
+mod throttling;
 mod tools;
 mod tracefs;
 mod tracing;
+mod validation;
 
 use clap::Parser;
 use clap::Subcommand;
@@ -103,7 +103,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Do what standard input says; used by the tests.
     #[command(hide = true)]
-    Puppet,
+    Agent,
     /// Run a hostile program; used by the tests.
     #[command(hide = true)]
     Hostile {
@@ -129,17 +129,17 @@ fn tests() -> Vec<Test> {
     let mut tests = [
         accounting::TESTS,
         sparse::TESTS,
-        holding::TESTS,
+        throttling::TESTS,
         attaching::TESTS,
         driver::TESTS,
         sharing::TESTS,
         cgroups::TESTS,
         policies::TESTS,
-        refusing::TESTS,
-        telling::TESTS,
+        validation::TESTS,
+        event_stream::TESTS,
         fdinfo::TESTS,
         tracing::TESTS,
-        many::TESTS,
+        multi_gpu::TESTS,
         tools::TESTS,
         screen::TESTS,
         faults::TESTS,
@@ -210,7 +210,7 @@ fn main() -> ExitCode {
                 false
             }
         },
-        Command::Puppet => puppet::run(),
+        Command::Agent => agent_process::run(),
         Command::As { uid, command } => {
             eprintln!("loga-guest: {}", calls::run_as(uid, &command));
             false

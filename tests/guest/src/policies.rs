@@ -2,6 +2,8 @@
 
 //! [tool] Tests of policies with real processes. Shares are those of the model's own log.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -11,8 +13,6 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::LAZY;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use crate::sysfs;
 use crate::truth::Truth;
 use std::time::Duration;
@@ -22,11 +22,11 @@ crate::ktap::tests![
     maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,
     maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
-    mix_runs_under_each_policy_and_nobody_stays_throttled: timed,
+    mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
     timeslice_gives_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
-    unload_behind_a_barrier_works_once_everybody_is_gone,
+    unload_behind_a_barrier_works_once_all_clients_are_gone,
 ];
 
 /// Kernels of 200 us back to back: it would use the whole GPU. Of exact lengths, this load and the
@@ -102,7 +102,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
         (0.6..=1.2).contains(&(estimated / waited)),
         "estimated {estimated:.0} us, waited {waited:.0} us"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn policy_maxmin_is_the_default() -> Verdict {
@@ -121,7 +121,7 @@ fn policy_maxmin_is_the_default() -> Verdict {
     ] {
         ensure!(all.split(' ').any(|one| one == name), "no {name} in {all}");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until LoGA has measured each of them.
@@ -142,7 +142,7 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
 }
 
 /// The mix of the demonstration, under one policy after the other.
-fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
+fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
     let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1 accounting=burst")?;
     let mut loads = vec![Load::start("--kernel-us 1000 --wait block --channels 2")?];
     for seed in 1..=3 {
@@ -164,7 +164,7 @@ fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
     for load in loads {
         ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
@@ -186,19 +186,19 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
         );
         stage.check_no_fallback()?;
         drop(loads);
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
 
 /// A process whose kernel runs for a second and a half, and another one that is throttled until it
 /// has ended, or nobody waits for that any more.
-fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
+fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
     let stage = Stage::set(
         LAZY,
         &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
     )?;
-    let mut long = Strings::with_channels(1)?;
+    let mut long = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     wait_for(&stage, std::slice::from_ref(&light))?;
     long.ask("launch 1500000")?;
@@ -220,7 +220,7 @@ fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict 
         ensure!(share[0] > 15.0, "{policy}: {share:.1?} % for the other one");
         stage.check_no_fallback()?;
         drop((long, light));
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
@@ -234,15 +234,15 @@ fn kill_behind_a_barrier_is_prompt() -> Verdict {
     ensure!(took < Duration::from_millis(200), "dead after {took:?}");
     stage.wait_until_gone(pid)?;
     drop(long);
-    stage.strike()
+    stage.teardown()
 }
 
-fn unload_behind_a_barrier_works_once_everybody_is_gone() -> Verdict {
+fn unload_behind_a_barrier_works_once_all_clients_are_gone() -> Verdict {
     let (stage, long, light) = long_command("timeslice")?;
     std::thread::sleep(Duration::from_millis(20));
     // With clients it is refused, as always.
     let refused = modules::remove(modules::LOGA);
     ensure!(refused.is_err(), "unloaded in use");
     drop((light, long));
-    stage.strike()
+    stage.teardown()
 }

@@ -148,5 +148,5 @@ fn top_on_a_terminal_shows_clients_obeys_keys_and_restores_it() -> Verdict {
     ensure!(status.success(), "loga top ended with {status}");
     ensure!(top.is_as_before()?, "the terminal is not as it was before");
     drop((top, load));
-    stage.strike()
+    stage.teardown()
 }

@@ -25,9 +25,9 @@ crate::ktap::tests![
     weight_of_a_user_is_that_of_its_processes: timed,
     limit_holds_for_a_client_alone: timed,
     limit_of_a_user_holds_for_all_its_processes_together: timed,
-    idle_class_runs_only_when_nobody_else_wants_the_gpu: timed,
+    idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
     group_by_user_divides_between_users: timed,
-    policy_changes_under_load_leave_nobody_throttled,
+    policy_changes_under_load_leave_no_client_throttled,
 ];
 
 /// Keeps the GPU busy: three kernels queued, two phases' worth of channels.
@@ -154,7 +154,7 @@ fn check_weights(times: u32) -> Verdict {
     ensure!(client.weight == 100 * times, "weight {}", client.weight);
     stage.check_no_fallback()?;
     drop((light, heavy));
-    stage.strike()
+    stage.teardown()
 }
 
 fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
@@ -180,7 +180,7 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
         "not the weight of its user again"
     );
     drop(load);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_holds_for_a_client_alone() -> Verdict {
@@ -205,7 +205,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
     ensure!(share > 90.0, "{share:.1} % without a limit");
     stage.check_no_fallback()?;
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
@@ -225,10 +225,10 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
-fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
+fn idle_class_runs_only_when_no_other_client_wants_the_gpu() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
     wait_for(&stage, &[&idle, &normal])?;
@@ -256,7 +256,7 @@ fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
     ensure!(alone > 90.0, "the idle class got {alone:.1} % alone");
     stage.check_no_fallback()?;
     drop(idle);
-    stage.strike()
+    stage.teardown()
 }
 
 fn group_by_user_divides_between_users() -> Verdict {
@@ -285,10 +285,10 @@ fn group_by_user_divides_between_users() -> Verdict {
     }
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
-fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
+fn policy_changes_under_load_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let others = [
@@ -333,5 +333,5 @@ fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
         ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
     }
     ensure!(hog.stop()?.summary.kernels > 0, "the hog ran nothing");
-    stage.strike()
+    stage.teardown()
 }

@@ -11,9 +11,9 @@ use crate::modules::MODEL;
 use crate::stage::client_of;
 use crate::stage::Stage;
 
+use crate::agent::Agent;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
-use crate::strings::Strings;
 use crate::sysfs;
 use crate::truth::Truth;
 use loga_cli::device::Device;
@@ -28,7 +28,7 @@ crate::ktap::tests![
     sparse_accounting_throttles_fairly: timed,
     way_of_accounting_is_switched_under_load: timed,
     sparse_module_is_detached_and_unloaded,
-    sparse_device_lost_lets_everybody_run,
+    sparse_device_lost_lets_all_clients_run,
     sparse_gpus_are_looked_at_apart: timed,
     sparse_settings_that_cannot_be_are_refused,
 ];
@@ -123,7 +123,7 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
     let missed = 2_000_000_000u64.abs_diff(stat.polled_ns) / 1_000_000;
     ensure!(missed < 160, "{missed} ms more or less than 2 s");
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 /// A process wakes some 11 us after its pause, so that the cycles are of 311 and 611 us: looks at equal
@@ -137,7 +137,7 @@ fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict
     wait_until_measured(&stage, &loads)?;
     compare_during(&stage, &loads, 2, 1.5)?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
@@ -177,7 +177,7 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
     let looks = 2 * stage.stat_during(half)?.polls;
     ensure!(looks < 120, "{looks} looks/s with one client again");
     drop(one);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_without_channels_does_not_look() -> Verdict {
@@ -192,7 +192,7 @@ fn sparse_without_channels_does_not_look() -> Verdict {
     std::thread::sleep(Duration::from_millis(200));
     let after = looks()?;
     ensure!(after == 0, "{after} looks after the last file was closed");
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_accounting_throttles_fairly() -> Verdict {
@@ -219,7 +219,7 @@ fn sparse_accounting_throttles_fairly() -> Verdict {
     ensure!(stat.revokes > 0, "nobody was throttled");
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn way_of_accounting_is_switched_under_load() -> Verdict {
@@ -268,37 +268,37 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
     }
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_module_is_detached_and_unloaded() -> Verdict {
     let stage = Stage::set(LAZY, SPARSE)?;
     let attach = |value| modules::set(LOGA, "attach", value);
-    let mut puppet = Strings::with_channels(1)?;
-    puppet.ask("run 100 300")?;
-    puppet.ask("unmap")?;
+    let mut agent = Agent::with_channels(1)?;
+    agent.ask("run 100 300")?;
+    agent.ask("unmap")?;
     // The phase is still under way.
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
-    puppet.ask("map")?;
-    puppet.ask("run 100 100")?;
+    agent.ask("map")?;
+    agent.ask("run 100 100")?;
     attach("1").map_err(|errno| format!("attach: {errno}"))?;
-    puppet.ask("unmap")?;
-    puppet.ask("map")?;
-    puppet.ask("run 100 300")?;
+    agent.ask("unmap")?;
+    agent.ask("map")?;
+    agent.ask("run 100 300")?;
     let polls = stage.stat()?.polls;
     ensure!(polls > 5, "{polls} looks");
-    puppet.ask("unmap")?;
+    agent.ask("unmap")?;
     stage.remove_loga()?;
-    puppet.ask("map")?;
-    let run = puppet.ask("run 100 100")?;
+    agent.ask("map")?;
+    let run = agent.ask("run 100 100")?;
     ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
-fn sparse_device_lost_lets_everybody_run() -> Verdict {
+fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} poll_ms=50 enforce=1 policy=event"))?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -324,7 +324,7 @@ fn sparse_device_lost_lets_everybody_run() -> Verdict {
         "{} looks at a device that is gone",
         later - polls
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_gpus_are_looked_at_apart() -> Verdict {
@@ -360,7 +360,7 @@ fn sparse_gpus_are_looked_at_apart() -> Verdict {
             compare(&stat, &truth[gpu], &loads[gpu], 2.0)?;
         }
         drop((device, loads));
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
@@ -415,5 +415,5 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
     sysfs::write("accounting", "sparse")?;
     let policies = sysfs::read("available_policies")?;
     ensure!(!policies.contains("event-cl"), "{policies}");
-    stage.strike()
+    stage.teardown()
 }

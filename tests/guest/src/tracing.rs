@@ -2,6 +2,8 @@
 
 //! [tool] Tests of the trace events: what they say against the model's log and LoGA's figures.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -10,8 +12,6 @@ use crate::stage::EXACT;
 use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use crate::tracefs;
 use crate::tracefs::Event;
 use crate::tracefs::Trace;
@@ -25,7 +25,7 @@ crate::ktap::tests![
     trace_of_switches_matches_the_models_log: timed,
     trace_tells_the_life_of_client_and_channel,
     trace_of_holding_pairs_up: timed,
-    trace_tells_why_everybody_runs,
+    trace_says_why_all_clients_run,
     work_periods_have_the_standard_format,
     work_periods_keep_the_rules_and_match_the_model: timed,
     work_periods_of_long_phases_are_cut: timed,
@@ -122,7 +122,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     }
     drop(trace);
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 /// Position of the first event of this name, from `start` on.
@@ -142,16 +142,16 @@ fn phases(events: &[Event]) -> impl Iterator<Item = &[Event]> {
 fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut puppet = Strings::with_channels(3)?;
-    puppet.ask("run 200 100")?;
-    let client = stage.client(puppet.pid())?.ok_or("no client")?;
-    puppet.ask("destroy 2")?;
-    let pid = puppet.pid();
+    let mut agent = Agent::with_channels(3)?;
+    agent.ask("run 200 100")?;
+    let client = stage.client(agent.pid())?.ok_or("no client")?;
+    agent.ask("destroy 2")?;
+    let pid = agent.pid();
     // What is freed is noticed at the next decision.
     let has_two = |client: &Client| client.channels == 2;
     stage.wait_for_client(pid, SOON, "seen to free a channel", has_two)?;
-    puppet.tell("quit")?;
-    puppet.wait()?;
+    agent.tell("quit")?;
+    agent.wait()?;
     stage.wait_until_gone(pid)?;
     let events = trace.read()?;
     let of_client = |event: &&Event| event.count("client") == Ok(client.id);
@@ -193,13 +193,13 @@ fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     };
     ensure!(end.count("measured_ns")? > 0, "nothing measured: {end:?}");
     drop(trace);
-    stage.strike()
+    stage.teardown()
 }
 
 fn trace_of_holding_pairs_up() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 1500")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -255,12 +255,12 @@ fn trace_of_holding_pairs_up() -> Verdict {
     );
     drop(trace);
     drop((hog, light));
-    stage.strike()
+    stage.teardown()
 }
 
-fn trace_tells_why_everybody_runs() -> Verdict {
+fn trace_says_why_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     hog.tell("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -279,7 +279,7 @@ fn trace_tells_why_everybody_runs() -> Verdict {
         .collect::<Result<_, _>>()?;
     ensure!(reasons == ["gpu-lost"], "reasons {reasons:?}");
     drop(trace);
-    stage.strike()
+    stage.teardown()
 }
 
 fn work_periods_have_the_standard_format() -> Verdict {
@@ -295,7 +295,7 @@ fn work_periods_have_the_standard_format() -> Verdict {
     ] {
         ensure!(format.contains(field), "no {field:?} in {format}");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 /// Checks the rules of `gpu_work_period`; returns per user the active time, and the time from
@@ -370,7 +370,7 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
     }
     drop(trace);
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn work_periods_of_long_phases_are_cut() -> Verdict {
@@ -393,5 +393,5 @@ fn work_periods_of_long_phases_are_cut() -> Verdict {
     );
     drop(trace);
     drop(load);
-    stage.strike()
+    stage.teardown()
 }

@@ -11,7 +11,7 @@ use loga_cli::stat::Stat;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Pause between two looks while waiting for something.
+/// Pause between two checks while waiting for something.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
@@ -97,12 +97,12 @@ impl Stage {
         modules::remove_patiently(LOGA)
     }
 
-    /// Removes everything, and says if that is not possible.
+    /// Removes both modules; dropping the stage does the same without reporting errors.
     ///
     /// # Errors
     ///
     /// A module is still in use.
-    pub fn strike(self) -> Result<(), String> {
+    pub fn teardown(self) -> Result<(), String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)
     }

@@ -264,7 +264,7 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         step_s: STEP.as_secs_f64(),
         shares,
     };
-    stage.strike()?;
+    stage.teardown()?;
     Ok(report)
 }
 

@@ -89,7 +89,7 @@ fn kernel_faults_on_a_throttled_page_fail_and_block_no_directory() -> Verdict {
         if target == "page" {
             ensure!(text.contains("EFAULT"), "no call failed: {text}");
         }
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
@@ -182,7 +182,7 @@ fn many_mappings_are_revoked_at_once_and_more_are_refused() -> Verdict {
         refused.trim()
     );
     drop(other);
-    stage.strike()
+    stage.teardown()
 }
 
 /// What the last revocations took, in ns.
@@ -266,7 +266,7 @@ fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
     println!("# {clients} clients; the stranger is client {}", client.id);
     drop(stranger);
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
 /// Forks a process that has been a client when this returns, and lives on.

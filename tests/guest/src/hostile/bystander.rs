@@ -188,7 +188,7 @@ fn beside(program: &str, loga: Option<&str>) -> Result<Longest, String> {
     let without = if loga.is_none() { ", without LoGA" } else { "" };
     println!("# {program}{without}: {longest}");
     drop((neighbour, other));
-    stage.strike()?;
+    stage.teardown()?;
     Ok(longest)
 }
 

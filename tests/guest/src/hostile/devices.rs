@@ -5,6 +5,7 @@
 use super::model;
 use super::Act;
 use super::Program;
+use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -15,7 +16,6 @@ use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
 use std::fs;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -27,8 +27,8 @@ crate::ktap::tests![
     gpu_that_cannot_be_followed_does_not_refuse_others,
     opens_do_not_fill_the_log,
     gpu_that_answers_again_is_taken_back,
-    machine_sleeps_with_a_held_client,
-    gpu_taken_from_its_driver_lets_everybody_run,
+    machine_sleeps_with_a_throttled_client,
+    gpu_taken_from_its_driver_lets_all_clients_run,
 ];
 
 /// See [`super::PROGRAMS`].
@@ -72,16 +72,16 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
         address.as_deref() == Some("0001:00:01.0"),
         "/dev/nvidia0 is said to be {address:?}"
     );
-    let puppet = Strings::with_channels(1)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    let agent = Agent::with_channels(1)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
     let stat = stage.stat()?;
     ensure!(stat.open_files > 0, "no file of gpu 0 is open");
     ensure!(
         !fs::exists("/sys/class/misc/loga/gpu1").unwrap_or(true),
         "the other driver's card is looked after"
     );
-    drop(puppet);
-    stage.strike()?;
+    drop(agent);
+    stage.teardown()?;
     // The driver calls the card nvidia0 that it gets first, wherever it sits on the bus.
     let stage = Stage::without_loga(&model(&format!("gpus=2 unbound=3 {LAZY}")))?;
     for address in ["0001:00:01.0", "0001:00:00.0"] {
@@ -98,7 +98,7 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
             "{path} is said to be {address:?}, not {right}"
         );
     }
-    stage.strike()
+    stage.teardown()
 }
 
 /// Binds a card to the model's driver that was left to others.
@@ -126,7 +126,7 @@ fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
         client.measured_ns > 0
     })?;
     load.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn opens_do_not_fill_the_log() -> Verdict {
@@ -139,7 +139,7 @@ fn opens_do_not_fill_the_log() -> Verdict {
     println!("# {OPENS} opens, {lines} lines");
     ensure!(lines <= 2, "{lines} lines after {OPENS} opens of a user");
     modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until the GPU time of a process grows.
@@ -179,10 +179,10 @@ fn gpu_that_answers_again_is_taken_back() -> Verdict {
     }
     hog.stop()?;
     other.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn machine_sleeps_with_a_held_client() -> Verdict {
+fn machine_sleeps_with_a_throttled_client() -> Verdict {
     let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
@@ -210,10 +210,10 @@ fn machine_sleeps_with_a_held_client() -> Verdict {
     stage.wait_until_throttled(hog.pid())?;
     hog.stop()?;
     other.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
+fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     const ADDRESS: &str = "0001:00:00.0";
     let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
     let mut log = KernelLog::from_now()?;
@@ -250,5 +250,5 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     hog.stop()?;
     other.stop()?;
     ensure!(modules::is_loaded(LOGA), "LoGA has gone");
-    stage.strike()
+    stage.teardown()
 }

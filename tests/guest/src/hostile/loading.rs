@@ -5,6 +5,7 @@
 use super::model;
 use super::Act;
 use super::Program;
+use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Test;
@@ -14,7 +15,6 @@ use crate::modules::LOGA;
 use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
@@ -154,8 +154,8 @@ fn wait_until_attached(limit: Duration) -> Verdict {
     Ok(())
 }
 
-fn check_work(puppet: &mut Strings) -> Verdict {
-    let run = puppet.ask("run 100 100")?;
+fn check_work(agent: &mut Agent) -> Verdict {
+    let run = agent.ask("run 100 100")?;
     // That the GPU works at all; how fast is for other tests.
     ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
     Ok(())
@@ -180,7 +180,7 @@ fn opener_beside_failing_loads_finds_no_file() -> Verdict {
             opened.trim()
         );
     }
-    stage.strike()
+    stage.teardown()
 }
 
 fn storm_of_attaching_beside_unloading() -> Verdict {
@@ -212,10 +212,10 @@ fn storm_of_attaching_beside_unloading() -> Verdict {
     });
     cycles?;
     drop(opener);
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn loaded_before_the_driver_it_waits() -> Verdict {
@@ -230,9 +230,9 @@ fn loaded_before_the_driver_it_waits() -> Verdict {
     ensure!(asked == Err(Errno::ENODEV), "{asked:?}, not ENODEV");
     modules::load(MODEL, &model(LAZY)).map_err(|errno| format!("insmod: {errno}"))?;
     wait_until_attached(Duration::from_secs(3))?;
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
     clear()
 }
 
@@ -246,11 +246,11 @@ fn attaching_needs_no_node() -> Verdict {
     fs::rename(AWAY, throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
     loaded?;
     ensure!(attached(), "not attached without a node");
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
@@ -308,13 +308,13 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     ensure!(attached(), "not attached after EBUSY");
     drop(inside);
     // LoGA's functions are in force again.
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(detached.is_ok(), "detach afterwards: {detached:?}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn hook_of_another_module_is_found() -> Verdict {
@@ -336,7 +336,7 @@ fn hook_of_another_module_is_found() -> Verdict {
     ensure!(asked.is_ok(), "attach when the other has gone: {asked:?}");
     load()?;
     let refused = modules::set(LOGA, "attach", "0");
-    let worked = Strings::with_channels(1).and_then(|mut puppet| check_work(&mut puppet));
+    let worked = Agent::with_channels(1).and_then(|mut agent| check_work(&mut agent));
     // First, whatever was found: unloading LoGA waits for the other module.
     modules::remove_patiently(HOOKER)?;
     worked?;
@@ -344,13 +344,13 @@ fn hook_of_another_module_is_found() -> Verdict {
         refused == Err(Errno::EBUSY),
         "detaching from under another module: {refused:?}, not EBUSY"
     );
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(
         detached.is_ok(),
         "detach when the other has gone: {detached:?}"
     );
-    stage.strike()
+    stage.teardown()
 }

@@ -136,7 +136,7 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
     );
     drop(hostile);
     drop(other);
-    stage.strike()?;
+    stage.teardown()?;
     Ok(figures)
 }
 
@@ -198,7 +198,7 @@ fn relay_of_fresh_processes_owes_what_they_used() -> Verdict {
         ended.as_ref().is_err_and(|reason| reason.contains(REFUSED)),
         "a child has mapped the page of its parent, or did not come so far: {ended:?}"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn queue_without_a_mapping_is_charged() -> Verdict {

@@ -388,10 +388,10 @@ fn during(
 fn gains_nothing(loga: &str, words: &str) -> Verdict {
     let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
     let plain = beside_victim(&stage, "hog")?;
-    stage.strike()?;
+    stage.teardown()?;
     let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
     let got = beside_victim(&stage, words)?;
-    stage.strike()?;
+    stage.teardown()?;
     ensure!(
         got.real <= plain.real + GAIN,
         "{words} got {:.1} %, the plain hog {:.1} %",
@@ -439,7 +439,7 @@ fn deep_queue_is_paid() -> Verdict {
     let long = Duration::from_secs(30);
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
     let plain = beside_victim(&stage, "hog")?;
-    stage.strike()?;
+    stage.teardown()?;
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
     let victim = Load::start(VICTIM)?;
     stage.wait_for_client(
@@ -453,7 +453,7 @@ fn deep_queue_is_paid() -> Verdict {
     stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
     let got = during(&stage, &words, &program, &victim, long)?;
     drop((program, victim));
-    stage.strike()?;
+    stage.teardown()?;
     ensure!(
         got.real <= plain.real + GAIN,
         "{words} got {:.1} %, the plain hog {:.1} %",
@@ -492,7 +492,7 @@ fn costs_of(words: &str) -> Result<(f64, f64), String> {
         figures.push((decisions, cpu));
     }
     drop(victim);
-    stage.strike()?;
+    stage.teardown()?;
     figures.pop().ok_or_else(|| "no figures".into())
 }
 
@@ -538,5 +538,5 @@ fn many_channels_do_not_lengthen_phases() -> Verdict {
         stat.last_poll_ns
     );
     drop((program, victim));
-    stage.strike()
+    stage.teardown()
 }

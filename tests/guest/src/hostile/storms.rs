@@ -249,7 +249,7 @@ fn storm(seeds: std::ops::Range<u64>, processes: u64) -> Verdict {
         wait_until_empty(&stage).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_storm() -> Verdict {
@@ -314,7 +314,7 @@ pub(crate) fn cycles(seed: u64, cycles: u64) -> Verdict {
         ended > cycles,
         "{ended} clients in {cycles} cycles: nothing came and went"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_cycles() -> Verdict {
@@ -447,7 +447,7 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
         before.slab_kib,
         after.slab_kib
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_soak() -> Verdict {

@@ -290,7 +290,7 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     }
     ensure!(shown == [10, 10], "limits shown: {shown:?}");
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn nested_limits_hold_all_at_once() -> Verdict {
@@ -328,7 +328,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((programs, left, right));
-    stage.strike()
+    stage.teardown()
 }
 
 fn leaves_of_a_tenant_share_one_share() -> Verdict {
@@ -357,7 +357,7 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop(programs);
-    stage.strike()
+    stage.teardown()
 }
 
 fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
@@ -387,7 +387,7 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     ensure!(client.uid == USER, "counted as user {}", client.uid);
     stage.check_no_fallback()?;
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
 fn namespaces_see_their_own_numbers() -> Verdict {
@@ -407,7 +407,7 @@ fn namespaces_see_their_own_numbers() -> Verdict {
     ensure!(lines.contains(&"0 0 0"), "{lines:?}, not \"0 0 0\"");
     ensure!(lines.len() == 2, "{lines:?}");
     drop(other);
-    stage.strike()
+    stage.teardown()
 }
 
 fn root_without_capabilities_changes_nothing() -> Verdict {
@@ -434,7 +434,7 @@ fn root_without_capabilities_changes_nothing() -> Verdict {
         ensure!(!done, "user 0 without capabilities changed {what}");
     }
     ensure!(sysfs::read("ratio")? == ratio, "the knob was turned");
-    stage.strike()
+    stage.teardown()
 }
 
 /// The errno and the sentence of a refused call.
@@ -542,7 +542,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
         .map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "loga run of a user: {complaint}");
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until a program has become one of [`USER`].
@@ -581,7 +581,7 @@ fn user_lowers_without_filling_the_table() -> Verdict {
     let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
     ensure!(errno.is_none(), "{errno:?} {said}");
     drop(child);
-    stage.strike()
+    stage.teardown()
 }
 
 fn three_hundred_cgroups_push_no_total_out() -> Verdict {
@@ -617,7 +617,7 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
     );
     // As many as there is room for, and that of all others.
     ensure!(totals.len() == 257 && rest > 0, "{} totals", totals.len());
-    stage.strike()
+    stage.teardown()
 }
 
 fn listener_of_one_user_leaves_room_for_others() -> Verdict {
@@ -635,7 +635,7 @@ fn listener_of_one_user_leaves_room_for_others() -> Verdict {
     })?;
     ensure!(other == Ok(()), "another user: {other:?}");
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
 fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
@@ -659,5 +659,5 @@ fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
     println!("# {alone}\n# beside 8 that take snapshots: {beside}");
     beside.check()?;
     drop((bystander, lookers, clients));
-    stage.strike()
+    stage.teardown()
 }

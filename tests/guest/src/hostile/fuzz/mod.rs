@@ -155,7 +155,7 @@ fn run(with_loga: bool, uid: u32, words: &str) -> Result<Vec<String>, String> {
         stage.add_loga("")?;
     }
     let text = Program::start_as(uid, &format!("sequence {words}"))?.finish()?;
-    stage.strike()?;
+    stage.teardown()?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -278,7 +278,7 @@ fn crowds(seeds: std::ops::Range<u64>, processes: u64, calls: u64) -> Verdict {
         wait_until_empty(&stage).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     println!("# about {made} calls of many processes");
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_crowd() -> Verdict {

@@ -8,13 +8,13 @@ use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
-use crate::refusing::weighted;
 use crate::sharing::for_process;
 use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
 use crate::sysfs;
+use crate::validation::weighted;
 use loga::uapi;
 use loga::uapi::Event;
 use loga_cli::device::Device;
@@ -83,7 +83,7 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
         none.clients
     );
     drop((of_root, of_user));
-    stage.strike()
+    stage.teardown()
 }
 
 /// Looks at the GPU of many instants, as a user who has a client: nothing in it moves with phases,
@@ -132,7 +132,7 @@ fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
     let stat = stage.stat()?;
     ensure!(!stat.withheld && stat.decisions > 0, "root is told nothing");
     drop((of_root, of_user));
-    stage.strike()
+    stage.teardown()
 }
 
 /// Numbers of the kinds of the events about a process.
@@ -231,7 +231,7 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     );
     // An open device keeps the module.
     drop((calls, others));
-    stage.strike()
+    stage.teardown()
 }
 
 fn slow_reader_of_events_sees_how_many_it_lost() -> Verdict {
@@ -253,7 +253,7 @@ fn slow_reader_of_events_sees_how_many_it_lost() -> Verdict {
     );
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn totals_outlive_processes_until_root_resets_them() -> Verdict {
@@ -289,5 +289,5 @@ fn totals_outlive_processes_until_root_resets_them() -> Verdict {
     );
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }

@@ -2,6 +2,8 @@
 
 //! [tool] Tests of throttling: hogs wait, everything that can happen to them meanwhile works.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -11,8 +13,6 @@ use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::stage::PAPER;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use loga_cli::stat::Stat;
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ crate::ktap::tests![
     hog_is_throttled_and_resumes: timed,
     client_on_the_pollers_processor_keeps_the_gpu_supplied: timed,
     hog_alone_is_never_throttled,
-    forked_child_is_held_with_its_parent,
+    forked_child_is_throttled_with_its_parent,
     kill_while_throttled_is_prompt: timed,
-    unmap_and_remap_while_throttled_stays_held,
-    remap_of_the_only_page_stays_held,
+    unmap_and_remap_while_throttled_stays_throttled,
+    remap_of_the_only_page_stays_throttled,
     two_channels_in_one_page_are_told_apart: timed,
     copy_on_write_mapping_is_left_to_the_driver,
 ];
@@ -34,8 +34,8 @@ fn light() -> Result<Load, String> {
 }
 
 /// A hog that is throttled, in the middle of `run`, and the load that it competes with.
-fn throttled_hog(stage: &Stage) -> Result<(Strings, Load), String> {
-    let mut hog = Strings::with_channels(1)?;
+fn throttled_hog(stage: &Stage) -> Result<(Agent, Load), String> {
+    let mut hog = Agent::with_channels(1)?;
     let light = light()?;
     hog.tell("run 1000 8000")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -88,7 +88,7 @@ fn hog_is_throttled_and_resumes() -> Verdict {
         "the hog did not notice that it was throttled"
     );
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
 /// The poller goes before ordinary threads, and polls for a sixth of the time: a client beside it
@@ -100,7 +100,7 @@ fn client_on_the_pollers_processor_keeps_the_gpu_supplied() -> Verdict {
     stage.wait_until_throttled(hog.pid())?;
     check_halves(&stage, &hog, &other)?;
     drop((hog, other));
-    stage.strike()
+    stage.teardown()
 }
 
 fn hog_alone_is_never_throttled() -> Verdict {
@@ -113,12 +113,12 @@ fn hog_alone_is_never_throttled() -> Verdict {
         report.summary.kernels
     );
     ensure!(stage.stat()?.revokes == 0, "it was throttled");
-    stage.strike()
+    stage.teardown()
 }
 
-fn forked_child_is_held_with_its_parent() -> Verdict {
+fn forked_child_is_throttled_with_its_parent() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = light()?;
     hog.tell("fork 1000 2500")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -144,7 +144,7 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
     );
     drop(light);
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn kill_while_throttled_is_prompt() -> Verdict {
@@ -162,22 +162,22 @@ fn kill_while_throttled_is_prompt() -> Verdict {
         .unwrap_or(0.0);
     ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
     light.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn unmap_and_remap_while_throttled_stays_held() -> Verdict {
+fn unmap_and_remap_while_throttled_stays_throttled() -> Verdict {
     check_remap(2)
 }
 
 /// With its last page unmapped a client is without channels, but not without its past.
-fn remap_of_the_only_page_stays_held() -> Verdict {
+fn remap_of_the_only_page_stays_throttled() -> Verdict {
     check_remap(1)
 }
 
 /// Remaps the first of a throttled client's pages: it must stay throttled.
 fn check_remap(channels: u32) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(channels)?;
+    let mut hog = Agent::with_channels(channels)?;
     let light = light()?;
     // It keeps kernels queued and waits for orders most of the time, so that the decision to hold
     // it back finds it outside a store. The kernels are short against a polling phase: a light
@@ -219,7 +219,7 @@ fn check_remap(channels: u32) -> Verdict {
     ensure!(again.len() == 1, "{again:?}");
     light.stop()?;
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
@@ -242,23 +242,23 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
     }
     drop(others);
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 /// What is stored through a private mapping is copied: it never reaches the device.
 fn copy_on_write_mapping_is_left_to_the_driver() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(1)?;
-    let errno = puppet.ask("cow")?;
+    let mut agent = Agent::with_channels(1)?;
+    let errno = agent.ask("cow")?;
     ensure!(errno == [0], "errno {errno:?}, not what the driver answers");
-    let run = puppet.ask("run 100 50")?;
-    ensure!(run[0] > 0, "the puppet does not work afterwards");
+    let run = agent.ask("run 100 50")?;
+    ensure!(run[0] > 0, "the agent does not work afterwards");
     let stat = stage.stat()?;
     ensure!(
         stat.unmanaged_mappings == 0,
         "{} mappings are not managed",
         stat.unmanaged_mappings
     );
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
