@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of attribution: who is charged, and when nothing is polled.
+//! [tool] Tests of attribution: which client is charged, and when the poller stops.
 
 use crate::agent::Agent;
 use crate::ktap::ensure;
@@ -87,7 +87,7 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<S
     Ok(stat)
 }
 
-/// A thread that wants a processor all the time; ends when dropped.
+/// A thread that computes without a pause; ends when dropped.
 #[derive(Debug)]
 struct Busy(Arc<AtomicBool>, Arc<AtomicU64>, Option<JoinHandle<()>>);
 
@@ -100,9 +100,9 @@ impl Busy {
         let rounds = Arc::new(AtomicU64::new(0));
         let counted = rounds.clone();
         let thread = std::thread::spawn(move || {
-            // Without it the test sees a poller that nobody pushes aside, and fails.
+            // Without it no thread competes with the poller, and the test fails.
             let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            // No pause: it would hand the machine's time to the other processor.
+            // A pause would hand the machine's time to the other processor.
             while !told.load(Ordering::Relaxed) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
@@ -110,7 +110,7 @@ impl Busy {
         Ok(Busy(stop, rounds, Some(thread)))
     }
 
-    /// Rounds that it has made.
+    /// Its rounds so far.
     fn rounds(&self) -> u64 {
         self.1.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
     let pid = load.pid();
     load.stop()?;
     stage.wait_until_gone(pid)?;
-    // The phase under way may end after the last channel went.
+    // The current phase may end after the last channel was freed.
     std::thread::sleep(Duration::from_millis(200));
     let before = stage.stat()?;
     ensure!(before.polls > 0, "never polled");
@@ -169,7 +169,7 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
     ensure!((2.5..=3.5).contains(&ratio), "ratio {ratio:.2}, not 3");
     ensure!(
         stat.revokes == 0 && stat.clients.iter().all(|client| client.throttled_ns == 0),
-        "somebody was throttled without enforcement"
+        "a client was throttled without enforcement"
     );
     for load in loads {
         let report = load.stop()?;
@@ -202,10 +202,10 @@ fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
     drop(busy);
     let polled = stat.polled_ns as f64 / stat.span_ns.max(1) as f64;
     println!("# polled {:.1} % of the time", polled * 100.0);
-    // An ordinary thread cannot push it aside for long, and is not starved either.
+    // An ordinary thread cannot preempt the poller for long, and is not starved either.
     ensure!(
         polled > 0.85,
-        "polled {:.1} % of the time beside a thread that wants the processor all the time",
+        "polled {:.1} % of the time next to a thread that never sleeps",
         polled * 100.0
     );
     ensure!(rounds > 10_000, "the busy thread made {rounds} rounds");
@@ -272,7 +272,7 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     agent.tell("quit")?;
     agent.wait()?;
     stage.wait_until_gone(agent.pid())?;
-    // The kernel runs to its end on a GPU that cannot preempt; then the other one has it alone.
+    // The GPU cannot preempt: the kernel runs to its end, then the other client runs alone.
     std::thread::sleep(Duration::from_millis(500));
     let stat = stage.stat_during(Duration::from_millis(500))?;
     let share = client_of(&stat, other.pid())

@@ -71,7 +71,7 @@ impl Cgroup {
         &self.0
     }
 
-    /// Gives it to a user, with what is below it.
+    /// Gives it and its process list to a user.
     pub(crate) fn delegate(&self, uid: u32) -> Result<(), String> {
         for path in [self.0.clone(), self.0.join("cgroup.procs")] {
             chown(&path, Some(uid), Some(uid))
@@ -166,7 +166,7 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     let part = got[2] / all * 100.0;
     ensure!(
         (part - 75.0).abs() <= 2.0,
-        "{part:.1} % for a weight of 300 beside 100"
+        "{part:.1} % for a weight of 300 against 100"
     );
     stage.check_no_fallback()?;
     drop(loads);

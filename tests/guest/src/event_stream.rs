@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device tells: who sees what, events, totals.
+//! [tool] Tests of what the control device reports: events, totals, and which user sees which.
 
 use crate::calls::as_user;
 use crate::calls::knob;
@@ -86,8 +86,8 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
     stage.teardown()
 }
 
-/// Looks at the GPU of many instants, as a user who has a client: nothing in it moves with phases,
-/// decisions or what others do.
+/// Takes snapshots of the GPU at many instants, as a user with a client: nothing in them changes
+/// with phases, decisions or other clients.
 fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
     let stage = Stage::set(LAZY, "accounting=burst")?;
     let of_root = Load::start(HOG)?;
@@ -126,11 +126,11 @@ fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
         Ok(told)
     })?;
     for one in told {
-        ensure!(one == ([0; 7], [0; 7], 0, true), "a user is told {one:?}");
+        ensure!(one == ([0; 7], [0; 7], 0, true), "a user sees {one:?}");
     }
-    // Root is told.
+    // Root sees it.
     let stat = stage.stat()?;
-    ensure!(!stat.withheld && stat.decisions > 0, "root is told nothing");
+    ensure!(!stat.withheld && stat.decisions > 0, "root sees nothing");
     drop((of_root, of_user));
     stage.teardown()
 }
@@ -217,7 +217,7 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     );
     ensure!(
         kinds_of(&events, light_pid).contains(&appeared),
-        "nothing of the other one"
+        "no event of the other client"
     );
     let seen = others.events()?;
     ensure!(
@@ -280,7 +280,7 @@ fn totals_outlive_processes_until_root_resets_them() -> Verdict {
         total.gpu_time_ns >= seen && total.processes == 2 && total.runs > 0,
         "{seen} ns seen: {total:?}"
     );
-    ensure!(total_of(1000, 0)?.is_none(), "the total did not begin anew");
+    ensure!(total_of(1000, 0)?.is_none(), "the total was not reset");
     let groups = calls.totals(uapi::SUBJECT_CGROUP, 0);
     let groups = groups.map_err(|errno| errno.to_string())?;
     ensure!(

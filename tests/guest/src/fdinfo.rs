@@ -21,13 +21,13 @@ crate::ktap::tests![
 /// The keys that LoGA adds to one file.
 type Keys = BTreeMap<String, String>;
 
-/// The keys of a process's files whose name is `node`.
+/// The keys of a process's open files of `node`.
 fn keys_of(pid: u32, node: &str) -> Result<Vec<Keys>, String> {
     let mut found = Vec::new();
     let folder = format!("/proc/{pid}/fd");
     for entry in fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))? {
         let entry = entry.map_err(|error| error.to_string())?;
-        // A file may be closed while we look.
+        // A file may be closed meanwhile.
         let Ok(target) = fs::read_link(entry.path()) else {
             continue;
         };

@@ -6,21 +6,21 @@
 //! | file | contents |
 //! |---|---|
 //! | [`ktap`] | the report |
-//! | [`stage`], [`modules`] | loads and removes the modules, looks at LoGA's figures |
-//! | [`truth`] | the model's |
+//! | [`stage`], [`modules`] | loads and removes the modules, reads LoGA's figures |
+//! | [`truth`] | the model's figures |
 //! | [`kernel_log`] | `/dev/kmsg` |
 //! | [`agent`], [`agent_process`] | a GPU client driven by a test: the test's side, the process |
-//! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
+//! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
-//! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of who gets how much, and of saying so |
+//! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
 //! | [`policies`] | tests of each policy |
 //! | [`multi_gpu`] | tests with several GPUs |
-//! | [`hostile`] | programs of an unprivileged user who wants more than its share |
-//! | [`faults`] | tests of what fails: the card, the driver, memory, processors |
-//! | [`leaks`] | memory that is lost, on kernels that can tell |
+//! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
+//! | [`faults`] | tests of failures: the card, the driver, memory, processors |
+//! | [`leaks`] | lost memory, on kernels with kmemleak |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
@@ -76,24 +76,24 @@ enum Command {
     Run {
         /// Names, or beginnings of names, of tests.
         names: Vec<String>,
-        /// Run one of so many parts, such as 1/2: every second test, from the first.
+        /// Run one part of several, such as 1/2: every second test, from the first.
         #[arg(long, default_value = "1/1")]
         part: ktap::Part,
         /// Run all hostile programs instead, on the model of this driver branch.
         #[arg(long, value_name = "BRANCH")]
         hostile: Option<u32>,
-        /// Do not judge times and shares, for kernels that are several times slower; look for lost
-        /// memory at the end if the kernel can.
+        /// Do not judge times and shares, for kernels that are several times slower; scan for lost
+        /// memory at the end if the kernel has kmemleak.
         #[arg(long)]
         functional: bool,
     },
-    /// Load, attach, detach and unload LoGA so often beside clients that come and go.
+    /// Load, attach, detach and unload LoGA COUNT times while clients come and go.
     Cycles {
         count: u64,
         #[arg(long, default_value = "1")]
         seed: u64,
     },
-    /// Mixed load for so long; what the kernel gave out for it must come back.
+    /// Mixed load for SECONDS; all memory that the kernel gave out for it must come back.
     Soak {
         seconds: u64,
         #[arg(long, default_value = "1")]
@@ -101,7 +101,7 @@ enum Command {
     },
     /// Show accounting, then fair sharing, and compare with the reference shares.
     Demo(demo::Arguments),
-    /// Do what standard input says; used by the tests.
+    /// Carry out the lines of standard input; used by the tests.
     #[command(hide = true)]
     Agent,
     /// Run a hostile program; used by the tests.
@@ -149,7 +149,7 @@ fn tests() -> Vec<Test> {
     tests
 }
 
-/// Runs the tests where times mean nothing, then looks for lost memory.
+/// Runs the tests on a kernel too slow for times, then scans for lost memory.
 fn functional(names: &[String], part: ktap::Part) -> bool {
     ktap::set_functional(true);
     let mut tests = tests();

@@ -177,7 +177,10 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
     for event in trace.read()? {
         let gpu = event.count("gpu")?;
         if event.name == "loga_phase_begin" {
-            ensure!(polled.is_none(), "GPU {gpu} is polled beside {polled:?}");
+            ensure!(
+                polled.is_none(),
+                "GPU {gpu} is polled together with {polled:?}"
+            );
             polled = Some(gpu);
             turns += 1;
         } else if polled == Some(gpu) {

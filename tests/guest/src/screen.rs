@@ -49,7 +49,7 @@ impl Top {
         };
         let pty = openpty(Some(&size), None).map_err(|errno| errno.to_string())?;
         let end = || pty.slave.try_clone().map_err(|error| error.to_string());
-        // A session of its own, whose terminal this is.
+        // A session of its own, with this terminal.
         let child = Command::new("setsid")
             .args(["-c", "loga", "top"])
             .env("TERM", "xterm")

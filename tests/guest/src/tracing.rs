@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the trace events: what they say against the model's log and LoGA's figures.
+//! [tool] Tests of the trace events, compared with the model's log and LoGA's figures.
 
 use crate::agent::Agent;
 use crate::agent::SOON;
@@ -39,9 +39,9 @@ fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Eve
     events.iter().filter(move |event| event.name == name)
 }
 
-/// What the trace says each channel throttled between the first switch and the last, and that span.
+/// How long each channel ran between the first switch of the trace and the last, and that span.
 fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Range<u64>), String> {
-    let mut throttled: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut ran: BTreeMap<i64, u64> = BTreeMap::new();
     let mut last: Option<(u64, i64)> = None;
     let mut first = None;
     for event in named(events, "loga_context_switch") {
@@ -51,9 +51,7 @@ fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ran
             event.number("next_chid")?,
         );
         match last {
-            Some((since, chid)) if chid == prev => {
-                *throttled.entry(chid).or_default() += at - since
-            }
+            Some((since, chid)) if chid == prev => *ran.entry(chid).or_default() += at - since,
             Some((_, chid)) => return Err(format!("from {chid} to {next} by way of {prev}")),
             None => first = Some(at),
         }
@@ -62,7 +60,7 @@ fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ran
     let (Some(from), Some((to, _))) = (first, last) else {
         return Err("no context switch in the trace".to_owned());
     };
-    Ok((throttled, from..to))
+    Ok((ran, from..to))
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
@@ -147,7 +145,7 @@ fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     let client = stage.client(agent.pid())?.ok_or("no client")?;
     agent.ask("destroy 2")?;
     let pid = agent.pid();
-    // What is freed is noticed at the next decision.
+    // A freed channel is noticed at the next decision.
     let has_two = |client: &Client| client.channels == 2;
     stage.wait_for_client(pid, SOON, "seen to free a channel", has_two)?;
     agent.tell("quit")?;
@@ -320,10 +318,13 @@ fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
             "active for longer than it lasted: {event:?}"
         );
         // The trace's clock has microseconds.
-        ensure!(event.at_ns + 1000 >= to, "told before its end: {event:?}");
+        ensure!(
+            event.at_ns + 1000 >= to,
+            "reported before its end: {event:?}"
+        );
         ensure!(
             event.at_ns <= to + MAX_PERIOD_NS,
-            "told too late: {event:?}"
+            "reported too late: {event:?}"
         );
         let before = last.insert(uid, to).unwrap_or(0);
         ensure!(before <= from, "overlaps the one before: {event:?}");
@@ -336,7 +337,7 @@ fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
 }
 
 fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
-    // Phases of equal lengths would look at the same part of a round of the loads every time.
+    // Phases of equal lengths would poll the same part of a round of the loads every time.
     let stage = Stage::set(FINE, &format!("randomize=1 {EXACT}"))?;
     let loads = [
         Load::start("--kernel-us 300 --wait block --channels 1")?,
@@ -374,7 +375,7 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
 }
 
 fn work_periods_of_long_phases_are_cut() -> Verdict {
-    // Cycles of 2.4 s, of which 1.9 s can be told in time.
+    // Cycles of 2.4 s, of which 1.9 s can be reported in time.
     let stage = Stage::set(LAZY, "poll_ms=400 ratio=5 randomize=0")?;
     let load = Load::start("--kernel-us 500 --wait block --channels 1")?;
     stage.wait_for_client(load.pid(), Duration::from_secs(8), "measured", |client| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device and the knobs refuse, and that it stays as it was.
+//! [tool] Tests of what the control device and the knobs refuse without a change.
 
 use crate::agent::Agent;
 use crate::calls::as_user;
@@ -26,7 +26,7 @@ crate::ktap::tests![
     wrong_knobs_are_refused_and_stay_as_they_were,
 ];
 
-/// A weight for somebody.
+/// The setting `set` with a weight.
 pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
     uapi::SetShare {
         mask: uapi::SHARE_WEIGHT,
@@ -225,7 +225,7 @@ fn settings_end_with_their_process() -> Verdict {
     let mut agent = Agent::new()?;
     let (result, refusal) = calls.set_share(&weighted(for_process(agent.pid()), 7));
     ensure!(result.is_ok(), "{result:?} {refusal}");
-    // What was set before it was a client holds for it.
+    // A weight set before the process became a client applies to it.
     agent.ask("open 1")?;
     let client = stage.client(agent.pid())?.ok_or("no client")?;
     ensure!(client.weight == 7, "weight {}", client.weight);
@@ -254,7 +254,10 @@ fn wrong_versions_and_sizes_are_told_the_right_ones() -> Verdict {
     ] {
         let (result, said) = calls.with_header(header);
         ensure!(result == Err(Errno::EINVAL), "{header:?}: {result:?}");
-        ensure!(said == right, "{header:?}: told {said:?}, not {right:?}");
+        ensure!(
+            said == right,
+            "{header:?}: answered {said:?}, not {right:?}"
+        );
     }
     for size in [0, 4, 8, 208] {
         let result = calls.with_size(size);
@@ -314,7 +317,7 @@ fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
     );
     ensure!(
         sysfs::read("poll_ms")? == "3",
-        "half of a refused call was done"
+        "a refused call changed a knob"
     );
     let denied = as_user(1000, || Ok(sysfs::write("ratio", "5").err()))?;
     ensure!(

@@ -2,10 +2,10 @@
 
 //! [tool] Every allocation of every call fails once: /proc/PID/fail-nth.
 //!
-//! The kernel lets the n-th place of a task that can fail (kmalloc, a page) fail. Each call is
-//! repeated with n from 1 on, until it runs through without reaching the n-th place. Whatever the
-//! call answers, the stage must be as usable as before, and both modules must unload. What is lost
-//! shows at the end of the run (`leaks`).
+//! The kernel lets the n-th allocation of a task (kmalloc, a page) fail. Each call is repeated with
+//! n from 1 on, until it ends without reaching the n-th. Whatever the call answers, the stage must
+//! be as usable as before, and both modules must unload. Lost memory shows at the end of the run
+//! (`leaks`).
 //!
 //! Source: Documentation/fault-injection/fault-injection.rst, "fail-nth".
 
@@ -44,9 +44,9 @@ crate::ktap::tests![
     failing_allocations_in_attach_and_detach,
 ];
 
-/// Where a task says which of its places shall fail.
+/// File in which a task sets which of its allocations fails.
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
-/// TIMEOUT: more places than any call here has.
+/// TIMEOUT: more allocations than any call here makes.
 const PLACES_MAX: u32 = 2000;
 /// Settings that let every kind of allocation fail, without a backtrace for each.
 const SETTINGS: [(&str, &str); 6] = [
@@ -63,7 +63,7 @@ pub(crate) fn can_inject() -> bool {
     Path::new(FAIL_NTH).exists()
 }
 
-/// The file that says which place of this thread fails.
+/// The file that sets which allocation of this thread fails.
 struct Injector(File);
 
 impl Injector {
@@ -86,7 +86,7 @@ impl Injector {
             .map_err(|error| format!("{FAIL_NTH}={place}: {error}"))
     }
 
-    /// No place fails any more; whether the one that was named has.
+    /// Lets no further allocation fail; whether the chosen one failed.
     fn disarm(&self) -> Result<bool, String> {
         let mut text = [0u8; 16];
         let read = self
@@ -97,7 +97,7 @@ impl Injector {
         Ok(text[..read].trim_ascii() == b"0")
     }
 
-    /// Makes a call with each of its places failing once, and undoes it where it worked.
+    /// Makes a call with each of its allocations failing once, and undoes it where it worked.
     fn each<T>(
         &self,
         what: &str,
@@ -144,7 +144,7 @@ fn check(stage: &Stage) -> Verdict {
     drop(agent);
     stage.wait_until_gone(pid)?;
     let mut left = stage.stat()?.clients;
-    // What this process has used is known for as long as it lives.
+    // LoGA keeps the figures of this process until it exits.
     left.retain(|client| u32::try_from(client.pid) != Ok(std::process::id()));
     ensure!(left.is_empty(), "clients left: {left:?}");
     Ok(())
@@ -279,7 +279,7 @@ fn failing_allocations_in_events() -> Verdict {
     injector
         .each("read events", || calls.events(), |_| Ok(()))
         .or_else(|error| {
-            // Reading copies what is there: it may have no place at all.
+            // Reading copies the queued events and may allocate nothing.
             if error.contains("no place") {
                 Ok(())
             } else {

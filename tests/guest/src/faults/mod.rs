@@ -7,7 +7,7 @@
 //! | this one | the card's registers, its removal, calls of the driver, processors |
 //! | [`injection`] | every allocation of every call, on kernels that can inject failures |
 //!
-//! docs/faults.md lists what is expected and what was observed.
+//! docs/faults.md lists the expected and the observed outcomes.
 
 pub(crate) mod injection;
 
@@ -42,11 +42,11 @@ crate::ktap::tests![
 
 /// The model's first card.
 const CARD: &str = "/sys/bus/pci/devices/0001:00:00.0";
-/// Real-time priority of a program that leaves a processor to nobody.
+/// Real-time priority of a program that takes a processor for itself.
 const URGENT: i32 = 50;
 /// TIMEOUT: longest time that a client may be blocked while LoGA's threads do not run: two
-/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_THROTTLE`), one
-/// before it, and a quarter of a second (`THROTTLE_GRACE`); a store waits for a processor besides.
+/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_THROTTLE`),
+/// one before it, and a quarter of a second (`THROTTLE_GRACE`); a store also waits for a processor.
 const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
 /// For how long the threads do not run.
 const STARVED: Duration = Duration::from_secs(9);
@@ -55,7 +55,7 @@ fn set(parameter: &str, value: &str) -> Result<(), String> {
     modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
 }
 
-/// A hog that is throttled beside a light client.
+/// A throttled hog and a light client.
 struct Throttled {
     hog: Agent,
     light: Load,
@@ -70,7 +70,7 @@ impl Throttled {
         Ok(Throttled { hog, light })
     }
 
-    /// That both come to their end; returns the longest time that a store of the hog took.
+    /// Checks that both end; returns the longest time of a store of the hog.
     fn check_they_end(mut self) -> Result<Duration, String> {
         let run = self
             .hog
@@ -81,7 +81,7 @@ impl Throttled {
     }
 }
 
-/// The whole life of a client works.
+/// Checks that a client can open, run and exit.
 fn check_work() -> Verdict {
     let mut agent = Agent::with_channels(2)?;
     let run = agent.ask("run 100 100")?;
@@ -89,7 +89,7 @@ fn check_work() -> Verdict {
     Ok(())
 }
 
-/// Registers go wrong while a client is throttled; afterwards they are right again.
+/// Registers fail while a client is throttled, and recover.
 fn with_registers(state: &str) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let throttled = Throttled::new(&stage)?;
@@ -132,7 +132,7 @@ const CALLS: [(&str, u32); 9] = [
     ("FREE", nr::FREE),
 ];
 
-/// What a client is told when calls fail, in a fixed order.
+/// The answers that a client gets when calls fail, in a fixed order.
 fn answers_when_calls_fail() -> Result<Vec<String>, String> {
     let mut answers = Vec::new();
     for after in ["0", "1"] {
@@ -190,7 +190,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
     Ok(())
 }
 
-/// Keeps processor 1 busy for `time`, before everything else that wants it.
+/// Keeps processor 1 busy for `time`, at a priority above all other threads.
 fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     let mut cpus = CpuSet::new();
     cpus.set(1).map_err(|errno| errno.to_string())?;
@@ -209,7 +209,7 @@ fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     Ok(())
 }
 
-/// All of LoGA's threads on a processor that a real-time program takes for itself.
+/// All of LoGA's threads on a processor that a real-time program keeps for itself.
 fn starved_threads_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
     let throttled = Throttled::new(&stage)?;
@@ -222,7 +222,7 @@ fn starved_threads_leave_no_client_throttled() -> Verdict {
         threads.len()
     );
     for pid in threads.iter().map(|thread| thread.pid) {
-        // The poller is bound there already, and may not be moved.
+        // The poller is bound there already and cannot be moved.
         let _ = sched_setaffinity(Pid::from_raw(pid), &cpus);
     }
     let started = AtomicBool::new(false);

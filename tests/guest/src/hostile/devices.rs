@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] GPUs that belong to another driver, that go, sleep, do not answer, and come back.
+//! [tool] GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
 
 use super::model;
 use super::Act;
@@ -39,7 +39,7 @@ const OPENS: u32 = 160;
 /// The PCI driver of the model.
 const DRIVER: &str = "/sys/bus/pci/drivers/loga_model";
 
-/// Opens and closes a node so many times.
+/// `open-gpu PATH COUNT`: opens and closes a node COUNT times.
 fn open_gpu(arguments: &[String]) -> Result<(), String> {
     let [path, count] = arguments else {
         return Err("open-gpu PATH COUNT".to_string());
@@ -78,11 +78,11 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
     ensure!(stat.open_files > 0, "no file of gpu 0 is open");
     ensure!(
         !fs::exists("/sys/class/misc/loga/gpu1").unwrap_or(true),
-        "the other driver's card is looked after"
+        "LoGA follows the other driver's card"
     );
     drop(agent);
     stage.teardown()?;
-    // The driver calls the card nvidia0 that it gets first, wherever it sits on the bus.
+    // The card that the driver gets first is nvidia0, wherever it sits on the bus.
     let stage = Stage::without_loga(&model(&format!("gpus=2 unbound=3 {LAZY}")))?;
     for address in ["0001:00:01.0", "0001:00:00.0"] {
         bind(address)?;
@@ -101,7 +101,7 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
     stage.teardown()
 }
 
-/// Binds a card to the model's driver that was left to others.
+/// Binds a card to the model's driver that was left to other drivers.
 fn bind(address: &str) -> Verdict {
     fs::write(format!("{DRIVER}/bind"), address).map_err(|error| format!("bind {address}: {error}"))
 }
@@ -201,10 +201,10 @@ fn machine_sleeps_with_a_throttled_client() -> Verdict {
     write("/sys/power/pm_test", "none")?;
     slept?;
     let (awake, asleep) = (asleep_from - before, after - asleep_from);
-    println!("# {awake} register reads in a second awake, {asleep} in three asleep");
+    println!("# {awake} register reads in a second of work, {asleep} in three of sleep");
     ensure!(
         awake > 0 && asleep < awake,
-        "{asleep} register reads in three seconds of sleep, {awake} in one awake"
+        "{asleep} register reads in three seconds of sleep, {awake} in one of work"
     );
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
     stage.wait_until_throttled(hog.pid())?;
