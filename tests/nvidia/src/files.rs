@@ -3,7 +3,7 @@
 //! [tool] GPU files that are open although there is no GPU.
 //!
 //! Since branch 545 a driver opens a GPU file with O_NONBLOCK at once and starts the GPU in the
-//! background. What comes of it is told by WAIT_OPEN_COMPLETE; the file stays open if nothing does.
+//! background. WAIT_OPEN_COMPLETE returns the outcome; the file stays open after a failure.
 //! Source: the driver's `nv.c`, 550.
 
 use crate::calls;
@@ -41,7 +41,7 @@ pub(crate) fn open() -> Result<File, Error> {
     calls::open("/dev/nvidia0", libc::O_NONBLOCK)
 }
 
-/// Everything that an open GPU file answers, without what differs from client to client.
+/// All answers of an open GPU file, without parts that differ between clients.
 pub(crate) fn answers(file: &File, version: &str) -> Vec<String> {
     let mut answers = Vec::new();
     let mut tell = |what: &str, (answer, bytes): (String, Vec<u8>)| {
@@ -84,7 +84,7 @@ fn register(file: &File) -> String {
     }
 }
 
-/// What the file is ready for, at once.
+/// The events that the file is ready for, without waiting.
 fn poll(file: &File) -> String {
     let mut polled = libc::pollfd {
         fd: file.as_raw_fd(),

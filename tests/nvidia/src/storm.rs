@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The same round over and over, until it is told to stop: how many, and how many were not
-//! like the first.
+//! [tool] The same round in a loop until a file asks for the end; counts the rounds, and those
+//! that differ from the first.
 
 use crate::calls;
 use crate::files;
@@ -17,8 +17,8 @@ const HELD_MS: u64 = 5_000;
 /// A round: its answers, or why there are none.
 type Round = Result<Vec<String>, Error>;
 
-/// Makes rounds until the file `stop` exists, and prints what came of them. The first round must
-/// find what every driver answers; all others must be like it.
+/// Makes rounds until the file `stop` exists, and prints their outcome. The first round must get
+/// the answers of every driver; all others must be like it.
 pub(crate) fn run(name: &str, stop: &Path, mut round: impl FnMut() -> Round) {
     let (mut rounds, mut failed, mut other) = (0_u64, 0_u64, 0_usize);
     let mut first: Option<Vec<String>> = None;

@@ -16,7 +16,7 @@ fn main() {
     cuda();
 }
 
-/// A library that is there; says so if it is not.
+/// An installed library; prints a line if it is missing.
 fn library(name: &str) -> Option<Library> {
     // SAFETY: The libraries are made to be loaded by any program.
     match unsafe { Library::new(name) } {
@@ -109,7 +109,7 @@ fn integer(library: &Library, name: &str) {
 fn text(library: &Library, name: &str) {
     tell(library, name, |function: &ToText| {
         let mut bytes = [0_u8; TEXT];
-        // SAFETY: The library is told how many bytes there are.
+        // SAFETY: The library gets the length of the buffer.
         let status = unsafe { function(bytes.as_mut_ptr().cast(), TEXT as c_uint) };
         let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         (status, text.to_string_lossy().into_owned())
