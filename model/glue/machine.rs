@@ -386,7 +386,7 @@ pub struct ChannelSetup {
 /// The timer's callback, on CPU 0 in hard interrupt context.
 unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
     // SAFETY: Only `Machine::new` sets this callback, for the timer inside a machine that lives
-    // until `stop` has waited for it; `Opaque` has the layout of what it holds.
+    // until `stop` has waited for it; `Opaque` has the layout of its contents.
     let machine = unsafe {
         &*timer
             .byte_sub(core::mem::offset_of!(Machine, timer))

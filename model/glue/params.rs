@@ -173,7 +173,7 @@ fn identity() -> Result<(u16, Identity)> {
     Ok((id, identity))
 }
 
-/// Whether a card shall look like a Turing.
+/// Whether a card has the identity of a Turing.
 pub fn is_turing(gpu: usize) -> bool {
     // SAFETY: as in `Params::read`.
     let cards = unsafe { loga_model_turing.load(Ordering::Relaxed) };

@@ -254,7 +254,7 @@ impl Rm {
             .ok_or(status::INVALID_OBJECT)
     }
 
-    /// The memory object of a process whose first page lies at a physical address.
+    /// The memory object of a process with its first page at a physical address.
     pub fn memory_at(&self, pid: i32, physical: u64) -> Option<Arc<Memory>> {
         let objects = self
             .clients

@@ -38,7 +38,7 @@ pub(super) struct Fetch {
     pub(super) semaphore: u64,
     /// Semaphore payload.
     pub(super) payload: u32,
-    /// Whether the channel waits for its semaphore to hold the payload.
+    /// Whether the channel waits for the payload in its semaphore.
     pub(super) acquiring: bool,
     /// Length of the next command, in ns.
     pub(super) duration: u64,

@@ -127,7 +127,7 @@ impl Engine {
         matches!(self.phase, Phase::Switch(_) | Phase::Load(_))
     }
 
-    /// The channel whose context the microcontroller points at.
+    /// The channel of the context that the microcontroller points at.
     pub(super) fn pointed_at(&self) -> Option<Chid> {
         let context = if self.loading() {
             self.next

@@ -24,7 +24,7 @@ pub(super) enum Fetched {
     Launch,
     /// There is no more work.
     Drained,
-    /// A semaphore does not hold the awaited value.
+    /// A semaphore does not have the awaited value.
     Blocked,
     /// Something made no sense; the channel is stopped.
     Fault,

@@ -46,7 +46,7 @@ use runlist::Runlist;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chid(pub u16);
 
-/// A context an engine can hold.
+/// A context that an engine can load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// A single channel's context.

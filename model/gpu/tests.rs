@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the GPU's semantics: what runs when, and what happens when it should not.
+//! Tests of the GPU's semantics: the order of commands, and faults.
 
 #[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_scheduling))]
 mod scheduling {

@@ -208,7 +208,7 @@ fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
         );
     }
     println!(
-        "\nA poll as in the prototype takes so many times as long as ours (a read is {READ:?}):"
+        "\nA poll as in the prototype takes this many times as long as ours (a read is {READ:?}):"
     );
     for name in ["each_channel", "entry_96"] {
         let slow = format!("poll_step_modelled/prototype/{name}");

@@ -6,7 +6,7 @@ use crate::input::Input;
 use loga::rm::{request_nr, request_size, Xfer};
 use loga::track::call::{self, Call};
 
-/// A field of an argument: where it is, how many bytes, and what was read.
+/// A field of an argument: its place, its length in bytes, and its value.
 type Field = (usize, usize, u64);
 
 /// Checks a parsed call against the structures of the driver's headers.

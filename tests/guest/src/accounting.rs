@@ -269,7 +269,7 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     let other = Load::start(&format!("--kernel-us 200 {WAIT}"))?;
     agent.ask("launch 300000")?;
     std::thread::sleep(Duration::from_millis(50));
-    agent.tell("quit")?;
+    agent.send("quit")?;
     agent.wait()?;
     stage.wait_until_gone(agent.pid())?;
     // The GPU cannot preempt: the kernel runs to its end, then the other client runs alone.
@@ -324,7 +324,7 @@ fn device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, crate::stage::LONG_PHASES)?;
     let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
     let released = stage.wait_for_client(hog.pid(), Duration::from_secs(3), "released", |client| {

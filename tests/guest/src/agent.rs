@@ -18,7 +18,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
-/// TIMEOUT: longest wait for an answer that is not said to take long.
+/// TIMEOUT: longest wait for an ordinary answer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A process that runs [`agent_process`](crate::agent_process); killed when dropped.
@@ -62,13 +62,13 @@ impl Agent {
     }
 
     /// Gives an order without waiting for the answer.
-    pub(crate) fn tell(&mut self, order: &str) -> Result<(), String> {
+    pub(crate) fn send(&mut self, order: &str) -> Result<(), String> {
         writeln!(self.orders, "{order}").map_err(|error| format!("agent, {order}: {error}"))
     }
 
     /// Gives an order and waits for the answer.
     pub(crate) fn ask(&mut self, order: &str) -> Result<Vec<u64>, String> {
-        self.tell(order)?;
+        self.send(order)?;
         self.answer(SOON)
             .map_err(|error| format!("agent, {order}: {error}"))
     }

@@ -133,7 +133,7 @@ fn two_gpus_throttle_apart() -> Verdict {
     let other = Placed::start(1, "--kernel-us 1000 --channels 1")?;
     let light = Placed::start(0, "--kernel-us 100 --channels 1")?;
     let mut hog = Agent::with_channels(1)?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     let now = snapshots(2)?;
     let stat = Stat::new(&now[1], None);

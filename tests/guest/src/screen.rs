@@ -72,7 +72,7 @@ impl Top {
             .map_err(|error| error.to_string())
     }
 
-    /// Reads what was drawn until now.
+    /// Reads the output drawn until now.
     fn look(&mut self) -> Result<String, String> {
         let mut files = [PollFd::new(self.keys.as_fd(), PollFlags::POLLIN)];
         let ready = poll(&mut files, 100u16).map_err(|errno| errno.to_string())?;

@@ -301,7 +301,7 @@ fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} poll_ms=50 enforce=1 policy=event"))?;
     let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
     // A phase is 600 ms long: the callback itself has to report the loss.

@@ -37,7 +37,7 @@ fn light() -> Result<Load, String> {
 fn throttled_hog(stage: &Stage) -> Result<(Agent, Load), String> {
     let mut hog = Agent::with_channels(1)?;
     let light = light()?;
-    hog.tell("run 1000 8000")?;
+    hog.send("run 1000 8000")?;
     stage.wait_until_throttled(hog.pid())?;
     Ok((hog, light))
 }
@@ -120,7 +120,7 @@ fn forked_child_is_throttled_with_its_parent() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let mut hog = Agent::with_channels(1)?;
     let light = light()?;
-    hog.tell("fork 1000 2500")?;
+    hog.send("fork 1000 2500")?;
     stage.wait_until_throttled(hog.pid())?;
     let child = hog.answer(SOON)?;
     let parent = hog.answer(SOON)?;
@@ -202,7 +202,7 @@ fn check_remap(channels: u32) -> Verdict {
             .is_some_and(|c| c.state == "throttled"),
         "released too early for this test"
     );
-    hog.tell("store 100")?;
+    hog.send("store 100")?;
     ensure!(
         !hog.has_answered(Duration::from_millis(30))?
             || stage

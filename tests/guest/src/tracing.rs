@@ -148,7 +148,7 @@ fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     // A freed channel is noticed at the next decision.
     let has_two = |client: &Client| client.channels == 2;
     stage.wait_for_client(pid, SOON, "seen to free a channel", has_two)?;
-    agent.tell("quit")?;
+    agent.send("quit")?;
     agent.wait()?;
     stage.wait_until_gone(pid)?;
     let events = trace.read()?;
@@ -199,7 +199,7 @@ fn trace_of_holding_pairs_up() -> Verdict {
     let trace = Trace::of(&["loga"], "mono")?;
     let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 1500")?;
+    hog.send("run 1000 1500")?;
     stage.wait_until_throttled(hog.pid())?;
     hog.answer(Duration::from_secs(10))?;
     let stat = stage.stat()?;
@@ -260,7 +260,7 @@ fn trace_says_why_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     let trace = Trace::of(&["loga"], "mono")?;
     crate::modules::set(crate::modules::MODEL, "lost", "1")

@@ -193,7 +193,7 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
     for _ in 0..40 {
         let mut agent = Agent::new()?;
         let own = weighted(for_process(agent.pid()), 7);
-        agent.tell("quit")?;
+        agent.send("quit")?;
         for _ in 0..50 {
             match calls.set_share(&own).0 {
                 Ok(()) => set += 1,

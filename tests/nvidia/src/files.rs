@@ -44,29 +44,29 @@ pub(crate) fn open() -> Result<File, Error> {
 /// All answers of an open GPU file, without parts that differ between clients.
 pub(crate) fn answers(file: &File, version: &str) -> Vec<String> {
     let mut answers = Vec::new();
-    let mut tell = |what: &str, (answer, bytes): (String, Vec<u8>)| {
+    let mut add_answer = |what: &str, (answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{what}: {answer} {}", calls::hex(&bytes)));
     };
     let zeros = [0; 64];
-    tell(
+    add_answer(
         "wait",
         calls::make(file, calls::WAIT_OPEN_COMPLETE, &zeros[..8]),
     );
-    tell(
+    add_answer(
         "version",
         calls::make(file, calls::CHECK_VERSION, &calls::version(version)),
     );
-    tell("unknown", calls::make(file, calls::UNKNOWN, &zeros[..16]));
-    tell(
+    add_answer("unknown", calls::make(file, calls::UNKNOWN, &zeros[..16]));
+    add_answer(
         "map nothing",
         calls::make(file, calls::MAP_MEMORY, &zeros[..calls::MAP_MEMORY.1]),
     );
     let (answer, mut bytes) = calls::make(file, calls::RM_ALLOC, &calls::client());
     let handle = bytes[8..12].to_vec();
     bytes[8..12].fill(0);
-    tell("client", (answer, bytes));
+    add_answer("client", (answer, bytes));
     let (answer, bytes) = calls::make(file, calls::RM_FREE, &calls::free(&handle));
-    tell("free", (answer, bytes[12..].to_vec()));
+    add_answer("free", (answer, bytes[12..].to_vec()));
     answers.push(format!("register: {}", register(file)));
     answers.push(format!("shared: {}", calls::map(file, libc::MAP_SHARED)));
     answers.push(format!("private: {}", calls::map(file, libc::MAP_PRIVATE)));

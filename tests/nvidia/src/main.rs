@@ -76,7 +76,7 @@ fn write(file: &str, offset: &str, value: &str) -> Result<(), Error> {
     if registers == libc::MAP_FAILED {
         return Err(Error::last_os_error());
     }
-    // SAFETY: `offset` is a multiple of four within what was just mapped.
+    // SAFETY: `offset` is a multiple of four within the new mapping.
     unsafe {
         registers
             .byte_add(offset)

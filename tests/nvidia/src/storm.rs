@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Most differing rounds that are printed.
 const SHOWN_MAX: usize = 3;
-/// Longest time that a GPU file is held open, in ms: longer than an attachment in the storm.
+/// Longest time that a GPU file stays open, in ms: longer than an attachment in the storm.
 const HELD_MS: u64 = 5_000;
 
 /// A round: its answers, or why there are none.
@@ -50,15 +50,15 @@ pub(crate) fn run(name: &str, stop: &Path, mut round: impl FnMut() -> Round) {
 pub(crate) fn control(version: &str) -> Round {
     let file = calls::open("/dev/nvidiactl", 0)?;
     let mut answers = Vec::new();
-    let mut tell = |(answer, bytes): (String, Vec<u8>)| {
+    let mut add_answer = |(answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{answer} {}", calls::hex(&bytes)));
     };
-    tell(calls::make(
+    add_answer(calls::make(
         &file,
         calls::CHECK_VERSION,
         &calls::version(version),
     ));
-    tell(calls::make(
+    add_answer(calls::make(
         &file,
         calls::CARD_INFO,
         &[0; calls::CARD_INFO.1],
@@ -69,14 +69,14 @@ pub(crate) fn control(version: &str) -> Round {
         return Err(Error::other(format!("no client was made: {answer}")));
     }
     bytes[8..12].fill(0);
-    tell((answer, bytes));
+    add_answer((answer, bytes));
     let (answer, bytes) = calls::make(&file, calls::RM_FREE, &calls::free(&handle));
-    tell((answer, bytes[12..].to_vec()));
+    add_answer((answer, bytes[12..].to_vec()));
     let (answer, bytes) = calls::make(&file, calls::UNKNOWN, &[0; calls::UNKNOWN.1]);
     if answer != Error::from_raw_os_error(libc::EINVAL).to_string() {
         return Err(Error::other(format!("an unknown call gave {answer}")));
     }
-    tell((answer, bytes));
+    add_answer((answer, bytes));
     Ok(answers)
 }
 

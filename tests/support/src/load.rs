@@ -164,7 +164,7 @@ impl Load {
         Load::spawn(command)
     }
 
-    /// As [`Load::start`], as the machine's user `user`, who is not root.
+    /// As [`Load::start`], as the machine's ordinary user `user`.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 #
 # First process of the virtual machine: makes the file systems and device
 # nodes, waits for exact timers, loads what was asked for, runs one shell line
-# and tells the host its exit status.
+# and sends its exit status to the host.
 
 export PATH=/bin:/tests HOME=/ TERM=linux
 mount -t proc proc /proc

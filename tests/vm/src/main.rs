@@ -170,7 +170,7 @@ fn test(args: &TestArgs) -> Result<u8> {
             );
         }
         Some(_) => {}
-        None => report.complain("guest", "told no exit status".to_owned()),
+        None => report.complain("guest", "sent no exit status".to_owned()),
     }
     let path = args.machine.out.join("console.txt");
     fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))?;

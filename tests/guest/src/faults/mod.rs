@@ -65,7 +65,7 @@ impl Throttled {
     fn new(stage: &Stage) -> Result<Self, String> {
         let mut hog = Agent::with_channels(1)?;
         let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-        hog.tell("run 1000 1500")?;
+        hog.send("run 1000 1500")?;
         stage.wait_until_throttled(hog.pid())?;
         Ok(Throttled { hog, light })
     }

@@ -53,7 +53,7 @@ impl Longest {
         self.check_beyond(&Longest::default())
     }
 
-    /// Fails if a call took longer than [`LIMIT`] beyond what it took without LoGA.
+    /// Fails if a call took more than [`LIMIT`] longer than without LoGA.
     fn check_beyond(&self, without: &Longest) -> Result<(), String> {
         for ((kind, took), own) in KINDS.iter().zip(self.0).zip(without.0) {
             ensure!(

@@ -222,7 +222,7 @@ fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     stage.wait_until_throttled(hog.pid())?;
     let taken = fs::write(format!("{DRIVER}/unbind"), ADDRESS);
     taken.map_err(|error| format!("unbind: {error}"))?;
-    // A decision books what was read before.
+    // A decision books the reads before the unbind.
     std::thread::sleep(Duration::from_millis(500));
     let reads = stage.stat()?.register_reads;
     let since = Instant::now();

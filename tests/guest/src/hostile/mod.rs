@@ -135,7 +135,7 @@ pub(crate) fn program(name: &str, arguments: &[String]) -> bool {
     }
 }
 
-/// A hostile program in a process of its own; killed when dropped, with what it forked.
+/// A hostile program in a process of its own; killed when dropped, with its children.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -198,7 +198,7 @@ impl Program {
     }
 
     /// Sends it a line.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
+    pub(crate) fn send(&mut self, line: &str) -> Result<(), String> {
         use std::io::Write;
         let stdin = self.child.stdin.as_mut().ok_or("it has no input")?;
         writeln!(stdin, "{line}").map_err(|error| error.to_string())

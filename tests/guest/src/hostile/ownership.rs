@@ -146,7 +146,7 @@ pub(super) fn baseline() -> Result<Figures, String> {
     PLAIN.get_or_init(|| measure("plain", WINDOW)).clone()
 }
 
-/// That a program is charged what it used, and gets no more than the plain hog.
+/// Checks that a program is charged what it used, and gets no more than the plain hog.
 fn check(program: &str) -> Verdict {
     check_for(program, WINDOW)
 }

@@ -5,7 +5,7 @@
 //! | program | does |
 //! |---|---|
 //! | `hog MS` | 1 ms kernels back to back: what the others are compared with |
-//! | `dodge WAY MS` | the same, only while it believes that nobody polls; WAY is `flag` (of the snapshot), `counters` (what moves there with a decision) or `thread` (the poller's state in `/proc`) |
+//! | `dodge WAY MS` | the same, only while it believes that the poller does not poll; WAY is `flag` (of the snapshot), `counters` (those that a decision changes) or `thread` (the poller's state in `/proc`) |
 //! | `deep COUNT MS` | one store of COUNT kernels, then as `hog` |
 //! | `spin CPU MS` | as `hog`, and its processor is the poller's, which it never leaves while a kernel runs |
 //! | `bomb THREADS MS` | as `hog`, with THREADS threads that never sleep |

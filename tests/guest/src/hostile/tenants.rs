@@ -277,7 +277,7 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     for place in ["", "inner"] {
         let mut program = in_cgroup("member", &tenant)?;
         let path = tenant.path().join(place);
-        program.tell(&path.display().to_string())?;
+        program.send(&path.display().to_string())?;
         let client = measured(&stage, program.pid())?;
         shown.push(client.limit);
         let [share] = shares([program.pid()], 500, 2000)?;
@@ -314,7 +314,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     );
     let mut programs = [in_cgroup("member", &left)?, in_cgroup("member", &right)?];
     for program in &mut programs {
-        program.tell("")?;
+        program.send("")?;
         measured(&stage, program.pid())?;
     }
     let pids = [programs[0].pid(), programs[1].pid()];
@@ -338,11 +338,11 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     let mut programs = Vec::new();
     for leaf in ["a", "b", "c"] {
         let mut program = in_cgroup("member", &many)?;
-        program.tell(&many.path().join(leaf).display().to_string())?;
+        program.send(&many.path().join(leaf).display().to_string())?;
         programs.push(program);
     }
     let mut other = in_cgroup("member", &one)?;
-    other.tell("")?;
+    other.send("")?;
     programs.push(other);
     for program in &programs {
         measured(&stage, program.pid())?;
@@ -376,7 +376,7 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     ensure!(line == "ready\n", "{line:?}");
     let map = format!("/proc/{}/uid_map", program.pid());
     fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
-    program.tell("go")?;
+    program.send("go")?;
     let client = measured(&stage, program.pid())?;
     let [share] = shares([program.pid()], 500, 2000)?;
     ensure!(
@@ -393,10 +393,10 @@ fn namespaces_see_their_own_numbers() -> Verdict {
     let stage = Stage::set(&model(LAZY), "")?;
     let (inside, outside) = (Cgroup::make("inside")?, Cgroup::make("outside")?);
     let mut other = in_cgroup("member", &outside)?;
-    other.tell("")?;
+    other.send("")?;
     measured(&stage, other.pid())?;
     let mut program = in_cgroup("contained", &inside)?;
-    program.tell("go")?;
+    program.send("go")?;
     let seen = program.finish()?;
     let lines: Vec<&str> = seen.lines().collect();
     // Its own process is the first one of its namespace; the other process and its cgroup have no
@@ -588,14 +588,14 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
     let (quiet, tenant) = (Cgroup::make("quiet")?, Cgroup::make("tenant")?);
     tenant.delegate(USER)?;
     let mut program = in_cgroup("member", &quiet)?;
-    program.tell("")?;
+    program.send("")?;
     let pid = program.pid();
     stage.wait_for_client(pid, SOON, "measured", |c| c.gpu_time_ns > 50_000_000)?;
     drop(program);
     stage.wait_until_gone(pid)?;
     let words = format!("wander {} 300", tenant.path().display());
     let mut program = in_cgroup(&words, &tenant)?;
-    program.tell("go")?;
+    program.send("go")?;
     program.finish()?;
     let totals = Calls::open()?.totals(uapi::SUBJECT_CGROUP, 0);
     let totals = totals.map_err(|errno| errno.to_string())?;

@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// One process and what it has.
+/// One process with its files and objects.
 pub(crate) struct Sequence {
     random: Random,
     arena: Arena,
