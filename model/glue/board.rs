@@ -42,7 +42,7 @@ pub struct Apertures {
     pub bar3_size: u64,
 }
 
-/// Who owns a channel.
+/// The owner of a channel.
 #[derive(Clone, Copy)]
 pub(super) struct Owner {
     pub(super) pid: i32,
@@ -60,13 +60,13 @@ pub(super) struct Board {
     pub(super) truth: Truth<KVVec<Option<Entry>>, KVVec<Account>>,
     /// Registers keep what they read.
     pub(super) silent: bool,
-    /// Completions that the host has not been told, by address space.
+    /// Completions not reported to the host yet, by address space.
     completed: KVVec<Completed>,
     /// Address spaces that have some, one bit each.
     due: [u64; DUE_WORDS],
 }
 
-/// Completions of one client that the host has not been told.
+/// Completions of one client not reported to the host yet.
 #[derive(Clone, Copy)]
 pub(super) struct Completed {
     /// Commands.
@@ -117,7 +117,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Whether the host has to be told of completions.
+    /// Whether there are completions to report to the host.
     pub(super) fn has_completed(&self) -> bool {
         self.due.iter().any(|&word| word != 0)
     }

@@ -54,8 +54,8 @@ pub struct Private {
 /// Numbers the files.
 static FILES: AtomicU64 = AtomicU64::new(1);
 
-/// SAFETY of every use: written only by [`Nodes::new`] before it is registered, and by whoever
-/// hooks the driver, member by member, as with the real driver's object.
+/// SAFETY of every use: written only by [`Nodes::new`] before it is registered, and by a module
+/// that hooks the driver, member by member, as with the real driver's object.
 static mut OPERATIONS: bindings::file_operations = bindings::file_operations {
     open: Some(open),
     release: Some(release),

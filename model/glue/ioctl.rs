@@ -284,7 +284,7 @@ impl Call<'_> {
         control.filter(|&control| control).map(|_| ()).ok_or(EINVAL)
     }
 
-    /// Lets `f` look at the open file `fd` of this driver.
+    /// Runs `f` on the open file `fd` of this driver.
     pub(super) fn with_fd<R>(&self, fd: i32, f: impl FnOnce(&Private) -> R) -> Option<R> {
         let file = LocalFile::fget(u32::try_from(fd).ok()?).ok()?;
         // SAFETY: `file` holds a reference during this function.

@@ -3,8 +3,8 @@
 //! The card in motion: the state machine, the memory around it, and the timer that drives it.
 //!
 //! One lock, taken with interrupts off, covers the state machine and everything it reaches. The
-//! timer is pinned to CPU 0; after a change of registers CPU 0 is asked to look at once. Both run in
-//! hard interrupt context, so the lock is a raw one, and whoever hears of completions is woken
+//! timer is pinned to CPU 0; a change of registers has CPU 0 advance the GPU at once. Both run in
+//! hard interrupt context, so the lock is a raw one; the listeners for completions are woken
 //! afterwards, from an interrupt work, which PREEMPT_RT runs in a thread.
 
 use super::board::Apertures;
@@ -37,8 +37,8 @@ const CATCH_UPS: u32 = 8;
 /// The nearest time for which the timer is armed, in ns. One nearer expires before it is armed, and
 /// the kernel takes three of those in a row for a hang and stops all timers for a while.
 const NEAREST_NS: u64 = 1_500;
-/// Short looks of an idle GPU between two at all channels.
-const GLANCES: u32 = 7;
+/// Scans of an idle GPU's recently active channels between two scans of all channels.
+const SHORT_SCANS: u32 = 7;
 /// First byte of the instance blocks in video memory; below lie the runlists.
 const INSTANCES: u64 = 0x100_0000;
 /// Bytes of an instance block. Source: GK20A `hw_ram_gk20a.h`.
@@ -50,8 +50,8 @@ const RUNLIST_SIZE: u64 = 0x10000;
 pub struct Core {
     pub(super) gpu: Gpu<KVVec<Channel>>,
     pub(super) board: Board,
-    /// Short looks since the last thorough one.
-    glances: u32,
+    /// Short scans since the last full one.
+    short_scans: u32,
 }
 
 /// The card.
@@ -61,11 +61,11 @@ pub struct Machine {
     core: RawSpinLock<Core>,
     #[pin]
     timer: Opaque<bindings::hrtimer>,
-    /// Who hears of completions, by address space. Never taken with `core` held.
+    /// The listeners for completions, by address space. Never taken with `core` held.
     #[pin]
     pub(super) listeners: SpinLockIrq<KVVec<Listeners>>,
     #[pin]
-    pub(super) telling: Opaque<bindings::irq_work>,
+    pub(super) notices: Opaque<bindings::irq_work>,
     /// Parameters at load.
     pub params: Params,
     /// Where its apertures lie.
@@ -108,7 +108,7 @@ impl Machine {
         let core = Core {
             gpu,
             board,
-            glances: 0,
+            short_scans: 0,
         };
         let mut listeners = KVVec::with_capacity(SPACES, GFP_KERNEL)?;
         for _ in 0..SPACES {
@@ -118,8 +118,8 @@ impl Machine {
             pin_init!(Self {
                 core <- new_raw_spinlock!(core, "loga_model_core"),
                 listeners <- new_spinlock_irq!(listeners, "loga_model_listeners"),
-                telling: Opaque::new(bindings::irq_work {
-                    func: Some(super::telling::told),
+                notices: Opaque::new(bindings::irq_work {
+                    func: Some(super::notices::deliver),
                     ..Default::default()
                 }),
                 timer <- Opaque::ffi_init(|timer| {
@@ -147,7 +147,7 @@ impl Machine {
         // open, and nothing but the timer queues the work then.
         unsafe {
             bindings::hrtimer_cancel(self.timer.get());
-            bindings::irq_work_sync(self.telling.get());
+            bindings::irq_work_sync(self.notices.get());
         }
     }
 
@@ -171,33 +171,33 @@ impl Machine {
 
     /// Advances the GPU and arms the timer for its next event.
     ///
-    /// While the GPU is idle most calls only look at the channels that were active lately: looking
-    /// at all of them costs several microseconds of CPU 0 for fifty channels.
+    /// While the GPU is idle most calls scan only the recently active channels: a full scan costs
+    /// several microseconds of CPU 0 for fifty channels.
     fn tick(&self, thorough: bool) {
         let mut core = self.core.lock();
         let Core {
             gpu,
             board,
-            glances,
+            short_scans,
         } = &mut *core;
         let doorbell = self.params.timing.doorbell_ns;
-        if !thorough && gpu.idle() && *glances < GLANCES {
-            *glances += 1;
-            if !gpu.glance(now(), board) {
+        if !thorough && gpu.idle() && *short_scans < SHORT_SCANS {
+            *short_scans += 1;
+            if !gpu.has_recent_work(now(), board) {
                 return self.arm(now().saturating_add(doorbell));
             }
         }
-        *glances = 0;
+        *short_scans = 0;
         let mut next = gpu.advance(now(), board);
         for _ in 0..CATCH_UPS {
             match next {
-                // The next look of an idle GPU is no event that was missed.
+                // The next scan of an idle GPU is not a missed event.
                 Some(due) if due <= now() && !gpu.idle() => next = gpu.advance(now(), board),
                 _ => break,
             }
         }
         match next {
-            // The pause counts from the end of the look, so that CPU 0 has time for others.
+            // The pause counts from the end of the scan, so that CPU 0 has time for other work.
             Some(next) if gpu.idle() => self.arm(next.max(now().saturating_add(doorbell))),
             Some(next) => self.arm(next.max(now().saturating_add(NEAREST_NS))),
             None => {}
@@ -205,7 +205,7 @@ impl Machine {
         // Waking a process takes microseconds, for which a card does not wait.
         if board.has_completed() {
             // SAFETY: The work was set up in `new`, and the machine outlives it.
-            unsafe { bindings::irq_work_queue(self.telling.get()) };
+            unsafe { bindings::irq_work_queue(self.notices.get()) };
         }
     }
 
@@ -351,7 +351,7 @@ impl Machine {
         });
     }
 
-    /// Lets PMC_BOOT_0 name another chip; everything else stays as it is.
+    /// Lets PMC_BOOT_0 name another chip; nothing else changes.
     pub fn look_like(&self, boot0: u32) {
         self.with(|core| {
             core.board.bar0.write(regs::PMC_BOOT_0.into(), boot0);
@@ -386,7 +386,7 @@ pub struct ChannelSetup {
 /// The timer's callback, on CPU 0 in hard interrupt context.
 unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
     // SAFETY: Only `Machine::new` sets this callback, for the timer inside a machine that lives
-    // until `stop` has waited for it; `Opaque` has the layout of what it holds.
+    // until `stop` has waited for it; `Opaque` has the layout of its contents.
     let machine = unsafe {
         &*timer
             .byte_sub(core::mem::offset_of!(Machine, timer))

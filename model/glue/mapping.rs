@@ -72,11 +72,11 @@ static CARD_OPERATIONS_340: Operations = Operations(bindings::vm_operations_stru
 });
 
 /// The real driver's operations touch `vm_private_data` here if it is set; it is not for pages of
-/// the card, and whoever sets it breaks the driver.
+/// the card, and a module that sets it breaks the driver.
 unsafe extern "C" fn opened(vma: *mut bindings::vm_area_struct) {
     // SAFETY: The memory manager passes a valid area.
     if !unsafe { (*vma).vm_private_data }.is_null() {
-        pr_warn_once!("someone stored vm_private_data in a mapping of the card\n");
+        pr_warn_once!("vm_private_data of a mapping of the card was overwritten\n");
     }
 }
 

@@ -9,14 +9,14 @@
 //! | [`pci`] | the PCI device and its apertures |
 //! | [`board`] | what the state machine reaches |
 //! | [`machine`] | state machine, lock, timer |
-//! | [`registers`] | registers that do not say what it does |
-//! | [`telling`] | completions |
+//! | [`registers`] | registers outside the state machine |
+//! | [`notices`] | completion notices: listeners are woken from an interrupt work |
 //! | [`raw_lock`] | a lock that hard interrupts may take |
 //! | [`rm`] | the resource manager's clients and objects |
 //! | [`channels`] | its hardware channels |
-//! | [`space`] | what a client's channels reach, who hears of completions |
+//! | [`space`] | what a client's channels reach, the listeners for completions |
 //! | [`ioctl`] | the calls on the nodes |
-//! | [`objects`] | those about objects |
+//! | [`objects`] | the calls about objects |
 //! | [`file`] | the nodes: open, release, poll, registration |
 //! | [`mapping`] | mmap and page faults |
 //! | [`debugfs`] | the ground truth for people and tests |
@@ -29,6 +29,7 @@ pub mod ioctl;
 pub mod machine;
 pub mod mapping;
 pub mod memory;
+pub mod notices;
 pub mod objects;
 pub mod params;
 pub mod pci;
@@ -36,7 +37,6 @@ pub mod raw_lock;
 pub mod registers;
 pub mod rm;
 pub mod space;
-pub mod telling;
 
 use crate::gpu::regs;
 use core::sync::atomic::AtomicPtr;

@@ -190,7 +190,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Attaches a range to a file (470) and tells its physical address.
+    /// Attaches a range to a file (470) and returns its physical address.
     fn attach(&self, data: &mut rm::MapMemory, fd: Option<i32>) -> Outcome {
         let length = data
             .length

@@ -34,7 +34,7 @@ const US_MAX: u32 = 10_000_000;
 /// Bounds of `log_entries`.
 const LOG_ENTRIES: core::ops::RangeInclusive<u32> = 1..=4_194_304;
 
-/// The driver whose behaviour is imitated.
+/// The driver branch that is imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
     /// 340: mmap by physical address, no fault handler, the inode's address space.
@@ -173,7 +173,7 @@ fn identity() -> Result<(u16, Identity)> {
     Ok((id, identity))
 }
 
-/// Whether a card shall look like a Turing.
+/// Whether a card has the identity of a Turing.
 pub fn is_turing(gpu: usize) -> bool {
     // SAFETY: as in `Params::read`.
     let cards = unsafe { loga_model_turing.load(Ordering::Relaxed) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A PCI root bus with one device for each card, 10de:100c by default, whose BARs are reserved memory.
+//! A PCI root bus with one device for each card, 10de:100c by default. BARs are reserved memory.
 //!
 //! The kernel is booted with `memmap=SIZE$0x20000000`, so that the range is no ordinary memory: 128M
 //! for one card, 64M more for each further one.
@@ -156,7 +156,7 @@ unsafe impl Sync for Cards {}
 ///
 /// `EBUSY` with a line in the log when it is ordinary memory.
 pub fn check_window(gpus: usize) -> Result {
-    // SAFETY: The function only looks the range up.
+    // SAFETY: The function only searches for the range.
     let found = unsafe {
         bindings::region_intersects(
             WINDOW,

@@ -76,7 +76,7 @@ pub struct Rm {
     pub(super) list: KVVec<u16>,
 }
 
-/// Who calls.
+/// The caller of an RM call.
 #[derive(Clone, Copy)]
 pub struct Caller {
     /// Number of the control file.
@@ -142,7 +142,7 @@ impl Rm {
         Ok(())
     }
 
-    /// Lets a file hear of the client's completions.
+    /// Makes a file a listener for the client's completions.
     pub fn alloc_event(
         &mut self,
         machine: &Machine,
@@ -254,7 +254,7 @@ impl Rm {
             .ok_or(status::INVALID_OBJECT)
     }
 
-    /// The memory object of a process whose first page lies at a physical address.
+    /// The memory object of a process with its first page at a physical address.
     pub fn memory_at(&self, pid: i32, physical: u64) -> Option<Arc<Memory>> {
         let objects = self
             .clients

@@ -45,11 +45,11 @@ MODULE_PARM_DESC(timeslice_us, "timeslice in us, 0: switch after every command")
 
 unsigned int loga_model_doorbell_us = 5;
 module_param_named(doorbell_us, loga_model_doorbell_us, uint, 0444);
-MODULE_PARM_DESC(doorbell_us, "how often an idle engine looks for work, in us");
+MODULE_PARM_DESC(doorbell_us, "how often an idle engine scans for work, in us");
 
 unsigned int loga_model_snoop_us = 20;
 module_param_named(snoop_us, loga_model_snoop_us, uint, 0444);
-MODULE_PARM_DESC(snoop_us, "how often a busy engine looks which channels got work, in us");
+MODULE_PARM_DESC(snoop_us, "how often a busy engine scans for channels that got work, in us");
 
 unsigned int loga_model_branch = 470;
 module_param_named(branch, loga_model_branch, uint, 0444);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a client's channels can reach, and who hears of their completions.
+//! What a client's channels can reach, and the listeners for their completions.
 
 use super::memory::Memory;
 use crate::gpu::Chid;
@@ -91,14 +91,14 @@ pub struct GpuMap {
     pub offset: u64,
 }
 
-/// The files that hear of one client's completions.
+/// The files that get notices of one client's completions.
 ///
 /// Not part of [`Space`]: waking takes locks that may sleep under PREEMPT_RT, which the card's own
 /// lock forbids.
 pub struct Listeners([Option<Arc<Listener>>; LISTENERS]);
 
 impl Listeners {
-    /// Nobody listens.
+    /// No listener.
     pub const NONE: Self = Self([const { None }; LISTENERS]);
 
     /// Adds a listener; gives it back if there is no room.
@@ -118,7 +118,7 @@ impl Listeners {
         self.0.iter_mut().find(|slot| is_it(slot))?.take()
     }
 
-    /// Tells all of so many completions.
+    /// Notifies all listeners of `commands` completions.
     pub(super) fn signal(&self, chid: Chid, commands: u32) {
         for listener in self.0.iter().flatten() {
             listener.signal(chid, commands);

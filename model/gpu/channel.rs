@@ -38,7 +38,7 @@ pub(super) struct Fetch {
     pub(super) semaphore: u64,
     /// Semaphore payload.
     pub(super) payload: u32,
-    /// Whether the channel waits for its semaphore to hold the payload.
+    /// Whether the channel waits for the payload in its semaphore.
     pub(super) acquiring: bool,
     /// Length of the next command, in ns.
     pub(super) duration: u64,
@@ -77,7 +77,7 @@ pub struct Channel {
     pub(super) fetch: Fetch,
     /// Position in the ring.
     pub(super) place: u32,
-    /// Whether it is in the list of those whose doorbells rang.
+    /// Whether it is in the list of channels with a rung doorbell.
     pub(super) rung: bool,
     /// The next channel of that list.
     pub(super) next_rung: Option<u16>,

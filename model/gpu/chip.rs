@@ -2,8 +2,8 @@
 
 //! [double] Which chip the card says it is.
 //!
-//! The state machine behaves as a GK110B whatever it says: only what drivers and LoGA read to tell
-//! chips apart follows.
+//! The state machine always behaves as a GK110B: an identity changes only the registers by which
+//! drivers and LoGA tell chips apart.
 
 use super::regs;
 
@@ -14,7 +14,7 @@ pub struct Identity {
     pub boot_0: u32,
     /// PMC_BOOT_42.
     pub boot_42: u32,
-    /// The number of channels, which chips from GM200 on tell; 0 on others.
+    /// The number of channels, in a register of chips from GM200 on; 0 on others.
     pub channels: u32,
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbells: an owner that says of every submission whose it is.
+//! Doorbells: the owner of the GPU names the channel of every submission.
 //!
-//! Where nobody watches a clock, nothing has to be looked for: the channels that may have work are
-//! in a list, and the next one to be served is found among them. What is chosen is what a look at
-//! all channels would choose.
+//! The GPU then needs no scans: the channels that may have work are in a list, and the next one to
+//! be served is found among them. It is the one that a scan of all channels would choose.
 
 use super::channel::Status;
 use super::Bus;
@@ -15,8 +14,8 @@ use super::ENGINES;
 use core::ops::DerefMut;
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
-    /// A program has rung the doorbell of a channel: it has work. For an owner that says so of
-    /// every submission, with `doorbell_ns` 0.
+    /// A program has rung the doorbell of a channel: it has work. With `doorbell_ns` 0 the owner
+    /// calls it after every submission.
     pub fn ring_doorbell<B: Bus>(&mut self, chid: Chid, bus: &mut B) {
         let Some(channel) = self.channels.get_mut(usize::from(chid.0)) else {
             return;
@@ -32,8 +31,8 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         }
     }
 
-    /// The channel whose command comes next, as [`Gpu::choose`] says it, and whether a channel has
-    /// more than a look can take in. Channels without work leave the list.
+    /// The channel of the next command, as [`Gpu::choose`] finds it, and whether a channel has more
+    /// than one scan can fetch. Channels without work leave the list.
     pub(super) fn choose_rung<B: Bus>(
         &mut self,
         engine: usize,
@@ -62,7 +61,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             };
             at = channel.next_rung;
             if channel.schedulable() && channel.fetch.launch.is_none() {
-                unfinished |= self.look_at(Chid(id), engine, bus);
+                unfinished |= self.scan_channel(Chid(id), engine, bus);
                 let Some(found) = self.channel(Chid(id)) else {
                     break;
                 };
@@ -84,7 +83,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         (best.map(|(_, _, id)| Chid(id)), unfinished)
     }
 
-    /// Takes a channel from the list of those whose doorbells rang; `before` is the one before it.
+    /// Takes a channel from the list of rung doorbells; `before` is the one before it.
     fn unlink(&mut self, engine: usize, before: Option<u16>, id: u16) {
         let Some(channel) = self.channels.get_mut(usize::from(id)) else {
             return;

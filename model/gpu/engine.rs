@@ -38,19 +38,19 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Engine {
     pub(super) phase: Phase,
-    /// What the status word shows, for the record: whose channel, doing what.
+    /// What the status word shows, for the record: the channel, and run or switch.
     shown: Option<(Chid, Kind)>,
     /// When it began to show that.
     pub(super) since: u64,
     /// Context in the engine, and the channel that last executed in it.
     pub(super) resident: Option<(Context, Chid)>,
-    /// Channel whose context comes next, during a switch.
+    /// Channel of the next context, during a switch.
     next: Option<(Context, Chid)>,
     /// When the resident context must give way if others wait.
     pub(super) slice_end: u64,
     /// Context the driver wants off the engine.
     preempt: Option<Context>,
-    /// When to look next which channels got work while it is busy.
+    /// Next scan for channels that got work while it is busy.
     pub(super) snoop_at: u64,
     /// Whether a channel of the runlist may get work, as last seen.
     pub(super) listening: bool,
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Whom the status word charges, and for what.
+    /// The channel that the status word charges, and for what.
     fn shows(&self) -> Option<(Chid, Kind)> {
         let (context, kind) = match self.phase {
             Phase::Idle => return None,
@@ -127,7 +127,7 @@ impl Engine {
         matches!(self.phase, Phase::Switch(_) | Phase::Load(_))
     }
 
-    /// The channel whose context the microcontroller points at.
+    /// The channel of the context that the microcontroller points at.
     pub(super) fn pointed_at(&self) -> Option<Chid> {
         let context = if self.loading() {
             self.next
@@ -137,7 +137,7 @@ impl Engine {
         context.map(|(_, chid)| chid)
     }
 
-    /// Whether an idle engine must look for new work.
+    /// Whether an idle engine must scan for new work.
     pub(super) fn listening(&self) -> bool {
         self.listening
     }
@@ -231,7 +231,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         }
         let started = self.start(engine, chid, now, bus);
         self.publish_channel(chid, bus);
-        self.look_ahead(engine, bus);
+        self.scan_ahead(engine, bus);
         started
     }
 
@@ -321,8 +321,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// showed before.
     ///
     /// The interval ends, and the next begins, when the registers have changed: that may be
-    /// some time after the call began, and whoever watches the registers must agree with the
-    /// record.
+    /// some time after the call began, and a reader of the registers must agree with the record.
     fn enter<B: Bus>(
         &mut self,
         engine: usize,

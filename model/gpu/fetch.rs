@@ -24,7 +24,7 @@ pub(super) enum Fetched {
     Launch,
     /// There is no more work.
     Drained,
-    /// A semaphore does not hold the awaited value.
+    /// A semaphore does not have the awaited value.
     Blocked,
     /// Something made no sense; the channel is stopped.
     Fault,
@@ -76,7 +76,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         outcome
     }
 
-    /// Stops a channel whose commands make no sense.
+    /// Stops a channel with malformed commands.
     pub(super) fn fault<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) {
         if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
             channel.faulted = true;

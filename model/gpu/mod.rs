@@ -2,8 +2,8 @@
 
 //! [pure] A Kepler GPU as a state machine: channels, runlists, two engines, their registers.
 //!
-//! The machine has no clock. Its owner calls [`Gpu::advance`] with the time and is told when to
-//! call again; everything that becomes due happens in that call, and is recorded at the time at
+//! The machine has no clock. Its owner calls [`Gpu::advance`] with the time and gets the time of
+//! the next call; everything that becomes due happens in that call, and is recorded at the time at
 //! which the registers show it ([`Bus::clock`]), so that both say the same. Work is read through
 //! [`Bus`], which also receives every register that changes.
 //!
@@ -15,7 +15,7 @@
 //! | `fetch` | GPFIFO and pushbuffer: methods up to the next command |
 //! | `runlist` | lists of channels, walked round robin |
 //! | `engine` | commands, context switches, timeslices, preemption |
-//! | `doorbell` | channels whose owners say when they have work |
+//! | `doorbell` | submissions named by the owner of the GPU, instead of scans |
 //! | `schedule` | which command comes next, and how it is found |
 //! | `mmio` | register reads and writes |
 //!
@@ -46,7 +46,7 @@ use runlist::Runlist;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chid(pub u16);
 
-/// A context an engine can hold.
+/// A context that an engine can load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// A single channel's context.
@@ -71,10 +71,10 @@ pub struct Timing {
     pub switch_ns: u64,
     /// How long a context may continue while others wait, in ns; 0: for one command.
     pub timeslice_ns: u64,
-    /// How often an idle engine looks for new work, in ns; 0: never. Then the owner calls
+    /// How often an idle engine scans for new work, in ns; 0: never. Then the owner calls
     /// [`Gpu::ring_doorbell`] after every submission, and [`Gpu::advance`] if the engine may be idle.
     pub doorbell_ns: u64,
-    /// How often a busy engine looks which channels got work, to show it in the channel table,
+    /// How often a busy engine scans for channels that got work, to show it in the channel table,
     /// in ns; 0: never. Hardware sees the store itself.
     pub snoop_ns: u64,
 }
@@ -103,7 +103,7 @@ pub struct Interval {
     pub kind: Kind,
 }
 
-/// Something the host is told by interrupt.
+/// An event that the host gets as an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The channel executed NON_STALL_INTERRUPT.
@@ -143,9 +143,9 @@ pub trait Bus {
 const STEPS_MAX: u32 = 32;
 /// Words fetched in one call of [`Gpu::advance`], over all channels.
 const WORDS_MAX: u32 = 2048;
-/// Channels that [`Gpu::glance`] looks at.
+/// Channels that [`Gpu::has_recent_work`] scans.
 const RECENT: usize = 32;
-/// No look at submissions this shortly before a command ends, in ns: it would end late.
+/// No scan this shortly before a command ends, in ns: the command would end late.
 const SNOOP_MARGIN_NS: u64 = 5_000;
 /// When to call again if a limit of a call was reached, in ns.
 const CONTINUE_NS: u64 = 20_000;
@@ -163,12 +163,12 @@ pub struct Gpu<S> {
     recent: [Option<u16>; RECENT],
     /// Position in `recent` to replace next.
     recent_at: usize,
-    /// Looks at `recent` since the last look at all channels.
-    short_looks: u32,
+    /// Scans of `recent` since the last scan of all channels.
+    short_scans: u32,
 }
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
-    /// A GPU after reset whose channel table is `channels`.
+    /// A GPU after reset with the channel table `channels`.
     pub fn new(timing: Timing, channels: S) -> Self {
         Self {
             timing,
@@ -179,11 +179,11 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             budget: 0,
             recent: [None; RECENT],
             recent_at: 0,
-            short_looks: 0,
+            short_scans: 0,
         }
     }
 
-    /// Lets the card say that it is another chip.
+    /// Gives the card the identity of another chip.
     pub fn identify(&mut self, identity: chip::Identity) {
         self.stored.identity = identity;
     }
@@ -196,7 +196,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// Does everything that is due at `now` and returns when to call again.
     ///
     /// `None`: nothing will happen until a register is written (or, with `doorbell_ns` 0, until
-    /// somebody submits work).
+    /// a program submits work).
     pub fn advance<B: Bus>(&mut self, now: u64, bus: &mut B) -> Option<u64> {
         self.publish_time(now, bus);
         self.budget = WORDS_MAX;
@@ -233,9 +233,9 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             .all(|engine| engine.deadline().is_none())
     }
 
-    /// Whether a channel that executed commands lately has new work: a cheap look between two
+    /// Whether a channel that executed commands lately has new work: a cheap scan between two
     /// calls of [`Gpu::advance`] while the GPU is idle.
-    pub fn glance<B: Bus>(&mut self, now: u64, bus: &mut B) -> bool {
+    pub fn has_recent_work<B: Bus>(&mut self, now: u64, bus: &mut B) -> bool {
         self.publish_time(now, bus);
         for slot in 0..RECENT {
             let Some(chid) = self.recent[slot].map(Chid) else {

@@ -70,7 +70,7 @@ pub const BIND_ERROR: u32 = 0x00_252c;
 pub const BIND_NOT_UNBOUND: u32 = 0x01;
 /// A bind while [`USERD_BASE`] is not valid. Source: as [`BIND_ERROR`].
 pub const BIND_SNOOP_WITHOUT_BAR1: u32 = 0x02;
-/// An unbind of a channel whose context is on an engine. Source: as [`BIND_ERROR`].
+/// An unbind of a channel while its context is on an engine. Source: as [`BIND_ERROR`].
 pub const BIND_UNBIND_WHILE_RUNNING: u32 = 0x03;
 /// A channel sent to a runlist that does not exist. Source: as [`BIND_ERROR`].
 pub const BIND_INVALID_RUNLIST: u32 = 0x05;

@@ -25,7 +25,7 @@ pub(super) struct Runlist {
     pub(super) length: u32,
     /// The channel served last: the walk begins behind it.
     pub(super) cursor: Option<u16>,
-    /// First of the channels whose doorbells rang and that may have work.
+    /// First of the channels with a rung doorbell, which may have work.
     pub(super) rung: Option<u16>,
 }
 

@@ -13,19 +13,18 @@ use super::Gpu;
 use super::SNOOP_MARGIN_NS;
 use core::ops::DerefMut;
 
-/// A command at least this long, in ns, hides a look at all channels of a full card.
-pub(super) const HIDES_SURVEY_NS: u64 = 100_000;
-/// Looks at the channels active lately between two looks at all of them.
-const SHORT_LOOKS_MAX: u32 = 7;
+/// A command at least this long, in ns, hides a scan of all channels of a full card.
+pub(super) const HIDES_FULL_SCAN_NS: u64 = 100_000;
+/// Scans of the recently active channels between two scans of all of them.
+const SHORT_SCANS_MAX: u32 = 7;
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// Chooses what an idle engine does next; true if there may be more to do at this time.
     ///
-    /// A command that was found while the last one ran is started without a look at the
-    /// channels: looking takes the host time, and the engine would be idle meanwhile. All
-    /// channels are looked at only if it is `thorough`, which is for an engine that was idle
-    /// before the call: whoever watches the registers sees them when the call ends, and must not
-    /// wait for that when a command has ended.
+    /// A command that was found while the last one ran is started without a scan: a scan takes
+    /// the host time, and the engine would be idle meanwhile. All channels are scanned only if
+    /// `thorough`, for an engine that was idle before the call: a reader sees the registers
+    /// change when the call ends, and the end of a command must not be delayed by a scan.
     pub(super) fn schedule<B: Bus>(
         &mut self,
         engine: usize,
@@ -51,10 +50,10 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             return started || more;
         } else {
             if !self.knows_next(engine, now) {
-                more = self.look_at_recent(engine, bus);
+                more = self.scan_recent(engine, bus);
             }
             if !self.found(engine) && thorough && self.scan(engine, bus) {
-                more |= self.survey(engine, bus);
+                more |= self.scan_all(engine, bus);
             }
             if !self.found(engine) {
                 return more;
@@ -65,13 +64,13 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         };
         let started = self.start(engine, chid, now, bus);
         self.publish_channel(chid, bus);
-        self.look_ahead(engine, bus);
+        self.scan_ahead(engine, bus);
         started || more
     }
 
-    /// While a command runs: looks for those that come after it. During a short one only the
-    /// channels active lately are looked at, mostly, so that it does not end late.
-    pub(super) fn look_ahead<B: Bus>(&mut self, engine: usize, bus: &mut B) {
+    /// Scans for the next commands while one runs. During a short one mostly only the recently
+    /// active channels are scanned, so that it does not end late.
+    pub(super) fn scan_ahead<B: Bus>(&mut self, engine: usize, bus: &mut B) {
         let Phase::Run(end) = self.engines[engine].phase else {
             return;
         };
@@ -79,18 +78,18 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             return;
         }
         let length = end.saturating_sub(self.engines[engine].since);
-        if length >= HIDES_SURVEY_NS || self.short_looks >= SHORT_LOOKS_MAX {
-            self.short_looks = 0;
-            self.survey(engine, bus);
+        if length >= HIDES_FULL_SCAN_NS || self.short_scans >= SHORT_SCANS_MAX {
+            self.short_scans = 0;
+            self.scan_all(engine, bus);
         } else {
-            self.short_looks += 1;
-            self.look_at_recent(engine, bus);
+            self.short_scans += 1;
+            self.scan_recent(engine, bus);
         }
     }
 
-    /// Shows which of the channels active lately got work while the engine is busy until
-    /// `deadline`; returns when to look again, `deadline` at the latest. Whose doorbell rings has
-    /// been shown already.
+    /// Shows which of the recently active channels got work while the engine is busy until
+    /// `deadline`; returns the time of the next scan, `deadline` at the latest. A channel with a
+    /// rung doorbell has been shown already.
     pub(super) fn snoop<B: Bus>(
         &mut self,
         engine: usize,
@@ -131,14 +130,14 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         self.publish_channel(chid, bus);
     }
 
-    /// Whether a command waits for the engine, among the channels active lately.
+    /// Whether a recently active channel has a command waiting for the engine.
     fn found(&self, engine: usize) -> bool {
         self.waiting(engine).next().is_some()
     }
 
-    /// Whether no command that nobody has looked at yet could be the next: in a timeslice one of
-    /// the resident context was found, and after it one of another. A context whose own next
-    /// command is known must not pass over a command submitted while it ran.
+    /// Whether no unscanned command could be the next: within a timeslice a command of the
+    /// resident context was found, after it one of another. A context with a known next command
+    /// must not pass over a command submitted while it ran.
     fn knows_next(&self, engine: usize, now: u64) -> bool {
         let state = &self.engines[engine];
         let in_slice = now < state.slice_end;
@@ -147,7 +146,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             .any(|chid| (self.context(chid) == resident) == in_slice)
     }
 
-    /// Channels active lately that have a command for the engine.
+    /// Recently active channels that have a command for the engine.
     fn waiting(&self, engine: usize) -> impl Iterator<Item = Chid> + '_ {
         let recent = self.recent.iter().map_while(|slot| slot.map(Chid));
         recent.filter(move |chid| {
@@ -158,15 +157,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         })
     }
 
-    /// Looks at the channels active lately; true if one has more than a look can take in.
-    fn look_at_recent<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
+    /// Scans the recently active channels; true if one has more than one scan can fetch.
+    fn scan_recent<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
         let mut unfinished = false;
         for slot in 0..self.recent.len() {
             let Some(chid) = self.recent[slot].map(Chid) else {
                 break;
             };
             if self.serves(engine, chid) {
-                unfinished |= self.look_at(chid, engine, bus);
+                unfinished |= self.scan_channel(chid, engine, bus);
             }
         }
         unfinished
@@ -178,13 +177,13 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             .is_some_and(|channel| channel.schedulable() && usize::from(channel.runlist) == engine)
     }
 
-    /// Looks at every channel of the runlist; true if one has more than a look can take in.
-    fn survey<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
+    /// Scans every channel of the runlist; true if one has more than one scan can fetch.
+    fn scan_all<B: Bus>(&mut self, engine: usize, bus: &mut B) -> bool {
         let mut unfinished = false;
         let mut at = self.runlists[engine].head;
         for _ in 0..self.runlists[engine].length {
             let Some(id) = at else { break };
-            unfinished |= self.look_at(Chid(id), engine, bus);
+            unfinished |= self.scan_channel(Chid(id), engine, bus);
             at = self.behind(id);
         }
         unfinished
@@ -192,7 +191,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Fetches the next command of a channel, unless it is the one that runs, and shows what was
     /// found; true if there is more to fetch before it.
-    pub(super) fn look_at<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
+    pub(super) fn scan_channel<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
         let state = &self.engines[engine];
         let runs = matches!(state.phase, Phase::Run(_))
             && state.resident.is_some_and(|(_, running)| running == chid);
@@ -219,8 +218,8 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         fetched == Fetched::More
     }
 
-    /// The channel whose command comes next: the resident context's while its timeslice lasts,
-    /// else the next one round the ring.
+    /// The channel of the next command: the resident context's while its timeslice lasts, else
+    /// the next one round the ring.
     fn choose(&self, engine: usize, now: u64) -> Option<Chid> {
         let ready = |channel: &Channel| channel.schedulable() && channel.fetch.launch.is_some();
         let resident = self.engines[engine].resident.map(|(context, _)| context);

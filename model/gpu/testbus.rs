@@ -46,7 +46,7 @@ pub(super) struct TestBus {
     pub(super) status: u32,
     /// Times that GR was shown without work.
     pub(super) idle_shown: u32,
-    /// How much later than the call began the registers change.
+    /// Delay from the beginning of a call to the change of the registers.
     pub(super) lag: u64,
 }
 

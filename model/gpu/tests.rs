@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the GPU's semantics: what runs when, and what happens when it should not.
+//! Tests of the GPU's semantics: the order of commands, and faults.
 
 #[cfg_attr(model_kunit, kernel::macros::kunit_tests(loga_model_scheduling))]
 mod scheduling {
-    use super::super::schedule::HIDES_SURVEY_NS;
+    use super::super::schedule::HIDES_FULL_SCAN_NS;
     use super::super::testbus::*;
     use super::super::*;
 
@@ -150,12 +150,12 @@ mod scheduling {
 
     #[test]
     fn command_submitted_during_another_is_found_in_time() {
-        for (length, others) in [(10, 12), (HIDES_SURVEY_NS, 2)] {
+        for (length, others) in [(10, 12), (HIDES_FULL_SCAN_NS, 2)] {
             let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
             let mut gpu = gpu(FREE, [0b110, 0], &mut table, &mut bus);
             bus.submit(1, length, 1);
             gpu.advance(0, &mut bus);
-            // A channel that never ran, beside one that never stops.
+            // A channel that never ran, next to one that never stops.
             bus.submit(2, length, 1);
             let mut now = 0;
             for _ in 0..others {
@@ -198,7 +198,7 @@ mod scheduling {
         gpu.mmio_read(entry(chid) + 4) & (regs::CHANNEL_BUSY | (0xf << regs::CHANNEL_STATUS_SHIFT))
     }
 
-    // Hardware sees the store to GP_PUT; for a while nobody here did until the command ended.
+    // Regression: hardware sees the store to GP_PUT at once, the model saw it at the command's end.
     #[test]
     fn work_submitted_while_a_command_runs_is_shown_as_pending() {
         const IDLE: u32 = 0;
@@ -218,7 +218,7 @@ mod scheduling {
         assert_eq!(state(&gpu, 2), IDLE);
         assert_eq!(gpu.advance(20_000, &mut bus), Some(40_000));
         assert_eq!(state(&gpu, 2), PENDING);
-        // The last look leaves the end of the command alone.
+        // The last scan does not delay the end of the command.
         run(&mut gpu, &mut bus, 40_000, 99_999);
         assert_eq!(gpu.advance(100_000, &mut bus), Some(110_000));
         run(&mut gpu, &mut bus, 110_000, 110_200);
@@ -335,11 +335,11 @@ mod scheduling {
         bus.submit(1, 10, 1);
         run(&mut gpu, &mut bus, 0, 50);
         assert!(gpu.idle());
-        assert!(!gpu.glance(60, &mut bus));
+        assert!(!gpu.has_recent_work(60, &mut bus));
         bus.submit(2, 10, 1);
-        assert!(!gpu.glance(70, &mut bus));
+        assert!(!gpu.has_recent_work(70, &mut bus));
         bus.submit(1, 10, 1);
-        assert!(gpu.glance(80, &mut bus));
+        assert!(gpu.has_recent_work(80, &mut bus));
     }
 
     #[test]

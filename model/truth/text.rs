@@ -42,7 +42,7 @@ pub enum Line {
     },
     /// `client pid engine channels busy_ns switch_ns commands`.
     Client {
-        /// The process; 0: those that found no row.
+        /// The process; 0: all processes without a row.
         pid: i32,
         /// Which engine.
         engine: usize,

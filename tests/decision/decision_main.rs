@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga_decision.ko`: what a decision costs, without processes and without a GPU.
+//! [tool] `loga_decision.ko`: the cost of a decision, without processes and without a GPU.
 //!
-//! The pure parts of LoGA are compiled here as they are for `loga.ko`, and run on clients that are
-//! made up. Reading `/sys/kernel/debug/loga_decision` measures, and says so in lines
+//! The pure parts of LoGA are compiled here unchanged, and run on synthetic clients. Reading
+//! `/sys/kernel/debug/loga_decision` measures, and returns lines
 //!
 //! `POLICY by CLIENTS CLIENTS ACTIVE CHANNELS policy_ns NS around_ns NS`
 //!
 //! with the medians of the time that the engine took, policy and checks, and of the booking
 //! around it. In instruction-count mode a nanosecond is an instruction.
 
-// Half of what is mounted serves other parts of the module.
+// Half of the mounted files serve other parts of the module.
 #![allow(dead_code)]
 
 #[path = "../../src/account/mod.rs"]
@@ -62,7 +62,7 @@ module! {
     license: "GPL v2",
 }
 
-/// The numbers of clients and of those among them that are active.
+/// Numbers of clients, and of active ones among them.
 const CROWDS: [(u32, u32); 6] = [
     (1000, 1000),
     (1000, 100),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Periods of clients that are made up: what the main thread does in each, without the threads,
-//! the gates and the registers.
+//! Periods of synthetic clients: the work of the main thread in each, without the threads, the
+//! gates and the registers.
 
 use crate::account::{Accountant, Slot, MAX_SLOTS};
 use crate::engine::{Action, Config, Engine, Wake};
@@ -15,15 +15,15 @@ use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// Periods before the first that counts, and those that count.
+/// Periods before the first measured one, and measured periods.
 const WARM_UP: usize = 40;
 const COUNTED: usize = 9;
-/// In so many steps, every phase ends.
+/// Bound of the steps of a phase.
 const MAX_WAKES: usize = 1_000;
 /// Clients of one user.
 const PER_USER: u32 = 10;
 
-/// Who there is.
+/// The clients of a measurement.
 pub(crate) struct Crowd {
     pub(crate) policy: PolicyKind,
     pub(crate) group_by: GroupBy,
@@ -37,7 +37,7 @@ pub(crate) struct Crowd {
 /// Time that a decision took.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cost {
-    /// The engine: the policy, and what it checks.
+    /// The engine: the policy and the checks of its answer.
     pub(crate) policy: Ns,
     /// The booking around it.
     pub(crate) around: Ns,
@@ -49,7 +49,7 @@ struct Channel {
     owner: usize,
 }
 
-/// What the main thread has.
+/// The state of the main thread.
 pub(crate) struct Round {
     state: GpuState<Vectors>,
     accountant: Accountant,
@@ -57,7 +57,7 @@ pub(crate) struct Round {
     channels: KVVec<Channel>,
     /// Clients that used the GPU in the last polling phase, and for how long they waited in it.
     waits: KVVec<(ClientId, Ns)>,
-    /// A client in so many is active.
+    /// One client in this many is active.
     every: u32,
     active: u32,
     per_client: u32,
@@ -172,7 +172,7 @@ impl Round {
         cost
     }
 
-    /// Lets time pass until the engine wants this. Looks that it wants before are left out.
+    /// Lets time pass until the engine wants this. Scans that it wants before are left out.
     fn pass_until(&mut self, wanted: Action) {
         for _ in 0..MAX_WAKES {
             match self.state.engine.wake(self.now, Wake::ChannelsChanged) {
@@ -188,8 +188,8 @@ impl Round {
 
     /// The clients that are active and not throttled use the GPU, in turns of 50 to 150 us.
     ///
-    /// What a GPU shows is the first channel of a client, under the number of the client: there
-    /// are fewer hardware ids than channels here.
+    /// The GPU shows the first channel of a client, under the number of the client: there are
+    /// fewer hardware ids than channels here.
     fn poll(&mut self) {
         let begin = self.now;
         self.accountant
@@ -219,7 +219,7 @@ impl Round {
         self.now = now.saturating_add(Ns::from_us(100));
     }
 
-    /// A number below this one, another one for each client and in each period.
+    /// A number below this one, which differs between clients and periods.
     fn vary(&self, number: u32, below: u32) -> u64 {
         let mixed = number.wrapping_mul(131).wrapping_add(self.periods * 37);
         mixed.checked_rem(below).unwrap_or(0).into()
@@ -229,7 +229,7 @@ impl Round {
         number.checked_rem(self.every) == Some(0)
     }
 
-    /// As the main thread does, with the time that each step takes.
+    /// The steps of the main thread, each with its time.
     fn decide(&mut self) -> Cost {
         let totals = self.accountant.end(&mut self.slots, self.now);
         // CAST: a dozen.
@@ -262,7 +262,7 @@ impl Round {
                 .saturating_add(end.saturating_sub(answered)),
         }
     }
-    /// A look, for policies that work in stages; without the registers that it reads.
+    /// A channel scan, for policies that work in stages; without the registers that it reads.
     fn look(&mut self) -> Cost {
         let begin = clock();
         self.state.begin_scan();

@@ -13,9 +13,9 @@ export LD_LIBRARY_PATH=/user
 card=/sys/bus/pci/devices/0001:00:00.0/resource0
 clients="smi smi-L smi-q smi-query libraries"
 
-# What the model's card is: of the youngest kind that LoGA follows and the
-# driver takes. The open modules take none of those: they see a Turing, and
-# once they have it, its register names a Kepler for LoGA.
+# The kind of the model's card: the youngest that LoGA follows and the driver
+# takes. The open modules take none of these kinds: they see a Turing, and once
+# they have it, its register names a Kepler for LoGA.
 chip=0xf1
 turing=0x164000a1
 kepler=0x0f1000a1
@@ -64,7 +64,7 @@ unload() {
 	done
 }
 
-# fresh: a driver that nobody has talked to.
+# fresh: a driver that no client has called.
 fresh() {
 	unload
 	look_like $turing
@@ -75,7 +75,7 @@ fresh() {
 	look_like $kepler
 }
 
-# attached: LoGA looks after the model's card and after the driver's files.
+# attached: LoGA follows the model's card and the driver's files.
 attached() {
 	loga stat --json | grep -q "\"chip\": *\"$chip\"" && [ "$(cat /sys/module/loga/parameters/attach)" = 1 ]
 }
@@ -90,7 +90,7 @@ detach() {
 	echo 0 > /sys/module/loga/parameters/attach
 }
 
-# one CLIENT: runs one of the branch's own.
+# one CLIENT: runs one of the branch's own clients.
 one() {
 	case "$1" in
 	smi) /user/nvidia-smi ;;
@@ -101,7 +101,7 @@ one() {
 	esac
 }
 
-# answer CLIENT: all that it says, without the time of day.
+# answer CLIENT: its whole output, without the time of day.
 answer() {
 	one "$1" > "/tmp/out.$1" 2> "/tmp/err.$1"
 	echo "status $?"
@@ -127,13 +127,13 @@ as_without() {
 	done
 }
 
-# messages: the kernel's, each once, without what is different each time.
+# messages: the kernel's, each once, without addresses, numbers and time stamps.
 messages() {
 	dmesg | sed -E 's/^\[[^]]*\] ?//; s/0x[0-9a-f]+/X/g; s/[0-9]+/N/g; s/ +$//' | sort -u
 }
 
-# Two control runs without LoGA, each on a fresh driver. A comparison with
-# nothing in it would always hold: the answers must be those of this branch.
+# Two control runs without LoGA, each on a fresh driver. An empty comparison
+# would always succeed: the answers must be those of this branch.
 control() {
 	fresh
 	loga-nvidia ask "$VERSION" > /tmp/first
@@ -193,8 +193,8 @@ own_clients() {
 	as_without late "attached late"
 }
 
-# A chip that LoGA does not follow: it says why, and keeps away from the driver.
-# The register at 2008 has the number of channels, which all chips since Maxwell tell.
+# A chip that LoGA does not follow: it logs why, and does not hook the driver.
+# The register at 2008 has the number of channels on all chips since Maxwell.
 not_followed() {
 	fresh
 	look_like $turing
@@ -275,7 +275,7 @@ open_files() {
 	rmmod loga
 }
 
-# smi_loop: the branch's clients, over and over.
+# smi_loop: the branch's clients, in a loop.
 smi_loop() {
 	local rounds=0 other=0 client
 	while [ ! -e /tmp/stop ]; do
@@ -288,8 +288,8 @@ smi_loop() {
 	echo "clients: $rounds rounds, 0 failed, $other other answers"
 }
 
-# cycle N: LoGA comes and goes; every second time it detaches, every fourth time
-# it attaches again.
+# cycle N: LoGA is loaded and unloaded; every second time it detaches, every
+# fourth time it attaches again.
 cycle() {
 	insmod /lib/loga/loga.ko enforce=$(($1 % 2)) || return 1
 	usleep $(($1 * 37 % 10 * 10000))
@@ -303,7 +303,7 @@ cycle() {
 	rmmod loga
 }
 
-# quiet LOG: the loop made rounds, and none was another.
+# quiet LOG: the loop made rounds, and none differed.
 quiet() {
 	tail -n 5 "$1"
 	grep -qE '^[a-z]+: [1-9][0-9]* rounds, 0 failed, 0 other answers$' "$1"
@@ -336,10 +336,10 @@ cycles() {
 	as_without after "after the cycles"
 }
 
-# Messages of LoGA's ordinary life, and one that comes when it comes.
+# Ordinary messages of LoGA, and one with no fixed time.
 ordinary='^$|^random: crng init done|^loga: (attached|detached|N:N:N.N: gpu N)'
 
-# only_known: no message of the kernel but those without LoGA and the ordinary ones.
+# only_known: no kernel messages but those of runs without LoGA and the ordinary ones.
 only_known() {
 	messages | grep -vxFf /tmp/known | grep -vE "$ordinary" > /tmp/new
 	sed 's/^/new: /' /tmp/new | head -n 40

@@ -37,7 +37,7 @@ const CHIP: Chip = Chip {
     userd_slot: Some(USERD_SLOT),
 };
 
-/// Which channels run: each once for a while, and so over and over.
+/// The running channels, in a cycle.
 #[derive(Clone, Copy)]
 enum Running {
     /// All in turn.
@@ -46,7 +46,7 @@ enum Running {
     Last,
 }
 
-/// Polls as often as asked and notes changes; the time includes that of the reads.
+/// Polls a number of times and notes changes; the time includes that of the reads.
 fn poll(
     rounds: u64,
     running: Running,
@@ -78,7 +78,7 @@ fn poll(
     modelled(measured, registers.take_reads())
 }
 
-/// One poll with a change every [`POLLS_PER_CHANGE`], by each way to look.
+/// One poll with a change every [`POLLS_PER_CHANGE`], with each source.
 fn poll_step(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("poll_step_modelled");
     for (name, running) in [("each_channel", Running::Each), ("entry_96", Running::Last)] {
@@ -208,7 +208,7 @@ fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
         );
     }
     println!(
-        "\nA poll as in the prototype takes so many times as long as ours (a read is {READ:?}):"
+        "\nA poll as in the prototype takes this many times as long as ours (a read is {READ:?}):"
     );
     for name in ["each_channel", "entry_96"] {
         let slow = format!("poll_step_modelled/prototype/{name}");

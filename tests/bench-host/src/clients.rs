@@ -7,13 +7,13 @@ use loga::ids::ClientId;
 use loga::policies::ClientState;
 use loga::units::{Ns, VTime, Weight};
 
-/// The numbers of clients that are asked about.
+/// The measured numbers of clients.
 pub const COUNTS: [u64; 4] = [10, 100, 1_000, 10_000];
 
 /// Length of the polling phase.
 const PHASE: Ns = Ns::from_ms(120);
 
-/// So many clients and the phase in which they used the GPU.
+/// A number of clients and the phase in which they used the GPU.
 pub fn at_decision(count: u64) -> (PhaseTotals, Vec<ClientState>) {
     let share = PHASE.get() / count;
     let client = |number: u64| {

@@ -54,7 +54,7 @@ struct Throughput {
 }
 
 /// All figures below criterion's folder that were measured after `since`, by name. An absent folder
-/// holds none.
+/// has none.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@
 //! | [`registers`] | [double] a GPU's registers as a table; a read costs a modelled time |
 //! | [`prototype`] | [double] the poll of the paper's prototype |
 //! | [`clients`] | clients at a decision |
-//! | [`figures`] | what was measured, as a table and as JSON |
+//! | [`figures`] | measured figures, as a table and as JSON |
 
 pub mod clients;
 pub mod figures;

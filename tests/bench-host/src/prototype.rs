@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] `PrototypePoll`: who runs, asked as the paper's prototype asked.
+//! [double] `PrototypePoll`: the poll of the paper's prototype, which finds the running channel.
 //!
-//! Source: LoGA paper, 4.1: the dispatcher's word says whether anything runs, the compute engine's
-//! pointer which context, and the channel table, read from its start until an entry names that
-//! context, which channel. Every poll does all of it.
+//! Source: LoGA paper, 4.1: the dispatcher's word says whether a context runs, the compute engine's
+//! pointer which one, and the channel table, read from its start until an entry names that context,
+//! which channel. Every poll does all of it.
 
 use crate::registers::CHANNELS;
 use loga::ids::Chid;

@@ -6,11 +6,11 @@ use loga::regs::Mmio;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What a read across the bus takes: the processor waits for it. An assumption, the usual order of
+/// Time of a read across the bus: the processor waits for it. An assumption, the usual order of
 /// magnitude for an uncached read of a PCI Express device.
 pub const READ: Duration = Duration::from_micros(1);
 
-/// Channels that the prototype looked at.
+/// Channels that the prototype read.
 pub const CHANNELS: u16 = 96;
 
 const ENGINE_STATUS: u32 = 0x2640;
@@ -18,7 +18,7 @@ const ENGINE_ENABLED: u32 = 0x2644;
 const CURRENT_CONTEXT: u32 = 0x40_9a0c;
 const TABLE: u32 = 0x80_0000;
 const TABLE_END: u32 = TABLE + 8 * CHANNELS as u32;
-/// A channel's context is its number behind this one.
+/// A channel's context is its number plus this one.
 const CONTEXT: u32 = 0x2000_1000;
 const BOUND: u32 = 1 << 31;
 const BUSY: u32 = 1 << 28;
@@ -63,7 +63,7 @@ impl Mmio for FakeRegisters {
     }
 }
 
-/// The time that was measured and that of the reads, which cost nothing here.
+/// The measured time plus that of the reads, which cost nothing here.
 pub fn modelled(measured: Duration, reads: u64) -> Duration {
     // CAST: a benchmark makes fewer.
     let reads = u32::try_from(reads).unwrap_or(u32::MAX);

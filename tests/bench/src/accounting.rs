@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What accounting costs, and how wrong it is.
+//! Cost and error of accounting.
 //!
-//! *Cost of sparse accounting*: what a thread that does nothing but count loses. In
-//! instruction-count mode all processors share one clock, and whatever is executed anywhere is
-//! missing from the count: looks with the entry and exit of their interrupts, decisions, starts
-//! of the timer. The difference between a run with LoGA and one without is all of it, if the
-//! clients do the same work in both: each runs a number of kernels, and the count goes on to the
-//! same time after all have ended.
+//! *Cost of sparse accounting*: the loss of a thread that only counts. In instruction-count mode
+//! all processors share one clock, and all instructions of other threads are missing from the
+//! count: samples with the entry and exit of their interrupts, decisions, starts of the timer. The
+//! difference between a run with LoGA and one without is the whole cost if the clients do the same
+//! work in both: each runs a number of kernels, and the count goes on to the same time after all
+//! have ended.
 //!
-//! *Cost of burst accounting*: the run time of LoGA's threads. Polling is waiting, so it takes
-//! less of a count where it has to share the clock; the threads' time is what a core is busy.
+//! *Cost of burst accounting*: the run time of LoGA's threads. Polling mostly waits, so it takes
+//! less of a count while it shares the clock; the threads' run time is the load of a core.
 //!
 //! *Error*: LoGA's share of each client against the model's log, in many windows of two seconds.
 //! The model shows a command as running until the interrupt of its timer has served its end, but
-//! logs the planned end. That makes LoGA see less idle time, whatever the way of accounting; the
-//! figure is told.
+//! logs the planned end. That makes LoGA see less idle time under any accounting; the figure is
+//! reported.
 
 use crate::figure::Findings;
 use crate::load::Pattern;
@@ -40,16 +40,16 @@ const WINDOW_S: f64 = 2.0;
 const WINDOWS: u32 = 20;
 /// Kernels that each client runs while something is counted.
 const COUNTED_KERNELS: u64 = 2_000;
-/// How long is counted: longer than the clients take for that.
+/// Length of a count: longer than the clients take for their kernels.
 const COUNTED_FOR: Duration = Duration::from_secs(6);
-/// While something is counted: the model's timers run on CPU 0, and beside them looks disturb the
+/// During a count: the model's timers run on CPU 0, and samples on the same processor disturb the
 /// count least.
 const COUNTED: &str = "accounting=sparse policy=none poller_cpu=0";
-/// While shares are compared: on CPU 0 looks would be late just when the engine changes hands.
+/// While shares are compared: on CPU 0 samples would be late just when the engine changes channels.
 const COMPARED: &str = "accounting=sparse policy=none poller_cpu=1";
 
-/// While something is counted, the model looks for work rarely: what it executes for an idle GPU
-/// depends on what else runs, and would hide what LoGA does.
+/// During a count the model rarely scans for work: its instructions for an idle GPU depend on the
+/// other threads, and would hide those of LoGA.
 const QUIET_MODEL: &str = "doorbell_us=100";
 
 /// The mix of the demo.
@@ -66,10 +66,10 @@ pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
 fn sparse(findings: &mut Findings, mix: &str, loads: &[Pattern]) -> Result<(), String> {
     let (cost, looks) = cost_beside(loads)?;
     findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
-    looks.tell(findings, mix);
-    // Looks become rare after a second.
+    looks.record(findings, mix);
+    // Samples become rare after a second.
     let (cost, _) = cost_beside(&loads[..1])?;
-    findings.tell(
+    findings.record(
         &format!("{mix}, the first alone: CPU time, sparse"),
         cost,
         "%",
@@ -98,14 +98,14 @@ pub(crate) fn burst(findings: &mut Findings) -> Result<(), String> {
         let cost = 100.0 * sum(|window| window.threads_ms) / sum(Window::length_ms);
         let most = 100.0 / f64::from(1 + ratio) + 0.5;
         findings.check(&format!("{name}: CPU time"), cost, "%", 0.0..=most);
-        findings.tell(&format!("{name}: polled"), polled, "%");
+        findings.record(&format!("{name}: polled"), polled, "%");
         errors(findings, &name, &windows, None);
     }
     Ok(())
 }
 
-/// Notes the error that 95 % of the windows stay below, of the worst client, and what LoGA says of
-/// it.
+/// Notes the error that 95 % of the windows stay below, of the worst client, and LoGA's stated
+/// bound.
 fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<f64>) {
     let clients = windows.first().map_or(0, Window::len);
     let mut worst = (0.0, 0.0, 0.0);
@@ -131,18 +131,18 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     match most {
         Some(most) => {
             findings.check(&label, worst.0, "points", 0.0..=most);
-            findings.tell(
+            findings.record(
                 &format!("{name}: mean error of that client"),
                 worst.1,
                 "points",
             );
-            findings.tell(&format!("{name}: its stated bound"), worst.2, "points");
+            findings.record(&format!("{name}: its stated bound"), worst.2, "points");
             let within = 100.0 * f64::from(within) / f64::from(all);
-            findings.tell(&format!("{name}: shares within their bound"), within, "%");
+            findings.record(&format!("{name}: shares within their bound"), within, "%");
         }
         None => {
-            findings.tell(&label, worst.0, "points");
-            findings.tell(
+            findings.record(&label, worst.0, "points");
+            findings.record(
                 &format!("{name}: mean error of that client"),
                 worst.1,
                 "points",
@@ -151,15 +151,15 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
     }
     let idle =
         |pick: fn((f64, f64)) -> f64| mean(windows.iter().map(|window| pick(window.idle_shares())));
-    findings.tell(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
-    findings.tell(
+    findings.record(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
+    findings.record(
         &format!("{name}: idle, model"),
         idle(|(_, model)| model),
         "%",
     );
 }
 
-/// What LoGA takes of a processor while these loads run, in percent, and its looks.
+/// LoGA's use of a processor while these loads run, in percent, and its samples.
 fn cost_beside(loads: &[Pattern]) -> Result<(f64, Looks), String> {
     let _stage = Stage::without_loga(QUIET_MODEL)?;
     let without = Beside::count(loads)?;
@@ -171,10 +171,10 @@ fn cost_beside(loads: &[Pattern]) -> Result<(f64, Looks), String> {
     Ok((100.0 * lost_s / with.busy_s, looks))
 }
 
-/// What a thread counts beside loads.
+/// The count of a thread while loads run.
 struct Beside {
     counted: f64,
-    /// What it counts while nothing else runs.
+    /// Its count while nothing else runs.
     per_second: f64,
     /// How long the loads ran.
     busy_s: f64,
@@ -205,13 +205,13 @@ impl Beside {
     }
 }
 
-/// What LoGA says of its looks.
+/// LoGA's figures of its samples.
 #[derive(Default)]
 struct Looks {
     looks: f64,
     spent_ns: f64,
     late_ns: f64,
-    /// Time in which they were made, where it is known.
+    /// Time of the samples, where it is known.
     during_s: f64,
 }
 
@@ -222,7 +222,7 @@ impl Looks {
         let line = text.lines().find(|line| line.starts_with("gpu0 looks "));
         let words: Vec<&str> = line.unwrap_or("").split_whitespace().collect();
         let [_, _, looks, _, spent, _, late] = words[..] else {
-            return Err(format!("{path}: says nothing of looks"));
+            return Err(format!("{path}: no line about looks"));
         };
         let number = |word: &str| word.parse().map_err(|_| format!("{path}: {word}"));
         Ok(Looks {
@@ -242,16 +242,16 @@ impl Looks {
         }
     }
 
-    fn tell(&self, findings: &mut Findings, mix: &str) {
+    fn record(&self, findings: &mut Findings, mix: &str) {
         let each = |name: &str| format!("{mix}: {name} of a look");
-        findings.tell(
+        findings.record(
             &each("time inside the callback"),
             self.spent_ns / self.looks,
             "ns",
         );
-        findings.tell(&each("lateness"), self.late_ns / self.looks, "ns");
+        findings.record(&each("lateness"), self.late_ns / self.looks, "ns");
         let rate = self.looks / self.during_s;
-        findings.tell(&format!("{mix}: looks per second"), rate, "");
+        findings.record(&format!("{mix}: looks per second"), rate, "");
     }
 }
 

@@ -7,10 +7,10 @@ use loga_results::stats::mean;
 use loga_results::stats::quantile;
 use std::fs;
 
-/// Where LoGA says what its gates cost.
+/// LoGA's file with the costs of its gates.
 const COSTS: &str = "/sys/kernel/debug/loga/costs";
 
-/// Reads the file and notes what it says.
+/// Reads the file and notes its figures.
 pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
     let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
     for line in text.lines() {
@@ -19,7 +19,7 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
             [name @ ("client_bytes" | "channel_bytes"), bytes] => {
                 let bytes = bytes.parse().map_err(|_| format!("{COSTS}: {line}"))?;
                 let what = name.trim_end_matches("_bytes");
-                findings.tell(&format!("memory per {what}"), bytes, "bytes");
+                findings.record(&format!("memory per {what}"), bytes, "bytes");
             }
             // `gpu0 revoke_ns 1 2 3`
             [_, name @ ("revoke_ns" | "restore_ns"), ref samples @ ..] => {
@@ -36,7 +36,7 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
     Ok(())
 }
 
-/// Mean time of taking a client's mappings away, in ns; nothing if nobody was throttled.
+/// Mean time of revoking a client's mappings, in ns; nothing if no client was throttled.
 pub(crate) fn revoke_ns() -> Option<f64> {
     let text = fs::read_to_string(COSTS).ok()?;
     let line = text.lines().find(|line| line.contains(" revoke_ns "))?;
@@ -46,7 +46,7 @@ pub(crate) fn revoke_ns() -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// Median and largest of so many last samples of something, in ns.
+/// Median and largest of the last `count` samples of a figure, in ns.
 pub(crate) fn recent(what: &str, count: usize) -> Result<[f64; 2], String> {
     let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
     let mut lines = text.lines().map(|line| line.split_whitespace().skip(1));
@@ -65,11 +65,11 @@ fn latency(findings: &mut Findings, what: &str, samples: Vec<f64>) -> Result<(),
     let values = || samples.iter().copied();
     let p99 = quantile(values(), 99);
     let p99 = p99.ok_or_else(|| format!("{what}: no client was throttled"))?;
-    findings.tell(&format!("{what}, 12 channels: mean"), mean(values()), "ns");
-    findings.tell(&format!("{what}, 12 channels: p99"), p99, "ns");
+    findings.record(&format!("{what}, 12 channels: mean"), mean(values()), "ns");
+    findings.record(&format!("{what}, 12 channels: p99"), p99, "ns");
     // CAST: a few hundred samples.
     let count = samples.len() as f64;
-    findings.tell(&format!("{what}, 12 channels: samples"), count, "");
+    findings.record(&format!("{what}, 12 channels: samples"), count, "");
     Ok(())
 }
 

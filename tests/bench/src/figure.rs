@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Figures: what was measured, in which unit, and what it is held against.
+//! Figures: measured numbers with their units and targets.
 
 use crate::window::Observation;
 use serde::Deserialize;
@@ -53,9 +53,9 @@ impl Figure {
 pub(crate) struct Findings {
     pub(crate) scenario: String,
     pub(crate) figures: Vec<Figure>,
-    /// What the figures were calculated from.
+    /// The observations that the figures were calculated from.
     pub(crate) observations: Vec<Observation>,
-    /// Why it could not be carried out to its end.
+    /// Why it ended early.
     pub(crate) error: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Findings {
     }
 
     /// Notes a number without a target.
-    pub(crate) fn tell(&mut self, name: &str, value: f64, unit: &str) {
+    pub(crate) fn record(&mut self, name: &str, value: f64, unit: &str) {
         self.add(name, value, unit, None);
     }
 
@@ -95,7 +95,7 @@ impl Findings {
         self.error = Some(error);
     }
 
-    /// Notes a number and says it, so that a long run shows its progress.
+    /// Notes a number and prints it, so that a long run shows its progress.
     fn add(&mut self, name: &str, value: f64, unit: &str, target: Option<Target>) {
         println!("{}: {name}: {value:.3} {unit}", self.scenario);
         self.figures.push(Figure {
@@ -117,7 +117,7 @@ mod tests {
         findings.check("ratio", f64::NAN, "", 0.0..=1.0);
         findings.check("inside", 1.0, "", 0.0..=1.0);
         findings.check("outside", 1.1, "", 0.0..=1.0);
-        findings.tell("untargeted", 5.0, "");
+        findings.record("untargeted", 5.0, "");
         let met: Vec<_> = findings.figures.iter().map(Figure::met).collect();
         assert_eq!(met, [Some(false), Some(true), Some(false), None]);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [tool] Measures LoGA inside the virtual machine: real processes, the real module, and
-//! the model's exact log as the truth. Meant for instruction-count mode, in which time
-//! depends on nothing outside the machine.
+//! the model's exact log as the truth. Meant for instruction-count mode, where time depends on
+//! nothing outside the machine.
 //!
 //! Inside the machine `loga-bench SCENARIO` leaves `/out/bench-SCENARIO.json`; on the host
 //! `loga-bench --report FOLDER` puts those together into one table and one file. A scenario
@@ -10,11 +10,11 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `scenarios` | what is run, and which target each figure is held against |
-//! | `accounting` | the scenarios of what accounting costs, and how wrong it is |
-//! | `shares` | the one about weights and limits |
-//! | `scale` | those of what a decision costs with many clients |
-//! | `window` | what happened between two points in time, as LoGA and the model say |
+//! | `scenarios` | the scenarios, and the target of each figure |
+//! | `accounting` | scenarios: cost and error of accounting |
+//! | `shares` | scenario: weights and limits |
+//! | `scale` | scenarios: cost of a decision with many clients |
+//! | `window` | the time between two instants, by LoGA and by the model |
 //! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
 //! | `threads` | a thread that counts, and one as busy as the poller |
 //! | `costs` | LoGA's own account of its latencies and memory |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a decision costs with many clients, of which few or all are active.
+//! Cost of a decision with many clients, of which few or all are active.
 
 use crate::costs;
 use crate::figure::Findings;
@@ -21,7 +21,7 @@ const MOST: f64 = 200_000.0;
 /// The module that measures the pure parts, and its file.
 const MEASURES: (&str, &str) = ("loga_decision", "/sys/kernel/debug/loga_decision/cost");
 
-/// The pure parts in the kernel, on clients that are made up: of every policy.
+/// The pure parts in the kernel, on synthetic clients: cost of every policy.
 ///
 /// One instruction takes one virtual nanosecond, so times are numbers of instructions.
 pub(crate) fn decision(findings: &mut Findings) -> Result<(), String> {
@@ -38,12 +38,12 @@ pub(crate) fn decision(findings: &mut Findings) -> Result<(), String> {
         );
         let engine = format!("{name}: policy and checks");
         findings.check(&engine, cost.engine, "instructions", 0.0..=MOST);
-        findings.tell(&format!("{name}: booking"), cost.booking, "instructions");
+        findings.record(&format!("{name}: booking"), cost.booking, "instructions");
     }
     Ok(())
 }
 
-/// A line of what the module says.
+/// A line of the module's file.
 #[derive(Debug, PartialEq)]
 struct Cost<'a> {
     policy: &'a str,
@@ -78,24 +78,24 @@ impl<'a> Cost<'a> {
 /// Channels of each client: the slots of a page, which no two processes share. A GPU has 512
 /// such pages, so that it cannot have a thousand clients.
 const CHANNELS: u32 = 8;
-/// The model looks for work rarely: it looks at every channel.
+/// The model rarely scans for work: a scan reads every channel.
 const MODEL: &str = "doorbell_us=1000 snoop_us=1000";
 const LOGA: &str = "policy=maxmin enforce=1 scale=active randomize=1";
 /// Processes that one program starts.
 const TOGETHER: u32 = 100;
-/// TIMEOUT: until all clients are there, and then until decisions are as usual again.
+/// TIMEOUT: until all clients exist, and then until decisions are back to normal.
 const LONGEST: Duration = Duration::from_secs(120);
 const SETTLED: Duration = Duration::from_secs(8);
-/// Decisions that count.
+/// Measured decisions.
 const LAST: usize = 16;
 
-/// Real processes: what the main thread spends on a decision and on the beginning of a polling
-/// phase. What other processors do meanwhile is in it, as they share the clock.
+/// Real processes: time of the main thread for a decision and for the beginning of a polling
+/// phase. It includes the work of other processors meanwhile, as they share the clock.
 pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
     for (clients, active) in [(10, 10), (100, 10), (500, 10)] {
         let _stage = Stage::measured(MODEL, LOGA)?;
         let mut crowd = Crowd::default();
-        // Who is not active uses the GPU once.
+        // An inactive client uses the GPU once.
         crowd.start(clients - active, "--kernel-us 10 --sleep-us 60000000")?;
         crowd.start(active, "--kernel-us 50 --sleep-us 50000")?;
         wait_for(clients)?;
@@ -110,12 +110,12 @@ pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
             if what == "decide_ns" {
                 findings.check(&format!("{name}, median"), median, "ns", 0.0..=MOST);
             } else {
-                findings.tell(&format!("{name}, median"), median, "ns");
+                findings.record(&format!("{name}, median"), median, "ns");
             }
-            findings.tell(&format!("{name}, largest"), most, "ns");
+            findings.record(&format!("{name}, largest"), most, "ns");
         }
         drop(crowd);
-        // Each of its processes ends by itself then.
+        // Each of its processes then ends by itself.
         wait_for(0)?;
     }
     Ok(())
@@ -147,14 +147,14 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Its processes end with it. One that has ended already is no error here.
+            // Its processes end with it. A program that has ended already is no error here.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Waits until there are so many clients.
+/// Waits until there are `clients` clients.
 fn wait_for(clients: u32) -> Result<(), String> {
     let device = Device::open().map_err(|error| error.to_string())?;
     let since = Instant::now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The scenarios. Each loads the module as it needs it, runs processes, and compares what
-//! LoGA says with what the model did, between two points in time.
+//! The scenarios. Each loads the module with its parameters, runs processes, and compares LoGA's
+//! figures with the model's between two instants.
 
 use crate::accounting;
 use crate::costs;
@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Runs something and notes what was found.
+/// Runs a scenario and notes its figures.
 pub(crate) type Scenario = fn(&mut Findings) -> Result<(), String>;
 
 /// All scenarios, by name; those that take longest begin first.
@@ -48,11 +48,11 @@ pub(crate) const HOG: Pattern = Pattern::new(1000, 0);
 pub(crate) const LIGHT: Pattern = Pattern::new(200, 800);
 /// Kernels of 100 us back to back.
 const SMALL: Pattern = Pattern::new(100, 0);
-/// A client that keeps its channels open and asks for next to nothing.
+/// A client that keeps its channels open and submits next to nothing.
 const QUIET: Pattern = Pattern::new(10, 1_000_000);
 
-/// Parameters with which LoGA sees everything: one observer, no pauses. A client on the observer's
-/// processor would push it aside, so that it is kept off.
+/// Parameters with which LoGA polls without a pause. A client on the poller's processor would
+/// preempt it, so clients are kept off that processor.
 const ALWAYS: &str = "policy=none poll_always=1";
 
 /// Figure 9: one client at full load, polled all the time.
@@ -140,8 +140,8 @@ struct Division {
 
 /// Enforcing: shares as the model logged them, against the reference calculation.
 ///
-/// What is divided is the engine's time, context switches included: the status word names the
-/// channel that they are for, and the policy charges its client.
+/// Shares are of the engine's time, context switches included: the status word names the channel
+/// that a switch is for, and the policy charges its client.
 fn enforce(findings: &mut Findings) -> Result<(), String> {
     let divisions = [
         Division {
@@ -158,8 +158,8 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
         },
     ];
     for division in divisions {
-        // Enforcing takes 288 ms a period with 48 channels; a client that is throttled for one
-        // period more or less in 8 s makes a difference of two percentage points.
+        // Enforcing takes 288 ms a period with 48 channels; one period of throttling more or less
+        // in 8 s makes a difference of two percentage points.
         for (enforce, label, seconds) in [(false, "free", 3.0), (true, "enforced", 16.0)] {
             let _stage =
                 Stage::measured("", &format!("policy=event enforce={}", u8::from(enforce)))?;
@@ -176,10 +176,10 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
                 if enforce {
                     findings.check(&name, share, "%", target.clone());
                 } else {
-                    findings.tell(&name, share, "%");
+                    findings.record(&name, share, "%");
                 }
                 let name = format!("{name}, without switches");
-                findings.tell(&name, window.busy_share(client), "%");
+                findings.record(&name, window.busy_share(client), "%");
             }
             if enforce {
                 // CAST: a few dozen.
@@ -198,10 +198,10 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
     const WANTS_ALL: Pattern = Pattern::new(200, 0).deep(2);
     const WANTS_LITTLE: Pattern = Pattern::new(100, 900);
     const MODEST: [Pattern; 4] = [WANTS_ALL, WANTS_LITTLE, WANTS_LITTLE, WANTS_LITTLE];
-    // The GPU of the reference calculation changes clients after each command. One that gives
-    // timeslices of a millisecond lets little clients wait for as long whenever the other has work
-    // queued: with nobody throttled they get 6.9 %, and 9.2 % under `event`, which leaves the other
-    // 24 %. No holding gives them 9 % and it 60.
+    // The GPU of the reference calculation changes clients after each command. A GPU with
+    // timeslices of a millisecond lets light clients wait that long whenever the hog has work
+    // queued: without throttling they get 6.9 %, and 9.2 % under `event`, which leaves the hog
+    // 24 %. No throttling gives them 9 % and the hog 60.
     let mixes = [
         ("200/0 and 3 of 100/900", "timeslice_us=0", MODEST, true),
         ("the same with timeslices", "", MODEST, false),
@@ -214,7 +214,7 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
             let window = Window::of(&loads, 8.0)?;
             let label = format!("{mix}, {policy}");
             let shares: Vec<f64> = (0..window.len()).map(|at| window.ran_share(at)).collect();
-            // Those are the targets of the policy for it.
+            // These are the policy's targets for this mix.
             let has_targets = policy == "maxmin" && targets;
             for (client, share) in shares.iter().enumerate() {
                 let name = format!("{label}: share of client {client}");
@@ -222,26 +222,26 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
                 if has_targets {
                     findings.check(&name, *share, "%", least..=f64::MAX);
                 } else {
-                    findings.tell(&name, *share, "%");
+                    findings.record(&name, *share, "%");
                 }
             }
             let (name, busy) = (format!("{label}: utilisation"), shares.iter().sum());
             if policy == "maxmin" {
                 findings.check(&name, busy, "%", 90.0..=f64::MAX);
             } else {
-                findings.tell(&name, busy, "%");
+                findings.record(&name, busy, "%");
             }
             let per_poll = window.stat.register_reads as f64 / window.stat.polls as f64;
-            findings.tell(&format!("{label}: register reads per poll"), per_poll, "");
+            findings.record(&format!("{label}: register reads per poll"), per_poll, "");
             let iteration = window.stat.polled_ns as f64 / window.stat.polls as f64;
-            findings.tell(&format!("{label}: poll iteration"), iteration, "ns");
+            findings.record(&format!("{label}: poll iteration"), iteration, "ns");
             findings.observations.push(window.observation(&label));
         }
     }
     Ok(())
 }
 
-/// What stands in LoGA's place.
+/// What runs in LoGA's place.
 #[derive(Clone, Copy, PartialEq)]
 enum Beside {
     Nothing,
@@ -268,7 +268,7 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
                 Beside::Loga => "with LoGA accounting",
             };
             let label = format!("kernels of {} us {label}", load.kernel_us);
-            findings.tell(
+            findings.record(
                 &format!("{label}: turnaround"),
                 window.turnaround_us(0),
                 "us",
@@ -284,23 +284,23 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
         if target {
             findings.check(&name, slower, "%", f64::MIN..=0.5);
         } else {
-            findings.tell(&name, slower, "%");
+            findings.record(&name, slower, "%");
         }
         let beyond = 100.0 * (loaded / control - 1.0);
-        findings.tell(&format!("{name} beyond the busy thread"), beyond, "%");
+        findings.record(&format!("{name} beyond the busy thread"), beyond, "%");
     }
     Ok(())
 }
 
-/// What polling and throttling cost, and what LoGA keeps.
+/// Cost of polling and throttling, and LoGA's memory.
 fn costs(findings: &mut Findings) -> Result<(), String> {
-    // The model looks for work rarely: in instruction-count mode its looks would be in the time of
+    // The model rarely scans for work: in instruction-count mode its scans would be in the time of
     // an iteration, because all processors share one clock.
     let _stage = Stage::measured("doorbell_us=100000", "policy=event enforce=1")?;
     let mut quiet = |when: &str| -> Result<(), String> {
         let before = window::polls()?;
         sleep(Duration::from_secs(1));
-        // CAST: what is expected is 0.
+        // CAST: the expected number is 0.
         let polls = (window::polls()? - before) as f64;
         findings.check(&format!("polls in 1 s {when}"), polls, "", 0.0..=0.0);
         Ok(())
@@ -318,9 +318,9 @@ fn costs(findings: &mut Findings) -> Result<(), String> {
         1.0..=1.01,
     );
     let iteration = per_poll(idle.stat.polled_ns, &idle);
-    findings.tell("poll iteration, processes asleep", iteration, "ns");
+    findings.record("poll iteration, processes asleep", iteration, "ns");
     let iteration = per_poll(busy.stat.polled_ns, &busy);
-    findings.tell("poll iteration, two clients at work", iteration, "ns");
+    findings.record("poll iteration, two clients at work", iteration, "ns");
     findings
         .observations
         .push(idle.observation("a quiet client"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Threads beside LoGA's: one that counts, and one as busy as the poller.
+//! [tool] Threads that run next to LoGA's: one that counts, and one as busy as the poller.
 
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Has all processes that are started from now on keep off the poller's processor, as on a machine
+/// Keeps all processes that are started from now on off the poller's processor, as on a machine
 /// with one set aside for it.
 pub(crate) fn apart() -> Result<(), String> {
     let failed = |error: nix::Error| format!("sched_setaffinity: {error}");
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(60);
 /// Rounds of a loop between two pauses: about as long as the poller goes without one.
 const BETWEEN_PAUSES: u32 = 4_000;
 
-/// A thread that does nothing but count, on the processor that the model's timers do not run on.
+/// A thread that only counts, on the processor without the model's timers.
 pub(crate) struct Count {
     stop: Arc<AtomicBool>,
     counted: Arc<AtomicU64>,
@@ -71,12 +71,12 @@ impl Count {
         }
     }
 
-    /// What it has counted.
+    /// Its count.
     pub(crate) fn now(&self) -> u64 {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// What it counts per second, over a time.
+    /// Its counts per second, over a time.
     pub(crate) fn during(&self, time: Duration) -> f64 {
         let (since, before) = (Instant::now(), self.now());
         sleep(time);
@@ -97,7 +97,7 @@ impl Drop for Count {
 }
 
 /// A thread as busy as the poller of one client, on its processor. In instruction-count mode all
-/// processors share one clock, so that whatever runs on one slows the others down.
+/// processors share one clock, so that work on one slows the others down.
 pub(crate) struct Control {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happened between two points in time, as LoGA measured it and as the model logged it.
+//! The time between two instants, as LoGA measured it and as the model logged it.
 
 use crate::load::Load;
 use crate::load::Pattern;
@@ -16,14 +16,14 @@ use std::thread::sleep;
 use std::time::Duration;
 use throttle::report::Instance;
 
-/// Time for processes to set up and for LoGA to see them all, in seconds.
+/// Time for processes to set up and for LoGA to measure them all, in seconds.
 const WARM_UP_S: f64 = 0.5;
-/// How much longer the processes run than they are observed, in seconds.
+/// Time by which the processes outlast their observation, in seconds.
 const TAIL_S: f64 = 0.1;
 /// Seed of the first load; each further one has the next.
 const SEED: u64 = 1;
 
-/// What both say at one point in time; only the model where LoGA is not loaded.
+/// Figures of both at one instant; only the model's where LoGA is not loaded.
 struct Moment {
     loga: Option<Snapshot>,
     truth: Truth,
@@ -43,7 +43,7 @@ impl Moment {
     }
 }
 
-/// What the figures of one run were calculated from, for the reader of the file.
+/// The base of the figures of one run, for the reader of the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Observation {
     pub(crate) label: String,
@@ -71,9 +71,9 @@ pub(crate) struct Observed {
     pub(crate) turnaround_p99_us: f64,
 }
 
-/// What happened between two points in time.
+/// The time between two instants.
 pub(crate) struct Window {
-    /// What LoGA says, if it was loaded.
+    /// LoGA's figures, if it was loaded.
     pub(crate) stat: Stat,
     window_ns: u64,
     /// Run time of LoGA's threads.
@@ -152,8 +152,8 @@ impl Window {
         percent(self.usage[load].busy_ns, self.window_ns)
     }
 
-    /// Share of the time in which the engine was a load's: its commands, and the parts of context
-    /// switches in which the status word names it. This is what LoGA measures.
+    /// Share of the time in which a load was on the engine: its commands, and the parts of context
+    /// switches in which the status word names it. LoGA measures this.
     pub(crate) fn ran_share(&self, load: usize) -> f64 {
         percent(self.usage[load].ran_ns(), self.window_ns)
     }
@@ -165,14 +165,14 @@ impl Window {
         })
     }
 
-    /// Share of the time in which nobody's work was on the engine, in percent: as LoGA says, and in
-    /// the model's log.
+    /// Share of the time in which the engine was idle, in percent: as LoGA says, and in the model's
+    /// log.
     pub(crate) fn idle_shares(&self) -> (f64, f64) {
         let used: f64 = (0..self.len()).map(|load| self.ran_share(load)).sum();
         (100.0 * self.stat.idle.unwrap_or(f64::NAN), 100.0 - used)
     }
 
-    /// What LoGA says a load's share may be wrong by, in points.
+    /// LoGA's stated bound of the error of a load's share, in points.
     pub(crate) fn stated_error(&self, load: usize) -> f64 {
         let error = self.client(load).and_then(|client| client.share_error);
         error.map_or(f64::NAN, |error| 100.0 * error)
@@ -217,7 +217,7 @@ impl Window {
         percent(self.stat.polled_ns, self.window_ns)
     }
 
-    /// Mean time of a look of the poller, in ns.
+    /// Mean time of a poll, in ns.
     pub(crate) fn poll_ns(&self) -> f64 {
         self.stat.polled_ns as f64 / self.stat.polls as f64
     }

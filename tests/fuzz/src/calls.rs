@@ -43,7 +43,7 @@ fn sound(refusal: Refusal) {
     }
 }
 
-/// Whether a number that is given lies in its range, and one that is not given is not there.
+/// Checks that a number is taken if and only if its bit is set, and lies in its range.
 fn given<T: Copy>(mask: u32, bit: u32, taken: Option<T>, value: u32, range: RangeInclusive<u32>) {
     assert_eq!(
         taken.is_some(),
@@ -60,7 +60,7 @@ fn given<T: Copy>(mask: u32, bit: u32, taken: Option<T>, value: u32, range: Rang
 ///
 /// # Panics
 ///
-/// Something is accepted that must not be, or refused without a reason that holds.
+/// A bad argument is accepted, or one is refused without a true reason.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let kind = input.u8();
@@ -236,7 +236,7 @@ fn subscribe(input: &mut Input<'_>) {
 ///
 /// # Panics
 ///
-/// The queue differs from one that keeps the newest of all that came.
+/// The queue differs from one that keeps the newest events.
 pub fn run_events(data: &[u8]) {
     let mut input = Input::new(data);
     let room = usize::from(input.u8() % 9);

@@ -2,7 +2,7 @@
 
 //! [tool] Numbers out of the bytes of an input.
 
-/// The bytes not taken yet. What is past the end is zero.
+/// The bytes not taken yet. Bytes past the end are zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a>(&'a [u8]);
 
@@ -12,12 +12,12 @@ impl<'a> Input<'a> {
         Input(bytes)
     }
 
-    /// Whether nothing is left.
+    /// Whether no byte is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is left.
+    /// The bytes that are left.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.0
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What reads bytes from outside, and what has to be true of it for any bytes.
+//! [tool] Fuzz targets: the code that reads bytes from outside, and its properties for any bytes.
 //!
-//! A target takes any bytes and panics where something is wrong. `make fuzz` puts each under a
+//! A target takes any bytes and panics if a property is violated. `make fuzz` runs each under a
 //! coverage-guided fuzzer; `cargo test` replays the inputs of `corpus/TARGET`, among them every
-//! one that once found a mistake. Where an answer can be worked out in another way it is, and both
-//! are compared: a target that could only crash would miss a wrong answer.
+//! one that once found a mistake. Where an answer can be computed in another way, both are
+//! compared: a target that could only crash would miss a wrong answer.
 //!
 //! | target | bytes are | file |
 //! |---|---|---|
 //! | `rm` | an ioctl of the driver and its argument | [`rm`] |
 //! | `slots` | a mapping, BAR1 and the slots in it | [`slots`] |
-//! | `registers` | what a card answers, read by read | [`registers`] |
+//! | `registers` | the answers of a card, read by read | [`registers`] |
 //! | `calls` | an argument of `/dev/loga` | [`calls`] |
-//! | `events` | what happens to the queue of a listener | [`calls`] |
+//! | `events` | events and reads of a listener's queue | [`calls`] |
 //! | `scenario` | a scenario file, and changes to it | [`texts`] |
 //! | `profile` | a profile of an application | [`texts`] |
 //! | `replay` | recorded observations | [`texts`] |
@@ -28,7 +28,7 @@ pub mod rm;
 pub mod slots;
 pub mod texts;
 
-/// What is done with an input.
+/// The function that checks an input.
 pub type Target = fn(&[u8]);
 
 /// Every target, by name.

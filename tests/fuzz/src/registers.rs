@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a card answers: status words, channel states, the channel table, the clock.
+//! [tool] Answers of a card: status words, channel states, the channel table, the clock.
 
 use crate::input::Input;
 use loga::ids::Chid;
@@ -20,15 +20,15 @@ use loga::regs::ALL_ONES;
 use std::cell::Cell;
 use std::collections::HashMap;
 
-/// Registers that the code looks at: PMC_BOOT_0, the number of channels, the base of USERD, the
-/// status words, the clock, the firmware's mailbox and context, and entries of the channel table.
+/// Registers that the code reads: PMC_BOOT_0, the number of channels, the base of USERD, the status
+/// words, the clock, the firmware's mailbox and context, and entries of the channel table.
 const OFFSETS: [u32; 16] = [
     0, 0x2008, 0x2254, 0x2640, 0x2648, 0x9400, 0x9410, 0x40_9808, 0x40_9a0c, 0x80_0000, 0x80_0004,
     0x80_0008, 0x80_000c, 0x80_0018, 0x80_001c, 0x80_7ff8,
 ];
 
-/// A card that answers with what the input says: some registers hold a word, and some of them
-/// another one from the second read on.
+/// A card with the registers of the input: some have a word, and some of them another one from the
+/// second read on.
 struct Card {
     words: HashMap<u32, (u32, u32)>,
     elsewhere: u32,
@@ -60,7 +60,7 @@ impl Card {
         }
     }
 
-    /// Whether every read of a register gives the same.
+    /// Whether every read of a register gives the same word.
     fn is_steady(&self) -> bool {
         self.words.values().all(|(first, second)| first == second)
     }
@@ -74,7 +74,7 @@ impl Mmio for Card {
             .words
             .get(&offset)
             .unwrap_or(&(self.elsewhere, self.elsewhere));
-        // The second word shows at odd reads, so that registers change between two looks.
+        // The second word shows at odd reads, so that registers change between two polls.
         if reads % 2 == 0 {
             first
         } else {
@@ -83,7 +83,7 @@ impl Mmio for Card {
     }
 }
 
-/// Who is charged, as the table of the manual says: BUSY is bit 31, CTX_STATUS bits 15:13, the
+/// The charged channel by the manual's table: BUSY is bit 31, CTX_STATUS bits 15:13, the
 /// current id bits 11:0 with its type in bit 12, the next one 27:16 with its type in bit 28.
 fn by_the_manual(word: u32, loading: bool) -> Result<Occupant, DeviceGone> {
     let one = |id: u32| {
@@ -112,7 +112,7 @@ fn by_the_manual(word: u32, loading: bool) -> Result<Occupant, DeviceGone> {
 ///
 /// # Panics
 ///
-/// A word means something else than the manual says, or a look reads more than it may.
+/// A word is decoded in another way than in the manual, or a poll reads more than it may.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     words(input.u32(), input.u32());

@@ -6,10 +6,10 @@ use crate::input::Input;
 use loga::rm::{request_nr, request_size, Xfer};
 use loga::track::call::{self, Call};
 
-/// A field of an argument: where it is, how many bytes, and what was read.
+/// A field of an argument: its place, its length in bytes, and its value.
 type Field = (usize, usize, u64);
 
-/// What the structures of the driver's headers say about a call that was understood.
+/// Checks a parsed call against the structures of the driver's headers.
 fn fields(call: &Call, size: usize) -> Vec<Field> {
     match *call {
         Call::MapMemory { fd } => {
@@ -22,7 +22,7 @@ fn fields(call: &Call, size: usize) -> Vec<Field> {
     }
 }
 
-/// The number that lies somewhere.
+/// The number at a place in the bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let field = bytes[at..at + length].iter().rev();
     field.fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -32,7 +32,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
 ///
 /// # Panics
 ///
-/// A field is not what the bytes say, or a call is understood that is not all there.
+/// A field differs from the bytes, or an incomplete call is accepted.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (cmd, other) = (input.u32(), input.u8());

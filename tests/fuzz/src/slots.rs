@@ -6,7 +6,7 @@ use crate::input::Input;
 use loga::ids::MAX_CHANNELS;
 use loga::track::submission::classify;
 
-/// A number near `around` or anything else, as the input says.
+/// A number near `around` or any other, by the input.
 fn near(input: &mut Input<'_>, around: u64) -> u64 {
     // CAST: a signed distance.
     let distance = i64::from(input.u16() as i16);

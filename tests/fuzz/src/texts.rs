@@ -12,7 +12,7 @@ use loga_eval::scenario::Span;
 /// Longest time that a file may ask for, in nanoseconds: a day.
 const LONGEST_NS: f64 = 86_400e9;
 
-/// A reason that says where, and what.
+/// Checks that a reason names a place and a cause.
 fn sound(error: &scenario::Error) {
     assert!(
         !error.place.is_empty() && !error.reason.is_empty(),
@@ -30,7 +30,7 @@ fn drawable(span: &Span) {
 ///
 /// # Panics
 ///
-/// A scenario is accepted that cannot be run, or refused without a place or a reason.
+/// A scenario that cannot run is accepted, or one is refused without a place or a reason.
 pub fn run_scenario(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -56,7 +56,7 @@ pub fn run_scenario(data: &[u8]) {
             drawable(&phase.cpu);
             phase.copy.iter().chain(&phase.kernel).for_each(drawable);
         }
-        // Both only look at what is there.
+        // Both only read.
         let _ = (client.copies(), client.always_wants());
     }
 }
@@ -65,7 +65,7 @@ pub fn run_scenario(data: &[u8]) {
 ///
 /// # Panics
 ///
-/// A profile is accepted whose time alone is no time, or refused without a place or a reason.
+/// A profile without a valid time alone is accepted, or one is refused without a place or a reason.
 pub fn run_profile(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -83,7 +83,7 @@ pub fn run_profile(data: &[u8]) {
 ///
 /// # Panics
 ///
-/// There is not one decision per line up to the one that is refused, or a decision is no JSON.
+/// There is not one decision per line up to the refused one, or a decision is not JSON.
 pub fn run_replay(data: &[u8]) {
     let Some((policy, mut recording)) = data.split_first() else {
         return;
@@ -114,7 +114,7 @@ pub fn run_replay(data: &[u8]) {
 ///
 /// # Panics
 ///
-/// A number is accepted that makes no sense, or a message has no first line.
+/// A senseless number is accepted, or a message has no first line.
 pub fn run_words(data: &[u8]) {
     let Some((first, line)) = data.split_first() else {
         return;
@@ -128,7 +128,7 @@ pub fn run_words(data: &[u8]) {
             let said = loga_cli::cli::one_line(&error);
             assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
         }
-        // Neither looks anywhere but at the text and, for a path, at the file system.
+        // Neither reads anything but the text and, for a path, the file system.
         let directory = loga_cli::who::Directory::default();
         if let Ok(uid) = directory.user_id(line) {
             assert_ne!(uid, u32::MAX);

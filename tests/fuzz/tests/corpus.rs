@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every input of the corpus, in the order of their names: those that the fuzzer kept for the code
-//! they reach, and those that found a mistake.
+//! Every input of the corpus, in the order of their names: inputs that the fuzzer kept for the code
+//! they reach, and inputs that found a mistake.
 
 use loga_fuzz::TARGETS;
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of attribution: who is charged, and when nothing is polled.
+//! [tool] Tests of attribution: which client is charged, and when the poller stops.
 
+use crate::agent::Agent;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -13,7 +14,6 @@ use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::FINE;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;
 use nix::sched::sched_setaffinity;
@@ -36,7 +36,7 @@ crate::ktap::tests![
     exit_in_the_middle_of_a_kernel_ends_the_client,
     channel_destroyed_leaves_the_others,
     costs_are_told_during_polling_phases: timed,
-    device_lost_lets_everybody_run,
+    device_lost_lets_all_clients_run,
 ];
 
 /// What a throttle that waits in the driver adds to its command line.
@@ -87,7 +87,7 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<S
     Ok(stat)
 }
 
-/// A thread that wants a processor all the time; ends when dropped.
+/// A thread that computes without a pause; ends when dropped.
 #[derive(Debug)]
 struct Busy(Arc<AtomicBool>, Arc<AtomicU64>, Option<JoinHandle<()>>);
 
@@ -100,9 +100,9 @@ impl Busy {
         let rounds = Arc::new(AtomicU64::new(0));
         let counted = rounds.clone();
         let thread = std::thread::spawn(move || {
-            // Without it the test sees a poller that nobody pushes aside, and fails.
+            // Without it no thread competes with the poller, and the test fails.
             let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            // No pause: it would hand the machine's time to the other processor.
+            // A pause would hand the machine's time to the other processor.
             while !told.load(Ordering::Relaxed) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
@@ -110,7 +110,7 @@ impl Busy {
         Ok(Busy(stop, rounds, Some(thread)))
     }
 
-    /// Rounds that it has made.
+    /// Its rounds so far.
     fn rounds(&self) -> u64 {
         self.1.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
     let pid = load.pid();
     load.stop()?;
     stage.wait_until_gone(pid)?;
-    // The phase under way may end after the last channel went.
+    // The current phase may end after the last channel was freed.
     std::thread::sleep(Duration::from_millis(200));
     let before = stage.stat()?;
     ensure!(before.polls > 0, "never polled");
@@ -153,7 +153,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
         "{} polls after the last file was closed",
         after.polls - before.polls
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn attribution_of_one_to_three_matches_the_model() -> Verdict {
@@ -169,13 +169,13 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
     ensure!((2.5..=3.5).contains(&ratio), "ratio {ratio:.2}, not 3");
     ensure!(
         stat.revokes == 0 && stat.clients.iter().all(|client| client.throttled_ns == 0),
-        "somebody was throttled without enforcement"
+        "a client was throttled without enforcement"
     );
     for load in loads {
         let report = load.stop()?;
         ensure!(report.summary.kernels > 0, "no kernel completed");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
@@ -187,7 +187,7 @@ fn attribution_of_many_short_kernels_matches_the_model() -> Verdict {
     ];
     compare(&stage, &loads, 1, 1.0)?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
@@ -202,15 +202,15 @@ fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
     drop(busy);
     let polled = stat.polled_ns as f64 / stat.span_ns.max(1) as f64;
     println!("# polled {:.1} % of the time", polled * 100.0);
-    // An ordinary thread cannot push it aside for long, and is not starved either.
+    // An ordinary thread cannot preempt the poller for long, and is not starved either.
     ensure!(
         polled > 0.85,
-        "polled {:.1} % of the time beside a thread that wants the processor all the time",
+        "polled {:.1} % of the time next to a thread that never sleeps",
         polled * 100.0
     );
     ensure!(rounds > 10_000, "the busy thread made {rounds} rounds");
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn attribution_by_channel_table_matches_the_model() -> Verdict {
@@ -222,7 +222,7 @@ fn attribution_by_channel_table_matches_the_model() -> Verdict {
     compare(&stage, &loads, 1, 2.0)?;
     ensure!(stage.stat()?.source == "channel-table", "other source");
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn costs_are_told_during_polling_phases() -> Verdict {
@@ -244,7 +244,7 @@ fn costs_are_told_during_polling_phases() -> Verdict {
         "no phase ended meanwhile"
     );
     load.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn copies_are_not_charged_as_compute() -> Verdict {
@@ -260,19 +260,19 @@ fn copies_are_not_charged_as_compute() -> Verdict {
     );
     let report = load.stop()?;
     ensure!(report.summary.kernels > 100, "copies did not run");
-    stage.strike()
+    stage.teardown()
 }
 
 fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(2)?;
+    let mut agent = Agent::with_channels(2)?;
     let other = Load::start(&format!("--kernel-us 200 {WAIT}"))?;
-    puppet.ask("launch 300000")?;
+    agent.ask("launch 300000")?;
     std::thread::sleep(Duration::from_millis(50));
-    puppet.tell("quit")?;
-    puppet.wait()?;
-    stage.wait_until_gone(puppet.pid())?;
-    // The kernel runs to its end on a GPU that cannot preempt; then the other one has it alone.
+    agent.send("quit")?;
+    agent.wait()?;
+    stage.wait_until_gone(agent.pid())?;
+    // The GPU cannot preempt: the kernel runs to its end, then the other client runs alone.
     std::thread::sleep(Duration::from_millis(500));
     let stat = stage.stat_during(Duration::from_millis(500))?;
     let share = client_of(&stat, other.pid())
@@ -280,21 +280,21 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
         .ok_or("no share")?;
     ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
     other.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn channel_destroyed_leaves_the_others() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(3)?;
+    let mut agent = Agent::with_channels(3)?;
     let channels = |stage: &Stage| -> Result<u32, String> {
         Ok(stage.client(puppet_pid(stage)?)?.map_or(0, |c| c.channels))
     };
     let before = channels(&stage)?;
     ensure!(before == 3, "{before} channels, not 3");
     let decisions = stage.stat()?.decisions;
-    puppet.ask("destroy 2")?;
+    agent.ask("destroy 2")?;
     let client = stage.wait_for_client(
-        puppet.pid(),
+        agent.pid(),
         Duration::from_secs(2),
         "left with 2 channels",
         |client| client.channels == 2,
@@ -305,10 +305,10 @@ fn channel_destroyed_leaves_the_others() -> Verdict {
         stage.stat()?.decisions > decisions,
         "no decision after the destruction"
     );
-    let run = puppet.ask("run 200 300")?;
+    let run = agent.ask("run 200 300")?;
     ensure!(run[0] > 50, "{} kernels in 300 ms", run[0]);
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
 /// The only client's process.
@@ -320,11 +320,11 @@ fn puppet_pid(stage: &Stage) -> Result<u32, String> {
     u32::try_from(client.pid).map_err(|error| error.to_string())
 }
 
-fn device_lost_lets_everybody_run() -> Verdict {
+fn device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, crate::stage::LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
     let released = stage.wait_for_client(hog.pid(), Duration::from_secs(3), "released", |client| {
@@ -345,5 +345,5 @@ fn device_lost_lets_everybody_run() -> Verdict {
         .map(|client| client.pid)
         .collect();
     ensure!(throttled.is_empty(), "still throttled: {throttled:?}");
-    stage.strike()
+    stage.teardown()
 }

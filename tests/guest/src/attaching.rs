@@ -2,6 +2,7 @@
 
 //! [tool] Tests of loading, attaching, detaching, and of bad parameters.
 
+use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -11,7 +12,6 @@ use crate::modules::LOGA;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
 use nix::errno::Errno;
 use std::path::Path;
 use std::time::Duration;
@@ -30,79 +30,79 @@ fn attach(value: &str) -> Result<(), Errno> {
     modules::set(LOGA, "attach", value)
 }
 
-fn check_work(puppet: &mut Strings) -> Verdict {
-    let run = puppet.ask("run 100 100")?;
+fn check_work(agent: &mut Agent) -> Verdict {
+    let run = agent.ask("run 100 100")?;
     ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
     Ok(())
 }
 
 fn detach_with_files_closed_and_attach_again() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(2)?;
-    check_work(&mut puppet)?;
-    let pid = puppet.pid();
-    drop(puppet);
+    let mut agent = Agent::with_channels(2)?;
+    check_work(&mut agent)?;
+    let pid = agent.pid();
+    drop(agent);
     stage.wait_until_gone(pid)?;
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
     ensure!(stage.stat().is_err(), "a snapshot while detached");
-    let mut puppet = Strings::with_channels(2)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(2)?;
+    check_work(&mut agent)?;
+    drop(agent);
     attach("1").map_err(|errno| format!("attach: {errno}"))?;
-    let mut puppet = Strings::with_channels(2)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(2)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn detach_with_mappings_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(2)?;
+    let mut agent = Agent::with_channels(2)?;
     let refused = attach("0");
     ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "measured", |client| {
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "measured", |client| {
         client.measured_ns > 0
     })?;
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
 fn detach_with_files_open_leaves_them_working() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    puppet.ask("unmap")?;
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    agent.ask("unmap")?;
     attach("0").map_err(|errno| format!("detach with a file open: {errno}"))?;
-    puppet.ask("map")?;
-    check_work(&mut puppet)?;
+    agent.ask("map")?;
+    check_work(&mut agent)?;
     attach("1").map_err(|errno| format!("attach with a file open: {errno}"))?;
-    check_work(&mut puppet)?;
-    puppet.ask("unmap")?;
+    check_work(&mut agent)?;
+    agent.ask("unmap")?;
     stage.remove_loga()?;
-    puppet.ask("map")?;
-    check_work(&mut puppet)?;
-    drop(puppet);
-    stage.strike()
+    agent.ask("map")?;
+    check_work(&mut agent)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn unload_with_mappings_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(2)?;
+    let mut agent = Agent::with_channels(2)?;
     let refused = modules::remove(LOGA);
     ensure!(
         matches!(refused, Err(Errno::EAGAIN | Errno::EBUSY)),
         "{refused:?}, not EAGAIN"
     );
-    check_work(&mut puppet)?;
-    drop(puppet);
-    stage.strike()
+    check_work(&mut agent)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn files_open_before_attach_are_passed_through() -> Verdict {
     let stage = Stage::without_loga(LAZY)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     hog.ask("ready")?;
     stage.add_loga(LONG_PHASES)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
@@ -125,7 +125,7 @@ fn files_open_before_attach_are_passed_through() -> Verdict {
     );
     light.stop()?;
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 /// Loading LoGA must fail with `errno` and a line of its own that contains `word`.
@@ -171,19 +171,19 @@ fn bad_parameters_are_refused_with_one_line() -> Verdict {
     // These the kernel itself refuses, before LoGA sees them; it names the parameter.
     check_refusal("enforce=maybe", &invalid, "enforce")?;
     check_refusal("poll_ms=-1", &[Errno::EINVAL, Errno::ERANGE], "poll_ms")?;
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn second_copy_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let second = modules::load(LOGA, "");
     ensure!(second == Err(Errno::EEXIST), "{second:?}, not EEXIST");
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
+    stage.teardown()
 }

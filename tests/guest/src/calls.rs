@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The calls of `/dev/loga` as they are, so that tests can make wrong ones too.
+//! [tool] The raw calls of `/dev/loga`, so that tests can make wrong ones too.
 
 use loga::uapi;
 use loga::uapi::Event;
@@ -115,7 +115,7 @@ impl Calls {
         Ok(totals)
     }
 
-    /// What is set.
+    /// The shares that are set.
     pub(crate) fn shares(&self) -> Result<Vec<uapi::Share>, Errno> {
         let (version, size) = header::<uapi::ListShares>();
         let mut shares = vec![uapi::Share::default(); 600];
@@ -149,7 +149,7 @@ impl Calls {
         self.call(number, &mut uapi::Snapshot::default())
     }
 
-    /// Everything that has happened and was not read yet.
+    /// The events not read yet.
     pub(crate) fn events(&self) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
         loop {
@@ -170,7 +170,7 @@ impl Calls {
         }
     }
 
-    /// Reads into a buffer of so many bytes.
+    /// Reads into a buffer of `len` bytes.
     pub(crate) fn read(&self, len: usize) -> Result<usize, Errno> {
         (&self.0)
             .read(&mut vec![0; len])

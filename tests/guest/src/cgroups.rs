@@ -71,7 +71,7 @@ impl Cgroup {
         &self.0
     }
 
-    /// Gives it to a user, with what is below it.
+    /// Gives it and its process list to a user.
     pub(crate) fn delegate(&self, uid: u32) -> Result<(), String> {
         for path in [self.0.clone(), self.0.join("cgroup.procs")] {
             chown(&path, Some(uid), Some(uid))
@@ -121,7 +121,7 @@ fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
     ensure!(weight_of()? == 9, "not the weight of its new cgroup");
     stage.check_no_fallback()?;
     drop(load);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
@@ -144,7 +144,7 @@ fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
 fn group_by_cgroup_divides_between_cgroups() -> Verdict {
@@ -166,11 +166,11 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     let part = got[2] / all * 100.0;
     ensure!(
         (part - 75.0).abs() <= 2.0,
-        "{part:.1} % for a weight of 300 beside 100"
+        "{part:.1} % for a weight of 300 against 100"
     );
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
@@ -191,5 +191,5 @@ fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
     };
     set(clear, |_| {})?;
     ensure!(stage.stat()?.settings == 0, "it is still set");
-    stage.strike()
+    stage.teardown()
 }

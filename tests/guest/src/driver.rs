@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests against each driver branch, and that LoGA changes no answer of the driver.
+//! [tool] Tests of each driver branch, and that LoGA changes no answer of the driver.
 
+use crate::agent::Agent;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -9,7 +10,6 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
-use crate::strings::Strings;
 use loga::rm as abi;
 use loga::rm::nr;
 use std::fs::File;
@@ -27,7 +27,7 @@ crate::ktap::tests![
     nonsense_gets_the_same_answers_with_and_without,
 ];
 
-/// A hog and another client on a branch: both work, the hog is throttled, and half each.
+/// A hog and another client on a branch: both work, the hog is throttled, and each gets half.
 fn check_branch(branch: u32) -> Verdict {
     let stage = Stage::set(&format!("branch={branch} {LAZY}"), PAPER)?;
     let hog = Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?;
@@ -38,8 +38,8 @@ fn check_branch(branch: u32) -> Verdict {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
         println!("# branch {branch}: {name} {:.1} %", share * 100.0);
-        // Off by a period of 24 ms at both ends, and as much again for what is measured of a
-        // period, and some two points of the rule: see `holding.rs`.
+        // Off by a period of 24 ms at both ends, by as much again because only a part of a period
+        // is measured, and by some two points of the rule: see `throttling.rs`.
         ensure!(
             (0.45..=0.55).contains(&share),
             "{name} got {:.1} %, not half",
@@ -49,15 +49,15 @@ fn check_branch(branch: u32) -> Verdict {
     let report = hog.stop()?;
     ensure!(report.summary.blocked_count > 0, "the hog was not blocked");
     let report = other.stop()?;
-    ensure!(report.summary.kernels > 0, "the other one ran nothing");
+    ensure!(report.summary.kernels > 0, "the other client ran nothing");
     stage.check_no_fallback()?;
-    let mut puppet = Strings::with_channels(2)?;
-    puppet.ask("unmap")?;
-    puppet.ask("map")?;
-    let run = puppet.ask("run 100 50")?;
+    let mut agent = Agent::with_channels(2)?;
+    agent.ask("unmap")?;
+    agent.ask("map")?;
+    let run = agent.ask("run 100 50")?;
     ensure!(run[0] > 0, "no kernel after remapping");
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
 fn branch_340_is_accounted_and_throttled() -> Verdict {
@@ -79,18 +79,18 @@ fn failing_mmap_is_passed_on() -> Verdict {
         if with_loga {
             stage.add_loga("")?;
         }
-        let mut puppet = Strings::with_channels(1)?;
-        puppet.ask("unmap")?;
+        let mut agent = Agent::with_channels(1)?;
+        agent.ask("unmap")?;
         crate::modules::set(crate::modules::MODEL, "fail_mmap", "1")
             .map_err(|errno| format!("fail_mmap=1: {errno}"))?;
-        let answer = puppet.ask("map");
+        let answer = agent.ask("map");
         crate::modules::set(crate::modules::MODEL, "fail_mmap", "0")
             .map_err(|errno| format!("fail_mmap=0: {errno}"))?;
-        puppet.ask("map")?;
-        puppet.ask("run 100 20")?;
-        drop(puppet);
+        agent.ask("map")?;
+        agent.ask("run 100 20")?;
+        drop(agent);
         answers.push(answer);
-        stage.strike()?;
+        stage.teardown()?;
     }
     ensure!(answers[0].is_err(), "mmap did not fail");
     ensure!(
@@ -102,7 +102,7 @@ fn failing_mmap_is_passed_on() -> Verdict {
     Ok(())
 }
 
-/// One call and what came back: its result and the bytes afterwards.
+/// One call: its name, its result and the argument's bytes afterwards.
 type Answer = (String, Result<i32, Option<i32>>, Vec<u8>);
 
 fn ask(name: &str, file: &File, request: u32, bytes: &[u8]) -> Answer {
@@ -111,7 +111,7 @@ fn ask(name: &str, file: &File, request: u32, bytes: &[u8]) -> Answer {
     (format!("{name} {request:#x}"), result, bytes)
 }
 
-/// Calls that no sane program makes, in a fixed order, on fresh files.
+/// Malformed calls, in a fixed order, on fresh files.
 fn nonsense() -> Result<Vec<Answer>, String> {
     let ctl = rm::open_node(rm::CTL_PATH).map_err(|error| error.to_string())?;
     let gpu = rm::open_node(&rm::gpu_path(0)).map_err(|error| error.to_string())?;
@@ -153,7 +153,7 @@ fn nonsense() -> Result<Vec<Answer>, String> {
                 .map_err(|error| error.raw_os_error());
             answers.push((format!("{name} xfer of {claimed} bytes"), result, bytes));
         }
-        // A wrapper that points at nothing.
+        // A wrapper with a null pointer.
         let xfer = abi::Xfer {
             cmd: nr::MAP_MEMORY,
             size: 56,
@@ -172,17 +172,17 @@ fn nonsense_gets_the_same_answers_with_and_without() -> Verdict {
     let stage = Stage::without_loga(LAZY)?;
     let without = nonsense()?;
     let again = nonsense()?;
-    stage.strike()?;
+    stage.teardown()?;
     let stage = Stage::set(LAZY, "")?;
     let with = nonsense()?;
-    let mut puppet = Strings::with_channels(1)?;
-    let run = puppet.ask("run 100 50")?;
-    drop(puppet);
-    stage.strike()?;
+    let mut agent = Agent::with_channels(1)?;
+    let run = agent.ask("run 100 50")?;
+    drop(agent);
+    stage.teardown()?;
     ensure!(without.len() > 5000, "{} calls", without.len());
     ensure!(
         without.iter().any(|answer| answer.1.is_ok()) && without.iter().any(|a| a.1.is_err()),
-        "all calls end alike: nothing is tested"
+        "all calls have the same result: nothing is tested"
     );
     let differs = |one: &[Answer], two: &[Answer]| {
         one.iter()

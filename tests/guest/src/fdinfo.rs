@@ -2,13 +2,13 @@
 
 //! [tool] Tests of what `/proc/PID/fdinfo` says of the GPU's files.
 
+use crate::agent::Agent;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::modules;
 use crate::modules::LOGA;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
@@ -21,13 +21,13 @@ crate::ktap::tests![
 /// The keys that LoGA adds to one file.
 type Keys = BTreeMap<String, String>;
 
-/// The keys of a process's files whose name is `node`.
+/// The keys of a process's open files of `node`.
 fn keys_of(pid: u32, node: &str) -> Result<Vec<Keys>, String> {
     let mut found = Vec::new();
     let folder = format!("/proc/{pid}/fd");
     for entry in fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))? {
         let entry = entry.map_err(|error| error.to_string())?;
-        // A file may be closed while we look.
+        // A file may be closed meanwhile.
         let Ok(target) = fs::read_link(entry.path()) else {
             continue;
         };
@@ -50,12 +50,12 @@ fn keys_of(pid: u32, node: &str) -> Result<Vec<Keys>, String> {
 
 fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(2)?;
-    puppet.ask("run 500 200")?;
-    let before = stage.client(puppet.pid())?.ok_or("no client")?;
-    let files = keys_of(puppet.pid(), "/dev/nvidia0")?;
-    puppet.ask("run 500 100")?;
-    let after = stage.client(puppet.pid())?.ok_or("no client")?;
+    let mut agent = Agent::with_channels(2)?;
+    agent.ask("run 500 200")?;
+    let before = stage.client(agent.pid())?.ok_or("no client")?;
+    let files = keys_of(agent.pid(), "/dev/nvidia0")?;
+    agent.ask("run 500 100")?;
+    let after = stage.client(agent.pid())?.ok_or("no client")?;
     for keys in &files {
         let value = |key: &str| keys.get(key).map_or("missing", String::as_str);
         ensure!(value("drm-driver") == "nvidia", "drm-driver in {keys:?}");
@@ -77,27 +77,27 @@ fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
         );
         println!("# {keys:?}");
     }
-    for keys in keys_of(puppet.pid(), "/dev/nvidiactl")? {
+    for keys in keys_of(agent.pid(), "/dev/nvidiactl")? {
         ensure!(
             keys.is_empty(),
             "the control file belongs to no GPU: {keys:?}"
         );
     }
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
 fn fdinfo_without_loga_has_no_keys_of_it() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::new()?;
+    let mut agent = Agent::new()?;
     modules::set(LOGA, "attach", "0").map_err(|errno| format!("attach=0: {errno}"))?;
-    puppet.ask("open 1")?;
+    agent.ask("open 1")?;
     std::thread::sleep(Duration::from_millis(50));
-    let files = keys_of(puppet.pid(), "/dev/nvidia0")?;
+    let files = keys_of(agent.pid(), "/dev/nvidia0")?;
     ensure!(
         files.iter().all(Keys::is_empty),
         "keys after detaching: {files:?}"
     );
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }

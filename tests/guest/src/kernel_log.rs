@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 /// Longest record of `/dev/kmsg`.
 const RECORD_MAX: usize = 8192;
 
-/// Most records read for one test; more than the log holds.
+/// Most records read for one test; more than the log has room for.
 const RECORDS_MAX: usize = 100_000;
 
 /// The kernel's log from some time on.

@@ -42,7 +42,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Makes the table of a file's tests from the names of their functions; `name: timed` for those
+/// Makes the table of a file's tests from the names of their functions; `name: timed` for tests
 /// that compare times or shares.
 macro_rules! tests {
     ($($name:ident $(: $timed:ident)?),* $(,)?) => {
@@ -102,7 +102,7 @@ impl FromStr for Part {
     }
 }
 
-/// The tests whose names begin with one of `names` (all without any), and of these one part.
+/// One part of the tests with names that begin with one of `names` (of all without any).
 pub(crate) fn choose(tests: &[Test], names: &[String], part: Part) -> Vec<Test> {
     tests
         .iter()
@@ -120,7 +120,7 @@ pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
 
 /// Runs tests in their order; `true` if all passed.
 pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
-    // Each loading of a module would run its unit tests again; those are somebody else's report.
+    // Each load of a module would run its unit tests again, which another run reports.
     // Without KUnit there is nothing to switch off.
     let _ = std::fs::write(KUNIT_FILTER, "none");
     print!("{}", loga_ktap::begin(chosen.len()));

@@ -22,7 +22,7 @@ const MIN_AGE: Duration = Duration::from_secs(6);
 /// Lines of the report that a failure shows.
 const SHOWN: usize = 60;
 
-/// Whether the kernel can tell.
+/// Whether the kernel has kmemleak.
 pub(crate) fn can_tell() -> bool {
     Path::new(KMEMLEAK).exists()
 }
@@ -33,7 +33,7 @@ pub(crate) fn begin() -> io::Result<()> {
     fs::write(KMEMLEAK, "clear")
 }
 
-/// Looks for objects lost since [`begin`], both modules being gone.
+/// Scans for objects lost since [`begin`], with both modules unloaded.
 pub(crate) fn lost() -> Result<String, String> {
     modules::remove_patiently(LOGA)?;
     modules::remove_patiently(MODEL)?;

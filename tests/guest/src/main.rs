@@ -6,50 +6,50 @@
 //! | file | contents |
 //! |---|---|
 //! | [`ktap`] | the report |
-//! | [`stage`], [`modules`] | loads and removes the modules, looks at LoGA's figures |
-//! | [`truth`] | the model's |
+//! | [`stage`], [`modules`] | loads and removes the modules, reads LoGA's figures |
+//! | [`truth`] | the model's figures |
 //! | [`kernel_log`] | `/dev/kmsg` |
-//! | [`puppet`], [`strings`] | a process that does what a test tells it, and the test's end of it |
-//! | [`calls`], [`sysfs`] | the control device and the knobs as they are |
+//! | [`agent`], [`agent_process`] | a GPU client driven by a test: the test's side, the process |
+//! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
-//! | [`accounting`], [`sparse`], [`holding`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
-//! | [`sharing`], [`cgroups`], [`refusing`], [`telling`] | tests of who gets how much, and of saying so |
+//! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
 //! | [`policies`] | tests of each policy |
-//! | [`many`] | tests with several GPUs |
-//! | [`hostile`] | programs of an unprivileged user who wants more than its share |
-//! | [`faults`] | tests of what fails: the card, the driver, memory, processors |
-//! | [`leaks`] | memory that is lost, on kernels that can tell |
+//! | [`multi_gpu`] | tests with several GPUs |
+//! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
+//! | [`faults`] | tests of failures: the card, the driver, memory, processors |
+//! | [`leaks`] | lost memory, on kernels with kmemleak |
 //! | [`demo`] | the demonstration |
 
 mod accounting;
+mod agent;
+mod agent_process;
 mod attaching;
 mod calls;
 mod cgroups;
 mod demo;
 mod driver;
+mod event_stream;
 mod faults;
 mod fdinfo;
-mod holding;
 mod hostile;
 mod kernel_log;
 mod ktap;
 mod leaks;
-mod many;
+mod multi_gpu;
 mod policies;
-mod puppet;
-mod refusing;
 mod screen;
 mod sharing;
 mod sparse;
-mod strings;
 mod sysfs;
-mod telling;
 mod threads;
+mod throttling;
 mod tools;
 mod tracefs;
 mod tracing;
+mod validation;
 
 use clap::Parser;
 use clap::Subcommand;
@@ -76,24 +76,24 @@ enum Command {
     Run {
         /// Names, or beginnings of names, of tests.
         names: Vec<String>,
-        /// Run one of so many parts, such as 1/2: every second test, from the first.
+        /// Run one part of several, such as 1/2: every second test, from the first.
         #[arg(long, default_value = "1/1")]
         part: ktap::Part,
         /// Run all hostile programs instead, on the model of this driver branch.
         #[arg(long, value_name = "BRANCH")]
         hostile: Option<u32>,
-        /// Do not judge times and shares, for kernels that are several times slower; look for lost
-        /// memory at the end if the kernel can.
+        /// Do not judge times and shares, for kernels that are several times slower; scan for lost
+        /// memory at the end if the kernel has kmemleak.
         #[arg(long)]
         functional: bool,
     },
-    /// Load, attach, detach and unload LoGA so often beside clients that come and go.
+    /// Load, attach, detach and unload LoGA COUNT times while clients come and go.
     Cycles {
         count: u64,
         #[arg(long, default_value = "1")]
         seed: u64,
     },
-    /// Mixed load for so long; what the kernel gave out for it must come back.
+    /// Mixed load for SECONDS; all memory that the kernel gave out for it must come back.
     Soak {
         seconds: u64,
         #[arg(long, default_value = "1")]
@@ -101,9 +101,9 @@ enum Command {
     },
     /// Show accounting, then fair sharing, and compare with the reference shares.
     Demo(demo::Arguments),
-    /// Do what standard input says; used by the tests.
+    /// Carry out the lines of standard input; used by the tests.
     #[command(hide = true)]
-    Puppet,
+    Agent,
     /// Run a hostile program; used by the tests.
     #[command(hide = true)]
     Hostile {
@@ -129,17 +129,17 @@ fn tests() -> Vec<Test> {
     let mut tests = [
         accounting::TESTS,
         sparse::TESTS,
-        holding::TESTS,
+        throttling::TESTS,
         attaching::TESTS,
         driver::TESTS,
         sharing::TESTS,
         cgroups::TESTS,
         policies::TESTS,
-        refusing::TESTS,
-        telling::TESTS,
+        validation::TESTS,
+        event_stream::TESTS,
         fdinfo::TESTS,
         tracing::TESTS,
-        many::TESTS,
+        multi_gpu::TESTS,
         tools::TESTS,
         screen::TESTS,
         faults::TESTS,
@@ -149,7 +149,7 @@ fn tests() -> Vec<Test> {
     tests
 }
 
-/// Runs the tests where times mean nothing, then looks for lost memory.
+/// Runs the tests on a kernel too slow for times, then scans for lost memory.
 fn functional(names: &[String], part: ktap::Part) -> bool {
     ktap::set_functional(true);
     let mut tests = tests();
@@ -210,7 +210,7 @@ fn main() -> ExitCode {
                 false
             }
         },
-        Command::Puppet => puppet::run(),
+        Command::Agent => agent_process::run(),
         Command::As { uid, command } => {
             eprintln!("loga-guest: {}", calls::run_as(uid, &command));
             false

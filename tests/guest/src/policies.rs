@@ -2,6 +2,8 @@
 
 //! [tool] Tests of policies with real processes. Shares are those of the model's own log.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -11,8 +13,6 @@ use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::LAZY;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use crate::sysfs;
 use crate::truth::Truth;
 use std::time::Duration;
@@ -22,25 +22,25 @@ crate::ktap::tests![
     maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,
     maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
-    mix_runs_under_each_policy_and_nobody_stays_throttled: timed,
+    mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
     timeslice_gives_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
-    unload_behind_a_barrier_works_once_everybody_is_gone,
+    unload_behind_a_barrier_works_once_all_clients_are_gone,
 ];
 
-/// Kernels of 200 us back to back: it would use the whole GPU. Of exact lengths, this load and the
-/// light ones fall into step, which one depends on when they began, and a light client's share is
+/// Kernels of 200 us back to back: it would use the whole GPU. With exact lengths, this load and
+/// the light ones fall into a step that depends on when they began, and a light client's share is
 /// anything from 8.1 to 9.0 %.
 const HOG: &str = "--kernel-us 200 --jitter 20 --wait block --channels 2";
 
-/// Wants a tenth of the GPU: kernels of 100 us, each followed by 900 us of something else.
+/// Wants a tenth of the GPU: kernels of 100 us, each followed by a pause of 900 us.
 const LIGHT: &str = "--kernel-us 100 --sleep-us 900 --jitter 20 --wait block --channels 2";
 /// Length of its kernels, in us.
 const LIGHT_US: f64 = 100.0;
 
-/// What passes between a kernel and the process's knowing of it, and other pauses that are not
-/// waiting for the GPU, in us: measured with four light clients.
+/// Time from a kernel's end until the process sees it, and other pauses that are not waiting for
+/// the GPU, in us: measured with four light clients.
 const LATENCY_US: f64 = 44.0;
 
 /// The hog and three light clients, once LoGA knows them.
@@ -69,7 +69,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
     Truth::reset()?;
-    // One hold of the hog, for a period of some 50 ms, leaves the GPU idle for two thirds of it.
+    // Throttling the hog for a period of some 50 ms leaves the GPU idle for two thirds of it.
     let stat = stage.stat_during(Duration::from_secs(5))?;
     let truth = Truth::read()?;
     let shares = loads.iter().map(|load| truth.ran_share(load.pid()) * 100.0);
@@ -79,10 +79,10 @@ fn check_maxmin(accounting: &str) -> Verdict {
     // With `event` the GPU is used for little more than half of the time.
     ensure!(busy >= 90.0, "utilisation {busy:.1} %");
     ensure!(shares[0] >= 60.0, "the hog got {:.1} %", shares[0]);
-    // Each kernel has the engine for 110 us with the switches, and what one cannot do without takes
-    // 1100 us: itself, the pause and its timer's slack, LATENCY_US. The longest wait on the average
-    // of one that is not throttled is for a whole kernel of the hog and a tenth of two others:
-    // 110 us in 1325. Throttled for one period of some 50 ms a second it would have 7.9 %.
+    // Each kernel takes the engine for 110 us with the switches, a cycle takes at least 1100 us:
+    // the kernel, the pause and its timer's slack, LATENCY_US. A client that is not throttled waits
+    // on average at most for a whole kernel of the hog and a tenth of two others: 110 us in 1325.
+    // Throttled for one period of some 50 ms a second it would get 7.9 %.
     for share in &shares[1..] {
         ensure!(*share >= 8.2, "a light client got {share:.1} %");
     }
@@ -96,13 +96,13 @@ fn check_maxmin(accounting: &str) -> Verdict {
         waited += (turnaround - LIGHT_US - LATENCY_US) / lights;
     }
     println!("# waited {estimated:.0} us for each kernel, by their own clocks {waited:.0}");
-    // One client's estimate comes from some hundred looks that found it waiting: 0.1 of it is
+    // One client's estimate comes from some hundred samples that found it waiting: 0.1 of it is
     // chance, less of the mean of three.
     ensure!(
         (0.6..=1.2).contains(&(estimated / waited)),
         "estimated {estimated:.0} us, waited {waited:.0} us"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn policy_maxmin_is_the_default() -> Verdict {
@@ -121,7 +121,7 @@ fn policy_maxmin_is_the_default() -> Verdict {
     ] {
         ensure!(all.split(' ').any(|one| one == name), "no {name} in {all}");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until LoGA has measured each of them.
@@ -142,7 +142,7 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
 }
 
 /// The mix of the demonstration, under one policy after the other.
-fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
+fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
     let stage = Stage::set(LAZY, "policy=none enforce=1 randomize=1 accounting=burst")?;
     let mut loads = vec![Load::start("--kernel-us 1000 --wait block --channels 2")?];
     for seed in 1..=3 {
@@ -156,7 +156,7 @@ fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
         let shares = shares(&loads, Duration::from_millis(700))?;
         println!("# {name}: {shares:.1?}");
         for (load, share) in loads.iter().zip(&shares) {
-            // Least under `timeslice-eng`, which takes the token from who sleeps.
+            // Least under `timeslice-eng`, which takes the token from a client that sleeps.
             ensure!(*share > 0.5, "{} got {share:.1} % under {name}", load.pid());
         }
     }
@@ -164,7 +164,7 @@ fn mix_runs_under_each_policy_and_nobody_stays_throttled() -> Verdict {
     for load in loads {
         ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
@@ -186,19 +186,19 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
         );
         stage.check_no_fallback()?;
         drop(loads);
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
 
-/// A process whose kernel runs for a second and a half, and another one that is throttled until it
-/// has ended, or nobody waits for that any more.
-fn long_command(policy: &str) -> Result<(Stage, Strings, Load), String> {
+/// A process with a kernel of a second and a half, and another one that is throttled until the
+/// kernel has ended, or until the policy stops waiting for its end.
+fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
     let stage = Stage::set(
         LAZY,
         &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
     )?;
-    let mut long = Strings::with_channels(1)?;
+    let mut long = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     wait_for(&stage, std::slice::from_ref(&light))?;
     long.ask("launch 1500000")?;
@@ -217,10 +217,13 @@ fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict 
         ensure!(counted == 1, "{policy}: {counted} counted");
         let share = shares(std::slice::from_ref(&light), Duration::from_secs(2))?;
         println!("# {policy}: {share:.1?} % afterwards");
-        ensure!(share[0] > 15.0, "{policy}: {share:.1?} % for the other one");
+        ensure!(
+            share[0] > 15.0,
+            "{policy}: {share:.1?} % for the other client"
+        );
         stage.check_no_fallback()?;
         drop((long, light));
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
@@ -234,15 +237,15 @@ fn kill_behind_a_barrier_is_prompt() -> Verdict {
     ensure!(took < Duration::from_millis(200), "dead after {took:?}");
     stage.wait_until_gone(pid)?;
     drop(long);
-    stage.strike()
+    stage.teardown()
 }
 
-fn unload_behind_a_barrier_works_once_everybody_is_gone() -> Verdict {
+fn unload_behind_a_barrier_works_once_all_clients_are_gone() -> Verdict {
     let (stage, long, light) = long_command("timeslice")?;
     std::thread::sleep(Duration::from_millis(20));
-    // With clients it is refused, as always.
+    // With clients it is refused.
     let refused = modules::remove(modules::LOGA);
     ensure!(refused.is_err(), "unloaded in use");
     drop((light, long));
-    stage.strike()
+    stage.teardown()
 }

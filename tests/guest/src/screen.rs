@@ -49,7 +49,7 @@ impl Top {
         };
         let pty = openpty(Some(&size), None).map_err(|errno| errno.to_string())?;
         let end = || pty.slave.try_clone().map_err(|error| error.to_string());
-        // A session of its own, whose terminal this is.
+        // A session of its own, with this terminal.
         let child = Command::new("setsid")
             .args(["-c", "loga", "top"])
             .env("TERM", "xterm")
@@ -72,7 +72,7 @@ impl Top {
             .map_err(|error| error.to_string())
     }
 
-    /// Reads what was drawn until now.
+    /// Reads the output drawn until now.
     fn look(&mut self) -> Result<String, String> {
         let mut files = [PollFd::new(self.keys.as_fd(), PollFlags::POLLIN)];
         let ready = poll(&mut files, 100u16).map_err(|errno| errno.to_string())?;
@@ -148,5 +148,5 @@ fn top_on_a_terminal_shows_clients_obeys_keys_and_restores_it() -> Verdict {
     ensure!(status.success(), "loga top ended with {status}");
     ensure!(top.is_as_before()?, "the terminal is not as it was before");
     drop((top, load));
-    stage.strike()
+    stage.teardown()
 }

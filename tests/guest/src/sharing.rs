@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of who gets how much: weights, limits, classes, groups, and changing the policy
-//! while everybody works. Shares are those of the model's own log.
+//! [tool] Tests of shares: weights, limits, classes, groups, and changes of the policy while all
+//! clients work. Shares are those of the model's own log.
 
 use crate::calls::Calls;
 use crate::ktap::ensure;
@@ -25,29 +25,29 @@ crate::ktap::tests![
     weight_of_a_user_is_that_of_its_processes: timed,
     limit_holds_for_a_client_alone: timed,
     limit_of_a_user_holds_for_all_its_processes_together: timed,
-    idle_class_runs_only_when_nobody_else_wants_the_gpu: timed,
+    idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
     group_by_user_divides_between_users: timed,
-    policy_changes_under_load_leave_nobody_throttled,
+    policy_changes_under_load_leave_no_client_throttled,
 ];
 
 /// Keeps the GPU busy: three kernels queued, two phases' worth of channels.
 const HOG: &str = "--kernel-us 500 --depth 3 --wait block --channels 2";
 
-/// The same with so little in the queue that what runs on after a hold does not count.
+/// The same with a queue so short that its residue after a throttle does not count.
 pub(crate) const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2";
 
-/// Kernels that never wait for one another, so that few run on after a hold.
+/// Kernels that never wait for one another, so that the residue after a throttle is small.
 pub(crate) const STEADY: &str = "--kernel-us 500 --wait block --channels 2";
 
-/// Parameters where shares are to be exact. Everything here runs in step, so that phases of equal
-/// lengths would look at the same part of a round of the GPU again and again.
+/// Parameters where shares are to be exact. Everything here runs in step: phases of equal lengths
+/// would poll the same part of a round of the GPU every time.
 pub(crate) const STRICT: &str = "policy=event enforce=1 randomize=1 accounting=burst";
 
 /// Parameters of the model for the same: as `FINE`, and a GPU that switches after each command. A
 /// short phase sees a few timeslices of a millisecond, and shares of a window would vary with them.
 pub(crate) const PROMPT: &str = "turn_us=20 timeslice_us=0";
 
-/// The argument that sets something for a process.
+/// The argument of a setting for a process.
 pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
     uapi::SetShare {
         gpu: 0,
@@ -57,7 +57,7 @@ pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
     }
 }
 
-/// The argument that sets something for a user.
+/// The argument of a setting for a user.
 fn for_user(uid: u32) -> uapi::SetShare {
     uapi::SetShare {
         subject: uapi::SUBJECT_USER,
@@ -130,7 +130,7 @@ fn weights_1_to_100_give_shares_1_to_100() -> Verdict {
     check_weights(100)
 }
 
-/// Two clients that both want all of the GPU, one of them of so many times the weight, get their
+/// Two clients that both want the whole GPU, one with `times` the weight of the other, get their
 /// shares within a point over five seconds.
 fn check_weights(times: u32) -> Verdict {
     let stage = Stage::set(PROMPT, &format!("{STRICT} {EXACT}"))?;
@@ -142,7 +142,7 @@ fn check_weights(times: u32) -> Verdict {
         Duration::from_secs(1),
         Duration::from_secs(5),
     )?;
-    // Of what they got together: switching and idle time is nobody's.
+    // Of the sum of both: switching and idle time belongs to no client.
     let all: f64 = got.iter().sum();
     let part = got[0] / all * 100.0;
     let want = 100.0 / (1.0 + f64::from(times));
@@ -154,7 +154,7 @@ fn check_weights(times: u32) -> Verdict {
     ensure!(client.weight == 100 * times, "weight {}", client.weight);
     stage.check_no_fallback()?;
     drop((light, heavy));
-    stage.strike()
+    stage.teardown()
 }
 
 fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
@@ -180,7 +180,7 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
         "not the weight of its user again"
     );
     drop(load);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_holds_for_a_client_alone() -> Verdict {
@@ -189,7 +189,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
     wait_for(&stage, &[&hog])?;
     set(for_process(hog.pid()), limit(20))?;
     let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(3))?;
-    // At most 5 % above it, and not for nothing.
+    // At most 5 % above it, and by throttling.
     ensure!(
         (17.0..=21.0).contains(&share),
         "{share:.1} % with a limit of 20 %"
@@ -205,7 +205,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
     ensure!(share > 90.0, "{share:.1} % without a limit");
     stage.check_no_fallback()?;
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
@@ -225,10 +225,10 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
-fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
+fn idle_class_runs_only_when_no_other_client_wants_the_gpu() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
     wait_for(&stage, &[&idle, &normal])?;
@@ -243,12 +243,12 @@ fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
     )?;
     ensure!(
         got[0] < 2.0,
-        "the idle class got {:.1} % beside a hog",
+        "the idle class got {:.1} % next to a hog",
         got[0]
     );
     ensure!(
         got[1] > 90.0,
-        "the hog got {:.1} % beside the idle class",
+        "the hog got {:.1} % next to the idle class",
         got[1]
     );
     drop(normal);
@@ -256,7 +256,7 @@ fn idle_class_runs_only_when_nobody_else_wants_the_gpu() -> Verdict {
     ensure!(alone > 90.0, "the idle class got {alone:.1} % alone");
     stage.check_no_fallback()?;
     drop(idle);
-    stage.strike()
+    stage.teardown()
 }
 
 fn group_by_user_divides_between_users() -> Verdict {
@@ -267,14 +267,14 @@ fn group_by_user_divides_between_users() -> Verdict {
     wait_for(&stage, &[&one[0], &one[1], &other])?;
     let loads = [&one[0], &one[1], &other];
     let got = shares(loads, Duration::from_secs(1), Duration::from_secs(6))?;
-    // Of what they got together: switching and idle time is nobody's.
+    // Of the sum of both: switching and idle time belongs to no client.
     let all: f64 = got.iter().sum();
     let part = got[2] / all * 100.0;
     ensure!(
         (part - 50.0).abs() <= 2.0,
-        "a user with one process got {part:.1} % beside one with two"
+        "a user with one process got {part:.1} % next to one with two"
     );
-    // While they run: nobody's time is lost.
+    // Changed while they run, no client's time is lost.
     sysfs::write("group_by", "process")?;
     let got = shares(loads, Duration::from_secs(2), Duration::from_secs(4))?;
     for share in got {
@@ -285,10 +285,10 @@ fn group_by_user_divides_between_users() -> Verdict {
     }
     stage.check_no_fallback()?;
     drop((one, other));
-    stage.strike()
+    stage.teardown()
 }
 
-fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
+fn policy_changes_under_load_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2")?;
     let others = [
@@ -299,7 +299,7 @@ fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
     let names: Vec<&str> = names.split_whitespace().collect();
     for round in 0..3 {
         for name in &names {
-            // It is throttled by the policy that is left.
+            // The old policy throttles it.
             if round == 0 && sysfs::read("policy")? == "event" {
                 stage.wait_until_throttled(hog.pid())?;
             }
@@ -333,5 +333,5 @@ fn policy_changes_under_load_leave_nobody_throttled() -> Verdict {
         ensure!(load.stop()?.summary.kernels > 0, "one ran nothing");
     }
     ensure!(hog.stop()?.summary.kernels > 0, "the hog ran nothing");
-    stage.strike()
+    stage.teardown()
 }

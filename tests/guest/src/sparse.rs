@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of accounting by looks at random instants.
+//! [tool] Tests of accounting by samples at random instants.
 
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -11,9 +11,9 @@ use crate::modules::MODEL;
 use crate::stage::client_of;
 use crate::stage::Stage;
 
+use crate::agent::Agent;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
-use crate::strings::Strings;
 use crate::sysfs;
 use crate::truth::Truth;
 use loga_cli::device::Device;
@@ -28,7 +28,7 @@ crate::ktap::tests![
     sparse_accounting_throttles_fairly: timed,
     way_of_accounting_is_switched_under_load: timed,
     sparse_module_is_detached_and_unloaded,
-    sparse_device_lost_lets_everybody_run,
+    sparse_device_lost_lets_all_clients_run,
     sparse_gpus_are_looked_at_apart: timed,
     sparse_settings_that_cannot_be_are_refused,
 ];
@@ -51,18 +51,18 @@ fn wait_until_measured(stage: &Stage, loads: &[Load]) -> Verdict {
     Ok(())
 }
 
-/// The bound that LoGA states holds in 95 of 100 windows, twice of it in 9999 of 10000: what a test
-/// may ask for that has to pass on any machine. That the bound itself is right is tested with
-/// thousands of windows in `src/account/sparse.rs`.
+/// The bound that LoGA states is kept in 95 of 100 windows, twice the bound in 9999 of 10000: a
+/// test that has to pass on any machine may ask for the second. `src/account/sparse.rs` tests the
+/// bound itself with thousands of windows.
 const SURE: f64 = 2.0;
 
-/// By how many points a share may look too large whatever the way of accounting: the model shows a
-/// command as running until the interrupt of its timer has served its end, but logs the planned
+/// Points by which a share may be too large under any accounting: the model shows a command as
+/// running until the interrupt of its timer has served its end, but logs the planned
 /// end. That is 3 us later; no test here runs more than 5000 commands a second.
 const SHOWN_LATE: f64 = 1.5;
 
 /// Compares LoGA's shares with the model's over a while: each must be within twice the bound that
-/// LoGA states, which must be within so many points, and [`SHOWN_LATE`].
+/// LoGA states, plus [`SHOWN_LATE`]; the bound must be below `points`.
 fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
     let mut worst: Verdict = Ok(());
     let idle = 100.0 * stat.idle.ok_or("no phases")?;
@@ -81,7 +81,7 @@ fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
         }
     }
     println!(
-        "# {} looks in {} ms, {} decisions",
+        "# {} samples in {} ms, {} decisions",
         stat.polls,
         stat.span_ns / 1_000_000,
         stat.decisions
@@ -118,16 +118,16 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
         (sum + idle - 1.0).abs() < 0.001,
         "the parts sum up to {sum} + {idle}"
     );
-    // One look in 300 us. The strata leave out nothing; a phase more or less is at the edges.
-    ensure!(stat.polls < 7000, "{} looks in 2 s", stat.polls);
+    // One sample in 300 us. The strata leave out nothing; a phase more or less is at the edges.
+    ensure!(stat.polls < 7000, "{} samples in 2 s", stat.polls);
     let missed = 2_000_000_000u64.abs_diff(stat.polled_ns) / 1_000_000;
     ensure!(missed < 160, "{missed} ms more or less than 2 s");
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
-/// A process wakes some 11 us after its pause, so that the cycles are of 311 and 611 us: looks at equal
-/// distances pass here too. Those of clients exactly in step are tested beside the estimator.
+/// A process wakes some 11 us after its pause, so that the cycles are of 311 and 611 us: samples at
+/// equal distances pass here too. Clients exactly in step are tested next to the estimator.
 fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let loads = [
@@ -137,7 +137,7 @@ fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict
     wait_until_measured(&stage, &loads)?;
     compare_during(&stage, &loads, 2, 1.5)?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
@@ -148,65 +148,66 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
     wait_until_measured(&stage, &one)?;
     Truth::reset()?;
     let stat = stage.stat_during(Duration::from_secs(4))?;
-    let (real, looks) = (Truth::read()?.ran_share(one[0].pid()), stat.polls / 4);
+    let (real, samples) = (Truth::read()?.ran_share(one[0].pid()), stat.polls / 4);
     let client = client_of(&stat, one[0].pid()).ok_or("no client")?;
     let (share, stated) = (
         client.share.unwrap_or(0.0),
         client.share_error.unwrap_or(0.0),
     );
-    println!("# alone: {looks} looks/s, LoGA {share:.3} +- {stated:.3}, model {real:.3}");
+    println!("# alone: {samples} samples/s, LoGA {share:.3} +- {stated:.3}, model {real:.3}");
     ensure!(
-        (90..=110).contains(&looks),
-        "{looks} looks/s with one client"
+        (90..=110).contains(&samples),
+        "{samples} samples/s with one client"
     );
     ensure!(
         (share - real).abs() <= SURE * stated && stated < 0.06,
         "LoGA {share:.3} +- {stated:.3}, model {real:.3}"
     );
-    // Another one wants the GPU.
+    // Another client wants the GPU.
     let other = Load::start(&format!("--kernel-us 200 --sleep-us 300 {WAIT}"))?;
-    // The decision after its first phase says how often to look, then a phase is begun so.
+    // The decision after its first phase sets the rate of samples for the next phase.
     std::thread::sleep(Duration::from_millis(300));
     let half = Duration::from_millis(500);
-    let looks = 2 * stage.stat_during(half)?.polls;
-    ensure!(looks > 2500, "{looks} looks/s with two clients");
+    let samples = 2 * stage.stat_during(half)?.polls;
+    ensure!(samples > 2500, "{samples} samples/s with two clients");
     let gone = other.pid();
     other.stop()?;
     stage.wait_until_gone(gone)?;
     std::thread::sleep(Duration::from_millis(200));
-    let looks = 2 * stage.stat_during(half)?.polls;
-    ensure!(looks < 120, "{looks} looks/s with one client again");
+    let samples = 2 * stage.stat_during(half)?.polls;
+    ensure!(samples < 120, "{samples} samples/s with one client again");
     drop(one);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_without_channels_does_not_look() -> Verdict {
     let stage = Stage::set(LAZY, SPARSE)?;
-    let looks = || -> Result<u64, String> { Ok(stage.stat_during(Duration::from_secs(1))?.polls) };
-    let before = looks()?;
-    ensure!(before == 0, "{before} looks without a file");
+    let samples =
+        || -> Result<u64, String> { Ok(stage.stat_during(Duration::from_secs(1))?.polls) };
+    let before = samples()?;
+    ensure!(before == 0, "{before} samples without a file");
     let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
     let pid = load.pid();
     wait_until_measured(&stage, &[load])?;
     stage.wait_until_gone(pid)?;
     std::thread::sleep(Duration::from_millis(200));
-    let after = looks()?;
-    ensure!(after == 0, "{after} looks after the last file was closed");
-    stage.strike()
+    let after = samples()?;
+    ensure!(after == 0, "{after} samples after the last file was closed");
+    stage.teardown()
 }
 
 fn sparse_accounting_throttles_fairly() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT} policy=event enforce=1"))?;
-    // Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile, and
-    // does not get half even where it is never throttled.
+    // Both keep the GPU supplied: a client that waits for each kernel leaves the GPU idle
+    // meanwhile, and does not get half even if it is never throttled.
     let loads = [
         Load::start(&format!("--kernel-us 1000 --depth 2 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --depth 4 {WAIT}"))?,
     ];
     stage.wait_until_throttled(loads[0].pid())?;
     let stat = compare_during(&stage, &loads, 3, 1.2)?;
-    // One is throttled when it is a period of 50 ms ahead, and is less than another one ahead when
-    // that ends: 50 ms of 3 s are 1.7 points. The bound of what is measured is added.
+    // A client is throttled when it is a period of 50 ms ahead, and is less than another period
+    // ahead when that ends: 50 ms of 3 s are 1.7 points. The bound of the measurement is added.
     for load in &loads {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let share = 100.0 * client.share.unwrap_or(0.0);
@@ -216,10 +217,10 @@ fn sparse_accounting_throttles_fairly() -> Verdict {
             "a share of {share:.1} %, not 50 +- {bound:.1}"
         );
     }
-    ensure!(stat.revokes > 0, "nobody was throttled");
+    ensure!(stat.revokes > 0, "no client was throttled");
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn way_of_accounting_is_switched_under_load() -> Verdict {
@@ -268,42 +269,42 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
     }
     stage.check_no_fallback()?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_module_is_detached_and_unloaded() -> Verdict {
     let stage = Stage::set(LAZY, SPARSE)?;
     let attach = |value| modules::set(LOGA, "attach", value);
-    let mut puppet = Strings::with_channels(1)?;
-    puppet.ask("run 100 300")?;
-    puppet.ask("unmap")?;
-    // The phase is still under way.
+    let mut agent = Agent::with_channels(1)?;
+    agent.ask("run 100 300")?;
+    agent.ask("unmap")?;
+    // The phase has not ended yet.
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
-    puppet.ask("map")?;
-    puppet.ask("run 100 100")?;
+    agent.ask("map")?;
+    agent.ask("run 100 100")?;
     attach("1").map_err(|errno| format!("attach: {errno}"))?;
-    puppet.ask("unmap")?;
-    puppet.ask("map")?;
-    puppet.ask("run 100 300")?;
+    agent.ask("unmap")?;
+    agent.ask("map")?;
+    agent.ask("run 100 300")?;
     let polls = stage.stat()?.polls;
-    ensure!(polls > 5, "{polls} looks");
-    puppet.ask("unmap")?;
+    ensure!(polls > 5, "{polls} samples");
+    agent.ask("unmap")?;
     stage.remove_loga()?;
-    puppet.ask("map")?;
-    let run = puppet.ask("run 100 100")?;
+    agent.ask("map")?;
+    let run = agent.ask("run 100 100")?;
     ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }
 
-fn sparse_device_lost_lets_everybody_run() -> Verdict {
+fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} poll_ms=50 enforce=1 policy=event"))?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
-    // A phase is 600 ms long: the callback has to say so itself.
+    // A phase is 600 ms long: the callback itself has to report the loss.
     let released = stage.wait_for_client(
         hog.pid(),
         Duration::from_millis(100),
@@ -321,10 +322,10 @@ fn sparse_device_lost_lets_everybody_run() -> Verdict {
     ensure!(lost, "LoGA does not say that it is lost");
     ensure!(
         later == polls,
-        "{} looks at a device that is gone",
+        "{} samples of a device that is gone",
         later - polls
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn sparse_gpus_are_looked_at_apart() -> Verdict {
@@ -360,7 +361,7 @@ fn sparse_gpus_are_looked_at_apart() -> Verdict {
             compare(&stat, &truth[gpu], &loads[gpu], 2.0)?;
         }
         drop((device, loads));
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
@@ -378,7 +379,7 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
             "{parameters} was accepted"
         );
     }
-    // As is: phases that vary, growing with active clients.
+    // The default: phases that vary, growing with active clients.
     stage.add_loga("accounting=sparse policy=event-cl")?;
     let knobs = |scale: &str, way: &str| -> Verdict {
         let is = (sysfs::read("scale")?, sysfs::read("accounting")?);
@@ -415,5 +416,5 @@ fn sparse_settings_that_cannot_be_are_refused() -> Verdict {
     sysfs::write("accounting", "sparse")?;
     let policies = sysfs::read("available_policies")?;
     ensure!(!policies.contains("event-cl"), "{policies}");
-    stage.strike()
+    stage.teardown()
 }

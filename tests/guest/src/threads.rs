@@ -6,7 +6,7 @@ use procfs::process::all_processes;
 use procfs::process::Stat;
 use procfs::process::StatFlags;
 
-/// The kernel threads whose name begins so.
+/// The kernel threads with names that begin with `name`.
 pub(crate) fn named(name: &str) -> Result<Vec<Stat>, String> {
     let all = all_processes().map_err(|error| error.to_string())?;
     // Processes come and go.

@@ -75,7 +75,7 @@ fn run_sets_before_its_command_starts_and_exits_as_it_does() -> Verdict {
     ensure!(own["weight"] == 300 && own["limit"] == 40, "{own}");
     let left = objects("set --list --json")?;
     ensure!(left.is_empty(), "set for a process that is gone: {left:?}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
@@ -113,7 +113,7 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
     }
     let set = objects("set --list --json")?;
     ensure!(set.is_empty(), "a refusal set something: {set:?}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn events_follow_a_client_from_its_appearance_to_its_end() -> Verdict {
@@ -134,7 +134,7 @@ fn events_follow_a_client_from_its_appearance_to_its_end() -> Verdict {
         ensure!(event["comm"] == "throttle", "{event}");
     }
     ensure!(events[1]["gpu_time_ns"].is_u64(), "{events:?}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn totals_outlive_the_client_until_they_are_reset() -> Verdict {
@@ -152,7 +152,7 @@ fn totals_outlive_the_client_until_they_are_reset() -> Verdict {
     ensure!(reset == first, "{reset} instead of {first}");
     let left = of_root("totals --json")?;
     ensure!(left == 0, "{left} after a reset");
-    stage.strike()
+    stage.teardown()
 }
 
 fn policy_that_was_switched_shows_everywhere() -> Verdict {
@@ -166,7 +166,7 @@ fn policy_that_was_switched_shows_everywhere() -> Verdict {
     ensure!(knobs["poll_ms"] == 3 && knobs["ratio"] == 7, "{knobs}");
     ensure!(knobs["enforce"] == false, "{knobs}");
     ensure!(knobs["group_by"] == "user", "{knobs}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn module_that_is_not_loaded_is_named() -> Verdict {
@@ -185,5 +185,5 @@ fn module_that_is_not_loaded_is_named() -> Verdict {
         ensure!(!output.status.success(), "{line}: {output:?}");
         ensure!(said.contains("is not loaded"), "{line}: {said}");
     }
-    stage.strike()
+    stage.teardown()
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the trace events: what they say against the model's log and LoGA's figures.
+//! [tool] Tests of the trace events, compared with the model's log and LoGA's figures.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -10,8 +12,6 @@ use crate::stage::EXACT;
 use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use crate::tracefs;
 use crate::tracefs::Event;
 use crate::tracefs::Trace;
@@ -25,7 +25,7 @@ crate::ktap::tests![
     trace_of_switches_matches_the_models_log: timed,
     trace_tells_the_life_of_client_and_channel,
     trace_of_holding_pairs_up: timed,
-    trace_tells_why_everybody_runs,
+    trace_says_why_all_clients_run,
     work_periods_have_the_standard_format,
     work_periods_keep_the_rules_and_match_the_model: timed,
     work_periods_of_long_phases_are_cut: timed,
@@ -39,9 +39,9 @@ fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Eve
     events.iter().filter(move |event| event.name == name)
 }
 
-/// What the trace says each channel throttled between the first switch and the last, and that span.
+/// How long each channel ran between the first switch of the trace and the last, and that span.
 fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Range<u64>), String> {
-    let mut throttled: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut ran: BTreeMap<i64, u64> = BTreeMap::new();
     let mut last: Option<(u64, i64)> = None;
     let mut first = None;
     for event in named(events, "loga_context_switch") {
@@ -51,9 +51,7 @@ fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ran
             event.number("next_chid")?,
         );
         match last {
-            Some((since, chid)) if chid == prev => {
-                *throttled.entry(chid).or_default() += at - since
-            }
+            Some((since, chid)) if chid == prev => *ran.entry(chid).or_default() += at - since,
             Some((_, chid)) => return Err(format!("from {chid} to {next} by way of {prev}")),
             None => first = Some(at),
         }
@@ -62,7 +60,7 @@ fn ran_by_channel(events: &[Event]) -> Result<(BTreeMap<i64, u64>, std::ops::Ran
     let (Some(from), Some((to, _))) = (first, last) else {
         return Err("no context switch in the trace".to_owned());
     };
-    Ok((throttled, from..to))
+    Ok((ran, from..to))
 }
 
 fn trace_of_switches_matches_the_models_log() -> Verdict {
@@ -122,7 +120,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     }
     drop(trace);
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 /// Position of the first event of this name, from `start` on.
@@ -142,16 +140,16 @@ fn phases(events: &[Event]) -> impl Iterator<Item = &[Event]> {
 fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut puppet = Strings::with_channels(3)?;
-    puppet.ask("run 200 100")?;
-    let client = stage.client(puppet.pid())?.ok_or("no client")?;
-    puppet.ask("destroy 2")?;
-    let pid = puppet.pid();
-    // What is freed is noticed at the next decision.
+    let mut agent = Agent::with_channels(3)?;
+    agent.ask("run 200 100")?;
+    let client = stage.client(agent.pid())?.ok_or("no client")?;
+    agent.ask("destroy 2")?;
+    let pid = agent.pid();
+    // A freed channel is noticed at the next decision.
     let has_two = |client: &Client| client.channels == 2;
     stage.wait_for_client(pid, SOON, "seen to free a channel", has_two)?;
-    puppet.tell("quit")?;
-    puppet.wait()?;
+    agent.send("quit")?;
+    agent.wait()?;
     stage.wait_until_gone(pid)?;
     let events = trace.read()?;
     let of_client = |event: &&Event| event.count("client") == Ok(client.id);
@@ -193,15 +191,15 @@ fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     };
     ensure!(end.count("measured_ns")? > 0, "nothing measured: {end:?}");
     drop(trace);
-    stage.strike()
+    stage.teardown()
 }
 
 fn trace_of_holding_pairs_up() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 1500")?;
+    hog.send("run 1000 1500")?;
     stage.wait_until_throttled(hog.pid())?;
     hog.answer(Duration::from_secs(10))?;
     let stat = stage.stat()?;
@@ -255,14 +253,14 @@ fn trace_of_holding_pairs_up() -> Verdict {
     );
     drop(trace);
     drop((hog, light));
-    stage.strike()
+    stage.teardown()
 }
 
-fn trace_tells_why_everybody_runs() -> Verdict {
+fn trace_says_why_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.tell("run 1000 20000")?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     let trace = Trace::of(&["loga"], "mono")?;
     crate::modules::set(crate::modules::MODEL, "lost", "1")
@@ -279,7 +277,7 @@ fn trace_tells_why_everybody_runs() -> Verdict {
         .collect::<Result<_, _>>()?;
     ensure!(reasons == ["gpu-lost"], "reasons {reasons:?}");
     drop(trace);
-    stage.strike()
+    stage.teardown()
 }
 
 fn work_periods_have_the_standard_format() -> Verdict {
@@ -295,7 +293,7 @@ fn work_periods_have_the_standard_format() -> Verdict {
     ] {
         ensure!(format.contains(field), "no {field:?} in {format}");
     }
-    stage.strike()
+    stage.teardown()
 }
 
 /// Checks the rules of `gpu_work_period`; returns per user the active time, and the time from
@@ -320,10 +318,13 @@ fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
             "active for longer than it lasted: {event:?}"
         );
         // The trace's clock has microseconds.
-        ensure!(event.at_ns + 1000 >= to, "told before its end: {event:?}");
+        ensure!(
+            event.at_ns + 1000 >= to,
+            "reported before its end: {event:?}"
+        );
         ensure!(
             event.at_ns <= to + MAX_PERIOD_NS,
-            "told too late: {event:?}"
+            "reported too late: {event:?}"
         );
         let before = last.insert(uid, to).unwrap_or(0);
         ensure!(before <= from, "overlaps the one before: {event:?}");
@@ -336,7 +337,7 @@ fn check_rules(events: &[Event]) -> Result<(BTreeMap<u64, u64>, u64), String> {
 }
 
 fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
-    // Phases of equal lengths would look at the same part of a round of the loads every time.
+    // Phases of equal lengths would poll the same part of a round of the loads every time.
     let stage = Stage::set(FINE, &format!("randomize=1 {EXACT}"))?;
     let loads = [
         Load::start("--kernel-us 300 --wait block --channels 1")?,
@@ -370,11 +371,11 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
     }
     drop(trace);
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn work_periods_of_long_phases_are_cut() -> Verdict {
-    // Cycles of 2.4 s, of which 1.9 s can be told in time.
+    // Cycles of 2.4 s, of which 1.9 s can be reported in time.
     let stage = Stage::set(LAZY, "poll_ms=400 ratio=5 randomize=0")?;
     let load = Load::start("--kernel-us 500 --wait block --channels 1")?;
     stage.wait_for_client(load.pid(), Duration::from_secs(8), "measured", |client| {
@@ -393,5 +394,5 @@ fn work_periods_of_long_phases_are_cut() -> Verdict {
     );
     drop(trace);
     drop(load);
-    stage.strike()
+    stage.teardown()
 }

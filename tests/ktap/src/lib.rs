@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] KTAP, the text in which KUnit and the guest's tests report: the guest writes it, the runner of
-//! the virtual machine reads it. Both find the kernel's complaints by the same [`signs`].
+//! [tool] KTAP, the text in which KUnit and the guest's tests report: the guest writes it, the
+//! runner of the virtual machine reads it. Both find the kernel's complaints by the same [`signs`].
 //!
 //! Source: Documentation/dev-tools/ktap.rst.
 
@@ -26,7 +26,7 @@ pub enum Outcome {
     Skip,
 }
 
-/// One test, or one thing wrong with the output itself.
+/// One test, or one fault of the output itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// Names from the outermost suite to the test, joined by `/`.
@@ -37,7 +37,7 @@ pub struct Test {
     pub note: String,
 }
 
-/// Everything that one output said.
+/// The results of one output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// In the order of the output.

@@ -4,7 +4,7 @@
 //!
 //! The parser is strict on purpose: output that stops half way, a plan that
 //! does not match, a number out of order or no output at all are failures, so
-//! that a crash can never look like a pass.
+//! that a crash never passes.
 
 use crate::Outcome;
 use crate::Report;
@@ -128,7 +128,7 @@ impl Parser<'_> {
             (true, false) => Outcome::Pass,
         };
         // A suite repeats the verdict of its tests: it counts only where it
-        // says something they do not.
+        // differs from them.
         let repeats = match outcome {
             Outcome::Fail => children_failed,
             _ => children.is_some(),
@@ -157,7 +157,7 @@ impl Parser<'_> {
         parts.join("/")
     }
 
-    /// Ends all frames from index `keep` on and checks what they promised.
+    /// Ends all frames from index `keep` on and checks their plans.
     /// `cut` says that no result line for the suite followed them.
     fn close_to(&mut self, keep: usize, cut: bool) {
         while self.frames.len() > keep {

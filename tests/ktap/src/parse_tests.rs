@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the parser must accept, and above all what it must refuse.
+//! Texts that the parser must accept, and texts that it must refuse.
 
 use super::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a line of the kernel's log says when the kernel has found something wrong.
+//! [tool] Signs of a kernel report in a line of the kernel's log.
 //!
 //! One table for the runner, which reads the whole log, and for the guest's tests, which read it
-//! while one of them runs.
+//! during a test.
 
 /// Words of the first line of a report, wherever they stand in it.
 const WORDS: &[&str] = &[
@@ -51,7 +51,7 @@ const WORDS: &[&str] = &[
 /// overwritten`.
 const SLAB: &str = "BUG ";
 
-/// Words of lines that would be reports by the table, and are none.
+/// Words of lines that match the table and are not reports.
 const HARMLESS: &[&str] = &[
     "ODEBUG: selftest passed",
     // The module loader warns so when an allocation fails that is not the module's: the tests that

@@ -5,12 +5,12 @@
 use crate::Outcome;
 use crate::Test;
 
-/// The lines that begin a document with so many tests.
+/// The lines that begin a document with `tests` tests.
 pub fn begin(tests: usize) -> String {
     format!("KTAP version 1\n1..{tests}\n")
 }
 
-/// Lines that a reader of KTAP passes over.
+/// Lines that a reader of KTAP skips.
 pub fn diagnostics(text: &str) -> String {
     text.lines().map(|line| format!("# {line}\n")).collect()
 }

@@ -2,7 +2,7 @@
 
 //! [tool] The driver's calls, as bytes.
 //!
-//! Branches 470 and 550 agree in what is used here.
+//! Branches 470 and 550 agree in all calls used here.
 
 use loga::rm::{self, class, nr};
 use std::fs::{File, OpenOptions};
@@ -62,7 +62,7 @@ pub(crate) fn free(handle: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Makes one call: how it ended, and the structure as it came back.
+/// Makes one call; returns its result and the structure afterwards.
 pub(crate) fn make(file: &File, (nr, size): Call, argument: &[u8]) -> (String, Vec<u8>) {
     let mut bytes = argument.to_vec();
     assert!(bytes.len() >= size, "the driver may write {size} bytes");
@@ -77,7 +77,7 @@ pub(crate) fn make(file: &File, (nr, size): Call, argument: &[u8]) -> (String, V
     (answer, bytes)
 }
 
-/// A mapping that was not prepared: whether it was made. It is taken away again.
+/// Whether an unprepared mapping can be made. It is removed again.
 pub(crate) fn map(file: &File, sharing: i32) -> String {
     // SAFETY: Asks for a new range; nothing existing is touched.
     let address = unsafe {
@@ -93,7 +93,7 @@ pub(crate) fn map(file: &File, sharing: i32) -> String {
     if address == libc::MAP_FAILED {
         return Error::last_os_error().to_string();
     }
-    // SAFETY: The range was made above and nobody else knows it.
+    // SAFETY: The range was made above and nothing else refers to it.
     unsafe { libc::munmap(address, super::PAGE) };
     "mapped".to_owned()
 }

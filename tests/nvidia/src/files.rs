@@ -3,7 +3,7 @@
 //! [tool] GPU files that are open although there is no GPU.
 //!
 //! Since branch 545 a driver opens a GPU file with O_NONBLOCK at once and starts the GPU in the
-//! background. What comes of it is told by WAIT_OPEN_COMPLETE; the file stays open if nothing does.
+//! background. WAIT_OPEN_COMPLETE returns the outcome; the file stays open after a failure.
 //! Source: the driver's `nv.c`, 550.
 
 use crate::calls;
@@ -41,32 +41,32 @@ pub(crate) fn open() -> Result<File, Error> {
     calls::open("/dev/nvidia0", libc::O_NONBLOCK)
 }
 
-/// Everything that an open GPU file answers, without what differs from client to client.
+/// All answers of an open GPU file, without parts that differ between clients.
 pub(crate) fn answers(file: &File, version: &str) -> Vec<String> {
     let mut answers = Vec::new();
-    let mut tell = |what: &str, (answer, bytes): (String, Vec<u8>)| {
+    let mut add_answer = |what: &str, (answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{what}: {answer} {}", calls::hex(&bytes)));
     };
     let zeros = [0; 64];
-    tell(
+    add_answer(
         "wait",
         calls::make(file, calls::WAIT_OPEN_COMPLETE, &zeros[..8]),
     );
-    tell(
+    add_answer(
         "version",
         calls::make(file, calls::CHECK_VERSION, &calls::version(version)),
     );
-    tell("unknown", calls::make(file, calls::UNKNOWN, &zeros[..16]));
-    tell(
+    add_answer("unknown", calls::make(file, calls::UNKNOWN, &zeros[..16]));
+    add_answer(
         "map nothing",
         calls::make(file, calls::MAP_MEMORY, &zeros[..calls::MAP_MEMORY.1]),
     );
     let (answer, mut bytes) = calls::make(file, calls::RM_ALLOC, &calls::client());
     let handle = bytes[8..12].to_vec();
     bytes[8..12].fill(0);
-    tell("client", (answer, bytes));
+    add_answer("client", (answer, bytes));
     let (answer, bytes) = calls::make(file, calls::RM_FREE, &calls::free(&handle));
-    tell("free", (answer, bytes[12..].to_vec()));
+    add_answer("free", (answer, bytes[12..].to_vec()));
     answers.push(format!("register: {}", register(file)));
     answers.push(format!("shared: {}", calls::map(file, libc::MAP_SHARED)));
     answers.push(format!("private: {}", calls::map(file, libc::MAP_PRIVATE)));
@@ -84,7 +84,7 @@ fn register(file: &File) -> String {
     }
 }
 
-/// What the file is ready for, at once.
+/// The events that the file is ready for, without waiting.
 fn poll(file: &File) -> String {
     let mut polled = libc::pollfd {
         fd: file.as_raw_fd(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [tool] `loga-nvidia`: a client of the real driver that goes as far as the driver goes without a
-//! GPU, and prints every answer byte by byte. Two runs against an equally fresh driver print the
-//! same; so they must with LoGA in between.
+//! GPU, and prints every answer byte by byte. Two runs on equally fresh drivers print the same;
+//! they must do so with LoGA attached too.
 
 mod calls;
 mod files;
@@ -76,7 +76,7 @@ fn write(file: &str, offset: &str, value: &str) -> Result<(), Error> {
     if registers == libc::MAP_FAILED {
         return Err(Error::last_os_error());
     }
-    // SAFETY: `offset` is a multiple of four within what was just mapped.
+    // SAFETY: `offset` is a multiple of four within the new mapping.
     unsafe {
         registers
             .byte_add(offset)

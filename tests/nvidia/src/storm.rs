@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The same round over and over, until it is told to stop: how many, and how many were not
-//! like the first.
+//! [tool] The same round in a loop until a file asks for the end; counts the rounds, and those
+//! that differ from the first.
 
 use crate::calls;
 use crate::files;
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 /// Most differing rounds that are printed.
 const SHOWN_MAX: usize = 3;
-/// Longest time that a GPU file is held open, in ms: longer than an attachment in the storm.
+/// Longest time that a GPU file stays open, in ms: longer than an attachment in the storm.
 const HELD_MS: u64 = 5_000;
 
 /// A round: its answers, or why there are none.
 type Round = Result<Vec<String>, Error>;
 
-/// Makes rounds until the file `stop` exists, and prints what came of them. The first round must
-/// find what every driver answers; all others must be like it.
+/// Makes rounds until the file `stop` exists, and prints their outcome. The first round must get
+/// the answers of every driver; all others must be like it.
 pub(crate) fn run(name: &str, stop: &Path, mut round: impl FnMut() -> Round) {
     let (mut rounds, mut failed, mut other) = (0_u64, 0_u64, 0_usize);
     let mut first: Option<Vec<String>> = None;
@@ -50,15 +50,15 @@ pub(crate) fn run(name: &str, stop: &Path, mut round: impl FnMut() -> Round) {
 pub(crate) fn control(version: &str) -> Round {
     let file = calls::open("/dev/nvidiactl", 0)?;
     let mut answers = Vec::new();
-    let mut tell = |(answer, bytes): (String, Vec<u8>)| {
+    let mut add_answer = |(answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{answer} {}", calls::hex(&bytes)));
     };
-    tell(calls::make(
+    add_answer(calls::make(
         &file,
         calls::CHECK_VERSION,
         &calls::version(version),
     ));
-    tell(calls::make(
+    add_answer(calls::make(
         &file,
         calls::CARD_INFO,
         &[0; calls::CARD_INFO.1],
@@ -69,14 +69,14 @@ pub(crate) fn control(version: &str) -> Round {
         return Err(Error::other(format!("no client was made: {answer}")));
     }
     bytes[8..12].fill(0);
-    tell((answer, bytes));
+    add_answer((answer, bytes));
     let (answer, bytes) = calls::make(&file, calls::RM_FREE, &calls::free(&handle));
-    tell((answer, bytes[12..].to_vec()));
+    add_answer((answer, bytes[12..].to_vec()));
     let (answer, bytes) = calls::make(&file, calls::UNKNOWN, &[0; calls::UNKNOWN.1]);
     if answer != Error::from_raw_os_error(libc::EINVAL).to_string() {
         return Err(Error::other(format!("an unknown call gave {answer}")));
     }
-    tell((answer, bytes));
+    add_answer((answer, bytes));
     Ok(answers)
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What tests and benches have in common inside the virtual machine.
+//! [tool] Common parts of tests and benches inside the virtual machine.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`modules`] | insmod and rmmod |
-//! | [`stage`] | the model and LoGA loaded for a while, and what LoGA says |
-//! | [`truth`] | what the model says |
+//! | [`stage`] | the model and LoGA loaded for one test, and LoGA's figures |
+//! | [`truth`] | the model's figures |
 //! | [`load`] | throttles in the background |
 
 pub mod load;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Throttles in the background: what one does, and one that runs.
+//! [tool] Throttles in the background: their patterns, and running ones.
 
 use nix::sys::signal::kill;
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use throttle::report::Instance;
 use throttle::report::Report;
 
-/// Where the load generator is.
+/// Path of the load generator.
 const THROTTLE: &str = "/bin/throttle";
 
 /// What one throttle does.
@@ -26,11 +26,11 @@ pub struct Pattern {
     pub cycle_us: Option<u64>,
     /// Whether it spins for completions instead of sleeping.
     pub spin: bool,
-    /// By how many percent both vary.
+    /// Percent by which both vary.
     pub jitter: u32,
     /// Kernels that are queued at a time.
     pub depth: u32,
-    /// What `loga run` sets for it, as on its command line.
+    /// Its settings by `loga run`, as on the command line.
     pub share: Option<&'static str>,
     /// Kernels after which it ends, whatever time it takes.
     pub count: Option<u64>,
@@ -54,17 +54,17 @@ impl Pattern {
         }
     }
 
-    /// The same with so many kernels queued at a time.
+    /// The same with `depth` kernels queued at a time.
     pub const fn deep(self, depth: u32) -> Self {
         Self { depth, ..self }
     }
 
-    /// The same, varying by so many percent.
+    /// The same, varying by `jitter` percent.
     pub const fn varying(self, jitter: u32) -> Self {
         Self { jitter, ..self }
     }
 
-    /// The same with something set for it.
+    /// The same with settings by `loga run`.
     pub const fn with(self, share: &'static str) -> Self {
         Self {
             share: Some(share),
@@ -72,7 +72,7 @@ impl Pattern {
         }
     }
 
-    /// The same until it has run so many kernels.
+    /// The same until it has run `kernels` kernels.
     pub const fn counted(self, kernels: u64) -> Self {
         Self {
             count: Some(kernels),
@@ -85,7 +85,7 @@ impl Pattern {
         Self { gpu, ..self }
     }
 
-    /// Starts a process that does this for `seconds`, or until it has run so many kernels.
+    /// Starts a process that does this for `seconds`, or until it has run its number of kernels.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl Load {
         Load::spawn(command)
     }
 
-    /// As [`Load::start`], for the user who is not root.
+    /// As [`Load::start`], as the machine's ordinary user `user`.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Load {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
-            // One that has ended needs none.
+            // A process that has ended needs no signal.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
@@ -211,8 +211,8 @@ impl Load {
         self.finish()
     }
 
-    /// Ends these. All are asked before one is waited for: one that is throttled ends when it is
-    /// released, and that may take until the others have ended.
+    /// Ends these. All are signalled before the first wait: a throttled one ends when it is
+    /// released, which may take until the others have ended.
     ///
     /// # Errors
     ///
@@ -251,8 +251,8 @@ impl Load {
     }
 }
 
-/// The arguments with what every throttle is told: to report, and to run until it is stopped unless it says how
-/// long.
+/// The arguments, plus those of every throttle: to report, and to run until it is stopped unless
+/// they have a bound.
 fn bound(arguments: &str) -> String {
     let bounded = ["--seconds", "--count"];
     let is_bounded = arguments

@@ -11,7 +11,7 @@ use loga_cli::stat::Stat;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Pause between two looks while waiting for something.
+/// Pause between two checks while waiting for something.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
@@ -23,21 +23,21 @@ pub const LONG_PHASES: &str =
 /// with channels.
 pub const PAPER: &str = "policy=event enforce=1 randomize=0 accounting=burst";
 
-/// As [`PAPER`], without a policy: what figures are measured with unless a bench says otherwise. Of
-/// a parameter that is given twice, the second counts.
+/// As [`PAPER`], without a policy: the parameters of figures unless a bench gives its own. Of a
+/// parameter that is given twice, the second counts.
 const MEASURED: &str = "randomize=0 accounting=burst";
 
-/// Parameters of the model where exact times do not matter: submissions are seen 50 us late by an
-/// idle GPU, 100 us by a busy one, and both cost the machine several times less.
+/// Parameters of the model where exact times do not matter: an idle GPU sees submissions 50 us
+/// late, a busy one 100 us, and both cost the machine several times less.
 pub const LAZY: &str = "doorbell_us=50 snoop_us=100";
 
-/// Parameter of LoGA where its figures are compared with the model's: the model's timers run on CPU 0,
-/// and a poller that they interrupt sees changes of the engine late.
+/// Parameter of LoGA where its figures are compared with the model's: the model's timers run on
+/// CPU 0, and a poller that they interrupt sees changes of the engine late.
 pub const EXACT: &str = "poller_cpu=1";
 
-/// Parameter of the model for the same tests: a poller that stands still while the emulator runs the
-/// other processor is at most 20 us late. Without it, one of three clients with short kernels was
-/// measured up to 3 points off, which one depended on the kernel's build.
+/// Parameter of the model for the same tests: a poller that stands still while the emulator runs
+/// the other processor is at most 20 us late. Without it, one of three clients with short kernels
+/// was measured up to 3 points off; which one depended on the kernel's build.
 pub const FINE: &str = "turn_us=20";
 
 /// The model, and LoGA on it if wanted. Removed again when dropped.
@@ -97,17 +97,17 @@ impl Stage {
         modules::remove_patiently(LOGA)
     }
 
-    /// Removes everything, and says if that is not possible.
+    /// Removes both modules; dropping the stage does the same without reporting errors.
     ///
     /// # Errors
     ///
     /// A module is still in use.
-    pub fn strike(self) -> Result<(), String> {
+    pub fn teardown(self) -> Result<(), String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)
     }
 
-    /// What LoGA says about the first GPU since it was loaded.
+    /// LoGA's figures of the first GPU since it was loaded.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Stage {
         Ok(Stat::new(&snapshot, None))
     }
 
-    /// What happened on the first GPU during `time`.
+    /// LoGA's figures of the first GPU over `time`.
     ///
     /// # Errors
     ///
@@ -142,11 +142,11 @@ impl Stage {
         Ok(client_of(&stat, pid).cloned())
     }
 
-    /// Waits until LoGA says so of a process, at most `limit`.
+    /// Waits at most `limit` until a client fulfils a condition.
     ///
     /// # Errors
     ///
-    /// It does not say so in time.
+    /// It does not in time.
     pub fn wait_for_client(
         &self,
         pid: u32,
@@ -168,7 +168,7 @@ impl Stage {
         ))
     }
 
-    /// Waits until LoGA holds a process back.
+    /// Waits until LoGA throttles a process.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Stage {
         })
     }
 
-    /// Waits until LoGA knows nothing of a process any more.
+    /// Waits until LoGA has no client for a process.
     ///
     /// # Errors
     ///
@@ -195,11 +195,11 @@ impl Stage {
         Err(format!("process {pid} is still a client after 5 s"))
     }
 
-    /// That the watchdog did not have to step in.
+    /// Checks that there was no fallback.
     ///
     /// # Errors
     ///
-    /// It had to.
+    /// There was one.
     pub fn check_no_fallback(&self) -> Result<(), String> {
         match self.stat()?.fallbacks {
             0 => Ok(()),
@@ -223,7 +223,7 @@ pub fn client_of(stat: &Stat, pid: u32) -> Option<&Client> {
         .find(|client| u32::try_from(client.pid) == Ok(pid))
 }
 
-/// Whether two shares differ by at most so many percentage points.
+/// Whether two shares differ by at most `points` percentage points.
 pub fn near(one: f64, other: f64, points: f64) -> bool {
     (one - other).abs() * 100.0 <= points
 }

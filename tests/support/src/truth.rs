@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The model's own account of who used the GPU: what LoGA's figures are compared with.
+//! [tool] The model's own accounts of GPU use, with which LoGA's figures are compared.
 
 use loga_model::gpu::GR;
 use loga_model::truth::text::Line;
@@ -9,7 +9,7 @@ use loga_model::truth::Usage;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Where the model shows it.
+/// The model's folder in debugfs.
 const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu";
 
 /// The text of a file of one of several GPUs, and its path.
@@ -121,7 +121,7 @@ impl Truth {
         (windows == 1).then_some(truth)
     }
 
-    /// Processes that used the engine or have channels; 0 stands for those that found no row.
+    /// Processes that used the engine or have channels; 0 stands for all processes without a row.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.usage.keys().copied()
     }
@@ -136,10 +136,10 @@ impl Truth {
         self.share(self.usage(pid).busy_ns)
     }
 
-    /// Share of the window in which the engine was a process's.
+    /// Share of the window in which a process was on the engine.
     ///
-    /// This is what LoGA measures: the status word names the context that leaves while it is saved
-    /// and the one that comes while it is loaded.
+    /// LoGA measures this: the status word names the old context while it is saved and the new one
+    /// while it is loaded.
     pub fn ran_share(&self, pid: u32) -> f64 {
         self.share(self.usage(pid).ran_ns())
     }

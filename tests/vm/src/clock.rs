@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The guest's clock: which one it lives by, and how fast its cycle counter is.
+//! The guest's clock: its source, and the frequency of its cycle counter.
 
 use std::fs;
 
-/// Which clock the guest lives by.
+/// The source of the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Time {
     /// Virtual time counts instructions: one seed, one result, slower
@@ -14,8 +14,8 @@ pub(crate) enum Time {
 }
 
 impl Time {
-    /// Frequency of the guest's cycle counter, told because a busy host makes
-    /// the guest's own measurement fail, and with it exact timers.
+    /// Frequency of the guest's cycle counter, passed on because a busy host
+    /// makes the guest's own measurement fail, and with it exact timers.
     pub(crate) fn tsc_khz(self) -> u32 {
         match self {
             // One instruction is one nanosecond.

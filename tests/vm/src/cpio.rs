@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-/// What one name of the archive stands for.
+/// An entry of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A directory, mode 755.

@@ -15,7 +15,7 @@ use anyhow::Result;
 use crate::cpio::Archive;
 use crate::cpio::Entry;
 
-/// What goes into the image beside the fixed parts.
+/// Contents of the image besides the fixed parts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Contents {
     /// A statically linked busybox
@@ -27,7 +27,7 @@ pub(crate) struct Contents {
     /// A kernel module for /lib/loga; may be repeated
     #[arg(long = "module", value_name = "FILE")]
     modules: Vec<PathBuf>,
-    /// A folder whose files appear in /tests
+    /// A folder with files for /tests
     #[arg(long, value_name = "DIR")]
     tests: Option<PathBuf>,
     /// Load a module before the line is run: 'NAME [PARAMETER=VALUE ..]'; may be repeated
@@ -39,7 +39,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Builds the image, with `line` as what the guest runs.
+    /// Builds the image; the guest runs `line`.
     ///
     /// # Errors
     /// A file that cannot be read, or a busybox that does not run here.

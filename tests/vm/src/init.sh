@@ -3,7 +3,7 @@
 #
 # First process of the virtual machine: makes the file systems and device
 # nodes, waits for exact timers, loads what was asked for, runs one shell line
-# and tells the host its exit status.
+# and sends its exit status to the host.
 
 export PATH=/bin:/tests HOME=/ TERM=linux
 mount -t proc proc /proc
@@ -34,8 +34,8 @@ until grep -q 'hres_active *: *1' /proc/timer_list; do
 	sleep 0.05
 done
 
-# Another seed is another machine: the kernel's random numbers do not follow from the emulator's
-# alone, and nothing happens at the same distance from the tick.
+# Another seed gives another machine: the kernel's random numbers do not follow from the emulator's
+# alone, and no event has the same distance from the tick.
 echo "$LOGA_SEED" > /dev/urandom
 usleep $((LOGA_SEED * 997 % 100000))
 
@@ -57,7 +57,7 @@ if [ $status -eq 0 ]; then
 	status=$?
 fi
 
-# What the line left in /out goes to the host's folder of the same name.
+# Files that the line left in /out go to the host's folder of the same name.
 for file in /out/*; do
 	[ -f "$file" ] && sendfile "${file##*/}" < "$file"
 done

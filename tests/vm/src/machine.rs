@@ -23,13 +23,13 @@ use crate::transfer::Message;
 use crate::transfer::Receiver;
 use crate::trouble;
 
-/// How often the files that QEMU writes are looked at.
+/// How often the files that QEMU writes are read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What of the console is passed on to standard output while it runs.
+/// The part of the console that goes to standard output while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
-    /// Everything, as it comes.
+    /// The whole console, unbuffered.
     All,
     /// Test results, line by line, so that a long run shows its progress.
     Results,
@@ -49,7 +49,7 @@ pub(crate) struct Machine {
     /// Clock of the guest
     #[arg(long, value_enum, default_value = "exact")]
     pub(crate) time: Time,
-    /// Seed of the guest's random numbers, and of when everything in it begins
+    /// Seed of the guest's random numbers, and of the start times in it
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// Virtual processors
@@ -72,10 +72,10 @@ pub(crate) struct Machine {
     verbose: bool,
 }
 
-/// What one run left behind.
+/// The results of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Exit status of the guest's line; none if the guest never told.
+    /// Exit status of the guest's line; none if the guest never sent it.
     pub(crate) status: Option<i32>,
     /// Everything on the console, lines ended by `\n`.
     pub(crate) console: String,
@@ -86,7 +86,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The exit status to hand on: the guest's, unless the kernel complained.
+    /// The exit status to return: the guest's, unless the kernel complained.
     pub(crate) fn exit_code(&self) -> u8 {
         match (self.status, self.trouble.is_empty()) {
             (Some(status), true) => u8::try_from(status).unwrap_or(1),
@@ -97,12 +97,12 @@ impl Run {
 }
 
 impl Machine {
-    /// Boots `image`, passes of its console on what `echo` says, and waits for
-    /// the end.
+    /// Boots `image`, passes on the part of its console that `echo` selects, and
+    /// waits for the end.
     ///
     /// # Errors
-    /// The machine could not be started or its output not be stored. What
-    /// goes wrong inside the guest is part of the returned `Run`.
+    /// The machine could not be started or its output not be stored. Failures
+    /// inside the guest are part of the returned `Run`.
     pub(crate) fn run(&self, image: &[u8], echo: Echo) -> Result<Run> {
         fs::create_dir_all(&self.out)
             .with_context(|| format!("cannot create {}", self.out.display()))?;
@@ -139,7 +139,7 @@ impl Machine {
             },
         };
         let result = session.follow(Duration::from_secs(self.timeout), &self.out);
-        // The guest has said its last word or will not: nothing is lost.
+        // The guest has sent its status or never will: nothing is lost.
         session.child.kill().ok();
         session.child.wait()?;
         result?;
@@ -178,7 +178,7 @@ impl Machine {
                 command.args(["-accel", "tcg,thread=multi"]);
             }
         }
-        // Files, not pipes: a reader that is late must not hold up the guest.
+        // Files, not pipes: a late reader must not block the guest.
         for name in ["console", "files"] {
             let path = work.join(name);
             let path = path.display();
@@ -233,7 +233,7 @@ fn results(text: &str) -> (String, usize) {
     )
 }
 
-/// A file that someone else appends to.
+/// A file that another process appends to.
 #[derive(Debug)]
 struct Tail {
     file: File,
@@ -265,7 +265,7 @@ struct Session {
 }
 
 impl Session {
-    /// Reads until the guest tells its status, dies, or runs out of time.
+    /// Reads until the guest sends its status, dies, or runs out of time.
     fn follow(&mut self, limit: Duration, out: &Path) -> Result<()> {
         let start = Instant::now();
         loop {
@@ -292,7 +292,7 @@ impl Session {
             }
             if let Some(status) = ended {
                 self.run.trouble.push(format!(
-                    "the machine ended ({status}) before the guest told its exit status"
+                    "the machine ended ({status}) before the guest sent its exit status"
                 ));
                 return Ok(());
             }
@@ -325,7 +325,7 @@ impl Session {
         Ok(())
     }
 
-    /// Looks for the kernel's complaints in what was read.
+    /// Searches the text for the kernel's complaints.
     fn judge(&mut self) {
         let mut found: Vec<String> = Vec::new();
         for line in self.run.console.lines().chain(self.run.dmesg.lines()) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Boots the virtual machine with what is to be tested inside, runs one
-//! shell line in it and judges the result.
+//! [tool] Boots the virtual machine with the programs and modules under test,
+//! runs one shell line in it and judges the result.
 //!
-//! `boot` hands on the guest's exit status; `shell` gives the terminal to the guest; `test` runs the tests that live in
-//! the guest and in the kernel (KUnit) and counts them. In both a complaint of
-//! the kernel (a warning, a bug, a lock rule broken) is a failure, whatever the
-//! line returned.
+//! `boot` returns the guest's exit status; `shell` gives the terminal to the
+//! guest; `test` runs the tests of the guest and of the kernel (KUnit) and
+//! counts them. In both a complaint of the kernel (a warning, a bug, a lock
+//! rule broken) is a failure, whatever the line returned.
 //!
 //! KTAP is the kernel's plain-text format for test results, KUnit its unit
 //! test framework; dmesg is the kernel's log.
@@ -73,7 +73,7 @@ struct TestArgs {
     machine: Machine,
     #[command(flatten)]
     contents: Contents,
-    /// Modules whose KUnit suites run when they are loaded, in this order
+    /// Modules with KUnit suites, which run when they are loaded, in this order
     #[arg(long = "kunit", value_name = "MODULE")]
     kunit: Vec<String>,
     /// Program that prints KTAP
@@ -152,7 +152,7 @@ fn test(args: &TestArgs) -> Result<u8> {
     let image = args.contents.build(&test_line(args))?;
     let run = args.machine.run(&image, Echo::Results)?;
     let mut report = guest_report(&run);
-    // Passes were shown when they came.
+    // Passes were shown during the run.
     for test in report.tests.iter().filter(|t| t.outcome != Outcome::Pass) {
         print_test(test);
     }
@@ -170,7 +170,7 @@ fn test(args: &TestArgs) -> Result<u8> {
             );
         }
         Some(_) => {}
-        None => report.complain("guest", "told no exit status".to_owned()),
+        None => report.complain("guest", "sent no exit status".to_owned()),
     }
     let path = args.machine.out.join("console.txt");
     fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))?;

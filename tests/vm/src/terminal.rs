@@ -10,8 +10,8 @@ use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
 
-/// The caller's terminal. Dropping it sets it back as it was: the emulator takes over each key,
-/// and is ended too suddenly to clean up.
+/// The caller's terminal. Dropping it restores the settings: the emulator takes over each key, and
+/// is killed before it can clean up.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     modes: String,
@@ -37,7 +37,7 @@ impl Terminal {
         })
     }
 
-    /// What the guest runs: a shell with job control whose terminal is the console.
+    /// The guest's line: a shell with job control and the console as its terminal.
     pub(crate) fn shell_line(&self) -> String {
         let Self { rows, columns, .. } = self;
         let kind = self.kind.replace('\'', "");
@@ -70,7 +70,7 @@ fn stty(words: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Rows and columns, as `stty size` prints them; of a terminal that does not say, 24 and 80.
+/// Rows and columns, as `stty size` prints them; 24 and 80 for a terminal without a size.
 fn parse_size(text: &str) -> Result<(u16, u16)> {
     let numbers: Vec<u16> = text
         .split_whitespace()

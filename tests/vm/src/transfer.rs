@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the guest sends over its second serial port: files and its last word.
+//! Messages of the guest over its second serial port: files and its exit status.
 //!
 //! Two kinds of lines, each ended by a newline:
 //! `loga-file NAME SIZE`, followed by exactly SIZE bytes, and
-//! `loga-exit STATUS`, after which nothing more comes.
+//! `loga-exit STATUS`, the last line.
 
 use anyhow::bail;
 use anyhow::Context;
@@ -24,7 +24,7 @@ pub(crate) enum Message {
     Exit(i32),
 }
 
-/// Puts messages together from bytes as they arrive.
+/// Assembles messages from bytes as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     pending: Vec<u8>,

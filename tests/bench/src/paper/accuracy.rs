@@ -18,7 +18,7 @@ const REPETITIONS: u32 = 3;
 const WATCHED_S: f64 = 0.3;
 /// A decision period of one client is 72 ms.
 const CPU_S: f64 = 1.44;
-/// Parameters with which LoGA sees everything.
+/// Parameters with which LoGA polls all the time.
 const ALWAYS: &str = "policy=none poll_always=1";
 
 /// Kernel lengths of the figures, in us.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An application beside throttles.
+//! An application that runs with throttles.
 
 use crate::load::Load;
 use crate::load::Pattern;
@@ -12,8 +12,8 @@ use std::iter::repeat;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// TIMEOUT: throttles are stopped when the application has ended; if nobody does, they end after
-/// this many seconds.
+/// TIMEOUT: throttles are stopped when the application has ended; a throttle that is not stopped
+/// ends after this many seconds.
 const LONGEST_S: f64 = 900.0;
 /// Parts of a second in which GPU time is measured for the fair optimum.
 const WATCHED_S: f64 = 1.0;
@@ -27,18 +27,18 @@ fn others(throttles: Throttles) -> impl Iterator<Item = Pattern> {
     (0..throttles.count).map(move |_| one)
 }
 
-/// How a load is weighed: as every process, or such that nobody reaches the limit of `sampling`.
+/// Weight of a load: that of every process, or such that no load reaches the limit of `sampling`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Weighing {
     Alike,
     OutOfReach,
 }
 
-/// What `loga run` sets for the lightest load, and for all others.
+/// Settings of `loga run` for the lightest load, and for all others.
 const LIGHT: &str = "--weight 1";
 const HEAVY: &str = "--weight 10000";
 
-/// Runs an application that takes `ms` alone beside throttles; returns the time of an iteration,
+/// Runs an application that takes `ms` alone, with throttles; returns the time of an iteration,
 /// which is a kernel and a pause, in us.
 pub(super) fn turnaround(
     application: &Application,
@@ -79,7 +79,7 @@ pub(super) fn turnaround(
     Ok(each)
 }
 
-/// What LoGA and the model's log say of an application and the throttles beside it.
+/// Figures of LoGA and of the model's log for an application and its throttles.
 pub(super) struct Seen {
     /// GPU time of the application and that of one of the throttles on average, in ns, as LoGA
     /// measures it.
@@ -92,7 +92,7 @@ pub(super) struct Seen {
     pub(super) kernels: u64,
 }
 
-/// Runs an application beside throttles while LoGA watches.
+/// Runs an application with throttles while LoGA accounts.
 pub(super) fn watch(application: &Application, throttles: Throttles) -> Result<Seen, String> {
     let loads: Vec<Pattern> = [load(application)]
         .into_iter()

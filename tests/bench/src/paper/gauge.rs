@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What things cost in the virtual machine: the simulator takes these in the place of its own
-//! assumptions when both are compared.
+//! Costs in the virtual machine: the simulator uses these instead of its own assumptions when
+//! both are compared.
 
 use crate::load::Pattern;
 use crate::stage::Stage;
@@ -14,16 +14,16 @@ use loga_results::Setting;
 use loga_results::Unit;
 use std::fs;
 
-/// Where the kernel says what its processors did.
+/// The kernel's file about its processors.
 const STAT: &str = "/proc/stat";
-/// How long each load is watched, in seconds.
+/// Length of the window of each load, in seconds.
 const WATCHED_S: f64 = 0.4;
 /// Kernels of these loads, in us.
 const KERNEL_US: u64 = 200;
 /// Two throttles without pauses: every command of theirs follows a switch of contexts.
 const TWO: [Pattern; 2] = [Pattern::new(KERNEL_US, 0), Pattern::new(KERNEL_US, 0)];
 
-/// A cost that was measured, in ns.
+/// A measured cost, in ns.
 pub(super) fn cost(name: &str, ns: f64, how: &str) -> Setting {
     let origin = format!("measured in the virtual machine: {how}");
     Setting::number(name, ns.round() / 1000.0, Unit::Micros, &origin)
@@ -35,14 +35,14 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    /// As it is now.
+    /// Its current state.
     pub(super) fn now() -> Result<Self, String> {
         let text = fs::read_to_string(STAT).map_err(|error| format!("{STAT}: {error}"))?;
         let ticks = ticks(&text).ok_or_else(|| format!("{STAT}: unreadable: {text}"))?;
         Ok(Self { ticks })
     }
 
-    /// For which part of the time since then it had nothing to do.
+    /// Part of the time since then in which it was idle.
     pub(super) fn idle(&self) -> Result<Setting, String> {
         let now = Self::now()?.ticks;
         let [all, idle] = [0, 1].map(|at| now[at].saturating_sub(self.ticks[at]));
@@ -68,7 +68,7 @@ fn ticks(stat: &str) -> Option<[u64; 2]> {
     Some([each.iter().sum(), *each.get(3)?])
 }
 
-/// What a look of the poller costs, from a window in which LoGA polled.
+/// Cost of a poll, from a window in which LoGA polled.
 pub(super) fn look(window: &Window) -> Setting {
     cost(
         "costs.read_us",
@@ -77,14 +77,14 @@ pub(super) fn look(window: &Window) -> Setting {
     )
 }
 
-/// How much longer the kernels of a window ran than they were asked to, in ns.
+/// Mean excess of the kernels of a window over the requested length, in ns.
 fn kernel_late(window: &Window) -> f64 {
     // CAST: a few hundred.
     (window.true_run_ns(0) - KERNEL_US as f64 * 1000.0).max(0.0)
 }
 
-/// What the model's switches and kernels cost while LoGA polls: its timers are late then. On the
-/// model with these parameters.
+/// Costs of the model's switches and kernels while LoGA polls, which delays the model's timers. On
+/// the model with these parameters.
 pub(super) fn polled(model: &str) -> Result<Vec<Setting>, String> {
     let _stage = Stage::measured(model, "policy=none poll_always=1")?;
     let two = Window::of(&TWO, WATCHED_S)?;

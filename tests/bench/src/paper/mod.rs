@@ -7,9 +7,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `accuracy` | Figures 9 and 10, section 5.6: one load |
-//! | `overhead`, `quality` | Figures 7 and 11: an application beside throttles |
-//! | `beside` | how such a pair runs |
-//! | `gauge` | what things cost in the virtual machine |
+//! | `overhead`, `quality` | Figures 7 and 11: an application with throttles |
+//! | `beside` | runs an application with throttles |
+//! | `gauge` | costs in the virtual machine |
 
 mod accuracy;
 mod beside;
@@ -27,7 +27,7 @@ use loga_results::Point;
 use loga_results::Series;
 use std::path::Path;
 
-/// Runs an experiment, with less of it if that is wanted.
+/// Runs an experiment, a shorter one on request.
 type Run = fn(quick: bool) -> Result<Experiment, String>;
 
 /// All experiments, by name, in the order in which they are run.
@@ -66,7 +66,7 @@ fn series(names: &[&str]) -> Vec<Series> {
     series.collect()
 }
 
-/// Adds a point to the series of this name and says it, so that a long run shows its progress.
+/// Adds a point to the series of this name and prints it, so that a long run shows its progress.
 fn add(series: &mut [Series], name: &str, at: impl Into<At>, values: &[f64]) -> Result<(), String> {
     let point = Point::of(at, values).filter(|point| point.mean.is_finite());
     let point = point.ok_or_else(|| format!("{name}: nothing was measured"))?;

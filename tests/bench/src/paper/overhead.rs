@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Figures 7a and 7b, reduced: what accounting costs an application beside throttles.
+//! Figures 7a and 7b, reduced: the cost of accounting for an application with throttles.
 
 use super::add;
 use super::beside::turnaround;
@@ -27,8 +27,7 @@ use loga_results::GEOMETRIC_MEAN;
 
 /// The control: a thread as busy as the poller, without LoGA.
 const BUSY: &str = "busy thread";
-/// Policies that account, and how nobody is throttled by what they find; the paper compares these
-/// two.
+/// Policies that account, each set so that no client is throttled; the paper compares these two.
 const POLICIES: [(&str, &str, Weighing); 2] = [
     ("event", "", Weighing::Alike),
     ("sampling", "enforce=1", Weighing::OutOfReach),
@@ -116,9 +115,9 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
     Ok(one)
 }
 
-/// How much event accounting costs here, and what the control says about why. The processor that
-/// clients share stands still while the poller executes, so that who computes for a part of each
-/// iteration takes that part twice as long during the sixth of the time that is polled.
+/// Cost of event accounting here, and the cause by the control. The processor that clients share
+/// stands still while the poller executes: a client that computes for a part of each iteration
+/// takes twice as long for that part during the sixth of the time that is polled.
 fn explained(one: &Experiment) -> Option<Difference> {
     let cost = |name: &str| {
         let point = one.series(name, None)?.point(&At::from(GEOMETRIC_MEAN))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Figure 11, reduced: an application beside four throttles, under each policy.
+//! Figure 11, reduced: an application with four throttles, under each policy.
 
 use super::add;
 use super::beside::turnaround;
@@ -25,11 +25,11 @@ use loga_results::Setting;
 use loga_results::ALONE;
 use loga_results::FOUR;
 
-/// Who decides; `none`: LoGA is not loaded.
+/// The policy; `none`: LoGA is not loaded.
 const NONE: &str = "none";
 const POLICIES: [&str; 3] = ["sampling", "event", "event-cl"];
 
-/// From which part on an optimum differs from another.
+/// Least part by which an optimum differs from another.
 const APART: f64 = 0.1;
 
 /// Figure 11.
@@ -72,7 +72,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
         };
         let mut ratios = Vec::new();
         for application in applications {
-            // Alone it is as fast from the beginning to the end.
+            // Alone its speed does not change over the run.
             let alone = turnaround(application, ms / 4, ALONE, Weighing::Alike)?;
             let together = turnaround(application, ms, FOUR, Weighing::Alike)?;
             println!(
@@ -107,7 +107,7 @@ pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
     Ok(one)
 }
 
-/// What things cost on the model as it is set here, and how it is set.
+/// Costs on the model with these parameters, and the parameters.
 fn settings() -> Result<Vec<Setting>, String> {
     let (name, value) = FINE.split_once('=').unwrap_or((FINE, ""));
     let turns = Setting::text(

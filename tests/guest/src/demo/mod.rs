@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [tool] The demonstration in three acts: one hog and three light clients, first only accounted
-//! for, then under the rule of the paper, then under the module's default; LoGA's figures beside the
-//! model's own log and the simulator's.
+//! for, then under the rule of the paper, then under the module's default; LoGA's figures next to
+//! those of the model's own log and of the simulator.
 
 mod picture;
 
@@ -32,10 +32,10 @@ const LIGHTS: usize = 3;
 
 /// Kernels of 1000 us back to back.
 const HOG: &str = "--kernel-us 1000 --wait block";
-/// Kernels of 200 us, each followed by 800 us of something else.
+/// Kernels of 200 us, each followed by a pause of 800 us.
 const LIGHT: &str = "--kernel-us 200 --sleep-us 800 --wait block";
 
-/// LoGA may differ from the model's log by so many percentage points.
+/// LoGA may differ from the model's log by this many percentage points.
 const LOG_POINTS: f64 = 2.0;
 
 /// Longest wait for all clients to be known.
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     loga: String,
 }
 
-/// One act: what is loaded, what it means, and what the simulator says comes out.
+/// One act: parameters, meaning, and the shares that the simulator predicts.
 struct Part {
     title: &'static str,
     short: &'static str,
@@ -217,7 +217,7 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
     let stage = Stage::set(&arguments.model, &parameters)?;
     let mut loads = vec![Load::start(HOG)?];
     for i in 0..LIGHTS {
-        // Three clients in step with one another would not be three independent ones.
+        // Other seeds: three clients in step with one another would not be independent.
         loads.push(Load::start(&format!("{LIGHT} --seed {}", i + 1))?);
     }
     for load in &loads {
@@ -264,12 +264,12 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         step_s: STEP.as_secs_f64(),
         shares,
     };
-    stage.strike()?;
+    stage.teardown()?;
     Ok(report)
 }
 
-/// LoGA's figures of so long a time, and the shares of these processes in each step of it: GPU time
-/// over the time that is booked.
+/// LoGA's figures over the time of an act, and the shares of these processes in each step: GPU time
+/// over booked time.
 fn watch(pids: &[u32], time: Duration) -> Result<(Stat, Vec<Vec<f64>>), String> {
     let device = Device::open().map_err(|error| error.to_string())?;
     let take = || device.snapshot(0).map_err(|error| error.to_string());
@@ -339,7 +339,7 @@ fn print_part(part: &PartReport) {
     println!("\n{}", part.meaning);
 }
 
-/// Gives a file to the host, through the program that the machine has for it.
+/// Sends a file to the host, through the machine's program `sendfile`.
 fn hand_over(name: &str, text: &str) -> Result<(), String> {
     let path = format!("/tmp/{name}");
     fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;

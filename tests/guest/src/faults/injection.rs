@@ -2,13 +2,14 @@
 
 //! [tool] Every allocation of every call fails once: /proc/PID/fail-nth.
 //!
-//! The kernel lets the n-th place of a task that can fail (kmalloc, a page) fail. Each call is
-//! repeated with n from 1 on, until it runs through without reaching the n-th place. Whatever the
-//! call answers, the stage must be as usable as before, and both modules must unload. What is lost
-//! shows at the end of the run (`leaks`).
+//! The kernel lets the n-th allocation of a task (kmalloc, a page) fail. Each call is repeated with
+//! n from 1 on, until it ends without reaching the n-th. Whatever the call answers, the stage must
+//! be as usable as before, and both modules must unload. Lost memory shows at the end of the run
+//! (`leaks`).
 //!
 //! Source: Documentation/fault-injection/fault-injection.rst, "fail-nth".
 
+use crate::agent::Agent;
 use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -16,7 +17,6 @@ use crate::modules;
 use crate::modules::LOGA;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use loga::uapi;
 use loga_cli::device::Device;
 use nix::sys::wait::waitpid;
@@ -44,9 +44,9 @@ crate::ktap::tests![
     failing_allocations_in_attach_and_detach,
 ];
 
-/// Where a task says which of its places shall fail.
+/// File in which a task sets which of its allocations fails.
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
-/// TIMEOUT: more places than any call here has.
+/// TIMEOUT: more allocations than any call here makes.
 const PLACES_MAX: u32 = 2000;
 /// Settings that let every kind of allocation fail, without a backtrace for each.
 const SETTINGS: [(&str, &str); 6] = [
@@ -63,7 +63,7 @@ pub(crate) fn can_inject() -> bool {
     Path::new(FAIL_NTH).exists()
 }
 
-/// The file that says which place of this thread fails.
+/// The file that sets which allocation of this thread fails.
 struct Injector(File);
 
 impl Injector {
@@ -86,7 +86,7 @@ impl Injector {
             .map_err(|error| format!("{FAIL_NTH}={place}: {error}"))
     }
 
-    /// No place fails any more; whether the one that was named has.
+    /// Lets no further allocation fail; whether the chosen one failed.
     fn disarm(&self) -> Result<bool, String> {
         let mut text = [0u8; 16];
         let read = self
@@ -97,7 +97,7 @@ impl Injector {
         Ok(text[..read].trim_ascii() == b"0")
     }
 
-    /// Makes a call with each of its places failing once, and undoes it where it worked.
+    /// Makes a call with each of its allocations failing once, and undoes it where it worked.
     fn each<T>(
         &self,
         what: &str,
@@ -137,14 +137,14 @@ impl Injector {
 
 /// A client works, is known and is gone afterwards.
 fn check(stage: &Stage) -> Verdict {
-    let mut puppet = Strings::with_channels(2)?;
-    let run = puppet.ask("run 100 100")?;
+    let mut agent = Agent::with_channels(2)?;
+    let run = agent.ask("run 100 100")?;
     ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
-    let pid = puppet.pid();
-    drop(puppet);
+    let pid = agent.pid();
+    drop(agent);
     stage.wait_until_gone(pid)?;
     let mut left = stage.stat()?.clients;
-    // What this process has used is known for as long as it lives.
+    // LoGA keeps the figures of this process until it exits.
     left.retain(|client| u32::try_from(client.pid) != Ok(std::process::id()));
     ensure!(left.is_empty(), "clients left: {left:?}");
     Ok(())
@@ -162,7 +162,7 @@ fn failing_allocations_in_open() -> Verdict {
         injector.each(&format!("open {path}"), open, |_| Ok(()))?;
     }
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_first_channels_and_mmap() -> Verdict {
@@ -192,7 +192,7 @@ fn failing_allocations_in_first_channels_and_mmap() -> Verdict {
     drop(channels);
     drop(client);
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_fork() -> Verdict {
@@ -210,7 +210,7 @@ fn failing_allocations_in_fork() -> Verdict {
     drop(channels);
     drop(client);
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_fdinfo() -> Verdict {
@@ -221,28 +221,28 @@ fn failing_allocations_in_fdinfo() -> Verdict {
     injector.each("fdinfo", || fs::read(&path).map_err(text), |_| Ok(()))?;
     drop(client);
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_calls_that_read() -> Verdict {
     let stage = Stage::set(LAZY, "enforce=1")?;
     let injector = Injector::new()?;
-    let puppet = Strings::with_channels(2)?;
+    let agent = Agent::with_channels(2)?;
     let device = Device::open().map_err(text)?;
     let calls = Calls::open()?;
     injector.each("snapshot", || device.snapshot(0).map_err(text), |_| Ok(()))?;
     let totals = || calls.totals(uapi::SUBJECT_USER, 0).map_err(text);
     injector.each("totals", totals, |_| Ok(()))?;
     injector.each("list", || calls.shares().map_err(text), |_| Ok(()))?;
-    drop((puppet, device, calls));
+    drop((agent, device, calls));
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_calls_that_change() -> Verdict {
     let stage = Stage::set(LAZY, "enforce=1")?;
     let injector = Injector::new()?;
-    let puppet = Strings::with_channels(1)?;
+    let agent = Agent::with_channels(1)?;
     let calls = Calls::open()?;
     for policy in ["event", "maxmin"] {
         let turn = || crate::sysfs::write("policy", policy);
@@ -253,14 +253,14 @@ fn failing_allocations_in_calls_that_change() -> Verdict {
         action: uapi::ACTION_SET,
         subject: uapi::SUBJECT_PROCESS,
         mask: uapi::SHARE_WEIGHT,
-        id: puppet.pid().into(),
+        id: agent.pid().into(),
         weight: 200,
         ..Default::default()
     };
     injector.each("set", || calls.set_share(&set).0.map_err(text), |()| Ok(()))?;
-    drop((puppet, calls));
+    drop((agent, calls));
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn failing_allocations_in_events() -> Verdict {
@@ -275,11 +275,11 @@ fn failing_allocations_in_events() -> Verdict {
     };
     injector.each("subscribe", subscribe, |_| Ok(()))?;
     let calls = subscribe()?;
-    drop(Strings::with_channels(1)?);
+    drop(Agent::with_channels(1)?);
     injector
         .each("read events", || calls.events(), |_| Ok(()))
         .or_else(|error| {
-            // Reading copies what is there: it may have no place at all.
+            // Reading copies the queued events and may allocate nothing.
             if error.contains("no place") {
                 Ok(())
             } else {
@@ -288,7 +288,7 @@ fn failing_allocations_in_events() -> Verdict {
         })?;
     drop(calls);
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn attach(value: &str) -> Result<(), String> {
@@ -311,5 +311,5 @@ fn failing_allocations_in_attach_and_detach() -> Verdict {
             }
         })?;
     check(&stage)?;
-    stage.strike()
+    stage.teardown()
 }

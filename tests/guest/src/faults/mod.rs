@@ -7,10 +7,12 @@
 //! | this one | the card's registers, its removal, calls of the driver, processors |
 //! | [`injection`] | every allocation of every call, on kernels that can inject failures |
 //!
-//! docs/faults.md lists what is expected and what was observed.
+//! docs/faults.md lists the expected and the observed outcomes.
 
 pub(crate) mod injection;
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -19,8 +21,6 @@ use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use crate::threads;
 use loga::rm::nr;
 use nix::sched::sched_setaffinity;
@@ -33,20 +33,20 @@ use std::time::Duration;
 use std::time::Instant;
 
 crate::ktap::tests![
-    registers_that_stand_still_leave_nobody_held,
-    registers_of_random_words_leave_nobody_held,
-    card_removed_while_a_client_is_held_lets_everybody_run,
+    registers_that_stand_still_leave_no_client_throttled,
+    registers_of_random_words_leave_no_client_throttled,
+    card_removed_while_a_client_is_throttled_lets_all_run,
     driver_calls_that_fail_get_the_same_answers_and_leave_nothing,
-    starved_threads_leave_nobody_held,
+    starved_threads_leave_no_client_throttled,
 ];
 
 /// The model's first card.
 const CARD: &str = "/sys/bus/pci/devices/0001:00:00.0";
-/// Real-time priority of a program that leaves a processor to nobody.
+/// Real-time priority of a program that takes a processor for itself.
 const URGENT: i32 = 50;
 /// TIMEOUT: longest time that a client may be blocked while LoGA's threads do not run: two
-/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_THROTTLE`), one
-/// before it, and a quarter of a second (`THROTTLE_GRACE`); a store waits for a processor besides.
+/// periods, of 120 ms for each of two channels, after the last decision (`PERIODS_PER_THROTTLE`),
+/// one before it, and a quarter of a second (`THROTTLE_GRACE`); a store also waits for a processor.
 const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
 /// For how long the threads do not run.
 const STARVED: Duration = Duration::from_secs(9);
@@ -55,22 +55,22 @@ fn set(parameter: &str, value: &str) -> Result<(), String> {
     modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
 }
 
-/// A hog that is throttled beside a light client.
+/// A throttled hog and a light client.
 struct Throttled {
-    hog: Strings,
+    hog: Agent,
     light: Load,
 }
 
 impl Throttled {
     fn new(stage: &Stage) -> Result<Self, String> {
-        let mut hog = Strings::with_channels(1)?;
+        let mut hog = Agent::with_channels(1)?;
         let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-        hog.tell("run 1000 1500")?;
+        hog.send("run 1000 1500")?;
         stage.wait_until_throttled(hog.pid())?;
         Ok(Throttled { hog, light })
     }
 
-    /// That both come to their end; returns the longest time that a store of the hog took.
+    /// Checks that both end; returns the longest time of a store of the hog.
     fn check_they_end(mut self) -> Result<Duration, String> {
         let run = self
             .hog
@@ -81,15 +81,15 @@ impl Throttled {
     }
 }
 
-/// The whole life of a client works.
+/// Checks that a client can open, run and exit.
 fn check_work() -> Verdict {
-    let mut puppet = Strings::with_channels(2)?;
-    let run = puppet.ask("run 100 100")?;
+    let mut agent = Agent::with_channels(2)?;
+    let run = agent.ask("run 100 100")?;
     ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
     Ok(())
 }
 
-/// Registers go wrong while a client is throttled; afterwards they are right again.
+/// Registers fail while a client is throttled, and recover.
 fn with_registers(state: &str) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let throttled = Throttled::new(&stage)?;
@@ -99,24 +99,24 @@ fn with_registers(state: &str) -> Verdict {
     let longest = ended?;
     println!("# longest store {} ms", longest.as_millis());
     check_work()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn registers_that_stand_still_leave_nobody_held() -> Verdict {
+fn registers_that_stand_still_leave_no_client_throttled() -> Verdict {
     with_registers("1")
 }
 
-fn registers_of_random_words_leave_nobody_held() -> Verdict {
+fn registers_of_random_words_leave_no_client_throttled() -> Verdict {
     with_registers("2")
 }
 
-fn card_removed_while_a_client_is_held_lets_everybody_run() -> Verdict {
+fn card_removed_while_a_client_is_throttled_lets_all_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let throttled = Throttled::new(&stage)?;
     fs::write(format!("{CARD}/remove"), "1").map_err(|error| format!("{CARD}/remove: {error}"))?;
     let longest = throttled.check_they_end()?;
     println!("# longest store {} ms", longest.as_millis());
-    stage.strike()
+    stage.teardown()
 }
 
 /// Calls of the driver that a client makes on its way to a kernel.
@@ -132,7 +132,7 @@ const CALLS: [(&str, u32); 9] = [
     ("FREE", nr::FREE),
 ];
 
-/// What a client is told when calls fail, in a fixed order.
+/// The answers that a client gets when calls fail, in a fixed order.
 fn answers_when_calls_fail() -> Result<Vec<String>, String> {
     let mut answers = Vec::new();
     for after in ["0", "1"] {
@@ -147,11 +147,11 @@ fn answers_when_calls_fail() -> Result<Vec<String>, String> {
             ]);
         for (name, parameter, value) in faults {
             set(parameter, &value)?;
-            let mut puppet = Strings::new()?;
-            let opened = puppet.ask("open 2").map(drop);
-            let freed = puppet.ask("destroy 0").map(drop);
-            let again = puppet.ask("map").map(drop);
-            drop(puppet);
+            let mut agent = Agent::new()?;
+            let opened = agent.ask("open 2").map(drop);
+            let freed = agent.ask("destroy 0").map(drop);
+            let again = agent.ask("map").map(drop);
+            drop(agent);
             set(parameter, "0")?;
             answers.push(format!(
                 "{name} {value} after={after}: {opened:?} {freed:?} {again:?}"
@@ -175,7 +175,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
             let stat = stage.stat()?;
             ensure!(stat.clients.is_empty(), "clients left: {:?}", stat.clients);
         }
-        stage.strike()?;
+        stage.teardown()?;
     }
     let failed = both[0].iter().filter(|line| line.contains("Err")).count();
     println!("# {} faults, {failed} seen by the program", both[0].len());
@@ -190,7 +190,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
     Ok(())
 }
 
-/// Keeps processor 1 busy for `time`, before everything else that wants it.
+/// Keeps processor 1 busy for `time`, at a priority above all other threads.
 fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     let mut cpus = CpuSet::new();
     cpus.set(1).map_err(|errno| errno.to_string())?;
@@ -209,8 +209,8 @@ fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     Ok(())
 }
 
-/// All of LoGA's threads on a processor that a real-time program takes for itself.
-fn starved_threads_leave_nobody_held() -> Verdict {
+/// All of LoGA's threads on a processor that a real-time program keeps for itself.
+fn starved_threads_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
     let throttled = Throttled::new(&stage)?;
     let mut cpus = CpuSet::new();
@@ -222,7 +222,7 @@ fn starved_threads_leave_nobody_held() -> Verdict {
         threads.len()
     );
     for pid in threads.iter().map(|thread| thread.pid) {
-        // The poller is bound there already, and may not be moved.
+        // The poller is bound there already and cannot be moved.
         let _ = sched_setaffinity(Pid::from_raw(pid), &cpus);
     }
     let started = AtomicBool::new(false);
@@ -240,5 +240,5 @@ fn starved_threads_leave_nobody_held() -> Verdict {
         "a client was blocked for {longest:?} while LoGA's threads did not run"
     );
     check_work()?;
-    stage.strike()
+    stage.teardown()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that are throttled and mean to take others with them: by kernel code that
-//! touches a submission page under a lock, by mappings without number, by processes without
-//! number; and one that stores while it maps.
+//! [tool] Throttled programs that try to block others too: by kernel code that touches a submission
+//! page under a lock, by masses of mappings, by masses of processes; and one that stores while it
+//! maps.
 
 use super::bystander::Bystander;
 use super::bystander::PLACE;
@@ -58,12 +58,12 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
     ("crowd", |_| crowd()),
 ];
 
-/// How long others are watched.
+/// How long the other processes are watched.
 const WATCH: Duration = Duration::from_millis(2500);
-/// Offset in a page of the last slot: that of a channel which the programs do not have.
+/// Offset in a page of the last slot, of a channel that the programs do not have.
 const LAST_SLOT: usize = 7 * 512;
 
-/// A folder with some files, that anybody may read.
+/// A folder with some files, readable by all users.
 fn make_place() -> Result<(), String> {
     fs::create_dir_all(PLACE).map_err(|error| error.to_string())?;
     for number in 0..40 {
@@ -89,13 +89,13 @@ fn kernel_faults_on_a_throttled_page_fail_and_block_no_directory() -> Verdict {
         if target == "page" {
             ensure!(text.contains("EFAULT"), "no call failed: {text}");
         }
-        stage.strike()?;
+        stage.teardown()?;
     }
     Ok(())
 }
 
-/// A hog that reads a directory into its submission page, or into other memory, over and over.
-/// Says how the calls ended.
+/// A hog that reads a directory into its submission page, or into other memory, in a loop. Prints
+/// how the calls ended.
 fn directory(words: &[String]) -> Result<(), String> {
     const ENTRIES: usize = 256;
     let (client, mut channels) = open(1, 4)?;
@@ -127,7 +127,7 @@ fn directory(words: &[String]) -> Result<(), String> {
         println!(
             "{fine} calls succeeded, {failed} ended with EFAULT, the longest took {longest:?}"
         );
-        // The hog may be asleep.
+        // The hog may be inactive.
         sys::exit_now(0);
     });
     keep_busy(&mut channels[0], LIFE);
@@ -144,7 +144,7 @@ fn map_at(ready: &ReadyToMap, address: *mut u8) -> Result<*mut u8, String> {
         true => libc::MAP_SHARED,
         false => libc::MAP_SHARED | libc::MAP_FIXED,
     };
-    // SAFETY: a mapping anywhere, or in the place of one that this program made before.
+    // SAFETY: a mapping at a new address, or in place of one that this program made before.
     let at = unsafe {
         libc::mmap(
             address.cast(),
@@ -182,10 +182,10 @@ fn many_mappings_are_revoked_at_once_and_more_are_refused() -> Verdict {
         refused.trim()
     );
     drop(other);
-    stage.strike()
+    stage.teardown()
 }
 
-/// What the last revocations took, in ns.
+/// Time of the last revocations, in ns.
 fn revocations() -> Result<Vec<u64>, String> {
     const COSTS: &str = "/sys/kernel/debug/loga/costs";
     let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
@@ -196,7 +196,7 @@ fn revocations() -> Result<Vec<u64>, String> {
     Ok(words.filter_map(|word| word.parse().ok()).collect())
 }
 
-/// A hog that has its page mapped many times over through one file.
+/// A hog with many mappings of its page through one file.
 fn maps(words: &[String]) -> Result<(), String> {
     let count: u32 = words
         .first()
@@ -226,7 +226,7 @@ fn store_beside_a_mapping_is_no_way_past_the_gate() -> Verdict {
     Ok(())
 }
 
-/// A hog that maps its page anew at the same address, over and over, while it stores.
+/// A hog that maps its page again at the same address, in a loop, while it stores.
 fn remap() -> Result<(), String> {
     let (client, mut channels) = open(1, 4)?;
     let ready = ready(&client, &channels[0])?;
@@ -255,7 +255,7 @@ fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
         (2_000..=2_100).contains(&clients),
         "{clients} clients, not as many as one user may have"
     );
-    // A stranger is a client of its own, and is accounted.
+    // Another user's process is a client of its own, and is accounted.
     let stranger = Load::start_as(1001, "--kernel-us 200 --wait block --channels 1")?;
     let client = stage.wait_for_client(
         stranger.pid(),
@@ -266,10 +266,10 @@ fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
     println!("# {clients} clients; the stranger is client {}", client.id);
     drop(stranger);
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
-/// Forks a process that has been a client when this returns, and lives on.
+/// Forks a process that was a client before this returns and keeps running.
 fn fork_a_client() -> Result<(), String> {
     let (done, told) = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
     if sys::fork().map_err(|error| error.to_string())?.is_none() {
@@ -290,14 +290,14 @@ fn fork_a_client() -> Result<(), String> {
     Ok(())
 }
 
-/// More processes than one user may have clients: each has allocated through a control file, on
-/// which the first process has its page prepared and maps it.
+/// More processes than one user may have clients: each has allocated through a control file, and
+/// the first process prepares its page on that file and maps it.
 fn crowd() -> Result<(), String> {
     const PROCESSES: u32 = 2_200;
     let (client, mut channels) = open(1, 4)?;
     let version = rm::check_version(client.ctl()).map_err(|error| error.to_string())?;
     if version.version.starts_with(b"340.") {
-        // There, a page is that of the process which maps it: each maps one of its own.
+        // On 340 a page belongs to the process that maps it: each maps one of its own.
         for _ in 0..PROCESSES {
             fork_a_client()?;
         }
@@ -314,7 +314,7 @@ fn crowd() -> Result<(), String> {
                 ..Default::default()
             };
             let _ = sys::call(ctl.as_fd(), nr::ALLOC, &mut alloc, &mut (), |_, _| ());
-            // That it has been there is enough; the driver has room for a thousand of them.
+            // It need not stay; the driver has room for a thousand of them.
             let mut free = abi::Free {
                 root: alloc.handle,
                 object: alloc.handle,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A process that has nothing to do with a hostile program: how long its calls take.
+//! [tool] A process next to a hostile program that it does not know: how long its calls take.
 //!
-//! Its thread goes before all others of the machine: what a call takes long for is a lock, or a
-//! processor on which something may not be preempted.
+//! Its thread has the highest priority of the machine: a call that takes long waits for a lock, or
+//! for a processor that cannot be preempted.
 
 use super::model;
 use super::ownership::open;
@@ -33,7 +33,7 @@ crate::ktap::tests![calls_of_a_bystander_take_no_longer_beside_hostile_programs:
 pub(super) const PLACE: &str = "/tmp/hostile";
 /// Between two rounds of calls.
 const PAUSE: Duration = Duration::from_micros(500);
-/// No call may take longer.
+/// Bound of every call.
 const LIMIT: Duration = Duration::from_millis(1);
 
 /// The kinds of calls.
@@ -53,7 +53,7 @@ impl Longest {
         self.check_beyond(&Longest::default())
     }
 
-    /// Fails if a call took longer than [`LIMIT`] beyond what it took without LoGA.
+    /// Fails if a call took more than [`LIMIT`] longer than without LoGA.
     fn check_beyond(&self, without: &Longest) -> Result<(), String> {
         for ((kind, took), own) in KINDS.iter().zip(self.0).zip(without.0) {
             ensure!(
@@ -95,7 +95,7 @@ impl Bystander {
         })
     }
 
-    /// Makes its calls for so long.
+    /// Makes its calls for this time.
     pub(super) fn watch(&self, time: Duration) -> Result<Longest, String> {
         first_of_all(|| {
             let mut longest = Longest::default();
@@ -131,7 +131,7 @@ impl Bystander {
     }
 }
 
-/// Runs `act` in a thread that goes before all others of the machine.
+/// Runs `act` in a thread with the highest priority of the machine.
 fn first_of_all<T: Send>(act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -147,7 +147,7 @@ fn first_of_all<T: Send>(act: impl FnOnce() -> Result<T, String> + Send) -> Resu
     })
 }
 
-/// The programs beside which a bystander is watched, with their arguments.
+/// The programs that run next to a bystander, with their arguments.
 const NEIGHBOURS: &[&str] = &[
     "plain",
     "sibling",
@@ -174,7 +174,7 @@ const NEIGHBOURS: &[&str] = &[
     "listen",
 ];
 
-/// The longest calls of a bystander beside a program and a client of short kernels.
+/// The longest calls of a bystander next to a program and a client of short kernels.
 fn beside(program: &str, loga: Option<&str>) -> Result<Longest, String> {
     const WATCH: Duration = Duration::from_millis(1500);
     let stage = Stage::without_loga(&model(LAZY))?;
@@ -188,22 +188,22 @@ fn beside(program: &str, loga: Option<&str>) -> Result<Longest, String> {
     let without = if loga.is_none() { ", without LoGA" } else { "" };
     println!("# {program}{without}: {longest}");
     drop((neighbour, other));
-    stage.strike()?;
+    stage.teardown()?;
     Ok(longest)
 }
 
 fn calls_of_a_bystander_take_no_longer_beside_hostile_programs() -> Verdict {
-    // For comparison: what the model's driver takes by itself.
+    // For comparison: the times of the model's driver alone.
     beside("plain", None)?;
     for program in NEIGHBOURS {
         let longest = beside(program, Some("enforce=1"))?;
         if longest.check().is_ok() {
             continue;
         }
-        // The driver itself may keep others waiting for what the program asks of it.
+        // The calls of the program may block others in the driver itself.
         longest
             .check_beyond(&beside(program, None)?)
-            .map_err(|reason| format!("beside {program}: {reason}"))?;
+            .map_err(|reason| format!("next to {program}: {reason}"))?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] GPUs that belong to another driver, that go, sleep, do not answer, and come back.
+//! [tool] GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
 
 use super::model;
 use super::Act;
 use super::Program;
+use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -15,7 +16,6 @@ use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
 use std::fs;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -27,8 +27,8 @@ crate::ktap::tests![
     gpu_that_cannot_be_followed_does_not_refuse_others,
     opens_do_not_fill_the_log,
     gpu_that_answers_again_is_taken_back,
-    machine_sleeps_with_a_held_client,
-    gpu_taken_from_its_driver_lets_everybody_run,
+    machine_sleeps_with_a_throttled_client,
+    gpu_taken_from_its_driver_lets_all_clients_run,
 ];
 
 /// See [`super::PROGRAMS`].
@@ -39,7 +39,7 @@ const OPENS: u32 = 160;
 /// The PCI driver of the model.
 const DRIVER: &str = "/sys/bus/pci/drivers/loga_model";
 
-/// Opens and closes a node so many times.
+/// `open-gpu PATH COUNT`: opens and closes a node COUNT times.
 fn open_gpu(arguments: &[String]) -> Result<(), String> {
     let [path, count] = arguments else {
         return Err("open-gpu PATH COUNT".to_string());
@@ -72,17 +72,17 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
         address.as_deref() == Some("0001:00:01.0"),
         "/dev/nvidia0 is said to be {address:?}"
     );
-    let puppet = Strings::with_channels(1)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    let agent = Agent::with_channels(1)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
     let stat = stage.stat()?;
     ensure!(stat.open_files > 0, "no file of gpu 0 is open");
     ensure!(
         !fs::exists("/sys/class/misc/loga/gpu1").unwrap_or(true),
-        "the other driver's card is looked after"
+        "LoGA follows the other driver's card"
     );
-    drop(puppet);
-    stage.strike()?;
-    // The driver calls the card nvidia0 that it gets first, wherever it sits on the bus.
+    drop(agent);
+    stage.teardown()?;
+    // The card that the driver gets first is nvidia0, wherever it sits on the bus.
     let stage = Stage::without_loga(&model(&format!("gpus=2 unbound=3 {LAZY}")))?;
     for address in ["0001:00:01.0", "0001:00:00.0"] {
         bind(address)?;
@@ -98,10 +98,10 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
             "{path} is said to be {address:?}, not {right}"
         );
     }
-    stage.strike()
+    stage.teardown()
 }
 
-/// Binds a card to the model's driver that was left to others.
+/// Binds a card to the model's driver that was left to other drivers.
 fn bind(address: &str) -> Verdict {
     fs::write(format!("{DRIVER}/bind"), address).map_err(|error| format!("bind {address}: {error}"))
 }
@@ -126,7 +126,7 @@ fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
         client.measured_ns > 0
     })?;
     load.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn opens_do_not_fill_the_log() -> Verdict {
@@ -139,7 +139,7 @@ fn opens_do_not_fill_the_log() -> Verdict {
     println!("# {OPENS} opens, {lines} lines");
     ensure!(lines <= 2, "{lines} lines after {OPENS} opens of a user");
     modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until the GPU time of a process grows.
@@ -179,10 +179,10 @@ fn gpu_that_answers_again_is_taken_back() -> Verdict {
     }
     hog.stop()?;
     other.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn machine_sleeps_with_a_held_client() -> Verdict {
+fn machine_sleeps_with_a_throttled_client() -> Verdict {
     let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
@@ -201,19 +201,19 @@ fn machine_sleeps_with_a_held_client() -> Verdict {
     write("/sys/power/pm_test", "none")?;
     slept?;
     let (awake, asleep) = (asleep_from - before, after - asleep_from);
-    println!("# {awake} register reads in a second awake, {asleep} in three asleep");
+    println!("# {awake} register reads in a second of work, {asleep} in three of sleep");
     ensure!(
         awake > 0 && asleep < awake,
-        "{asleep} register reads in three seconds of sleep, {awake} in one awake"
+        "{asleep} register reads in three seconds of sleep, {awake} in one of work"
     );
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
     stage.wait_until_throttled(hog.pid())?;
     hog.stop()?;
     other.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
+fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     const ADDRESS: &str = "0001:00:00.0";
     let stage = Stage::set(&model(LAZY), LONG_PHASES)?;
     let mut log = KernelLog::from_now()?;
@@ -222,7 +222,7 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     stage.wait_until_throttled(hog.pid())?;
     let taken = fs::write(format!("{DRIVER}/unbind"), ADDRESS);
     taken.map_err(|error| format!("unbind: {error}"))?;
-    // A decision books what was read before.
+    // A decision books the reads before the unbind.
     std::thread::sleep(Duration::from_millis(500));
     let reads = stage.stat()?.register_reads;
     let since = Instant::now();
@@ -250,5 +250,5 @@ fn gpu_taken_from_its_driver_lets_everybody_run() -> Verdict {
     hog.stop()?;
     other.stop()?;
     ensure!(modules::is_loaded(LOGA), "LoGA has gone");
-    stage.strike()
+    stage.teardown()
 }

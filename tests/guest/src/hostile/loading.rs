@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Loading, attaching, detaching and unloading, beside users who do what they can.
+//! [tool] Loading, attaching, detaching and unloading, while hostile users interfere.
 
 use super::model;
 use super::Act;
 use super::Program;
+use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Test;
@@ -14,7 +15,6 @@ use crate::modules::LOGA;
 use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
@@ -37,7 +37,7 @@ crate::ktap::tests![
     hook_of_another_module_is_found,
 ];
 
-/// Those that a short run can afford: all but the storm.
+/// Tests that a short run can afford: all but the storm.
 pub(super) fn quick() -> Vec<Test> {
     let is_quick = |test: &&Test| !test.name.starts_with("storm");
     TESTS.iter().filter(is_quick).copied().collect()
@@ -70,13 +70,13 @@ fn opener(arguments: &[String]) -> Result<(), String> {
             opened += 1;
             files.push(file);
         }
-        // A file that outlives its module would be used here.
+        // Uses a file that may have outlived its module.
         for file in &mut files {
             let _ = file.read(&mut [0; 64]);
         }
         if files.len() > KEPT {
             files.clear();
-            // An open file keeps the module: this is when it can be unloaded.
+            // An open file keeps the module: only here can it be unloaded.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -84,20 +84,20 @@ fn opener(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a call whose argument never comes: it stays inside the driver.
+/// Makes a call with an argument on a page that never comes: it stays inside the driver.
 fn stays_inside(_: &[String]) -> Result<(), String> {
     let page = userfaultfd_page()?;
     let control =
         throttle::rm::open_node(throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
     println!("calling");
-    // RM_FREE, whose argument the driver reads first: it waits for the page.
+    // RM_FREE: the driver reads the argument first, and waits for the page.
     let request = (3 << 30) | (16 << 16) | (u64::from(b'F') << 8) | 0x29;
     // SAFETY: The address is that of a page of this process.
     let answer = unsafe { libc::ioctl(control.as_raw_fd(), request, page) };
     Err(format!("the call came back with {answer}"))
 }
 
-/// A page of this process that never comes, because no thread answers for it.
+/// A page of this process that never comes, because no thread serves its fault.
 fn userfaultfd_page() -> Result<usize, String> {
     const UFFDIO_API: u64 = 0xc018_aa3f;
     const UFFDIO_REGISTER: u64 = 0xc020_aa00;
@@ -154,9 +154,9 @@ fn wait_until_attached(limit: Duration) -> Verdict {
     Ok(())
 }
 
-fn check_work(puppet: &mut Strings) -> Verdict {
-    let run = puppet.ask("run 100 100")?;
-    // That the GPU works at all; how fast is for other tests.
+fn check_work(agent: &mut Agent) -> Verdict {
+    let run = agent.ask("run 100 100")?;
+    // Checks that the GPU works; other tests check how fast.
     ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
     Ok(())
 }
@@ -180,7 +180,7 @@ fn opener_beside_failing_loads_finds_no_file() -> Verdict {
             opened.trim()
         );
     }
-    stage.strike()
+    stage.teardown()
 }
 
 fn storm_of_attaching_beside_unloading() -> Verdict {
@@ -190,7 +190,7 @@ fn storm_of_attaching_beside_unloading() -> Verdict {
     let writes = |value: &str| {
         while !ends.load(Ordering::Relaxed) {
             let _ = fs::write(ATTACH, value);
-            // Unloading is refused while somebody is inside, and wants its moment.
+            // Unloading is refused while a caller is inside, so it is tried again.
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -212,10 +212,10 @@ fn storm_of_attaching_beside_unloading() -> Verdict {
     });
     cycles?;
     drop(opener);
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn loaded_before_the_driver_it_waits() -> Verdict {
@@ -230,9 +230,9 @@ fn loaded_before_the_driver_it_waits() -> Verdict {
     ensure!(asked == Err(Errno::ENODEV), "{asked:?}, not ENODEV");
     modules::load(MODEL, &model(LAZY)).map_err(|errno| format!("insmod: {errno}"))?;
     wait_until_attached(Duration::from_secs(3))?;
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
     clear()
 }
 
@@ -240,17 +240,17 @@ fn attaching_needs_no_node() -> Verdict {
     const AWAY: &str = "/dev/nvidiactl.away";
     let stage = Stage::without_loga(&model(LAZY))?;
     fs::rename(throttle::rm::CTL_PATH, AWAY).map_err(|error| error.to_string())?;
-    // A node that leads elsewhere is no way either.
+    // A node of another device does not help either.
     fs::write(throttle::rm::CTL_PATH, "").map_err(|error| error.to_string())?;
     let loaded = stage.add_loga("");
     fs::rename(AWAY, throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
     loaded?;
     ensure!(attached(), "not attached without a node");
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
-    stage.strike()
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
+    stage.teardown()
 }
 
 fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
@@ -279,7 +279,7 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
             }
             slowest
         });
-        // A detachment without a bound would keep this test for ever.
+        // A detach without a bound would block this test for ever.
         let (pid, ends) = (inside.pid(), &ends);
         scope.spawn(move || {
             while !ends.load(Ordering::Relaxed) && since.elapsed() < Duration::from_secs(10) {
@@ -300,21 +300,21 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     let slowest = slowest.map_err(|_| "a reader failed")?;
     println!("# refused with {refused:?}; the slowest reader took {slowest:?}");
     ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
-    // Who detaches waits three seconds; readers share two processors with it.
+    // The detaching thread waits three seconds; readers share two processors with it.
     ensure!(
         slowest < Duration::from_secs(1),
-        "a reader waited {slowest:?} for who detaches ({took:?})"
+        "a reader waited {slowest:?} for the detach ({took:?})"
     );
     ensure!(attached(), "not attached after EBUSY");
     drop(inside);
-    // LoGA's functions are in force again.
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    stage.wait_for_client(puppet.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(puppet);
+    // LoGA's functions are installed again.
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(agent);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(detached.is_ok(), "detach afterwards: {detached:?}");
-    stage.strike()
+    stage.teardown()
 }
 
 fn hook_of_another_module_is_found() -> Verdict {
@@ -336,21 +336,21 @@ fn hook_of_another_module_is_found() -> Verdict {
     ensure!(asked.is_ok(), "attach when the other has gone: {asked:?}");
     load()?;
     let refused = modules::set(LOGA, "attach", "0");
-    let worked = Strings::with_channels(1).and_then(|mut puppet| check_work(&mut puppet));
-    // First, whatever was found: unloading LoGA waits for the other module.
+    let worked = Agent::with_channels(1).and_then(|mut agent| check_work(&mut agent));
+    // Before any check: unloading LoGA waits for the other module.
     modules::remove_patiently(HOOKER)?;
     worked?;
     ensure!(
         refused == Err(Errno::EBUSY),
         "detaching from under another module: {refused:?}, not EBUSY"
     );
-    let mut puppet = Strings::with_channels(1)?;
-    check_work(&mut puppet)?;
-    drop(puppet);
+    let mut agent = Agent::with_channels(1)?;
+    check_work(&mut agent)?;
+    drop(agent);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(
         detached.is_ok(),
         "detach when the other has gone: {detached:?}"
     );
-    stage.strike()
+    stage.teardown()
 }

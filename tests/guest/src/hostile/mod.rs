@@ -10,14 +10,14 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`bystander`] | how long calls of a process that is not involved wait beside each program |
-//! | [`blocking`] | a throttled program that means to take others with it |
-//! | [`devices`] | GPUs that are another driver's, go, and come back |
+//! | [`bystander`] | how long calls of an uninvolved process wait next to each program |
+//! | [`blocking`] | throttled programs that try to block others too |
+//! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
 //! | [`fuzz`] | random system calls, compared with a driver without LoGA |
-//! | [`loading`] | loading, attaching and detaching beside users |
-//! | [`ownership`] | channels that run for a process that LoGA must find out |
-//! | [`steering`] | running when nobody looks, steering decisions and phases, deep queues, busy processors |
-//! | [`storms`] | hundreds of processes that come and go; loading and unloading beside them |
+//! | [`loading`] | loading, attaching and detaching while users interfere |
+//! | [`ownership`] | channels with an owner that LoGA must find out |
+//! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
+//! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
 //! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
 
 mod blocking;
@@ -104,7 +104,7 @@ pub(crate) fn all() -> Vec<Test> {
 /// The driver branch that the model stands in for.
 static BRANCH: AtomicU32 = AtomicU32::new(470);
 
-/// Chooses the branch for the tests that follow.
+/// Sets the branch for the next tests.
 pub(crate) fn set_branch(branch: u32) {
     BRANCH.store(branch, Ordering::Relaxed);
 }
@@ -135,7 +135,7 @@ pub(crate) fn program(name: &str, arguments: &[String]) -> bool {
     }
 }
 
-/// A hostile program in a process of its own; killed when dropped, with what it forked.
+/// A hostile program in a process of its own; killed when dropped, with its children.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -197,8 +197,8 @@ impl Program {
             .is_some_and(|seen| seen.contains(PollFlags::POLLHUP)))
     }
 
-    /// Tells it a line.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
+    /// Sends it a line.
+    pub(crate) fn send(&mut self, line: &str) -> Result<(), String> {
         use std::io::Write;
         let stdin = self.child.stdin.as_mut().ok_or("it has no input")?;
         writeln!(stdin, "{line}").map_err(|error| error.to_string())
@@ -229,7 +229,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
-            // One that has ended needs none.
+            // A process that has ended needs no signal.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
         let _ = self.child.wait();

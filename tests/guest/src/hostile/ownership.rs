@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that use the GPU in ways meant to leave LoGA in the dark about whose channel
-//! runs: each must be charged what it used, and get no more than a plain hog.
+//! [tool] Programs that try to hide from LoGA which process owns a running channel: each must be
+//! charged what it used, and get no more than a plain hog.
 //!
-//! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, beside a client
+//! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, next to a client
 //! that never pauses either.
 
 use super::branch;
@@ -70,10 +70,10 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
 const KERNEL_US: u64 = 1000;
 /// Kernels that a program keeps queued.
 const DEPTH: u32 = 4;
-/// What runs while figures are taken.
+/// Time of a measurement.
 pub(super) const WINDOW: Duration = Duration::from_millis(6000);
 /// The same for a program that queues 60 ms at once: the share of a window is exact to a few
-/// times that.
+/// times 60 ms.
 const LONG_WINDOW: Duration = Duration::from_millis(24_000);
 /// Before that.
 const WARM_UP: Duration = Duration::from_millis(700);
@@ -85,15 +85,15 @@ const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
 /// Shares of the GPU in percent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
-    /// By the model's log, of the hostile process and all that it made.
+    /// By the model's log, of the hostile process and its children.
     pub(super) used: f64,
-    /// What LoGA charged to all clients but the other one.
+    /// What LoGA charged to all clients but the victim.
     charged: f64,
-    /// What LoGA charged to nobody.
+    /// What LoGA charged to no client.
     unknown: f64,
 }
 
-/// Runs a program beside a client of 100 us kernels, and says what each side saw.
+/// Runs a program next to a client of 100 us kernels, and returns what each side saw.
 pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String> {
     let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
@@ -136,7 +136,7 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
     );
     drop(hostile);
     drop(other);
-    stage.strike()?;
+    stage.teardown()?;
     Ok(figures)
 }
 
@@ -146,12 +146,12 @@ pub(super) fn baseline() -> Result<Figures, String> {
     PLAIN.get_or_init(|| measure("plain", WINDOW)).clone()
 }
 
-/// That a program is charged what it used, and gets no more than the plain hog.
+/// Checks that a program is charged what it used, and gets no more than the plain hog.
 fn check(program: &str) -> Verdict {
     check_for(program, WINDOW)
 }
 
-/// As [`check`], with figures of so long a time.
+/// As [`check`], with a measurement of `window`.
 fn check_for(program: &str, window: Duration) -> Verdict {
     let plain = baseline()?;
     let figures = measure(program, window)?;
@@ -191,14 +191,14 @@ fn relay_of_fresh_processes_owes_what_they_used() -> Verdict {
     if branch() != 340 {
         return check("relay");
     }
-    // That driver lets only the process map a page that allocated the channel.
+    // On that driver only the process that allocated the channel can map its page.
     let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
     let ended = Program::start("relay")?.finish();
     ensure!(
         ended.as_ref().is_err_and(|reason| reason.contains(REFUSED)),
-        "a child has mapped the page of its parent, or did not come so far: {ended:?}"
+        "a child has mapped the page of its parent, or failed before: {ended:?}"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn queue_without_a_mapping_is_charged() -> Verdict {
@@ -254,7 +254,7 @@ pub(super) fn keep_busy(channel: &mut Channel, time: Duration) {
     }
 }
 
-/// A hog without tricks.
+/// The plain hog.
 fn plain() -> Result<(), String> {
     let (_client, mut channels) = open(1, DEPTH)?;
     keep_busy(first(&mut channels)?, LIFE);
@@ -329,7 +329,7 @@ fn relay() -> Result<(), String> {
     Ok(())
 }
 
-/// Queues many kernels by one store, and has no page mapped while they run.
+/// Queues many kernels with one store, and has no page mapped while they run.
 fn unmap() -> Result<(), String> {
     const QUEUE: u32 = 60;
     let (client, mut channels) = open(1, QUEUE)?;
@@ -351,7 +351,7 @@ fn unmap() -> Result<(), String> {
     Ok(())
 }
 
-/// Has the mapping prepared through a second control file, which is closed then.
+/// Has the mapping prepared through a second control file, then closes that file.
 fn ctl2() -> Result<(), String> {
     let (client, mut channels) = open(1, DEPTH)?;
     let channel = first(&mut channels)?;
@@ -408,8 +408,8 @@ pub(super) fn prepare_through(
 /// The outer structure of a call in words, as two threads see it: command and size, address.
 type Outer = [AtomicU64; 2];
 
-/// Calls that take the driver long, whose argument another thread turns into an RM_FREE of the
-/// program's own channel meanwhile.
+/// Long calls of the driver; meanwhile another thread turns their argument into an RM_FREE of
+/// the program's own channel.
 fn forge() -> Result<(), String> {
     let (client, mut channels) = open(1, DEPTH)?;
     let channel = first(&mut channels)?;
@@ -440,7 +440,7 @@ fn point<T>(outer: &Outer, number: u32, argument: &T) {
     outer[0].store(u64::from(number) | size << 32, Ordering::SeqCst);
 }
 
-/// Has the driver allocate much memory, over and over; says when a call begins.
+/// Has the driver allocate much memory in a loop; announces each call.
 fn call_slowly(client: &Client, outer: &'static Outer, inside: &AtomicBool) {
     const BYTES: u64 = 8 << 20;
     let request = abi::request(nr::XFER_CMD, size_of::<abi::Xfer>());
@@ -468,13 +468,13 @@ fn call_slowly(client: &Client, outer: &'static Outer, inside: &AtomicBool) {
                 std::ptr::from_ref(outer),
             )
         };
-        // It is there only if the driver saw the call as it began.
+        // The memory exists only if the driver saw the original argument.
         let _ = client.free(client.device(), handle);
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The process that mapped the page ends; a child that it forked submits on.
+/// The process that mapped the page ends; a child that it forked goes on submitting.
 fn orphan() -> Result<(), String> {
     let (_client, mut channels) = open(1, DEPTH)?;
     if sys::fork().map_err(|error| error.to_string())?.is_some() {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that run when nobody looks, or steer when LoGA looks and decides.
+//! [tool] Programs that run outside polling phases, or steer when LoGA polls and decides.
 //!
 //! | program | does |
 //! |---|---|
 //! | `hog MS` | 1 ms kernels back to back: what the others are compared with |
-//! | `dodge WAY MS` | the same, only while it believes that nobody polls; WAY is `flag` (of the snapshot), `counters` (what moves there with a decision) or `thread` (the poller's state in `/proc`) |
+//! | `dodge WAY MS` | the same, only while it believes that the poller does not poll; WAY is `flag` (of the snapshot), `counters` (those that a decision changes) or `thread` (the poller's state in `/proc`) |
 //! | `deep COUNT MS` | one store of COUNT kernels, then as `hog` |
 //! | `spin CPU MS` | as `hog`, and its processor is the poller's, which it never leaves while a kernel runs |
-//! | `bomb THREADS MS` | as `hog`, beside so many threads that never sleep |
+//! | `bomb THREADS MS` | as `hog`, with THREADS threads that never sleep |
 //! | `churn CHANNELS MS` | maps and unmaps the page of its last channel in a loop |
-//! | `many CHANNELS MS` | allocates and maps so many channels, and uses one |
+//! | `many CHANNELS MS` | allocates and maps CHANNELS channels, and uses one |
 
 use super::model;
 use super::Program;
@@ -81,22 +81,22 @@ const KERNEL: Duration = Duration::from_millis(1);
 const DEEPEST: u32 = 16_384;
 /// Channels of a dodger and of its victim, as many as CUDA makes.
 const CHANNELS: u64 = 12;
-/// For how long a dodger submits after what it took for a decision: less than most non-polling
-/// phases of the default parameters last, less its own command.
+/// How long a dodger submits after a change that it took for a decision: less than most
+/// non-polling phases of the default parameters, less its own command.
 const AFTER_DECISION: Duration = Duration::from_millis(12);
 
-/// The one who is harmed: always wants the GPU.
+/// The victim: always wants the GPU.
 const VICTIM: &str = "--kernel-us 100 --depth 4 --wait block --channels 12";
-/// What LoGA is loaded with.
+/// Parameters of LoGA.
 const ENFORCE: &str = "enforce=1";
-/// The same where the poller polls.
+/// The same with accounting by the poller.
 const BURST: &str = "enforce=1 accounting=burst";
 /// Time until shares have settled, and time of a measurement.
 const SETTLE: Duration = Duration::from_millis(1500);
 const WINDOW: Duration = Duration::from_secs(4);
-/// By how many points a hostile program may get more than the plain hog.
+/// Points by which a hostile program may exceed the plain hog.
 const GAIN: f64 = 1.0;
-/// By how many points what LoGA charges may differ from the model's log.
+/// Points by which LoGA's charge may differ from the model's log.
 const CHARGE: f64 = 2.0;
 
 fn number(arguments: &[String], at: usize) -> Result<u64, String> {
@@ -104,7 +104,7 @@ fn number(arguments: &[String], at: usize) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{word}: not a number"))
 }
 
-/// A client with one channel or more, and how long it goes on.
+/// A client with one channel or more, and its end.
 struct Hostile {
     // The channels go first.
     channels: Vec<Channel>,
@@ -141,7 +141,7 @@ impl Hostile {
         Ok(channel.sequence().wrapping_sub(channel.completed()))
     }
 
-    /// Submits so many kernels with one store.
+    /// Submits `count` kernels with one store.
     fn submit(&mut self, count: u32) -> Result<(), String> {
         let channel = self.first()?;
         for _ in 0..count {
@@ -157,7 +157,7 @@ impl Hostile {
         self.keep(2, || Ok(true))
     }
 
-    /// Keeps so many kernels in the queue until the end, whenever `may` says so.
+    /// Keeps `depth` kernels in the queue until the end, whenever `may` returns true.
     fn keep(
         &mut self,
         depth: u32,
@@ -190,7 +190,7 @@ fn dodge(arguments: &[String]) -> Result<(), String> {
     let mut hostile = Hostile::open(CHANNELS, 3, number(arguments, 1)?)?;
     let device = Device::open().map_err(|error| error.to_string())?;
     let snapshot = || device.snapshot(0).map_err(|error| error.to_string());
-    // Believes that nobody polls until so long after polling seemed to end.
+    // Assumes a non-polling phase of this length after polling seemed to end.
     let mut ended = Instant::now();
     match way {
         Some("flag") => hostile.keep(1, || {
@@ -199,7 +199,7 @@ fn dodge(arguments: &[String]) -> Result<(), String> {
             if polls {
                 ended = Instant::now();
             }
-            // The last phase tells how long this one is; a command must end within it.
+            // The last phase predicts the length of this one; a command must end within it.
             let known = Duration::from_nanos(info.last_nonpoll_ns);
             let lasts = known.saturating_sub(4 * KERNEL).max(AFTER_DECISION);
             Ok(!polls && ended.elapsed() < lasts)
@@ -324,7 +324,7 @@ impl Running {
     }
 }
 
-/// What a program got beside the victim, in percent of the window.
+/// What a program got next to the victim, in percent of the window.
 #[derive(Clone, Copy, Debug)]
 struct Got {
     /// By the model's own log.
@@ -335,7 +335,7 @@ struct Got {
     victim: f64,
 }
 
-/// Runs a program beside the victim for a window.
+/// Runs a program next to the victim for a window.
 fn beside_victim(stage: &Stage, words: &str) -> Result<Got, String> {
     let victim = Load::start(VICTIM)?;
     stage.wait_for_client(
@@ -384,14 +384,14 @@ fn during(
     Ok(got)
 }
 
-/// That a program gets no more than the plain hog does, and is charged what it gets.
+/// Checks that a program gets no more than the plain hog, and is charged what it gets.
 fn gains_nothing(loga: &str, words: &str) -> Verdict {
     let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
     let plain = beside_victim(&stage, "hog")?;
-    stage.strike()?;
+    stage.teardown()?;
     let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
     let got = beside_victim(&stage, words)?;
-    stage.strike()?;
+    stage.teardown()?;
     ensure!(
         got.real <= plain.real + GAIN,
         "{words} got {:.1} %, the plain hog {:.1} %",
@@ -431,15 +431,15 @@ fn bomb_of_threads_gains_nothing() -> Verdict {
     gains_nothing(ENFORCE, "bomb 1500")
 }
 
-/// Work of three seconds in one store: what it gets until long after is what the hog gets.
+/// Work of three seconds in one store: in the long run it gets no more than the hog.
 fn deep_queue_is_paid() -> Verdict {
     const QUEUED: u32 = 3_000;
-    // Three seconds of work that nothing can stop, at the beginning, and a lead of some periods at
-    // the end: 150 ms were seen.
+    // Three seconds of work that cannot be stopped, at the beginning, and a lead of some periods
+    // at the end: 150 ms were seen.
     let long = Duration::from_secs(30);
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
     let plain = beside_victim(&stage, "hog")?;
-    stage.strike()?;
+    stage.teardown()?;
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
     let victim = Load::start(VICTIM)?;
     stage.wait_for_client(
@@ -453,7 +453,7 @@ fn deep_queue_is_paid() -> Verdict {
     stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
     let got = during(&stage, &words, &program, &victim, long)?;
     drop((program, victim));
-    stage.strike()?;
+    stage.teardown()?;
     ensure!(
         got.real <= plain.real + GAIN,
         "{words} got {:.1} %, the plain hog {:.1} %",
@@ -463,7 +463,7 @@ fn deep_queue_is_paid() -> Verdict {
     Ok(())
 }
 
-/// Decisions and processor time of both threads in a second, while a program does something.
+/// Decisions and processor time of both threads in a second, while a program runs.
 fn costs_of(words: &str) -> Result<(f64, f64), String> {
     const WINDOW: Duration = Duration::from_secs(2);
     let stage = Stage::set(&model(FINE), &format!("{BURST} {EXACT}"))?;
@@ -492,11 +492,11 @@ fn costs_of(words: &str) -> Result<(f64, f64), String> {
         figures.push((decisions, cpu));
     }
     drop(victim);
-    stage.strike()?;
+    stage.teardown()?;
     figures.pop().ok_or_else(|| "no figures".into())
 }
 
-/// One forced decision in `poll_ms * ratio` = 5 ms at most, and those that are made anyway.
+/// One forced decision in `poll_ms * ratio` = 5 ms at most, plus the regular ones.
 fn churn_forces_few_decisions() -> Verdict {
     let (decisions, cpu) = costs_of("churn 1")?;
     ensure!(decisions <= 240.0, "{decisions:.1} decisions a second");
@@ -538,5 +538,5 @@ fn many_channels_do_not_lengthen_phases() -> Verdict {
         stat.last_poll_ns
     );
     drop((program, victim));
-    stage.strike()
+    stage.teardown()
 }

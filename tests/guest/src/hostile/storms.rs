@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Many processes that come and go, LoGA that comes and goes beside them, and both for long.
+//! [tool] Many processes that come and go, LoGA loaded and unloaded meanwhile, and both for long.
 //!
-//! No open may fail and no command may be lost. What a process cannot have because the card of the
-//! model is full, it asks for again: that is the driver's own answer.
+//! No open may fail and no command may be lost. A process that gets no channel because the model's
+//! card is full asks again: the refusal is the driver's own answer.
 
 use super::fuzz::number;
 use super::fuzz::wait_until_empty;
@@ -36,7 +36,7 @@ use throttle::standin::open_channels;
 /// Parameters of LoGA: it throttles as often as it can.
 const BUSY: &str = "policy=maxmin enforce=1 poll_ms=1";
 
-/// TIMEOUT: for a kernel of a client beside hundreds of others, throttled in between.
+/// TIMEOUT: for a kernel of a client among hundreds, throttled in between.
 const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
 /// TIMEOUT: for room on the card.
@@ -89,11 +89,11 @@ pub(super) const LONG: &[Test] = &[
     },
 ];
 
-/// What went wrong with a client.
+/// The failure of a client.
 enum Failure {
     /// A node or an object, and why.
     Open(String),
-    /// A command of so many.
+    /// A command that did not end, in words.
     Lost(String),
 }
 
@@ -145,7 +145,7 @@ fn come_and_go(seed: u64) -> Result<u64, Failure> {
         waited += 1;
     }
     match random.next_u64() % 4 {
-        // Ends in the middle of a kernel, with everything open.
+        // Ends in the middle of a kernel, with all files open.
         0 => {
             submit(&mut channels[0], 300, false)?;
             throttle::sys::exit_now(0)
@@ -193,8 +193,8 @@ fn crowd(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// `steady-clients SEED`: a client after the other, until standard input ends; prints how many, and
-/// how many kernels they waited for.
+/// `steady-clients SEED`: one client after the other, until standard input ends; prints their
+/// number and the number of kernels that they waited for.
 fn steady(arguments: &[String]) -> Result<(), String> {
     let mut random = Random::new(number(arguments, 0)?);
     let (mut clients, mut kernels) = (0, 0);
@@ -212,7 +212,7 @@ fn steady(arguments: &[String]) -> Result<(), String> {
             return Err(format!("after {clients} clients: {reason}"));
         }
         clients += 1;
-        // Without a time in which nothing is mapped nobody could detach.
+        // Detaching needs a moment without mapped pages.
         std::thread::sleep(Duration::from_micros(random.next_u64() % 30_000));
     }
     println!("{clients} {kernels}");
@@ -249,7 +249,7 @@ fn storm(seeds: std::ops::Range<u64>, processes: u64) -> Verdict {
         wait_until_empty(&stage).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_storm() -> Verdict {
@@ -260,7 +260,7 @@ fn long_storm() -> Verdict {
     storm(10..13, 500)
 }
 
-/// Tries again while submission pages are mapped; how often it was refused.
+/// Tries again while submission pages are mapped; returns the number of refusals.
 fn insist(what: &str, act: impl Fn() -> Result<(), Errno>) -> Result<u32, String> {
     for tries in 0..TRIES {
         match act() {
@@ -272,7 +272,7 @@ fn insist(what: &str, act: impl Fn() -> Result<(), Errno>) -> Result<u32, String
     Err(format!("{what}: refused {TRIES} times"))
 }
 
-/// Loads, detaches, attaches and unloads beside clients that come and go.
+/// Loads, detaches, attaches and unloads while clients come and go.
 pub(crate) fn cycles(seed: u64, cycles: u64) -> Verdict {
     let mut random = Random::new(seed);
     let stage = Stage::without_loga(&model(LAZY))?;
@@ -314,7 +314,7 @@ pub(crate) fn cycles(seed: u64, cycles: u64) -> Verdict {
         ended > cycles,
         "{ended} clients in {cycles} cycles: nothing came and went"
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_cycles() -> Verdict {
@@ -325,12 +325,12 @@ fn long_cycles() -> Verdict {
     cycles(2, 100)
 }
 
-/// What the kernel has given out.
+/// Memory and references that the kernel has given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Given {
     /// Slab that cannot be reclaimed, in KiB.
     slab_kib: u64,
-    /// Areas of virtual memory that the modules asked for, and their bytes.
+    /// Areas of virtual memory of the modules, and their bytes.
     areas: u64,
     area_bytes: u64,
     /// References on LoGA and on the model.
@@ -338,9 +338,9 @@ struct Given {
 }
 
 impl Given {
-    /// Now, with nobody at work.
+    /// Now, with no client running.
     fn now() -> Result<Self, String> {
-        // What was freed after a grace period, and what can be had again, is no leak.
+        // Memory that waits for a grace period, or is reclaimable, is no leak.
         let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         std::thread::sleep(Duration::from_millis(300));
         let read =
@@ -379,7 +379,7 @@ impl Given {
 /// Slab that may come and go with the kernel's own work, in KiB.
 const SLAB_NOISE_KIB: u64 = 256;
 
-/// One round of everything, of so many processes.
+/// One round of all programs, with `size` processes.
 fn round(stage: &Stage, random: &mut Random, size: u64, length: Duration) -> Verdict {
     let seed = random.next_u64() % 1_000_000;
     let loads = [
@@ -417,12 +417,12 @@ fn round(stage: &Stage, random: &mut Random, size: u64, length: Duration) -> Ver
     wait_until_empty(stage)
 }
 
-/// Mixed load for so long; prints what the kernel has given out after each round.
+/// Mixed load for `length`; prints what the kernel has given out after each round.
 pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdict {
     let mut random = Random::new(seed);
     let stage = Stage::set(&model(LAZY), BUSY)?;
     println!("# seed {seed}");
-    // Tables that only grow, such as the kernel's own, have their size after the first round.
+    // Tables that only grow, such as the kernel's own, reach their size in the first round.
     round(&stage, &mut random, size, Duration::ZERO)?;
     let before = Given::now()?;
     println!("# before: {before:?}");
@@ -447,7 +447,7 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
         before.slab_kib,
         after.slab_kib
     );
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_soak() -> Verdict {

@@ -63,7 +63,7 @@ crate::ktap::tests![
     snapshots_of_a_user_do_not_stall_others,
 ];
 
-/// Those that are part of `make test`: all but the last, which takes long.
+/// The tests of `make test`: all but the last, which takes long.
 pub(super) const QUICK: &[Test] = TESTS.split_at(TESTS.len() - 1).0;
 
 /// The programs of this file.
@@ -77,7 +77,7 @@ pub(super) const PROGRAMS: &[(&str, Act)] = &[
     ("rest", rest),
 ];
 
-/// Two channels that are never empty, of commands short enough to leave when told to.
+/// Two channels that are never empty, with commands short enough to stop on request.
 const BUSY: &str = "--kernel-us 200 --depth 2 --wait block --channels 2 --json --seconds 3600";
 
 /// TIMEOUT: longest wait for a client to be measured.
@@ -104,8 +104,8 @@ fn move_to(cgroup: &Path) -> Result<(), String> {
     fs::write(&path, "0\n").map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Moves to the cgroup that it is told, made if it is not there, then keeps the GPU busy. An
-/// empty line: it stays where it is.
+/// Reads a cgroup, makes it if missing, moves to it, then keeps the GPU busy. An empty line: it
+/// stays in its cgroup.
 fn member(_: &[String]) -> Result<(), String> {
     let line = next_line()?;
     if !line.is_empty() {
@@ -118,7 +118,7 @@ fn member(_: &[String]) -> Result<(), String> {
     Err(become_throttle())
 }
 
-/// Makes a user namespace, and keeps the GPU busy as its user 5 once it is told that there is one.
+/// Makes a user namespace, waits for its map, and keeps the GPU busy as its user 5.
 fn subordinate(_: &[String]) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| format!("unshare: {errno}"))?;
     println!("ready");
@@ -127,8 +127,7 @@ fn subordinate(_: &[String]) -> Result<(), String> {
     Err(become_throttle())
 }
 
-/// A container of its own: prints what the first process in it sees of each client, `pid uid
-/// cgroup`.
+/// A container: prints how its first process sees each client, `pid uid cgroup`.
 fn contained(_: &[String]) -> Result<(), String> {
     next_line()?;
     let all = CloneFlags::CLONE_NEWUSER
@@ -159,7 +158,7 @@ fn contained(_: &[String]) -> Result<(), String> {
     sys::exit_now(told.is_err().into())
 }
 
-/// Opens a client with one channel, and runs so many kernels.
+/// Opens a client with one channel, and runs some kernels.
 fn work(kernels: u32) -> Result<(Client, Vec<throttle::channel::Channel>), String> {
     let text = |error: throttle::error::Error| error.to_string();
     let mut client = Client::open(0).map_err(text)?;
@@ -183,7 +182,7 @@ fn run(channels: &mut [throttle::channel::Channel]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes so many cgroups below one, and uses the GPU in each of them until LoGA has noticed.
+/// Makes a number of cgroups below one, and uses the GPU in each until LoGA has charged it.
 fn wander(arguments: &[String]) -> Result<(), String> {
     let [path, count] = arguments else {
         return Err("want a cgroup and a number".to_owned());
@@ -219,7 +218,7 @@ fn wander(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Subscribes with as many files as it can; says how many, and keeps them.
+/// Subscribes with as many files as it can; prints how many, and keeps them.
 fn listen(_: &[String]) -> Result<(), String> {
     let mut files = Vec::new();
     while let Ok(calls) = Calls::open() {
@@ -258,7 +257,7 @@ fn measured(stage: &Stage, pid: u32) -> Result<loga_cli::stat::Client, String> {
     stage.wait_for_client(pid, SOON, "measured", |client| client.measured_ns > 0)
 }
 
-/// Percentages of a window that the engine was each process's, by the model's own log.
+/// Each process's percentage of a window on the engine, by the model's own log.
 fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f64; N], String> {
     std::thread::sleep(Duration::from_millis(settle_ms));
     Truth::reset()?;
@@ -278,7 +277,7 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     for place in ["", "inner"] {
         let mut program = in_cgroup("member", &tenant)?;
         let path = tenant.path().join(place);
-        program.tell(&path.display().to_string())?;
+        program.send(&path.display().to_string())?;
         let client = measured(&stage, program.pid())?;
         shown.push(client.limit);
         let [share] = shares([program.pid()], 500, 2000)?;
@@ -290,7 +289,7 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     }
     ensure!(shown == [10, 10], "limits shown: {shown:?}");
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
 fn nested_limits_hold_all_at_once() -> Verdict {
@@ -315,7 +314,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     );
     let mut programs = [in_cgroup("member", &left)?, in_cgroup("member", &right)?];
     for program in &mut programs {
-        program.tell("")?;
+        program.send("")?;
         measured(&stage, program.pid())?;
     }
     let pids = [programs[0].pid(), programs[1].pid()];
@@ -328,7 +327,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     );
     stage.check_no_fallback()?;
     drop((programs, left, right));
-    stage.strike()
+    stage.teardown()
 }
 
 fn leaves_of_a_tenant_share_one_share() -> Verdict {
@@ -339,11 +338,11 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     let mut programs = Vec::new();
     for leaf in ["a", "b", "c"] {
         let mut program = in_cgroup("member", &many)?;
-        program.tell(&many.path().join(leaf).display().to_string())?;
+        program.send(&many.path().join(leaf).display().to_string())?;
         programs.push(program);
     }
     let mut other = in_cgroup("member", &one)?;
-    other.tell("")?;
+    other.send("")?;
     programs.push(other);
     for program in &programs {
         measured(&stage, program.pid())?;
@@ -353,11 +352,11 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     let part = got[3] / got.iter().sum::<f64>() * 100.0;
     ensure!(
         (part - 50.0).abs() <= 3.0,
-        "{part:.1} % beside a tenant with three cgroups, not half"
+        "{part:.1} % next to a tenant with three cgroups, not half"
     );
     stage.check_no_fallback()?;
     drop(programs);
-    stage.strike()
+    stage.teardown()
 }
 
 fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
@@ -377,7 +376,7 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     ensure!(line == "ready\n", "{line:?}");
     let map = format!("/proc/{}/uid_map", program.pid());
     fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
-    program.tell("go")?;
+    program.send("go")?;
     let client = measured(&stage, program.pid())?;
     let [share] = shares([program.pid()], 500, 2000)?;
     ensure!(
@@ -387,27 +386,27 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     ensure!(client.uid == USER, "counted as user {}", client.uid);
     stage.check_no_fallback()?;
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
 fn namespaces_see_their_own_numbers() -> Verdict {
     let stage = Stage::set(&model(LAZY), "")?;
     let (inside, outside) = (Cgroup::make("inside")?, Cgroup::make("outside")?);
     let mut other = in_cgroup("member", &outside)?;
-    other.tell("")?;
+    other.send("")?;
     measured(&stage, other.pid())?;
     let mut program = in_cgroup("contained", &inside)?;
-    program.tell("go")?;
+    program.send("go")?;
     let seen = program.finish()?;
     let lines: Vec<&str> = seen.lines().collect();
-    // Its own process is the first one of its namespace; the other one has no number there, and
-    // neither has its cgroup.
+    // Its own process is the first one of its namespace; the other process and its cgroup have no
+    // number there.
     let own = format!("1 0 {}", inside.chosen()?.id);
     ensure!(lines.contains(&own.as_str()), "{lines:?}, not {own:?}");
     ensure!(lines.contains(&"0 0 0"), "{lines:?}, not \"0 0 0\"");
     ensure!(lines.len() == 2, "{lines:?}");
     drop(other);
-    stage.strike()
+    stage.teardown()
 }
 
 fn root_without_capabilities_changes_nothing() -> Verdict {
@@ -434,7 +433,7 @@ fn root_without_capabilities_changes_nothing() -> Verdict {
         ensure!(!done, "user 0 without capabilities changed {what}");
     }
     ensure!(sysfs::read("ratio")? == ratio, "the knob was turned");
-    stage.strike()
+    stage.teardown()
 }
 
 /// The errno and the sentence of a refused call.
@@ -474,7 +473,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
         ..Default::default()
     };
     let see = |want: (u32, u32, &str)| -> Result<(), String> {
-        // What a user lowers holds from the next decision on.
+        // A value that a user lowers applies from the next decision on.
         let limit = Duration::from_secs(2);
         let is = |client: &loga_cli::stat::Client| {
             (client.weight, client.limit, client.class.as_str()) == want
@@ -501,7 +500,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
     user(lower(target, class(uapi::CLASS_IDLE)))?;
     user(lower(target, limit(30)))?;
     see((50, 30, "idle"))?;
-    // What it lowered it may undo, and no more.
+    // The user may undo what it lowered, and no more.
     user(lower(target, weight(100)))?;
     user(lower(target, class(uapi::CLASS_NORMAL)))?;
     user(lower(target, limit(60)))?;
@@ -509,7 +508,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
     never(lower(target, weight(101)), "want at most 100")?;
     user(clear)?;
     see((100, 100, "normal"))?;
-    // What an administrator sets stays.
+    // A setting of an administrator stays.
     set(target, weight(20))?;
     set(of_user, limit(40))?;
     set(target, class(uapi::CLASS_IDLE))?;
@@ -519,7 +518,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
     user(lower(target, weight(10)))?;
     user(lower(target, limit(15)))?;
     see((10, 15, "idle"))?;
-    // An administrator lowers further: the lower of both holds.
+    // An administrator lowers further: the lower of both applies.
     set(target, weight(5))?;
     see((5, 15, "idle"))?;
     user(clear)?;
@@ -542,7 +541,7 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
         .map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "loga run of a user: {complaint}");
-    stage.strike()
+    stage.teardown()
 }
 
 /// Waits until a program has become one of [`USER`].
@@ -574,14 +573,14 @@ fn user_lowers_without_filling_the_table() -> Verdict {
     ensure!(taken == 32, "{taken} settings of one user, not 32");
     ensure!(last.contains("32"), "{last:?} does not say how many");
     drop(children);
-    // Processes that are gone are not in the way of later ones.
+    // Processes that have ended take no room from later ones.
     let child = Program::start("member")?;
     wait_until_of_user(&child)?;
     let own = lower(for_process(child.pid()), weight(1));
     let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
     ensure!(errno.is_none(), "{errno:?} {said}");
     drop(child);
-    stage.strike()
+    stage.teardown()
 }
 
 fn three_hundred_cgroups_push_no_total_out() -> Verdict {
@@ -589,14 +588,14 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
     let (quiet, tenant) = (Cgroup::make("quiet")?, Cgroup::make("tenant")?);
     tenant.delegate(USER)?;
     let mut program = in_cgroup("member", &quiet)?;
-    program.tell("")?;
+    program.send("")?;
     let pid = program.pid();
     stage.wait_for_client(pid, SOON, "measured", |c| c.gpu_time_ns > 50_000_000)?;
     drop(program);
     stage.wait_until_gone(pid)?;
     let words = format!("wander {} 300", tenant.path().display());
     let mut program = in_cgroup(&words, &tenant)?;
-    program.tell("go")?;
+    program.send("go")?;
     program.finish()?;
     let totals = Calls::open()?.totals(uapi::SUBJECT_CGROUP, 0);
     let totals = totals.map_err(|errno| errno.to_string())?;
@@ -615,9 +614,9 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
         kept.is_some_and(|total| total.gpu_time_ns >= 50_000_000),
         "the total of another cgroup is gone, or less: {kept:?}"
     );
-    // As many as there is room for, and that of all others.
+    // As many as there is room for, and one of all others.
     ensure!(totals.len() == 257 && rest > 0, "{} totals", totals.len());
-    stage.strike()
+    stage.teardown()
 }
 
 fn listener_of_one_user_leaves_room_for_others() -> Verdict {
@@ -635,7 +634,7 @@ fn listener_of_one_user_leaves_room_for_others() -> Verdict {
     })?;
     ensure!(other == Ok(()), "another user: {other:?}");
     drop(program);
-    stage.strike()
+    stage.teardown()
 }
 
 fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
@@ -659,5 +658,5 @@ fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
     println!("# {alone}\n# beside 8 that take snapshots: {beside}");
     beside.check()?;
     drop((bystander, lookers, clients));
-    stage.strike()
+    stage.teardown()
 }

@@ -16,7 +16,7 @@ fn main() {
     cuda();
 }
 
-/// A library that is there; says so if it is not.
+/// An installed library; prints a line if it is missing.
 fn library(name: &str) -> Option<Library> {
     // SAFETY: The libraries are made to be loaded by any program.
     match unsafe { Library::new(name) } {
@@ -29,7 +29,7 @@ fn library(name: &str) -> Option<Library> {
 }
 
 /// Calls `name` with a function of type `F`, and prints the status that it returns.
-fn tell<F>(library: &Library, name: &str, call: impl FnOnce(&F) -> (c_int, String)) {
+fn print_answer<F>(library: &Library, name: &str, call: impl FnOnce(&F) -> (c_int, String)) {
     // SAFETY: The type that each caller names is that of the public reference.
     match unsafe { library.get::<F>(name.as_bytes()) } {
         Ok(function) => {
@@ -57,7 +57,7 @@ fn nvml() {
     text(&nvml, "nvmlSystemGetNVMLVersion");
     integer(&nvml, "nvmlSystemGetCudaDriverVersion");
     integer(&nvml, "nvmlDeviceGetCount_v2");
-    tell(
+    print_answer(
         &nvml,
         "nvmlDeviceGetHandleByIndex_v2",
         |function: &ToHandle| {
@@ -76,13 +76,13 @@ fn cuda() {
     };
     integer(&cuda, "cuDriverGetVersion");
     for _ in 0..2 {
-        tell(&cuda, "cuInit", |function: &Initialize| {
+        print_answer(&cuda, "cuInit", |function: &Initialize| {
             // SAFETY: Flags must be 0.
             (unsafe { function(0) }, String::new())
         });
     }
     integer(&cuda, "cuDeviceGetCount");
-    tell(&cuda, "cuDeviceGet", |function: &ToDevice| {
+    print_answer(&cuda, "cuDeviceGet", |function: &ToDevice| {
         let mut device = -1;
         // SAFETY: `device` is ours.
         let status = unsafe { function(&mut device, 0) };
@@ -91,14 +91,14 @@ fn cuda() {
 }
 
 fn plain(library: &Library, name: &str) {
-    tell(library, name, |function: &Plain| {
+    print_answer(library, name, |function: &Plain| {
         // SAFETY: Takes nothing.
         (unsafe { function() }, String::new())
     });
 }
 
 fn integer(library: &Library, name: &str) {
-    tell(library, name, |function: &ToInt| {
+    print_answer(library, name, |function: &ToInt| {
         let mut value = -1;
         // SAFETY: `value` is ours.
         let status = unsafe { function(&mut value) };
@@ -107,9 +107,9 @@ fn integer(library: &Library, name: &str) {
 }
 
 fn text(library: &Library, name: &str) {
-    tell(library, name, |function: &ToText| {
+    print_answer(library, name, |function: &ToText| {
         let mut bytes = [0_u8; TEXT];
-        // SAFETY: The library is told how many bytes there are.
+        // SAFETY: The library gets the length of the buffer.
         let status = unsafe { function(bytes.as_mut_ptr().cast(), TEXT as c_uint) };
         let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         (status, text.to_string_lossy().into_owned())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Random system calls: what LoGA lets through comes back unchanged, whatever it is.
+//! [tool] Random system calls: LoGA passes every call and its answer on unchanged.
 //!
-//! [`sequence`] makes the calls of one process, [`system`] hands them to the kernel. One process
-//! alone is compared, call by call, with the same seed on a driver without LoGA; many at a time are
-//! not, but must leave nothing behind. A failing test names its seed: `loga-guest hostile sequence
-//! SEED CALLS FIRST` prints the calls from number FIRST on.
+//! [`sequence`] makes the calls of one process, [`system`] hands them to the kernel. A single
+//! process is compared, call by call, with the same seed on a driver without LoGA; many at a time
+//! are not, but must leave nothing behind. A failing test names its seed: `loga-guest hostile
+//! sequence SEED CALLS FIRST` prints the calls from number FIRST on.
 
 mod sequence;
 mod system;
@@ -24,10 +24,10 @@ use std::time::Duration;
 use std::time::Instant;
 use throttle::random::Random;
 
-/// Calls that are told by one digest.
+/// Calls covered by one digest.
 const BLOCK: u64 = 100;
 
-/// TIMEOUT: for clients of processes that have ended to be forgotten.
+/// TIMEOUT: until LoGA drops the clients of processes that have ended.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The programs of this folder.
@@ -121,7 +121,7 @@ fn crowd(arguments: &[String]) -> Result<(), String> {
             Some(pid) => children.push(nix::unistd::Pid::from_raw(pid)),
             None => {
                 let mut random = Random::new(seed);
-                // Some end early, with everything open.
+                // Some end early, with all files open.
                 let calls = random.around(calls, 50);
                 let ended = Sequence::new(seed, true).map(|mut sequence| {
                     for _ in 0..calls {
@@ -155,11 +155,11 @@ fn run(with_loga: bool, uid: u32, words: &str) -> Result<Vec<String>, String> {
         stage.add_loga("")?;
     }
     let text = Program::start_as(uid, &format!("sequence {words}"))?.finish()?;
-    stage.strike()?;
+    stage.teardown()?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The first call of a sequence whose answer is another one the second time, in words.
+/// The first call of a sequence with another answer the second time, in words.
 fn first_difference(seed: u64, uid: u32, calls: u64, block: u64, with_loga: bool) -> Verdict {
     let words = format!(
         "{seed} {} {}",
@@ -273,12 +273,12 @@ fn crowds(seeds: std::ops::Range<u64>, processes: u64, calls: u64) -> Verdict {
         let instance = load.stop()?;
         ensure!(
             instance.summary.kernels > 0,
-            "seed {seed}: nothing ran beside it"
+            "seed {seed}: the load ran nothing meanwhile"
         );
         wait_until_empty(&stage).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     println!("# about {made} calls of many processes");
-    stage.strike()
+    stage.teardown()
 }
 
 fn quick_crowd() -> Verdict {

@@ -2,9 +2,9 @@
 
 //! [tool] Random system calls that know the structures of the driver, and break some of them.
 //!
-//! A sequence follows from its seed alone: handles are chosen by the program, descriptors and
-//! addresses are those that the calls before give. Handles that a driver chooses are told apart by
-//! the order in which they first show, physical addresses by their place in a slot.
+//! A sequence follows from its seed alone: the program chooses handles; descriptors and addresses
+//! come from earlier calls. Handles that a driver chooses are compared by the order of their first
+//! appearance, physical addresses by their place in a slot.
 
 use super::system;
 use super::system::Arena;
@@ -29,18 +29,18 @@ use throttle::sys::bytes_of;
 
 /// Most files of the driver that one process has open.
 const FILES_MAX: usize = 24;
-/// Most objects that are remembered, to be used again.
+/// Most objects that are kept for later calls.
 const OBJECTS_MAX: usize = 64;
-/// One call in so many makes a process.
+/// One call in this many makes a process.
 const FORK: u64 = 400;
-/// Where arguments, wrappers and parameters lie in the arena.
+/// Places of arguments, wrappers and parameters in the arena.
 const ARGUMENT: u64 = 0;
 const WRAPPER: u64 = 1;
 const PARAMETERS: u64 = 2;
 /// First page of what calls of `/dev/loga` fill.
 const TABLES: u64 = 4;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// In words.
@@ -52,7 +52,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A number for everything that must be the same each time (FNV-1a).
+    /// A digest of all that must be the same each time (FNV-1a).
     pub(crate) fn digest(&self) -> u64 {
         let result = match self.result {
             Ok(number) => i64::from(number),
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// An object that was allocated, as far as is known.
+/// An allocated object, as far as is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Object {
     root: u32,
@@ -88,7 +88,7 @@ struct Call {
     nr: u32,
     bytes: Vec<u8>,
     parameters: Vec<u8>,
-    /// Where in `bytes` the address of the parameters belongs.
+    /// Place in `bytes` of the address of the parameters.
     points: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// One process and what it has.
+/// One process with its files and objects.
 pub(crate) struct Sequence {
     random: Random,
     arena: Arena,
@@ -119,14 +119,14 @@ pub(crate) struct Sequence {
     loga: File,
     nodes: Vec<Node>,
     objects: Vec<Object>,
-    /// Handles that the driver chose, in the order of their showing.
+    /// Handles that the driver chose, in the order of their first appearance.
     seen: Vec<u64>,
     /// Address that the last MAP_MEMORY named.
     linear: u64,
     next: u32,
     /// Processes made from this one, one after the other.
     depth: u32,
-    /// Calls to `/dev/loga` are made, and stores whose effect takes time.
+    /// Calls to `/dev/loga` are made, and stores with a delayed effect.
     storm: bool,
 }
 
@@ -134,7 +134,7 @@ impl Sequence {
     /// A process with nothing open. With `storm` it also calls `/dev/loga`.
     pub(crate) fn new(seed: u64, storm: bool) -> Result<Self, String> {
         let said = |errno: Errno| errno.to_string();
-        // Without LoGA something else has its descriptor.
+        // Without LoGA another file has its descriptor.
         let loga = File::options().read(true).open(uapi::DEVICE_PATH);
         let loga = loga.or_else(|_| File::open("/dev/null"));
         Ok(Sequence {
@@ -147,7 +147,7 @@ impl Sequence {
             objects: Vec::new(),
             seen: Vec::new(),
             linear: 0,
-            // Handles of clients must differ between processes; those of one sequence do not.
+            // Handles of clients must differ between processes; the handles of one sequence do not.
             next: 0xc000_0000
                 | if storm {
                     std::process::id() << 12 & 0x0fff_f000
@@ -163,7 +163,7 @@ impl Sequence {
         self.random.next_u64() % bound
     }
 
-    /// Whether something with one chance in `bound` happens.
+    /// Whether an event with one chance in `bound` happens.
     fn chance(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
@@ -173,7 +173,7 @@ impl Sequence {
         self.next
     }
 
-    /// An object that there may be.
+    /// An object that may exist.
     fn object(&mut self, wanted: impl Fn(&Object) -> bool) -> Object {
         let fitting: Vec<Object> = self.objects.iter().copied().filter(wanted).collect();
         if fitting.is_empty() || self.chance(16) {
@@ -239,7 +239,7 @@ impl Sequence {
         answer(format!("open {path}"), result)
     }
 
-    /// Position of an open file; mostly one of the kind that is wanted.
+    /// Position of an open file; mostly one of the wanted kind.
     fn node(&mut self, control: bool) -> Option<usize> {
         let any = self.chance(12);
         let nodes = self.nodes.iter().enumerate();
@@ -261,7 +261,7 @@ impl Sequence {
         };
         let node = self.nodes.remove(at);
         if node.control {
-            // Clients end with the file that they were made on.
+            // A client ends with its control file.
             self.objects.clear();
         }
         answer(format!("close {}", node.file.as_raw_fd()), Ok(0))
@@ -362,7 +362,7 @@ impl Sequence {
         answer(format!("store {slot} {at:#x} {word}"), result)
     }
 
-    /// A child makes some calls of its own, with what it has from its parent.
+    /// A child makes some calls of its own, with the files and objects of its parent.
     fn fork(&mut self) -> Answer {
         let (seed, calls) = (self.random.next_u64(), 1 + self.below(24));
         if self.depth >= 2 {
@@ -399,7 +399,7 @@ impl Sequence {
         }
     }
 
-    /// A call of the driver with everything as it should be, as far as is known.
+    /// A well-formed call of the driver, as far as is known.
     fn valid(&mut self) -> Call {
         match self.below(20) {
             0 => Call::new(nr::CHECK_VERSION_STR, &abi::ApiVersion::default()),
@@ -583,7 +583,7 @@ impl Sequence {
         Call::new(nr::MAP_MEMORY, &abi::MapMemoryFd { map, fd, pad: 0 })
     }
 
-    /// A number and bytes that mean nothing, or a structure that the driver does not know.
+    /// A random number and random bytes, or a structure that the driver does not know.
     fn nonsense(&mut self) -> Call {
         let known = [
             nr::ALLOC,
@@ -611,7 +611,7 @@ impl Sequence {
         }
     }
 
-    /// An address that the driver may be given: mostly a good one.
+    /// An address for the driver: mostly a good one.
     fn pointer(&mut self, good: u64) -> u64 {
         let end = self.arena.address(PLAIN, 0);
         match self.below(40) {
@@ -630,7 +630,7 @@ impl Sequence {
         }
     }
 
-    /// Makes a call, broken in one way or another if chance has it.
+    /// Makes a call, broken at random in one of several ways.
     fn make(&mut self, mut call: Call) -> Answer {
         let Some(at) = self.node(!matches!(call.nr, nr::REGISTER_FD | nr::ALLOC_OS_EVENT)) else {
             return self.open();
@@ -651,7 +651,7 @@ impl Sequence {
         }
         let good = self.arena.address(ARGUMENT, 0);
         let argument = self.pointer(good);
-        // Short arguments end in zeroes, not in what the last call left.
+        // Short arguments end in zeroes, not in bytes of the last call.
         let room = size.max(call.bytes.len()).max(64).min(PAGE as usize);
         call.bytes.resize(room, 0);
         self.arena.put(good, &call.bytes);
@@ -698,7 +698,7 @@ impl Sequence {
         answer
     }
 
-    /// Forgets an object that there is not.
+    /// Drops an object that does not exist.
     fn learn(&mut self, nr: u32, size: usize, answer: &Answer) {
         let bytes = &answer.bytes;
         let word = |at: usize| {
@@ -735,12 +735,12 @@ impl Sequence {
         }
     }
 
-    /// Replaces what a driver chose by its place in the order of showing.
+    /// Replaces a value that a driver chose by its place in the order of appearance.
     fn canonical(&mut self, nr: u32, size: usize, bytes: &mut [u8]) {
         let field = match nr {
             nr::MAP_MEMORY if size >= 48 => 32..40,
             nr::ALLOC if size >= 32 => 8..12,
-            // Addresses of BAR0 and BAR1 are those of the machine, and do not change.
+            // Addresses of BAR0 and BAR1 are the machine's, and do not change.
             _ => return,
         };
         let mut number = [0; 8];
@@ -751,8 +751,8 @@ impl Sequence {
         } else if number >> 16 != 0xc1d0 {
             return;
         }
-        // Which channel is free depends on how far the card is with those that ended, so an address
-        // is only told apart by its place in a slot. Handles have an order.
+        // Which channel is free depends on how far the card is with ended channels, so an address
+        // is only compared by its place in a slot. Handles have an order.
         let named = if nr == nr::MAP_MEMORY {
             (u64::from(number > 0) << 12) | (number % submit::USERD_SLOT)
         } else {
@@ -811,7 +811,7 @@ impl Sequence {
         let argument = self.pointer(good);
         let result = system::ioctl(&self.loga, request, argument);
         if self.chance(16) {
-            // Anew, so that subscriptions end too.
+            // Reopened, so that subscriptions end too.
             if let Ok(file) = File::options().read(true).open(uapi::DEVICE_PATH) {
                 self.loga = file;
             }

@@ -14,13 +14,13 @@ use std::os::fd::OwnedFd;
 
 /// Page size.
 pub(crate) const PAGE: u64 = 4096;
-/// Where the arena begins: nothing else is ever put there.
+/// Address of the arena: nothing else is ever mapped there.
 const BASE: u64 = 0x10_0000_0000;
 /// Pages of the arena.
 const PAGES: u64 = 64;
-/// Pages at the start of it that stay as they are: readable and writable.
+/// Pages at its start that stay readable and writable.
 pub(crate) const PLAIN: u64 = 8;
-/// The page behind them can only be read; the one after that is never mapped.
+/// The page behind them is read-only; the next one is never mapped.
 const READ_ONLY: u64 = PLAIN;
 /// First page that files are mapped at.
 const SLOTS: u64 = PLAIN + 2;
@@ -52,7 +52,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Maps nothing that can be touched over some pages.
+    /// Makes some pages inaccessible.
     fn reserve(&self, page: u64, count: u64) -> Result<(), Errno> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // SAFETY: the range belongs to the arena, where no Rust object lives.
@@ -91,7 +91,7 @@ impl Arena {
         self.address(SLOTS + slot % (PAGES - SLOTS), 0)
     }
 
-    /// Whether so many bytes from an address on are plain memory of the arena.
+    /// Whether `length` bytes from an address on are plain memory of the arena.
     pub(crate) fn is_plain(&self, address: u64, length: usize) -> bool {
         let end = BASE + PLAIN * PAGE;
         (BASE..end).contains(&address) && end - address >= length as u64
@@ -132,7 +132,7 @@ impl Arena {
         Errno::result(rc as i64).map(drop)
     }
 
-    /// Takes some pages of a slot away; they can be mapped again.
+    /// Unmaps some pages of a slot; they can be mapped again.
     pub(crate) fn unmap(&self, slot: u64, pages: u64) -> Result<(), Errno> {
         let first = SLOTS + slot % (PAGES - SLOTS);
         // SAFETY: the range is cut to the slots of the arena, where no Rust object lives.
@@ -150,15 +150,15 @@ impl Arena {
         self.protect(SLOTS + slot % (PAGES - SLOTS), 1, protection)
     }
 
-    /// Tells the kernel something about a page that a file may be mapped at.
+    /// Gives the kernel advice about a page that a file may be mapped at.
     pub(crate) fn advise(&self, slot: u64, advice: i32) -> Result<(), Errno> {
         let at = self.slot(slot) as *mut libc::c_void;
-        // SAFETY: what is in the slots may be lost at any time.
+        // SAFETY: the contents of the slots may be lost at any time.
         Errno::result(unsafe { libc::madvise(at, PAGE as usize, advice) }).map(drop)
     }
 
-    /// Has the kernel store a word into a page that a file may be mapped at: one that is not there
-    /// is an error, not the end of the process.
+    /// Has the kernel store a word into a page that a file may be mapped at: a missing page is an
+    /// error, not the end of the process.
     pub(crate) fn store(&self, pipe: &Pipe, at: u64, word: u32) -> Result<(), Errno> {
         let mut bytes = word.to_le_bytes();
         nix::unistd::write(&pipe.to, &bytes)?;
@@ -187,10 +187,10 @@ impl Pipe {
     }
 }
 
-/// Any ioctl with any number and any argument.
+/// An ioctl with any number and any argument.
 pub(crate) fn ioctl(file: &File, request: u32, argument: u64) -> Result<i32, Errno> {
-    // SAFETY: what the kernel may write to is plain memory of the arena, or not mapped: see the head
-    // of this file.
+    // SAFETY: all addresses that the kernel may write to are plain memory of the arena, or not
+    // mapped: see the head of this file.
     Errno::result(unsafe { libc::ioctl(file.as_raw_fd(), request.into(), argument) })
 }
 

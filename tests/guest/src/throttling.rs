@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of throttling: hogs wait, everything that can happen to them meanwhile works.
+//! [tool] Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
 
+use crate::agent::Agent;
+use crate::agent::SOON;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -11,8 +13,6 @@ use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::stage::PAPER;
-use crate::strings::Strings;
-use crate::strings::SOON;
 use loga_cli::stat::Stat;
 use std::time::Duration;
 
@@ -20,29 +20,29 @@ crate::ktap::tests![
     hog_is_throttled_and_resumes: timed,
     client_on_the_pollers_processor_keeps_the_gpu_supplied: timed,
     hog_alone_is_never_throttled,
-    forked_child_is_held_with_its_parent,
+    forked_child_is_throttled_with_its_parent,
     kill_while_throttled_is_prompt: timed,
-    unmap_and_remap_while_throttled_stays_held,
-    remap_of_the_only_page_stays_held,
+    unmap_and_remap_while_throttled_stays_throttled,
+    remap_of_the_only_page_stays_throttled,
     two_channels_in_one_page_are_told_apart: timed,
     copy_on_write_mapping_is_left_to_the_driver,
 ];
 
-/// The one that a hog competes with.
+/// The client that a hog competes with.
 fn light() -> Result<Load, String> {
     Load::start("--kernel-us 100 --wait block --channels 1")
 }
 
-/// A hog that is throttled, in the middle of `run`, and the load that it competes with.
-fn throttled_hog(stage: &Stage) -> Result<(Strings, Load), String> {
-    let mut hog = Strings::with_channels(1)?;
+/// A throttled hog in the middle of `run`, and the load that it competes with.
+fn throttled_hog(stage: &Stage) -> Result<(Agent, Load), String> {
+    let mut hog = Agent::with_channels(1)?;
     let light = light()?;
-    hog.tell("run 1000 8000")?;
+    hog.send("run 1000 8000")?;
     stage.wait_until_throttled(hog.pid())?;
     Ok((hog, light))
 }
 
-/// Both keep the GPU supplied: one that waits for each kernel leaves it idle meanwhile.
+/// Both keep the GPU supplied: a client that waits for each kernel leaves the GPU idle meanwhile.
 const SUPPLYING_HOG: &str = "--kernel-us 1000 --depth 2 --wait block --channels 2";
 const SUPPLYING_LIGHT: &str = "--kernel-us 100 --depth 4 --wait block --channels 2";
 
@@ -52,14 +52,14 @@ fn share_of(stat: &Stat, load: &Load) -> f64 {
     100.0 * client.and_then(|client| client.share).unwrap_or(0.0)
 }
 
-/// Fails unless a hog that was throttled and another client get half of the GPU each.
+/// Fails unless a throttled hog and another client get half of the GPU each.
 fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
     let stat = stage.stat_during(Duration::from_millis(6000))?;
     let (mine, its) = (share_of(&stat, hog), share_of(&stat, other));
     println!("# hog {mine:.1} %, other {its:.1} %");
-    // Without enforcement 91 and 9. One is throttled when it is a period of 24 ms ahead, and is
-    // then less than another one ahead: at both ends of the window the shares are off by 24 ms at
-    // most. By the model's log too the hog gets some two points less than the other one.
+    // Without enforcement 91 and 9. A client is throttled when it is a period of 24 ms ahead, and
+    // is then less than another period ahead: at both ends of the window the shares are off by
+    // 24 ms at most. By the model's log too the hog gets some two points less than the other.
     ensure!(
         (46.5..=53.5).contains(&mine) && (46.5..=53.5).contains(&its),
         "hog {mine:.1} %, other {its:.1} %, not half each"
@@ -85,14 +85,14 @@ fn hog_is_throttled_and_resumes() -> Verdict {
     let report = hog.stop()?;
     ensure!(
         report.summary.blocked_count > 0,
-        "the hog did not notice that it was throttled"
+        "no store of the hog was blocked"
     );
     stage.check_no_fallback()?;
-    stage.strike()
+    stage.teardown()
 }
 
-/// The poller goes before ordinary threads, and polls for a sixth of the time: a client beside it
-/// may not lose that sixth.
+/// The poller preempts ordinary threads and polls for a sixth of the time: a client on its
+/// processor must not lose that sixth.
 fn client_on_the_pollers_processor_keeps_the_gpu_supplied() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{PAPER} {EXACT}"))?;
     let hog = Load::start(SUPPLYING_HOG)?;
@@ -100,7 +100,7 @@ fn client_on_the_pollers_processor_keeps_the_gpu_supplied() -> Verdict {
     stage.wait_until_throttled(hog.pid())?;
     check_halves(&stage, &hog, &other)?;
     drop((hog, other));
-    stage.strike()
+    stage.teardown()
 }
 
 fn hog_alone_is_never_throttled() -> Verdict {
@@ -113,14 +113,14 @@ fn hog_alone_is_never_throttled() -> Verdict {
         report.summary.kernels
     );
     ensure!(stage.stat()?.revokes == 0, "it was throttled");
-    stage.strike()
+    stage.teardown()
 }
 
-fn forked_child_is_held_with_its_parent() -> Verdict {
+fn forked_child_is_throttled_with_its_parent() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(1)?;
+    let mut hog = Agent::with_channels(1)?;
     let light = light()?;
-    hog.tell("fork 1000 2500")?;
+    hog.send("fork 1000 2500")?;
     stage.wait_until_throttled(hog.pid())?;
     let child = hog.answer(SOON)?;
     let parent = hog.answer(SOON)?;
@@ -144,13 +144,13 @@ fn forked_child_is_held_with_its_parent() -> Verdict {
     );
     drop(light);
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn kill_while_throttled_is_prompt() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let (mut hog, light) = throttled_hog(&stage)?;
-    // By now it is in the store.
+    // By now the hog is blocked in a store.
     std::thread::sleep(Duration::from_millis(20));
     let pid = hog.pid();
     let took = hog.kill()?;
@@ -162,26 +162,26 @@ fn kill_while_throttled_is_prompt() -> Verdict {
         .unwrap_or(0.0);
     ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
     light.stop()?;
-    stage.strike()
+    stage.teardown()
 }
 
-fn unmap_and_remap_while_throttled_stays_held() -> Verdict {
+fn unmap_and_remap_while_throttled_stays_throttled() -> Verdict {
     check_remap(2)
 }
 
-/// With its last page unmapped a client is without channels, but not without its past.
-fn remap_of_the_only_page_stays_held() -> Verdict {
+/// With its last page unmapped a client has no channels, but keeps its history.
+fn remap_of_the_only_page_stays_throttled() -> Verdict {
     check_remap(1)
 }
 
 /// Remaps the first of a throttled client's pages: it must stay throttled.
 fn check_remap(channels: u32) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Strings::with_channels(channels)?;
+    let mut hog = Agent::with_channels(channels)?;
     let light = light()?;
-    // It keeps kernels queued and waits for orders most of the time, so that the decision to hold
-    // it back finds it outside a store. The kernels are short against a polling phase: a light
-    // client that is never seen to run does not count as active.
+    // It keeps kernels queued and waits for orders most of the time, so that the decision to
+    // throttle it finds it outside a store. The kernels are short against a polling phase: a light
+    // client that the poller never sees does not count as active.
     let mut throttled = false;
     for _ in 0..400 {
         hog.ask("launch 8000")?;
@@ -202,7 +202,7 @@ fn check_remap(channels: u32) -> Verdict {
             .is_some_and(|c| c.state == "throttled"),
         "released too early for this test"
     );
-    hog.tell("store 100")?;
+    hog.send("store 100")?;
     ensure!(
         !hog.has_answered(Duration::from_millis(30))?
             || stage
@@ -219,12 +219,12 @@ fn check_remap(channels: u32) -> Verdict {
     ensure!(again.len() == 1, "{again:?}");
     light.stop()?;
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
 fn two_channels_in_one_page_are_told_apart() -> Verdict {
-    // Eight channels of 0x200 bytes share a page; clients with one channel each must not be throttled
-    // with one another.
+    // Eight channels of 0x200 bytes share a page; clients with one channel each must not be
+    // throttled together.
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let others = [light()?, light()?];
@@ -242,23 +242,23 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
     }
     drop(others);
     drop(hog);
-    stage.strike()
+    stage.teardown()
 }
 
-/// What is stored through a private mapping is copied: it never reaches the device.
+/// A store through a private mapping goes to a copy and never reaches the device.
 fn copy_on_write_mapping_is_left_to_the_driver() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(1)?;
-    let errno = puppet.ask("cow")?;
+    let mut agent = Agent::with_channels(1)?;
+    let errno = agent.ask("cow")?;
     ensure!(errno == [0], "errno {errno:?}, not what the driver answers");
-    let run = puppet.ask("run 100 50")?;
-    ensure!(run[0] > 0, "the puppet does not work afterwards");
+    let run = agent.ask("run 100 50")?;
+    ensure!(run[0] > 0, "the agent does not work afterwards");
     let stat = stage.stat()?;
     ensure!(
         stat.unmanaged_mappings == 0,
         "{} mappings are not managed",
         stat.unmanaged_mappings
     );
-    drop(puppet);
-    stage.strike()
+    drop(agent);
+    stage.teardown()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions: the card counts them, an interrupt work wakes those who wait.
+//! Completion notices: the card counts completions, an interrupt work wakes the waiting processes.
 //!
 //! Waking takes locks that sleep under PREEMPT_RT, so it happens neither with the card's lock held
 //! nor in the timer's callback.
@@ -11,8 +11,8 @@ use kernel::bindings;
 use kernel::sync::Arc;
 
 impl Machine {
-    /// Wakes whoever waits for completions.
-    fn tell(&self) {
+    /// Wakes the listeners of all address spaces with new completions.
+    fn notify_listeners(&self) {
         loop {
             let taken = self.with(|core| core.board.take_completed());
             let Some((slot, completed)) = taken else {
@@ -24,13 +24,13 @@ impl Machine {
         }
     }
 
-    /// Lets a listener hear of a client's completions; false if it has too many.
+    /// Adds a listener for a client's completions; false if it has too many.
     pub fn add_listener(&self, space: usize, listener: Arc<Listener>) -> bool {
         let refused = match self.listeners.lock().get_mut(space) {
             Some(listeners) => listeners.add(listener),
             None => Some(listener),
         };
-        // What was refused is dropped here, where the lock is not held.
+        // A refused listener is dropped here, where the lock is not held.
         refused.is_none()
     }
 
@@ -46,12 +46,12 @@ impl Machine {
 }
 
 /// Runs after the timer's callback, outside of the card's lock.
-pub(super) unsafe extern "C" fn told(work: *mut bindings::irq_work) {
+pub(super) unsafe extern "C" fn deliver(work: *mut bindings::irq_work) {
     // SAFETY: As in `expired`, for the work of the same machine.
     let machine = unsafe {
         &*work
-            .byte_sub(core::mem::offset_of!(Machine, telling))
+            .byte_sub(core::mem::offset_of!(Machine, notices))
             .cast::<Machine>()
     };
-    machine.tell();
+    machine.notify_listeners();
 }

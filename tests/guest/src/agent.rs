@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The test's end of a puppet.
+//! [tool] A process that a test drives: the test's side.
 
 use nix::poll::poll;
 use nix::poll::PollFd;
@@ -18,42 +18,42 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
-/// TIMEOUT: longest wait for an answer that is not said to take long.
+/// TIMEOUT: longest wait for an ordinary answer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A puppet; killed when dropped.
+/// A process that runs [`agent_process`](crate::agent_process); killed when dropped.
 #[derive(Debug)]
-pub(crate) struct Strings {
+pub(crate) struct Agent {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Strings {
-    /// Starts a puppet.
+impl Agent {
+    /// Starts an agent.
     pub(crate) fn new() -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(program)
-            .arg("puppet")
+            .arg("agent")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("puppet: {error}"))?;
+            .map_err(|error| format!("agent: {error}"))?;
         let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("puppet: no pipes".to_string());
+            return Err("agent: no pipes".to_string());
         };
-        Ok(Strings {
+        Ok(Agent {
             child,
             orders,
             answers: BufReader::new(answers),
         })
     }
 
-    /// Starts a puppet and opens a client with channels.
+    /// Starts an agent and opens a client with channels.
     pub(crate) fn with_channels(count: u32) -> Result<Self, String> {
-        let mut strings = Strings::new()?;
-        strings.ask(&format!("open {count}"))?;
-        Ok(strings)
+        let mut agent = Agent::new()?;
+        agent.ask(&format!("open {count}"))?;
+        Ok(agent)
     }
 
     /// Its process.
@@ -62,15 +62,15 @@ impl Strings {
     }
 
     /// Gives an order without waiting for the answer.
-    pub(crate) fn tell(&mut self, order: &str) -> Result<(), String> {
-        writeln!(self.orders, "{order}").map_err(|error| format!("puppet, {order}: {error}"))
+    pub(crate) fn send(&mut self, order: &str) -> Result<(), String> {
+        writeln!(self.orders, "{order}").map_err(|error| format!("agent, {order}: {error}"))
     }
 
     /// Gives an order and waits for the answer.
     pub(crate) fn ask(&mut self, order: &str) -> Result<Vec<u64>, String> {
-        self.tell(order)?;
+        self.send(order)?;
         self.answer(SOON)
-            .map_err(|error| format!("puppet, {order}: {error}"))
+            .map_err(|error| format!("agent, {order}: {error}"))
     }
 
     /// The next answer.
@@ -88,7 +88,7 @@ impl Strings {
                 .map(|word| word.parse().map_err(|_| format!("answer {line:?}")))
                 .collect(),
             Some("error") => Err(line.trim_start_matches("error").trim().to_string()),
-            _ => Err("the puppet is gone".to_string()),
+            _ => Err("the agent is gone".to_string()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Strings {
     }
 }
 
-impl Drop for Strings {
+impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

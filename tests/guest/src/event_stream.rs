@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device tells: who sees what, events, totals.
+//! [tool] Tests of what the control device reports: events, totals, and which user sees which.
 
 use crate::calls::as_user;
 use crate::calls::knob;
@@ -8,13 +8,13 @@ use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
-use crate::refusing::weighted;
 use crate::sharing::for_process;
 use crate::stage::client_of;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
 use crate::sysfs;
+use crate::validation::weighted;
 use loga::uapi;
 use loga::uapi::Event;
 use loga_cli::device::Device;
@@ -83,11 +83,11 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
         none.clients
     );
     drop((of_root, of_user));
-    stage.strike()
+    stage.teardown()
 }
 
-/// Looks at the GPU of many instants, as a user who has a client: nothing in it moves with phases,
-/// decisions or what others do.
+/// Takes snapshots of the GPU at many instants, as a user with a client: nothing in them changes
+/// with phases, decisions or other clients.
 fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
     let stage = Stage::set(LAZY, "accounting=burst")?;
     let of_root = Load::start(HOG)?;
@@ -126,13 +126,13 @@ fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
         Ok(told)
     })?;
     for one in told {
-        ensure!(one == ([0; 7], [0; 7], 0, true), "a user is told {one:?}");
+        ensure!(one == ([0; 7], [0; 7], 0, true), "a user sees {one:?}");
     }
-    // Root is told.
+    // Root sees it.
     let stat = stage.stat()?;
-    ensure!(!stat.withheld && stat.decisions > 0, "root is told nothing");
+    ensure!(!stat.withheld && stat.decisions > 0, "root sees nothing");
     drop((of_root, of_user));
-    stage.strike()
+    stage.teardown()
 }
 
 /// Numbers of the kinds of the events about a process.
@@ -217,7 +217,7 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     );
     ensure!(
         kinds_of(&events, light_pid).contains(&appeared),
-        "nothing of the other one"
+        "no event of the other client"
     );
     let seen = others.events()?;
     ensure!(
@@ -231,7 +231,7 @@ fn events_tell_the_life_of_a_client() -> Verdict {
     );
     // An open device keeps the module.
     drop((calls, others));
-    stage.strike()
+    stage.teardown()
 }
 
 fn slow_reader_of_events_sees_how_many_it_lost() -> Verdict {
@@ -253,7 +253,7 @@ fn slow_reader_of_events_sees_how_many_it_lost() -> Verdict {
     );
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn totals_outlive_processes_until_root_resets_them() -> Verdict {
@@ -280,7 +280,7 @@ fn totals_outlive_processes_until_root_resets_them() -> Verdict {
         total.gpu_time_ns >= seen && total.processes == 2 && total.runs > 0,
         "{seen} ns seen: {total:?}"
     );
-    ensure!(total_of(1000, 0)?.is_none(), "the total did not begin anew");
+    ensure!(total_of(1000, 0)?.is_none(), "the total was not reset");
     let groups = calls.totals(uapi::SUBJECT_CGROUP, 0);
     let groups = groups.map_err(|errno| errno.to_string())?;
     ensure!(
@@ -289,5 +289,5 @@ fn totals_outlive_processes_until_root_resets_them() -> Verdict {
     );
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A GPU program that does, line by line, what standard input says.
+//! [tool] A GPU client that carries out the lines of its standard input.
 //!
 //! | line | does | answers |
 //! |---|---|---|
@@ -36,7 +36,7 @@ use throttle::statistics::BLOCKED_ABOVE_NS;
 use throttle::sys;
 use throttle::sys::Visibility;
 
-/// Commands under way in a channel.
+/// Commands in flight in a channel.
 const DEPTH: u32 = 3;
 
 /// TIMEOUT: longest wait for one kernel.
@@ -44,19 +44,19 @@ const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
 /// A client and its channels, once opened. The channels go first when dropped.
 #[derive(Default)]
-struct Puppet {
+struct AgentProcess {
     channels: Vec<Channel>,
     ready: Option<ReadyToMap>,
     client: Option<Client>,
 }
 
-/// Obeys until standard input ends; `true`.
+/// Carries out the lines of standard input until it ends; `true`.
 pub(crate) fn run() -> bool {
-    let mut puppet = Puppet::default();
+    let mut agent = AgentProcess::default();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let words: Vec<&str> = line.split_whitespace().collect();
-        match puppet.obey(&words) {
+        match agent.carry_out(&words) {
             Ok(numbers) => answer("ok", &numbers),
             Err(reason) => {
                 println!("error {reason}");
@@ -74,8 +74,8 @@ fn answer(word: &str, numbers: &[u64]) {
     let _ = io::stdout().flush();
 }
 
-impl Puppet {
-    fn obey(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
+impl AgentProcess {
+    fn carry_out(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
         let number = |at: usize| -> Result<u64, String> {
             let word = words.get(at).ok_or("a number is missing")?;
             word.parse().map_err(|_| format!("{word}: not a number"))
@@ -214,7 +214,7 @@ fn one_kernel(channel: &mut Channel, kernel_us: u64) -> Result<u64, String> {
     let before_ns = Monotonic.now_ns();
     channel.submit();
     let store_ns = Monotonic.now_ns().saturating_sub(before_ns);
-    // It does not end earlier; looking for its end all the time would keep the processor busy.
+    // The kernel does not end earlier; polling for its end would keep the processor busy.
     std::thread::sleep(Duration::from_micros(kernel_us));
     wait_for(channel, sequence)?;
     Ok(store_ns)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device and the knobs refuse, and that it stays as it was.
+//! [tool] Tests of what the control device and the knobs refuse without a change.
 
+use crate::agent::Agent;
 use crate::calls::as_user;
 use crate::calls::knob;
 use crate::calls::Calls;
@@ -10,7 +11,6 @@ use crate::ktap::Verdict;
 use crate::sharing::for_process;
 use crate::stage::Stage;
 use crate::stage::LAZY;
-use crate::strings::Strings;
 use crate::sysfs;
 use loga::knobs::Knob;
 use loga::uapi;
@@ -26,7 +26,7 @@ crate::ktap::tests![
     wrong_knobs_are_refused_and_stay_as_they_were,
 ];
 
-/// A weight for somebody.
+/// The setting `set` with a weight.
 pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
     uapi::SetShare {
         mask: uapi::SHARE_WEIGHT,
@@ -37,10 +37,10 @@ pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
 
 fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut puppet = Strings::with_channels(1)?;
-    puppet.ask("run 100 20")?;
+    let mut agent = Agent::with_channels(1)?;
+    agent.ask("run 100 20")?;
     let calls = Calls::open()?;
-    let own = for_process(puppet.pid());
+    let own = for_process(agent.pid());
     let good = weighted(own, 400);
     let (result, refusal) = calls.set_share(&good);
     ensure!(result.is_ok(), "{result:?} {refusal}");
@@ -179,10 +179,10 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
             "after {set:?}: {shares:?}"
         );
     }
-    drop(puppet);
+    drop(agent);
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
@@ -191,9 +191,9 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
     let (mut set, mut gone) = (0, 0);
     // The settings race with the end of the process.
     for _ in 0..40 {
-        let mut puppet = Strings::new()?;
-        let own = weighted(for_process(puppet.pid()), 7);
-        puppet.tell("quit")?;
+        let mut agent = Agent::new()?;
+        let own = weighted(for_process(agent.pid()), 7);
+        agent.send("quit")?;
         for _ in 0..50 {
             match calls.set_share(&own).0 {
                 Ok(()) => set += 1,
@@ -204,7 +204,7 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
                 Err(errno) => return Err(format!("{errno}")),
             }
         }
-        puppet.wait()?;
+        agent.wait()?;
         let result = calls.set_share(&own).0;
         ensure!(
             result == Err(Errno::ESRCH),
@@ -216,25 +216,25 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
     ensure!(shares.is_empty(), "left behind: {shares:?}");
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn settings_end_with_their_process() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let calls = Calls::open()?;
-    let mut puppet = Strings::new()?;
-    let (result, refusal) = calls.set_share(&weighted(for_process(puppet.pid()), 7));
+    let mut agent = Agent::new()?;
+    let (result, refusal) = calls.set_share(&weighted(for_process(agent.pid()), 7));
     ensure!(result.is_ok(), "{result:?} {refusal}");
-    // What was set before it was a client holds for it.
-    puppet.ask("open 1")?;
-    let client = stage.client(puppet.pid())?.ok_or("no client")?;
+    // A weight set before the process became a client applies to it.
+    agent.ask("open 1")?;
+    let client = stage.client(agent.pid())?.ok_or("no client")?;
     ensure!(client.weight == 7, "weight {}", client.weight);
-    puppet.kill()?;
+    agent.kill()?;
     let shares = calls.shares().map_err(|errno| errno.to_string())?;
     ensure!(shares.is_empty(), "left behind: {shares:?}");
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn wrong_versions_and_sizes_are_told_the_right_ones() -> Verdict {
@@ -254,7 +254,10 @@ fn wrong_versions_and_sizes_are_told_the_right_ones() -> Verdict {
     ] {
         let (result, said) = calls.with_header(header);
         ensure!(result == Err(Errno::EINVAL), "{header:?}: {result:?}");
-        ensure!(said == right, "{header:?}: told {said:?}, not {right:?}");
+        ensure!(
+            said == right,
+            "{header:?}: answered {said:?}, not {right:?}"
+        );
     }
     for size in [0, 4, 8, 208] {
         let result = calls.with_size(size);
@@ -262,7 +265,7 @@ fn wrong_versions_and_sizes_are_told_the_right_ones() -> Verdict {
     }
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }
 
 fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
@@ -314,7 +317,7 @@ fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
     );
     ensure!(
         sysfs::read("poll_ms")? == "3",
-        "half of a refused call was done"
+        "a refused call changed a knob"
     );
     let denied = as_user(1000, || Ok(sysfs::write("ratio", "5").err()))?;
     ensure!(
@@ -323,5 +326,5 @@ fn wrong_knobs_are_refused_and_stay_as_they_were() -> Verdict {
     );
     // An open device keeps the module.
     drop(calls);
-    stage.strike()
+    stage.teardown()
 }

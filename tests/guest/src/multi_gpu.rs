@@ -2,6 +2,7 @@
 
 //! [tool] Tests with several GPUs.
 
+use crate::agent::Agent;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -10,7 +11,6 @@ use crate::stage::near;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
-use crate::strings::Strings;
 use crate::threads;
 use crate::tracefs::Trace;
 use crate::truth::Truth;
@@ -125,15 +125,15 @@ fn two_gpus_are_accounted_apart() -> Verdict {
     ];
     compare(&loads, 2, LONG_WINDOW)?;
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn two_gpus_throttle_apart() -> Verdict {
     let stage = Stage::set(&format!("{LAZY} gpus=2"), LONG_PHASES)?;
     let other = Placed::start(1, "--kernel-us 1000 --channels 1")?;
     let light = Placed::start(0, "--kernel-us 100 --channels 1")?;
-    let mut hog = Strings::with_channels(1)?;
-    hog.tell("run 1000 20000")?;
+    let mut hog = Agent::with_channels(1)?;
+    hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     let now = snapshots(2)?;
     let stat = Stat::new(&now[1], None);
@@ -150,7 +150,7 @@ fn two_gpus_throttle_apart() -> Verdict {
     ensure!(client_of(&stat, hog.pid()).is_none(), "the hog is on GPU 1");
     hog.kill()?;
     drop((hog, light, other));
-    stage.strike()
+    stage.teardown()
 }
 
 fn six_gpus_are_accounted_by_one_poller() -> Verdict {
@@ -177,7 +177,10 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
     for event in trace.read()? {
         let gpu = event.count("gpu")?;
         if event.name == "loga_phase_begin" {
-            ensure!(polled.is_none(), "GPU {gpu} is polled beside {polled:?}");
+            ensure!(
+                polled.is_none(),
+                "GPU {gpu} is polled together with {polled:?}"
+            );
             polled = Some(gpu);
             turns += 1;
         } else if polled == Some(gpu) {
@@ -188,7 +191,7 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
     ensure!(turns > 100, "{turns} polling phases");
     drop(trace);
     drop(loads);
-    stage.strike()
+    stage.teardown()
 }
 
 fn wrong_poller_is_refused() -> Verdict {
@@ -200,5 +203,5 @@ fn wrong_poller_is_refused() -> Verdict {
         );
     }
     stage.add_loga("poller=shared poller_cpu=-1,1")?;
-    stage.strike()
+    stage.teardown()
 }
