@@ -42,18 +42,18 @@ void loga_control_deregister(void)
 /* ---------------------------------------------------------------- wakes */
 
 /* Wakes those who wait for events: outside of the locks under which they are told. */
-static struct workqueue_struct *wakes;
+static struct workqueue_struct *wake_wq;
 
-int loga_wakes_start(void)
+int loga_wake_wq_start(void)
 {
-	wakes = alloc_workqueue("loga-wake", WQ_UNBOUND, 0);
-	return wakes ? 0 : -ENOMEM;
+	wake_wq = alloc_workqueue("loga-wake", WQ_UNBOUND, 0);
+	return wake_wq ? 0 : -ENOMEM;
 }
 
 /* Waits until all are carried out. */
-void loga_wakes_stop(void)
+void loga_wake_wq_stop(void)
 {
-	destroy_workqueue(wakes);
+	destroy_workqueue(wake_wq);
 }
 
 static void wake_run(struct work_struct *work)
@@ -69,7 +69,7 @@ void loga_wake_init(struct work_struct *work)
 /* False if it is about to be carried out anyway. */
 bool loga_wake_later(struct work_struct *work)
 {
-	return queue_work(wakes, work);
+	return queue_work(wake_wq, work);
 }
 
 /* ----------------------------------------------------------------- knobs */

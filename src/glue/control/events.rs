@@ -55,7 +55,7 @@ pub(super) struct Listener {
     /// 1 while nothing waits. Changed with `queue` locked.
     empty: Atomic<u32>,
     /// When the last snapshot was taken that waited its time.
-    looked: Atomic<u64>,
+    last_snapshot: Atomic<u64>,
     #[pin]
     arrival: Opaque<bindings::wait_queue_head_t>,
     /// Wakes who waits; has a reference while it is to be done.
@@ -83,11 +83,11 @@ struct Wants {
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised in `prepare`, before anything else can reach it.
-    unsafe(uninit) static LISTENERS: Mutex<KVec<Seat>> = KVec::new();
+    unsafe(uninit) static LISTENERS: Mutex<KVec<Subscriber>> = KVec::new();
 }
 
 /// A listener that has subscribed, and who did.
-struct Seat {
+struct Subscriber {
     listener: Arc<Listener>,
     reader: Reader,
 }
@@ -106,7 +106,7 @@ pub(crate) fn prepare() -> Result {
     unsafe { LISTENERS.init() };
     LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?;
     // SAFETY: Called once; `finish` takes it back.
-    let started = to_result(unsafe { ffi::loga_wakes_start() });
+    let started = to_result(unsafe { ffi::loga_wake_wq_start() });
     if started.is_err() {
         *LISTENERS.lock() = KVec::new();
     }
@@ -117,7 +117,7 @@ pub(crate) fn prepare() -> Result {
 pub(super) fn finish() {
     *LISTENERS.lock() = KVec::new();
     // SAFETY: Started by `prepare`, and no one tells any more.
-    unsafe { ffi::loga_wakes_stop() };
+    unsafe { ffi::loga_wake_wq_stop() };
 }
 
 impl Listener {
@@ -133,7 +133,7 @@ impl Listener {
                 pids,
                 queue <- new_mutex!(Queue { wants: None }),
                 empty: Atomic::new(1),
-                looked: Atomic::new(0),
+                last_snapshot: Atomic::new(0),
                 arrival <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
@@ -149,13 +149,13 @@ impl Listener {
 
     /// Waits until a user may take the next snapshot through this file.
     pub(super) fn pace(&self) {
-        let due = Ns::new(self.looked.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
+        let due = Ns::new(self.last_snapshot.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
         let left = due.saturating_sub(ffi::now());
         if !left.is_zero() {
             // TIMEOUT: at most the pause. CAST: it is short.
             fsleep(Delta::from_nanos(left.get() as i64));
         }
-        self.looked.store(ffi::now().get(), Relaxed);
+        self.last_snapshot.store(ffi::now().get(), Relaxed);
     }
 
     /// Replaces what it subscribed to; events that wait are gone. `reader` says which it may see.
@@ -179,9 +179,11 @@ impl Listener {
             events: EventQueue::new(store),
         };
         let mut listeners = LISTENERS.lock();
-        let is_own = |seat: &Seat| Arc::ptr_eq(&seat.listener, self);
-        let others = || listeners.iter().filter(|seat| !is_own(seat));
-        let same = |seat: &&Seat| !seat.reader.all && seat.reader.user == reader.user;
+        let is_own = |subscriber: &Subscriber| Arc::ptr_eq(&subscriber.listener, self);
+        let others = || listeners.iter().filter(|subscriber| !is_own(subscriber));
+        let same = |subscriber: &&Subscriber| {
+            !subscriber.reader.all && subscriber.reader.user == reader.user
+        };
         let name = "subscribers";
         let max = MAX_LISTENERS.saturating_mul(if reader.all { 2 } else { 1 });
         if others().count() >= max {
@@ -192,10 +194,10 @@ impl Listener {
             return Err(error::Error::Full { name, max }.into());
         }
         // The file may have been passed on to another user.
-        match listeners.iter_mut().find(|seat| is_own(seat)) {
-            Some(seat) => seat.reader = reader,
+        match listeners.iter_mut().find(|subscriber| is_own(subscriber)) {
+            Some(subscriber) => subscriber.reader = reader,
             None => listeners
-                .push_within_capacity(Seat {
+                .push_within_capacity(Subscriber {
                     listener: self.clone(),
                     reader,
                 })
@@ -215,7 +217,7 @@ impl Listener {
     /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
     pub(super) fn unsubscribe(self: &Arc<Self>) {
         let mut listeners = LISTENERS.lock();
-        listeners.retain(|seat| !Arc::ptr_eq(&seat.listener, self));
+        listeners.retain(|subscriber| !Arc::ptr_eq(&subscriber.listener, self));
         COUNT.store(listeners.len(), Relaxed);
         let old = {
             let mut queue = self.queue.lock();
@@ -371,8 +373,8 @@ fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; u
         name,
         ..Event::default()
     };
-    for seat in LISTENERS.lock().iter() {
-        seat.listener.tell(&event, about);
+    for subscriber in LISTENERS.lock().iter() {
+        subscriber.listener.tell(&event, about);
     }
 }
 

@@ -159,16 +159,16 @@ impl View {
     /// A client as `/dev/loga` shows it to the calling process.
     fn client(&self, books: &Books, at: usize) -> Option<uapi::Client> {
         let member = books.state.shares.members().get(at)?;
-        let owner = books.owners.get(at)?;
+        let client = books.clients.get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
         Some(uapi::Client {
             id: member.id().get(),
-            pid: owner.pid.number(),
+            pid: client.pid.number(),
             uid: shown_uid(member.who().user),
-            comm: owner.comm,
+            comm: client.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
-            state: match (owner.shut_since, member.used().busy.is_zero()) {
+            state: match (client.throttled_since, member.used().busy.is_zero()) {
                 (Some(_), _) => uapi::STATE_THROTTLED,
                 (None, false) => uapi::STATE_RUNNING,
                 (None, true) => uapi::STATE_IDLE,
@@ -177,7 +177,9 @@ impl View {
             limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
             class: class_number(member.resolved().class),
             throttled_by: throttled_by_number(
-                member.throttled_by().filter(|_| owner.shut_since.is_some()),
+                member
+                    .throttled_by()
+                    .filter(|_| client.throttled_since.is_some()),
             ),
             group: group.id.get(),
             cgroup: shown_cgroup(member.who(), self.root),
@@ -195,7 +197,7 @@ impl View {
             throttled_ns: account.throttled.get(),
             throttled_count: account.throttles,
             runs: account.runs,
-            since_ns: owner.since.get(),
+            since_ns: client.since.get(),
             evasions: member.evasions(),
         })
     }
@@ -274,16 +276,16 @@ impl Tables {
                 books.forget_gone_clients();
                 books.state.settings.retain_processes(is_alive);
             }
-            let (owners, groups) = (books.owners.len(), books.state.shares.groups().len());
+            let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
             let channels = books.pages.channels().count();
             drop(books);
             // Some more, for those that start meanwhile.
             let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
-            let (owners, groups, channels) = (grown(owners), grown(groups), grown(channels));
+            let (clients, groups, channels) = (grown(clients), grown(groups), grown(channels));
             // CAST: (all) 32 bits fit.
             let room = |count: u32, there: usize| there.min(count as usize);
             let mut tables = Self {
-                clients: table(room(snapshot.client_count, owners))?,
+                clients: table(room(snapshot.client_count, clients))?,
                 groups: table(room(snapshot.group_count, groups))?,
                 channels: table(room(snapshot.channel_count, channels))?,
             };
@@ -293,18 +295,18 @@ impl Tables {
                 parts: KVVec::new(),
                 channels: KVVec::new(),
             };
-            view.channels.extend_with(owners, 0, GFP_KERNEL_ACCOUNT)?;
+            view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
             if !reader.all {
                 view.parts
                     .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             }
             let books = gpu.books.lock();
             let there = (
-                books.owners.len(),
+                books.clients.len(),
                 books.state.shares.groups().len(),
                 books.pages.channels().count(),
             );
-            if there.0 <= owners && there.1 <= groups && there.2 <= channels {
+            if there.0 <= clients && there.1 <= groups && there.2 <= channels {
                 snapshot.info = describe(&books, gpu);
                 if !reader.all {
                     snapshot.info.withhold();

@@ -114,12 +114,12 @@ pub(crate) fn attach_on_load() {
 }
 
 /// Attaches to a driver that LoGA waits for, or takes GPUs back that it follows. In a work item.
-pub(super) fn look_for_driver() {
+pub(super) fn attach_or_retake() {
     let hook = HOOK.lock();
     if let State::Attached(attachment) = &hook.state {
         let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
         drop(hook);
-        tracker.look_again(driver.owner(), &driver.cards());
+        tracker.retake_bound(driver.owner(), &driver.cards());
         return;
     }
     let waits = hook.waits;
@@ -211,7 +211,7 @@ fn build(occasion: Occasion) -> Result<Attachment> {
     let current = Current::new(tracker.clone(), driver.members)?;
     // From here on notifiers find the GPUs. What they would have told before is looked up.
     HOOK.lock().state = State::Attaching(Some(tracker.clone()));
-    tracker.look_who_is_bound(driver.owner());
+    tracker.drop_unbound(driver.owner());
     inside::use_current(current);
     if let Err(error) = driver.hook() {
         pr_err!("another module hooked the driver at the same time; remove it first\n");

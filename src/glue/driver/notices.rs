@@ -50,7 +50,7 @@ extern "C" fn loga_is_waiting() -> bool {
 /// A GPU was bound to its driver, or a driver's module has come.
 #[no_mangle]
 extern "C" fn loga_driver_appeared() {
-    hook::look_for_driver();
+    hook::attach_or_retake();
 }
 
 /// A GPU is about to be taken from its driver, which is still there. No register is read after

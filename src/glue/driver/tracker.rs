@@ -111,7 +111,7 @@ impl Tracker {
     }
 
     /// Sends GPUs away that are not bound to the driver's module.
-    pub(super) fn look_who_is_bound(&self, owner: *const bindings::module) {
+    pub(super) fn drop_unbound(&self, owner: *const bindings::module) {
         for gpu in self.gpus.0.iter() {
             if !gpu.device.bar0.is_bound_to(owner) {
                 gpu.go_away(Away::Unbound);
@@ -120,7 +120,7 @@ impl Tracker {
     }
 
     /// Takes GPUs back that the driver has again, and notes the minors that it gave them.
-    pub(super) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
+    pub(super) fn retake_bound(&self, owner: *const bindings::module, cards: &[Card]) {
         for gpu in self.gpus.0.iter() {
             if !cards.is_empty() {
                 gpu.device.set_minor(minors::of(&gpu.device.address, cards));

@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `ffi`, `shim.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
-//! | `preempt` | holding the processor |
-//! | `process` | whose a process is, and how a caller sees it |
+//! | `preempt` | disabling preemption, and yielding |
+//! | `process` | identity of a process, and how a caller sees it |
 //! | `storage` | tables in vectors |
 //! | `text` | the page of a file in sysfs |
-//! | `print` | what the pure parts say, for the log |
+//! | `print` | texts of the pure parts, for the log |
 //! | `order` | sorting without a panic |
 
 pub(crate) mod ffi;
