@@ -116,7 +116,7 @@ impl Presence {
             self.printed = now;
             self.loss_printed = true;
             pr_warn!(
-                "{}: the GPU does not answer any more (all ones); everybody runs until it does\n",
+                "{}: the GPU does not answer any more (all ones); all clients run until it does\n",
                 device.address
             );
         }
