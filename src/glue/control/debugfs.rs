@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What decisions and gates cost, and what LoGA keeps per client and channel:
+//! [glue] Cost of decisions, gates and samples, and memory per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
 use crate::engine::ClientState;
@@ -34,7 +34,7 @@ impl Costs {
 }
 
 fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // Each has room for a group that lingers, beside its own.
+    // Each client has room for two groups: its own and one without members.
     let group = size_of::<Group>() + size_of::<ClientState>();
     let client = size_of::<Member>() + 2 * group + size_of::<ClientKernel>();
     let channel = (size_of::<Page>() + size_of::<Gate>()) / SLOTS + mapping::MAPPING_BYTES;

@@ -139,7 +139,7 @@ pub(super) fn is_waiting() -> bool {
 
 /// Detaches for good, before the module is freed. Clients have no mappings: those hold the module.
 pub(crate) fn detach_for_good() {
-    let mut told = false;
+    let mut warned = false;
     {
         let mut hook = HOOK.lock();
         hook.going = true;
@@ -149,7 +149,7 @@ pub(crate) fn detach_for_good() {
     // hooked the driver after LoGA, and for calls inside the driver: code that they return to
     // cannot be freed.
     while let Err(error) = detach(None) {
-        if !core::mem::replace(&mut told, true) {
+        if !core::mem::replace(&mut warned, true) {
             pr_warn!("unloading waits ({error:?}): for another module that hooked the driver, or for a thread that attaches\n");
         }
         fsleep(Delta::from_millis(100));
@@ -337,7 +337,7 @@ fn hooked_after(patience: Option<Delta>) -> Error {
 fn drain(patience: Option<Delta>) -> Result {
     synchronize();
     let since = ffi::now();
-    let mut told = false;
+    let mut warned = false;
     while inside::count() != 0 {
         let waited = ffi::now().saturating_sub(since).get();
         // CAST: a small constant.
@@ -349,7 +349,7 @@ fn drain(patience: Option<Delta>) -> Result {
             Some(_) if unsafe { ffi::loga_sleep_killable(2) } => return Err(EINTR),
             Some(_) => {}
             None => {
-                if is_long && !core::mem::replace(&mut told, true) {
+                if is_long && !core::mem::replace(&mut warned, true) {
                     pr_warn!(
                         "unloading waits for {} calls inside the driver\n",
                         inside::count()

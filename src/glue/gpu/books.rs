@@ -314,7 +314,7 @@ impl Books {
         let (mut at, mut left) = (self.swept.min(before), count);
         while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
             (at, left) = (last, less);
-            self.look_after(at);
+            self.refresh_client(at);
         }
         self.swept = at;
         if self.clients.len() != before {
@@ -323,7 +323,7 @@ impl Books {
     }
 
     /// Removes the client at `at` if it has exited, or updates its cgroup and user.
-    pub(super) fn look_after(&mut self, at: usize) {
+    pub(super) fn refresh_client(&mut self, at: usize) {
         let (Some(member), Some(client)) =
             (self.state.shares.members().get(at), self.clients.get(at))
         else {

@@ -82,7 +82,7 @@ impl Gpu {
             books.read_channels(self, page);
         }
         if !books.pages.has_owner(owner) {
-            books.look_after(at);
+            books.refresh_client(at);
         }
         books.note_channels(self);
     }

@@ -190,7 +190,7 @@ impl Books {
         if trace::wants_work_periods() {
             let clients = self.state.shares.members();
             self.periods
-                .tell(self.gpu, clients, period.poll, period.span);
+                .emit(self.gpu, clients, period.poll, period.span);
         }
         if gpu.device.is_blind() {
             self.state.shares.release(now);
@@ -286,7 +286,7 @@ impl Books {
         trace::time_unknown(self.gpu, index as u32, totals.unknown.get());
         let due = own
             .unknown_reported
-            .is_none_or(|told| now.saturating_sub(told) >= UNKNOWN_STEP);
+            .is_none_or(|last| now.saturating_sub(last) >= UNKNOWN_STEP);
         if due {
             own.unknown_reported = Some(now);
             events::unknown(self.gpu, index as u64);

@@ -170,7 +170,7 @@ impl Gpu {
         let mut books = self.books.lock();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
-            books.look_after(at);
+            books.refresh_client(at);
         }
     }
 

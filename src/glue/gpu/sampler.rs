@@ -9,7 +9,7 @@
 //! started. The main thread ends sampling by cancelling the timer, which waits for the callback,
 //! and takes the state back.
 //!
-//! If the policy wants to know which clients wait, one in [`SAMPLES_PER_ASK`] samples of sparse
+//! If the policy wants to know which clients wait, one in [`SAMPLES_PER_CHECK`] samples of sparse
 //! accounting also checks the next client.
 
 use super::device::Device;
@@ -38,7 +38,7 @@ const LEAST_STEP: Ns = Ns::from_us(1);
 
 /// Samples of sparse accounting per check whether a client waits. A check takes up to fifteen
 /// reads, and waiting need not be measured as exactly as GPU time.
-const SAMPLES_PER_ASK: u64 = 4;
+const SAMPLES_PER_CHECK: u64 = 4;
 
 /// State of the callback.
 pub(super) struct Samples {
@@ -203,7 +203,7 @@ impl Samples {
         let Ok(occupant) = sampler.sample(&device.bar0) else {
             return self.lose(device);
         };
-        let asks = !self.residues && self.costs.samples % SAMPLES_PER_ASK == 0;
+        let asks = !self.residues && self.costs.samples % SAMPLES_PER_CHECK == 0;
         if asks && self.waits.watches() && !self.ask(device, occupant) {
             return self.lose(device);
         }

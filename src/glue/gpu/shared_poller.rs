@@ -46,7 +46,7 @@ struct Turn {
 }
 
 /// What the thread runs.
-struct Visits(Arc<SharedPoller>);
+struct PollAll(Arc<SharedPoller>);
 
 impl SharedPoller {
     /// Starts the thread, bound to `cpu` if given. May sleep.
@@ -66,8 +66,8 @@ impl SharedPoller {
             }),
             GFP_KERNEL,
         )?;
-        let visits = Arc::new(Visits(this.clone()), GFP_KERNEL)?;
-        let thread = Thread::spawn(c"loga-poll", 0, visits, cpu)?;
+        let work = Arc::new(PollAll(this.clone()), GFP_KERNEL)?;
+        let thread = Thread::spawn(c"loga-poll", 0, work, cpu)?;
         *this.thread.lock() = Some(thread);
         Ok(this)
     }
@@ -153,7 +153,7 @@ fn next(waiting: u32, gpu: usize) -> Option<usize> {
     (waiting != 0).then(|| (ahead.trailing_zeros().wrapping_add(after) % u32::BITS) as usize)
 }
 
-impl Work for Visits {
+impl Work for PollAll {
     fn run(self: Arc<Self>, flag: &WakeFlag) {
         let mut at: usize = 0;
         while !thread::should_stop() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the kernel offers, where the kernel's own Rust interface lacks it.
+//! [glue] Interfaces of the kernel that the kernel crate lacks.
 //!
 //! | file | contents |
 //! |---|---|

@@ -115,7 +115,7 @@ pub(crate) fn is_alive(key: u64) -> bool {
     unsafe { ffi::loga_pid_of_key(key) >= 0 }
 }
 
-/// Number of a process in the caller's pid namespace; 0 where it has none, or is gone.
+/// Number of a process in the caller's pid namespace; 0 if it has none there, or has exited.
 pub(crate) fn number_of(key: u64) -> u64 {
     // SAFETY: Any context that may use RCU.
     u64::try_from(unsafe { ffi::loga_pid_of_key(key) }).unwrap_or(0)
