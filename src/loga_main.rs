@@ -36,7 +36,7 @@ module! {
     license: "GPL v2",
 }
 
-/// The loaded module: what is registered, and whatever is attached.
+/// The loaded module: its registrations. Dropping it also detaches.
 #[pin_data(PinnedDrop)]
 struct Loga {
     notices: glue::Notices,
@@ -53,8 +53,8 @@ impl kernel::InPlaceModule for Loga {
             },
             notices: glue::Notices::begin()?,
             costs <- glue::Costs::new(),
-            // Users open it at once: the last step that can fail. An open file holds the module,
-            // but a module whose initialisation fails is freed all the same.
+            // The last step that can fail, since users can open the device at once. An open file
+            // holds the module, but a module that fails to initialise is freed all the same.
             control: glue::ControlDevice::register()?,
             _: {
                 glue::attach_on_load();
@@ -70,7 +70,7 @@ impl PinnedDrop for Loga {
     }
 }
 
-/// This module, for references on it.
+/// This module, for taking references on it.
 pub(crate) fn this_module() -> *mut bindings::module {
     kernel::module::this_module::<Loga>().as_ptr()
 }

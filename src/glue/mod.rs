@@ -4,26 +4,26 @@
 //!
 //! | room | contents |
 //! |---|---|
-//! | `kernel` | what the kernel offers: C functions, threads, processes |
+//! | `kernel` | interfaces of the kernel: C functions, threads, processes |
 //! | `trace` | trace events |
 //! | `gpu` | one GPU: its registers, its clients, its threads and its gates |
-//! | `driver` | what comes from NVIDIA's driver: opens, RM calls, mappings, and the hooks for them |
-//! | `control` | what users see and change: `/dev/loga`, sysfs, debugfs, parameters |
+//! | `driver` | NVIDIA's driver: opens, RM calls, mappings, and the hooks for them |
+//! | `control` | interfaces of users: `/dev/loga`, sysfs, debugfs, parameters |
 //!
 //! Imports form no circle (`tests/sources.rs` checks it): a file can be read after those that it
-//! names. That holds of files, not of rooms: `gpu` names `control::events` and `control::params`, and
-//! `driver::hook` names `control::sysfs`.
+//! imports. That is true of files, not of rooms: `gpu` imports `control::events` and
+//! `control::params`, and `driver::hook` imports `control::sysfs`.
 //!
 //! # Lock order
 //!
-//! a device's lock (kernel) > the lock of `hook`, which is held for moments only;
+//! a device's lock (kernel) > the lock of `hook`, which is held only briefly;
 //! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books`. `mmap_lock` > `Gate::files` >
 //! the driver's own locks > `i_mmap_rwsem` (kernel); no other lock of LoGA's is held with
-//! `Gate::files`. `Gpu::readers` > `Gpu::books`; nothing else is held where it is taken.
-//! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; nothing but
-//! `Gpu::threads` is taken inside it. So are the locks of `SharedPoller`. The locks of `events`,
-//! and `Gpu::took`, are taken inside `Gpu::books`, and nothing inside them. A fault waits for its
-//! release with none of them held.
+//! `Gate::files`. `Gpu::readers` > `Gpu::books`; no other lock is held when `readers` is taken.
+//! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; only
+//! `Gpu::threads` is taken inside it. The same is true of the locks of `SharedPoller`. The locks of
+//! `events`, and `Gpu::took`, are taken inside `Gpu::books`, and no lock inside them. A fault waits
+//! for its release with none of them held.
 
 mod control;
 mod driver;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the calls of `/dev/loga` do, and who may make them.
+//! [glue] The calls of `/dev/loga`.
 //!
-//! Who may do what is said in `permission`. Nothing is allocated while the books are locked.
+//! `permission` decides which caller may make them. Nothing is allocated while the books are
+//! locked.
 
 use super::chosen::Chosen;
 use super::events::Listener;
@@ -63,7 +64,7 @@ pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Re
     Ok(())
 }
 
-/// Sets or clears what somebody gets.
+/// Sets or clears the shares of a subject.
 pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     let request = set.check()?;
     let all = may_change();
@@ -91,20 +92,20 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     if result.is_ok() && request.change.is_some() && chosen.is_gone() {
         result = Err(unknown.into());
     }
-    // All GPUs take it or none.
+    // The change applies to all GPUs or none.
     for (gpu, old) in gpus.iter().zip(before) {
         match result {
-            // What a user lowers waits for the next decision: it forces none.
+            // A change by an unprivileged user takes effect at the next decision: it forces none.
             Ok(()) if all => gpu.settings_changed(),
             Ok(()) => {}
-            // For a process that is gone, that is nothing.
+            // A process that has exited gets no settings back.
             Err(_) => gpu.restore_share(chosen.subject, old.filter(|_| !chosen.is_gone())),
         }
     }
     result
 }
 
-/// Lists what is set on a GPU: to an unprivileged caller, for its own processes.
+/// Lists the settings of a GPU: for an unprivileged caller, those of its own processes.
 pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     let reader = Reader::calling();
     let tracker = tracker()?;
@@ -123,7 +124,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     list.count = 0;
     for entry in books.state.settings.all().iter().filter(is_shown) {
         list.count = list.count.saturating_add(1);
-        // The table is cut to the room.
+        // Entries without room are counted only.
         let _ = shares.push_within_capacity(describe_share(entry));
     }
     drop(books);
@@ -133,7 +134,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     Ok(())
 }
 
-/// What is set for one subject, as the caller sees it.
+/// The settings of one subject, as the caller sees them.
 fn describe_share(entry: &Entry) -> uapi::Share {
     let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
     let lowered = entry.lowered();
@@ -166,7 +167,7 @@ fn describe_share(entry: &Entry) -> uapi::Share {
     }
 }
 
-/// Reads totals, and lets them begin anew if asked to.
+/// Reads totals, and resets them if requested.
 pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     let (kind, reset) = read.check()?;
     let reader = Reader::calling();
@@ -180,7 +181,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     let tracker = tracker()?;
     let gpu = gpu(&tracker, read.gpu)?;
     let mut rows = KVVec::new();
-    // One for all those that have none of their own.
+    // One more row, for all subjects without a row of their own.
     let most = MAX_ROWS.saturating_add(1);
     let room = match own {
         Some(_) => most,
@@ -202,7 +203,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     read.count = count as u32;
     deliver(&rows, read.totals).map_err(|(delivered, errno)| {
         let mut books = gpu.books.lock();
-        // What its reader did not get is not lost.
+        // Rows that the reader did not get are merged back.
         for row in rows.iter().skip(if reset { delivered } else { rows.len() }) {
             books.state.totals.merge(row);
         }
@@ -210,7 +211,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     })
 }
 
-/// Writes totals to user memory; on failure says how many were.
+/// Writes totals to user memory; on failure returns how many were written.
 fn deliver(rows: &[Row], table: u64) -> Result<(), (usize, Error)> {
     for (at, row) in rows.iter().enumerate() {
         put(table, at, &describe_total(row)).map_err(|errno| (at, errno))?;
@@ -246,20 +247,20 @@ fn describe_total(row: &Row) -> uapi::Total {
     }
 }
 
-/// Turns knobs.
+/// Changes knobs.
 pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
     require_change().map_err(|_| Refusal::for_change())?;
     let knobs = knobs.check()?;
     let tracker = tracker()?;
     for gpu in chosen_gpus(&tracker, knobs.gpu)? {
-        // What one GPU takes, all of them take: only the values count.
+        // If one GPU accepts the values, all do: the check depends on the values only.
         gpu.configure(&knobs)?;
         gpu.settings_changed();
     }
     Ok(())
 }
 
-/// Subscribes to events, or ends that.
+/// Subscribes to events, or unsubscribes.
 pub(super) fn subscribe(
     listener: &Arc<Listener>,
     what: &mut uapi::Subscribe,

@@ -2,8 +2,8 @@
 
 //! [glue] `/dev/loga`: its file operations, and arguments on their way to and from user space.
 //!
-//! Everybody may open it; `permission` says who may do what. No lock is held while user memory
-//! is touched.
+//! All users may open it; `permission` decides what each may do. No lock is held while user
+//! memory is accessed.
 
 use super::calls;
 use super::events::{batch, Listener};
@@ -23,7 +23,7 @@ use kernel::uaccess::{UserPtr, UserSlice};
 pub(crate) struct ControlDevice(());
 
 impl ControlDevice {
-    /// Registers it. Once, before a GPU is looked after.
+    /// Registers it. Called once, before LoGA follows a GPU.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ unsafe extern "C" fn loga_control_open(
 ) -> c_int {
     match Listener::new() {
         Ok(listener) => {
-            // SAFETY: The file is being opened, and nobody else uses it.
+            // SAFETY: The file is being opened, and has no other user.
             unsafe { (*file).private_data = Arc::into_raw(listener).cast_mut().cast() };
             0
         }
@@ -101,8 +101,8 @@ unsafe extern "C" fn loga_control_read(
     }
 }
 
-/// Delivers whole events. Those that user memory has no place for are lost, and missed in the
-/// sequence.
+/// Delivers whole events. Events that cannot be written to user memory are lost, and show as a gap
+/// in the sequence.
 fn read(listener: &Listener, buf: usize, len: usize, wait: bool) -> Result<usize> {
     let mut events = batch();
     let room = len / size_of::<Event>();
@@ -169,7 +169,7 @@ fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
     }
 }
 
-/// Refuses an argument of the wrong version or size: tells the caller what is right.
+/// Refuses an argument of the wrong version or size, and returns the right ones to the caller.
 fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
     let len = uapi::arg_size(cmd);
     if len < size_of::<Header>() {
@@ -184,8 +184,8 @@ fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
     })
 }
 
-/// Reads an argument, has it carried out, and writes it back: also when it was refused, as it
-/// then says why.
+/// Reads an argument, carries the call out, and writes the argument back. A refused one contains
+/// the reason.
 fn carry<T>(arg: usize, carry_out: impl FnOnce(&mut T) -> Result) -> Result
 where
     Wire<T>: AsBytes + FromBytes,
@@ -198,7 +198,7 @@ where
     result
 }
 
-/// Puts the reason of a refusal where its caller finds it.
+/// Stores the reason of a refusal in the argument.
 fn answer(result: Result<(), Refused>, why: &mut uapi::Refusal) -> Result {
     match result {
         Ok(()) => Ok(()),

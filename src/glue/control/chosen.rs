@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Whom a caller means by the number of a process, user or cgroup.
+//! [glue] The subject that a caller means by the number of a process, user or cgroup.
 
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
@@ -8,18 +8,18 @@ use crate::request::Named;
 use crate::share::{Subject, Who, NO_USER};
 use kernel::prelude::*;
 
-/// Somebody for whom something is set.
+/// The subject of a setting.
 pub(super) struct Chosen {
     pub(crate) subject: Subject,
     /// The process.
     pub(crate) process: Option<Process>,
-    /// Whose process it is, or where the cgroup is.
+    /// The identity of the process, or the place of the cgroup.
     pub(crate) within: Option<Who>,
 }
 
 impl Chosen {
-    /// Finds whom the caller means. A cgroup need not exist any more for its setting to be
-    /// cleared: `to_set` says that it must.
+    /// Finds the subject. With `to_set` a cgroup must exist; a setting can also be cleared after
+    /// its cgroup is gone.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Chosen {
             }
             Named::Cgroup(id) => {
                 let mut place = ffi::Identity::default();
-                // SAFETY: Process context; looks a number up.
+                // SAFETY: Process context, and a place to write to.
                 let there = unsafe { ffi::loga_cgroup_place(id, &raw mut place) };
                 if to_set && !there {
                     return Err(ESRCH);
@@ -70,7 +70,7 @@ impl Chosen {
         }
     }
 
-    /// Whether it is a process that has begun to exit meanwhile.
+    /// Whether it is a process that has begun to exit by now.
     pub(super) fn is_gone(&self) -> bool {
         self.process
             .as_ref()

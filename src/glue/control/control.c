@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The control device and the directories of the knobs: static tables of the
- * kernel's C interfaces. What is behind them is in Rust (chardev.rs, sysfs.rs).
+ * kernel's C interfaces, with functions in Rust (chardev.rs, sysfs.rs).
  */
 #include <linux/fs.h>
 #include <linux/kobject.h>
@@ -26,7 +26,7 @@ static const struct file_operations control_operations = {
 	.llseek = noop_llseek,
 };
 
-/* Everybody may look at what is its own; calls that change something check. */
+/* All users may read about their own processes; calls that change something check. */
 static struct miscdevice control_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "loga",
@@ -41,19 +41,19 @@ void loga_control_deregister(void)
 
 /* ---------------------------------------------------------------- wakes */
 
-/* Wakes those who wait for events: outside of the locks under which they are told. */
-static struct workqueue_struct *wakes;
+/* Wakes readers of events, without the locks under which events are queued. */
+static struct workqueue_struct *wake_wq;
 
-int loga_wakes_start(void)
+int loga_wake_wq_start(void)
 {
-	wakes = alloc_workqueue("loga-wake", WQ_UNBOUND, 0);
-	return wakes ? 0 : -ENOMEM;
+	wake_wq = alloc_workqueue("loga-wake", WQ_UNBOUND, 0);
+	return wake_wq ? 0 : -ENOMEM;
 }
 
-/* Waits until all are carried out. */
-void loga_wakes_stop(void)
+/* Waits for all pending wakes. */
+void loga_wake_wq_stop(void)
 {
-	destroy_workqueue(wakes);
+	destroy_workqueue(wake_wq);
 }
 
 static void wake_run(struct work_struct *work)
@@ -66,10 +66,10 @@ void loga_wake_init(struct work_struct *work)
 	INIT_WORK(work, wake_run);
 }
 
-/* False if it is about to be carried out anyway. */
+/* False if it is already pending. */
 bool loga_wake_later(struct work_struct *work)
 {
-	return queue_work(wakes, work);
+	return queue_work(wake_wq, work);
 }
 
 /* ----------------------------------------------------------------- knobs */
@@ -80,7 +80,7 @@ struct loga_directory {
 	const void *gpu; /* as given to loga_directory_add() */
 };
 
-/* Those of the knobs, from their names in Rust. */
+/* Attributes of the knobs, from their names in Rust. */
 static struct attribute knob_attr[LOGA_KNOBS];
 static struct attribute available_policies = { .name = "available_policies", .mode = 0444 };
 static struct attribute *knob_attrs[LOGA_KNOBS + 2] = { &available_policies };
@@ -133,7 +133,7 @@ static const struct kobj_type directory_type = {
 	.default_groups = knob_groups,
 };
 
-/* NULL or an error pointer if there is none. @gpu must live until the removal. */
+/* NULL or an error pointer on failure. @gpu must live until the removal. */
 struct loga_directory *loga_directory_add(uint index, const void *gpu)
 {
 	struct loga_directory *dir = kzalloc(sizeof(*dir), GFP_KERNEL);
@@ -151,7 +151,7 @@ struct loga_directory *loga_directory_add(uint index, const void *gpu)
 	return dir;
 }
 
-/* Waits until nobody reads or writes a knob any more. */
+/* Waits until no thread is inside a read or write of a knob. */
 void loga_directory_remove(struct loga_directory *dir)
 {
 	kobject_del(&dir->kobj);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What decisions and gates cost, and what LoGA keeps per client and channel:
+//! [glue] Cost of decisions, gates and samples, and memory per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
 use crate::engine::ClientState;
 use crate::glue::driver::hook;
 use crate::glue::driver::mapping;
-use crate::glue::gpu::books::{Owner, Page};
+use crate::glue::gpu::books::{ClientKernel, Page};
 use crate::glue::gpu::gate::Gate;
 use crate::share::{Group, Member};
 use crate::track::pages::SLOTS;
@@ -34,9 +34,9 @@ impl Costs {
 }
 
 fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // Each has room for a group that lingers, beside its own.
+    // Each client has room for two groups: its own and one without members.
     let group = size_of::<Group>() + size_of::<ClientState>();
-    let client = size_of::<Member>() + 2 * group + size_of::<Owner>();
+    let client = size_of::<Member>() + 2 * group + size_of::<ClientKernel>();
     let channel = (size_of::<Page>() + size_of::<Gate>()) / SLOTS + mapping::MAPPING_BYTES;
     writeln!(f, "client_bytes {client}")?;
     writeln!(f, "channel_bytes {channel}")?;
@@ -44,7 +44,7 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     for gpu in tracker.gpus() {
-        let looked = gpu.phase.lock().looked;
+        let samples = gpu.phase.lock().sample_costs;
         let costs = gpu.took.lock();
         for (what, took) in [
             ("revoke_ns", &costs.revoke),
@@ -55,11 +55,11 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "gpu{} {what}", gpu.device.index)?;
             took.write(f)?;
         }
-        let (spent, late) = (looked.spent.get(), looked.late.get());
+        let (spent, late) = (samples.spent.get(), samples.late.get());
         writeln!(
             f,
             "gpu{} looks {} spent_ns {spent} late_ns {late}",
-            gpu.device.index, looked.looks
+            gpu.device.index, samples.samples
         )?;
     }
     Ok(())

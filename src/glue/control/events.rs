@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Who listens to events on `/dev/loga`, and the queue of each.
+//! [glue] Subscribers to events on `/dev/loga`, and their queues.
 //!
-//! Telling allocates nothing, copies nothing to user space and wakes no reader itself, so that no
-//! listener can hold up the main thread: one that is too slow loses the oldest events, and
-//! however many threads wait for one, a worker wakes them with none of LoGA's locks held.
+//! Queueing an event allocates nothing, copies nothing to user space and wakes no reader itself, so
+//! that no listener can delay the main thread: a slow listener loses the oldest events, and a
+//! worker wakes waiting readers, however many, with none of LoGA's locks held.
 //!
 //! # Lock order
 //!
@@ -34,13 +34,13 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 use kernel::types::Opaque;
 
-/// Files that may listen; and further ones of those who may read everything, so that nobody can
-/// keep them out.
+/// Most files that may listen. Privileged readers have as many again, so that no user can keep
+/// them out.
 const MAX_LISTENERS: usize = 64;
 /// Files of one user that may listen, if it may not read everything.
 const MAX_OF_USER: usize = 8;
-/// Pause between two snapshots through one file by a user who may not read everything: each
-/// locks what all others need.
+/// Least time between two snapshots through one file by an unprivileged user: each locks the books,
+/// which all callers need.
 const SNAPSHOT_PAUSE: Ns = Ns::from_ms(1);
 /// Events copied to user space at a time.
 const BATCH: usize = 8;
@@ -54,11 +54,11 @@ pub(super) struct Listener {
     queue: Mutex<Queue>,
     /// 1 while nothing waits. Changed with `queue` locked.
     empty: Atomic<u32>,
-    /// When the last snapshot was taken that waited its time.
-    looked: Atomic<u64>,
+    /// When the last paced snapshot was taken.
+    last_snapshot: Atomic<u64>,
     #[pin]
     arrival: Opaque<bindings::wait_queue_head_t>,
-    /// Wakes who waits; has a reference while it is to be done.
+    /// Wakes waiting readers; owns a reference while it is pending.
     #[pin]
     work: Opaque<bindings::work_struct>,
 }
@@ -68,35 +68,35 @@ unsafe impl Sync for Listener {}
 // SAFETY: Nothing in a listener belongs to a thread.
 unsafe impl Send for Listener {}
 
-/// What waits for one listener.
+/// The queue of one listener.
 struct Queue {
-    /// What it wants; nothing before it subscribes.
+    /// Its subscription; `None` before it subscribes.
     wants: Option<Wants>,
 }
 
 struct Wants {
     what: Subscribe,
-    /// Who subscribed.
+    /// The subscribing process.
     reader: Reader,
     events: EventQueue<KVVec<Event>>,
 }
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised in `prepare`, before anything else can reach it.
-    unsafe(uninit) static LISTENERS: Mutex<KVec<Seat>> = KVec::new();
+    unsafe(uninit) static LISTENERS: Mutex<KVec<Subscriber>> = KVec::new();
 }
 
-/// A listener that has subscribed, and who did.
-struct Seat {
+/// A listener that has subscribed, and the process that did it.
+struct Subscriber {
     listener: Arc<Listener>,
     reader: Reader,
 }
 
-/// Length of `LISTENERS`: without any, telling costs one load.
+/// Length of `LISTENERS`: without listeners an event costs one load.
 static COUNT: Atomic<usize> = Atomic::new(0);
 
-/// Sets up what this file shares, with room for all listeners: nobody who holds the lock waits
-/// for memory. Once, before anything else here.
+/// Initialises the statics of this file, with room for all listeners, so that no thread waits for
+/// memory with the lock held. Called once, first.
 ///
 /// # Errors
 ///
@@ -106,18 +106,18 @@ pub(crate) fn prepare() -> Result {
     unsafe { LISTENERS.init() };
     LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?;
     // SAFETY: Called once; `finish` takes it back.
-    let started = to_result(unsafe { ffi::loga_wakes_start() });
+    let started = to_result(unsafe { ffi::loga_wake_wq_start() });
     if started.is_err() {
         *LISTENERS.lock() = KVec::new();
     }
     started
 }
 
-/// Gives back what [`prepare`] took. Nobody may listen any more.
+/// Undoes [`prepare`]. There must be no listener any more.
 pub(super) fn finish() {
     *LISTENERS.lock() = KVec::new();
-    // SAFETY: Started by `prepare`, and no one tells any more.
-    unsafe { ffi::loga_wakes_stop() };
+    // SAFETY: Started by `prepare`, and no event is queued any more.
+    unsafe { ffi::loga_wake_wq_stop() };
 }
 
 impl Listener {
@@ -133,7 +133,7 @@ impl Listener {
                 pids,
                 queue <- new_mutex!(Queue { wants: None }),
                 empty: Atomic::new(1),
-                looked: Atomic::new(0),
+                last_snapshot: Atomic::new(0),
                 arrival <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
@@ -149,21 +149,22 @@ impl Listener {
 
     /// Waits until a user may take the next snapshot through this file.
     pub(super) fn pace(&self) {
-        let due = Ns::new(self.looked.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
+        let due = Ns::new(self.last_snapshot.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
         let left = due.saturating_sub(ffi::now());
         if !left.is_zero() {
             // TIMEOUT: at most the pause. CAST: it is short.
             fsleep(Delta::from_nanos(left.get() as i64));
         }
-        self.looked.store(ffi::now().get(), Relaxed);
+        self.last_snapshot.store(ffi::now().get(), Relaxed);
     }
 
-    /// Replaces what it subscribed to; events that wait are gone. `reader` says which it may see.
+    /// Replaces its subscription; queued events are dropped. `reader` decides which events it may
+    /// see.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` when too many listen, or too many of this user; `ENOMEM`. Then nothing has
-    /// changed.
+    /// `ENOSPC` if there are too many listeners, or too many of this user; `ENOMEM`. Nothing has
+    /// changed then.
     pub(super) fn subscribe(
         self: &Arc<Self>,
         what: &Subscribe,
@@ -179,9 +180,11 @@ impl Listener {
             events: EventQueue::new(store),
         };
         let mut listeners = LISTENERS.lock();
-        let is_own = |seat: &Seat| Arc::ptr_eq(&seat.listener, self);
-        let others = || listeners.iter().filter(|seat| !is_own(seat));
-        let same = |seat: &&Seat| !seat.reader.all && seat.reader.user == reader.user;
+        let is_own = |subscriber: &Subscriber| Arc::ptr_eq(&subscriber.listener, self);
+        let others = || listeners.iter().filter(|subscriber| !is_own(subscriber));
+        let same = |subscriber: &&Subscriber| {
+            !subscriber.reader.all && subscriber.reader.user == reader.user
+        };
         let name = "subscribers";
         let max = MAX_LISTENERS.saturating_mul(if reader.all { 2 } else { 1 });
         if others().count() >= max {
@@ -191,11 +194,11 @@ impl Listener {
         if !reader.all && others().filter(same).count() >= max {
             return Err(error::Error::Full { name, max }.into());
         }
-        // The file may have been passed on to another user.
-        match listeners.iter_mut().find(|seat| is_own(seat)) {
-            Some(seat) => seat.reader = reader,
+        // The file may have been passed to another user.
+        match listeners.iter_mut().find(|subscriber| is_own(subscriber)) {
+            Some(subscriber) => subscriber.reader = reader,
             None => listeners
-                .push_within_capacity(Seat {
+                .push_within_capacity(Subscriber {
                     listener: self.clone(),
                     reader,
                 })
@@ -212,10 +215,10 @@ impl Listener {
         Ok(())
     }
 
-    /// Listens no more. Who waits in [`read`](Self::read) finds nothing.
+    /// Ends the subscription. Readers that wait return without an event.
     pub(super) fn unsubscribe(self: &Arc<Self>) {
         let mut listeners = LISTENERS.lock();
-        listeners.retain(|seat| !Arc::ptr_eq(&seat.listener, self));
+        listeners.retain(|subscriber| !Arc::ptr_eq(&subscriber.listener, self));
         COUNT.store(listeners.len(), Relaxed);
         let old = {
             let mut queue = self.queue.lock();
@@ -232,11 +235,11 @@ impl Listener {
         unsafe { ffi::loga_wake_all(self.arrival.get()) };
     }
 
-    /// Has a worker wake who waits. Any context.
+    /// Lets a worker wake waiting readers. Any context.
     fn wake_later(self: &Arc<Self>) {
         let reference = self.clone();
-        // SAFETY: The work was initialised in `new`, and has the reference from above until it is
-        // done.
+        // SAFETY: The work was initialised in `new`, and owns the reference from above until it
+        // has run.
         if unsafe { ffi::loga_wake_later(self.work.get()) } {
             core::mem::forget(reference);
         }
@@ -267,7 +270,7 @@ impl Listener {
         }
     }
 
-    /// Takes the oldest events that are there, and says how many.
+    /// Takes the oldest queued events, and returns their number.
     fn take_now(&self, out: &mut [Event]) -> Result<usize> {
         let mut queue = self.queue.lock();
         let wants = queue.wants.as_mut().ok_or(EINVAL)?;
@@ -283,7 +286,7 @@ impl Listener {
         Ok(count)
     }
 
-    /// Whether an event waits; enters the caller into the list of those to wake.
+    /// Whether an event is queued; adds the caller to the wait queue.
     ///
     /// # Safety
     ///
@@ -293,16 +296,16 @@ impl Listener {
         file: *mut bindings::file,
         table: *mut bindings::poll_table,
     ) -> bool {
-        // SAFETY: The caller's promise. The queue lives until the file is released, and nobody
-        // can be on it then: whoever polls holds the file.
+        // SAFETY: The caller's promise. The queue lives until the file is released, and it is
+        // empty then: a polling thread holds the file.
         unsafe { bindings::poll_wait(file, self.arrival.get(), table) };
         let queue = self.queue.lock();
         let wants = queue.wants.as_ref();
         wants.is_some_and(|wants| !wants.events.is_empty())
     }
 
-    /// Puts an event into the queue, if it is wanted and may be seen.
-    fn tell(self: &Arc<Self>, event: &Event, about: Option<&About<'_>>) {
+    /// Queues an event, if the listener subscribed to it and may see it.
+    fn enqueue(self: &Arc<Self>, event: &Event, about: Option<&About<'_>>) {
         let mut queue = self.queue.lock();
         let Some(wants) = queue.wants.as_mut() else {
             return;
@@ -356,8 +359,8 @@ pub(crate) struct About<'a> {
     pub(crate) comm: &'a [u8; uapi::COMM_LEN],
 }
 
-/// Tells all listeners.
-fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; uapi::COMM_LEN]) {
+/// Queues an event for all listeners.
+fn publish(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; uapi::COMM_LEN]) {
     if COUNT.load(Relaxed) == 0 {
         return;
     }
@@ -371,23 +374,23 @@ fn tell(gpu: u32, kind: u32, about: Option<&About<'_>>, value: u64, name: [u8; u
         name,
         ..Event::default()
     };
-    for seat in LISTENERS.lock().iter() {
-        seat.listener.tell(&event, about);
+    for subscriber in LISTENERS.lock().iter() {
+        subscriber.listener.enqueue(&event, about);
     }
 }
 
-fn tell_of(gpu: u32, kind: u32, about: &About<'_>, value: u64) {
-    tell(gpu, kind, Some(about), value, *about.comm);
+fn publish_about(gpu: u32, kind: u32, about: &About<'_>, value: u64) {
+    publish(gpu, kind, Some(about), value, *about.comm);
 }
 
 /// A process has become a client.
 pub(crate) fn appeared(gpu: u32, about: &About<'_>) {
-    tell_of(gpu, uapi::EVENT_APPEARED, about, 0);
+    publish_about(gpu, uapi::EVENT_APPEARED, about, 0);
 }
 
 /// A client is throttled.
 pub(crate) fn throttled(gpu: u32, about: &About<'_>, by: ThrottledBy) {
-    tell_of(
+    publish_about(
         gpu,
         uapi::EVENT_THROTTLED,
         about,
@@ -395,22 +398,22 @@ pub(crate) fn throttled(gpu: u32, about: &About<'_>, by: ThrottledBy) {
     );
 }
 
-/// A client is released after so long.
+/// A client is released after having been `throttled` for this time.
 pub(crate) fn released(gpu: u32, about: &About<'_>, throttled: Ns) {
-    tell_of(gpu, uapi::EVENT_RELEASED, about, throttled.get());
+    publish_about(gpu, uapi::EVENT_RELEASED, about, throttled.get());
 }
 
-/// A client was found to run when nobody polls; it had gained so much.
+/// A client ran outside of polling phases; it had gained this much.
 pub(crate) fn evaded(gpu: u32, about: &About<'_>, gained: Ns) {
-    tell_of(gpu, uapi::EVENT_EVASION, about, gained.get());
+    publish_about(gpu, uapi::EVENT_EVASION, about, gained.get());
 }
 
-/// A client is gone; it got so much.
+/// A client has exited; it received this much GPU time.
 pub(crate) fn exited(gpu: u32, about: &About<'_>, received: Ns) {
-    tell_of(gpu, uapi::EVENT_EXITED, about, received.get());
+    publish_about(gpu, uapi::EVENT_EXITED, about, received.get());
 }
 
-/// Everybody runs against the decision.
+/// All clients run against the decision.
 pub(crate) fn fallback(gpu: u32, reason: &Reason) {
     let number = match reason {
         Reason::Engine(Fallback::Contract(_) | Fallback::Barrier { .. }) => uapi::FALLBACK_CONTRACT,
@@ -419,25 +422,25 @@ pub(crate) fn fallback(gpu: u32, reason: &Reason) {
         Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,
         Reason::Lost => return lost(gpu),
     };
-    tell(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
+    publish(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
 }
 
 /// The GPU stopped answering.
 pub(crate) fn lost(gpu: u32) {
-    tell(gpu, uapi::EVENT_GPU_LOST, None, 0, Default::default());
+    publish(gpu, uapi::EVENT_GPU_LOST, None, 0, Default::default());
 }
 
 /// The GPU answers again.
 pub(crate) fn back(gpu: u32) {
-    tell(gpu, uapi::EVENT_GPU_BACK, None, 0, Default::default());
+    publish(gpu, uapi::EVENT_GPU_BACK, None, 0, Default::default());
 }
 
 /// A channel that no client owns was on the engine.
 pub(crate) fn unknown(gpu: u32, channel: u64) {
-    tell(gpu, uapi::EVENT_UNKNOWN, None, channel, Default::default());
+    publish(gpu, uapi::EVENT_UNKNOWN, None, channel, Default::default());
 }
 
 /// Another policy decides from now on.
 pub(crate) fn policy(gpu: u32, name: &str) {
-    tell(gpu, uapi::EVENT_POLICY, None, 0, zero_terminated(name));
+    publish(gpu, uapi::EVENT_POLICY, None, 0, zero_terminated(name));
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What users see and change.
+//! [glue] Interfaces through which users read and change LoGA.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `chardev`, `control.c` | `/dev/loga`: its file operations |
-//! | `calls` | what its calls do |
+//! | `calls` | its calls |
 //! | `wire`, `refused` | its structures and refusals on their way |
-//! | `chosen` | whom a caller means by a number |
-//! | `permission` | who may see and change what |
+//! | `chosen` | the subject that a caller means by a number |
+//! | `permission` | what each caller may read and change |
 //! | `snapshot` | the books of a GPU as it shows them |
 //! | `events` | subscribers to events, and their queues |
 //! | `sysfs` | knobs as files |
 //! | `params` | module parameters |
 //! | `modinfo` | their names and descriptions |
-//! | `debugfs` | what LoGA itself costs |
+//! | `debugfs` | costs of LoGA itself |
 
 pub(crate) mod calls;
 pub(crate) mod chardev;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What `modinfo` prints of the knobs, and their entries in the table of parameters, made
-//! from [`KNOBS`] when the module is built.
+//! [glue] The lines of `modinfo` about the knobs, and their entries in the table of parameters,
+//! made from [`KNOBS`] when the module is built.
 
 use crate::knobs::KNOBS;
 use crate::names::Kind;
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// More than the longest name of a knob has.
+/// More bytes than the longest name of a knob has.
 const NAME_LEN: usize = 24;
-/// More than all lines together have.
+/// More bytes than all lines together have.
 const ROOM: usize = 8192;
 
 /// Lines as the section `.modinfo` has them: each ends with a zero.

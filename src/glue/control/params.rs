@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Module parameters, checked, and where causes become an errno and a line.
+//! [glue] Module parameters, and their check: a wrong one becomes an errno and a line in the log.
 
 use super::modinfo::Parameters;
 use crate::glue::kernel::ffi::{self, MAX_GPUS};
@@ -18,8 +18,8 @@ static GIVEN: [Atomic<u32>; KNOBS.len()] = [const { Atomic::new(NOT_GIVEN) }; KN
 
 /// No knob has this number.
 const NOT_GIVEN: u32 = u32::MAX;
-/// What was given is no value of the knob: [`set`] has said so, and [`read`] refuses. If `set` did,
-/// the kernel would print a second line.
+/// The text given is no value of the knob: [`set`] has logged it, and [`read`] refuses it. If `set`
+/// refused it, the kernel would log a second line.
 const WRONG: u32 = u32::MAX - 1;
 
 static OPERATIONS: bindings::kernel_param_ops = bindings::kernel_param_ops {
@@ -33,7 +33,7 @@ static OPERATIONS: bindings::kernel_param_ops = bindings::kernel_param_ops {
 #[used(compiler)]
 static PARAMETERS: Parameters = Parameters::new(&raw mut bindings::__this_module, &OPERATIONS);
 
-/// Notes the value of a knob, when the module is loaded.
+/// Stores the value of a knob, when the module is loaded.
 unsafe extern "C" fn set(value: *const c_char, param: *const bindings::kernel_param) -> c_int {
     // SAFETY: The kernel gives one of `PARAMETERS`, whose argument is a position.
     let at = unsafe { (*param).__bindgen_anon_1.arg }.addr();
@@ -71,7 +71,7 @@ unsafe extern "C" fn get(page: *mut c_char, param: *const bindings::kernel_param
 fn config() -> Config {
     let mut config = Config::default();
     for (knob, given) in KNOBS.iter().zip(&GIVEN) {
-        // What was not given has the number of no value.
+        // A knob that was not given has no valid number.
         let _ = knob.set(&mut config, given.load(Relaxed));
     }
     config
@@ -85,7 +85,7 @@ pub(crate) struct Settings {
     pub(crate) poller_cpus: [Option<u32>; MAX_GPUS],
 }
 
-/// Reads and checks the parameters. Says in one line what is wrong.
+/// Reads and checks the parameters. Logs an error in one line.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub(crate) fn read() -> Result<Settings> {
     Ok(settings)
 }
 
-/// The last CPU given is also that of all further GPUs.
+/// The last CPU given applies to all further GPUs.
 fn check_cpus(given: &[c_int]) -> Result<[Option<u32>; MAX_GPUS]> {
     let mut cpus = [None; MAX_GPUS];
     for (at, cpu) in cpus.iter_mut().enumerate() {
@@ -123,7 +123,7 @@ fn check_cpu(cpu: c_int) -> Result<Option<u32>> {
     let Ok(cpu) = u32::try_from(cpu) else {
         return Ok(None);
     };
-    // SAFETY: Looks at a mask.
+    // SAFETY: Reads a CPU mask.
     if !unsafe { ffi::loga_cpu_online(cpu) } {
         pr_err!("poller_cpu={cpu}: no such CPU is online\n");
         return Err(EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Who may see and change what: the one place that asks.
+//! [glue] What each caller may read and change: the only place that checks it.
 //!
 //! | caller | may |
 //! |---|---|
@@ -10,14 +10,14 @@
 //!
 //! Capabilities count in the initial user namespace. User 0 without them is a user like any
 //! other. The user of a process, and of a caller, is the one that made its user namespace, if
-//! one did: `user_of` in `shim.c`. Whose processes a caller may lower is what `kill(2)` says.
+//! a user did: `user_of` in `shim.c`. A caller may lower the processes that it may `kill(2)`.
 
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::uapi;
 use kernel::prelude::*;
 
-/// Whose clients a caller may read about.
+/// The clients that a caller may read about.
 #[derive(Clone, Copy)]
 pub(super) struct Reader {
     /// The calling user, in the initial namespace.
@@ -37,7 +37,7 @@ impl Reader {
         }
     }
 
-    /// Whether it may read about what belongs to a user.
+    /// Whether it may read about clients of a user.
     pub(super) const fn may_see(&self, owner: u32) -> bool {
         uapi::may_see(owner, self.user, self.all)
     }
@@ -49,7 +49,7 @@ pub(super) fn may_change() -> bool {
     unsafe { ffi::loga_caller_may_change() }
 }
 
-/// Refuses a caller who may not change everything.
+/// Refuses a caller that may not change everything.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub(super) fn require_change() -> Result {
     }
 }
 
-/// Whether the caller may lower what holds for a process. Process context.
+/// Whether the caller may lower the settings of a process. Process context.
 pub(super) fn may_lower(process: &Process) -> bool {
     // SAFETY: Process context, and the reference that the value stands for.
     unsafe { ffi::loga_caller_may_lower(process.as_ptr()) }

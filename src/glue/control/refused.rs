@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Refusals of `/dev/loga` as an errno: the one place that says which.
+//! [glue] Refusals of `/dev/loga` as an errno: the only place that maps them.
 
 use crate::error;
 use crate::uapi::{self, Refusal};
 use kernel::prelude::*;
 
-/// Why a call is refused: an errno, and for most what would be right.
+/// Why a call is refused: an errno, and for most causes the valid values.
 pub(crate) struct Refused {
     pub(crate) errno: Error,
     pub(crate) why: Refusal,

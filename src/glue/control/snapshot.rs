@@ -66,7 +66,7 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         knobs: [0; uapi::MAX_KNOBS],
         // CAST: at most `MAX_SETTINGS`.
         settings: books.state.settings.all().len() as u32,
-        look_ns: looks_every(books).map_or(0, Ns::get),
+        look_ns: sample_interval(books).map_or(0, Ns::get),
         unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
         evasions: books.sums.evasions,
     };
@@ -74,17 +74,17 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
     shown
 }
 
-/// What the time of a client may be wrong by. Burst accounting gives no bound.
+/// Bound of the error of a client's time. Burst accounting gives none.
 fn error_of(books: &Books, account: &Account) -> Ns {
-    let every = looks_every(books);
+    let every = sample_interval(books);
     if every.is_none() && account.variance_us2 == 0 {
         return Ns::ZERO;
     }
     sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
 }
 
-/// Time between two looks, if accounting is sparse.
-fn looks_every(books: &Books) -> Option<Ns> {
+/// Mean time between two samples, if accounting is sparse.
+fn sample_interval(books: &Books) -> Option<Ns> {
     match books.state.engine.config().effective_accounting() {
         Accounting::Burst => None,
         Accounting::Sparse => Some(books.state.plan().1),
@@ -105,26 +105,26 @@ fn describe_channels(books: &Books) -> impl Iterator<Item = (usize, uapi::Channe
     })
 }
 
-/// What the processes of a caller are of a group.
+/// The part of a group that belongs to the caller.
 #[derive(Clone, Copy, Default)]
 struct Part {
     members: u32,
     account: Account,
 }
 
-/// What a caller may see, and how.
+/// The view of a caller.
 struct View {
     reader: Reader,
     /// Root of its cgroup namespace.
     root: u64,
-    /// For a caller that may not see everything: of each group, by its position.
+    /// For an unprivileged caller: its part of each group, by position.
     parts: KVVec<Part>,
-    /// Channels of each client, by its position.
+    /// Channels of each client, by position.
     channels: KVVec<u32>,
 }
 
 impl View {
-    /// Counts channels and, for a caller that may not see everything, its part of each group.
+    /// Counts channels and, for an unprivileged caller, its part of each group.
     fn prepare(&mut self, books: &Books) {
         for (_, page, _) in books.pages.channels() {
             if let Some(count) = self.channels.get_mut(page.at()) {
@@ -145,7 +145,7 @@ impl View {
         }
     }
 
-    /// Whether all processes of a group may be seen. Other users take part in cgroups only.
+    /// Whether the caller may see all processes of a group. Only cgroups have several users.
     fn shows_all_of(&self, shares: &Shares<Vectors>, group: usize) -> bool {
         let part = self.parts.get(group).map_or(0, |part| part.members);
         let group = shares.groups().get(group);
@@ -159,16 +159,16 @@ impl View {
     /// A client as `/dev/loga` shows it to the calling process.
     fn client(&self, books: &Books, at: usize) -> Option<uapi::Client> {
         let member = books.state.shares.members().get(at)?;
-        let owner = books.owners.get(at)?;
+        let client = books.clients.get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
         Some(uapi::Client {
             id: member.id().get(),
-            pid: owner.pid.number(),
+            pid: client.pid.number(),
             uid: shown_uid(member.who().user),
-            comm: owner.comm,
+            comm: client.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
-            state: match (owner.shut_since, member.used().busy.is_zero()) {
+            state: match (client.throttled_since, member.used().busy.is_zero()) {
                 (Some(_), _) => uapi::STATE_THROTTLED,
                 (None, false) => uapi::STATE_RUNNING,
                 (None, true) => uapi::STATE_IDLE,
@@ -177,7 +177,9 @@ impl View {
             limit_pct: member.resolved().limit.unwrap_or(Limit::NONE).get(),
             class: class_number(member.resolved().class),
             throttled_by: throttled_by_number(
-                member.throttled_by().filter(|_| owner.shut_since.is_some()),
+                member
+                    .throttled_by()
+                    .filter(|_| client.throttled_since.is_some()),
             ),
             group: group.id.get(),
             cgroup: shown_cgroup(member.who(), self.root),
@@ -195,13 +197,13 @@ impl View {
             throttled_ns: account.throttled.get(),
             throttled_count: account.throttles,
             runs: account.runs,
-            since_ns: owner.since.get(),
+            since_ns: client.since.get(),
             evasions: member.evasions(),
         })
     }
 
-    /// A group as `/dev/loga` shows it to the calling process: where others take part in it, what
-    /// the caller's own processes are and got.
+    /// A group as `/dev/loga` shows it to the calling process: of a group with other users' clients
+    /// only the caller's part.
     fn group(&self, books: &Books, at: usize) -> Option<uapi::Group> {
         let group = books.state.shares.groups().get(at)?;
         let state = books.state.shares.state_of(at)?;
@@ -237,7 +239,7 @@ impl View {
         })
     }
 
-    /// Whether any process of a group may be seen.
+    /// Whether the caller may see any process of a group.
     fn shows(&self, group: usize) -> bool {
         self.reader.all || self.parts.get(group).is_some_and(|part| part.members != 0)
     }
@@ -250,17 +252,17 @@ pub(super) struct Tables {
     pub(crate) channels: KVVec<uapi::Channel>,
 }
 
-/// With so many rows at most, a caller is not preempted while it has the books: a thread that waits
-/// for them would wait for all that runs in its place.
+/// Up to this number of rows, a caller is not preempted while it has the books locked: otherwise
+/// waiting threads would also wait for the threads that preempt it.
 const BRIEF: usize = 256;
 
-/// TIMEOUT: the books are sized so many times; they outgrow the tables only by what starts
+/// TIMEOUT: most attempts to size the tables; the books outgrow them only by clients that appear
 /// between two locks.
 const TRIES: u32 = 4;
 
 impl Tables {
-    /// Takes the books down. Memory is allocated before they are locked, and none of the caller
-    /// is touched while they are. Of callers that may not see everything, one at a time.
+    /// Copies the books. Memory is allocated before they are locked, and user memory is not
+    /// accessed while they are. One unprivileged caller at a time.
     ///
     /// # Errors
     ///
@@ -274,16 +276,16 @@ impl Tables {
                 books.forget_gone_clients();
                 books.state.settings.retain_processes(is_alive);
             }
-            let (owners, groups) = (books.owners.len(), books.state.shares.groups().len());
+            let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
             let channels = books.pages.channels().count();
             drop(books);
-            // Some more, for those that start meanwhile.
+            // Some more, for clients that appear before the next lock.
             let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
-            let (owners, groups, channels) = (grown(owners), grown(groups), grown(channels));
+            let (clients, groups, channels) = (grown(clients), grown(groups), grown(channels));
             // CAST: (all) 32 bits fit.
             let room = |count: u32, there: usize| there.min(count as usize);
             let mut tables = Self {
-                clients: table(room(snapshot.client_count, owners))?,
+                clients: table(room(snapshot.client_count, clients))?,
                 groups: table(room(snapshot.group_count, groups))?,
                 channels: table(room(snapshot.channel_count, channels))?,
             };
@@ -293,18 +295,18 @@ impl Tables {
                 parts: KVVec::new(),
                 channels: KVVec::new(),
             };
-            view.channels.extend_with(owners, 0, GFP_KERNEL_ACCOUNT)?;
+            view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
             if !reader.all {
                 view.parts
                     .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             }
             let books = gpu.books.lock();
             let there = (
-                books.owners.len(),
+                books.clients.len(),
                 books.state.shares.groups().len(),
                 books.pages.channels().count(),
             );
-            if there.0 <= owners && there.1 <= groups && there.2 <= channels {
+            if there.0 <= clients && there.1 <= groups && there.2 <= channels {
                 snapshot.info = describe(&books, gpu);
                 if !reader.all {
                     snapshot.info.withhold();
@@ -319,7 +321,7 @@ impl Tables {
         Err(EAGAIN)
     }
 
-    /// Fills the tables as far as there is room, and says how much there is.
+    /// Fills the tables as far as there is room, and sets the full counts.
     fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
         view.prepare(books);
         let view = &*view;
@@ -345,7 +347,7 @@ fn table<T>(room: usize) -> Result<KVVec<T>> {
     Ok(KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?)
 }
 
-/// Describes those at `places`, as many as there is room for; returns how many there are.
+/// Describes the elements at `places` that there is room for; returns the number of all.
 fn take<P, T>(
     table: &mut KVVec<T>,
     places: impl Iterator<Item = P>,

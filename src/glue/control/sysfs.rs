@@ -2,8 +2,8 @@
 
 //! [glue] The knobs of a GPU as files, one value each: `/sys/class/misc/loga/gpu<N>/`.
 //!
-//! The interface is docs/abi/sysfs-class-misc-loga. A knob is checked by the same code as
-//! that of `/dev/loga`, which also says why it was refused; here the answer is an errno.
+//! The interface is docs/abi/sysfs-class-misc-loga. The check of a knob is the same as in
+//! `/dev/loga`, which also returns the reason of a refusal; here the answer is an errno.
 
 use super::permission::require_change;
 use crate::glue::gpu::Gpu;
@@ -47,7 +47,7 @@ impl Directory {
         let directory = from_err_ptr(unsafe { ffi::loga_directory_add(index, gpu.cast()) })
             .and_then(|directory| NonNull::new(directory).ok_or(ENOMEM))
             .inspect_err(|_| {
-                // SAFETY: The reference from above, which nobody took.
+                // SAFETY: The reference from above, which was not passed on.
                 drop(unsafe { Arc::from_raw(gpu) });
             })?;
         // INVARIANT: Just registered, with the reference.
@@ -57,7 +57,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // SAFETY: Registered by the invariant; nobody is inside a knob after this.
+        // SAFETY: Registered by the invariant; no thread is inside a knob after this.
         unsafe { ffi::loga_directory_remove(self.directory.as_ptr()) };
         // SAFETY: The reference that the directory held.
         drop(unsafe { Arc::from_raw(self.gpu) });
@@ -83,7 +83,7 @@ fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
 ///
 /// `gpu` must be that of a registered [`Directory`], and `name` a string.
 unsafe fn arguments<'a>(gpu: *const c_void, name: *const c_char) -> (&'a Gpu, &'a str) {
-    // SAFETY: The directory holds a reference while somebody is inside a knob.
+    // SAFETY: The directory holds a reference while a thread is inside a knob.
     let gpu = unsafe { &*gpu.cast::<Gpu>() };
     // SAFETY: The caller's promise.
     let name = unsafe { CStr::from_char_ptr(name) };
@@ -126,7 +126,7 @@ unsafe extern "C" fn loga_knob_store(
 }
 
 fn store(gpu: &Gpu, name: &str, bytes: &[u8]) -> Result {
-    // The mode of the file lets user 0 in, whatever it may do.
+    // The mode of the file admits user 0 even without the capability.
     require_change()?;
     let value = core::str::from_utf8(bytes).map_err(|_| EINVAL)?;
     let value = value.strip_suffix('\n').unwrap_or(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Structures of the interface on their way to and from user space, and how they name things.
+//! [glue] Structures of the interface on their way to and from user space, and numbers in them.
 
 use crate::share::{Class, ThrottledBy};
 use crate::uapi::{self, Event, Header};
@@ -52,7 +52,7 @@ where
         .write(&Wire(*element))
 }
 
-/// How a snapshot and an event name a hold.
+/// The number of a throttle's cause in a snapshot and an event.
 pub(super) const fn throttled_by_number(by: Option<ThrottledBy>) -> u32 {
     match by {
         None => uapi::THROTTLED_BY_NONE,
@@ -71,7 +71,7 @@ pub(super) fn zero_terminated<const N: usize>(name: &str) -> [u8; N] {
     bytes
 }
 
-/// How a structure of the interface names a class.
+/// The number of a class in a structure of the interface.
 pub(super) const fn class_number(class: Class) -> u32 {
     match class {
         Class::Normal => uapi::CLASS_NORMAL,

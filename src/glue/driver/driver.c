@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Finding the driver without a path, its cards, and words of its operations.
+ * Finding the driver without a path, asking for its cards, and replacing members
+ * of its operations.
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
@@ -23,8 +24,8 @@ static int node_fs_init(struct fs_context *fc)
 }
 
 /*
- * No owner: a file of it must not keep this module loaded. Who drops the last
- * file does so with loga_close_node(), after which nothing of it is left.
+ * No owner: a file of it must not keep this module loaded. The last file is closed
+ * with loga_close_node(), after which nothing of the file system is left.
  */
 static struct file_system_type node_fs = {
 	.name = "loga_node",
@@ -33,9 +34,9 @@ static struct file_system_type node_fs = {
 };
 
 /*
- * Opens a character device through an inode of its own: it needs no node in
- * any file system, and no node leads elsewhere. An error pointer on failure;
- * -ENXIO if no module has the device.
+ * Opens a character device through an inode of its own: this needs no node in any
+ * file system, and no node can redirect it. An error pointer on failure; -ENXIO if
+ * no module has the device.
  */
 struct file *loga_open_node(uint major, uint minor)
 {
@@ -61,7 +62,7 @@ struct file *loga_open_node(uint major, uint minor)
 	d_drop(path.dentry);
 	dput(path.dentry);
 unmount:
-	/* An open file keeps what it needs. */
+	/* The open file holds its own references. */
 	kern_unmount(mnt);
 	return file;
 }
@@ -98,10 +99,10 @@ static_assert(sizeof(struct card_info) == 72);
 static_assert(offsetof(struct card_info, minor) == 56);
 
 /*
- * Asks the driver for its cards, through its control file. The call wants user
- * memory: a page is mapped for it into the caller's address space, which is
- * that of the administrator who attaches or loads a module. Returns how many of
- * @cards were filled in, -ENXIO for a caller without memory, or an errno.
+ * Asks the driver for its cards, through its control file. The call needs user
+ * memory: a page is mapped for it into the address space of the caller, an
+ * administrator that attaches or loads a module. Returns the number of @cards
+ * filled in, -ENXIO for a caller without an address space, or an errno.
  */
 int loga_ask_cards(struct file *control, loga_ioctl_t ioctl, struct loga_card *cards, uint room)
 {
@@ -154,7 +155,7 @@ bool loga_in_module_text(const struct module *mod, const void *addr)
 	return within_module_mem_type((unsigned long)addr, mod, MOD_TEXT);
 }
 
-/* Has @mod been initialised, and does it not go? */
+/* Is @mod initialised, and not being unloaded? */
 bool loga_module_is_live(const struct module *mod)
 {
 	return mod->state == MODULE_STATE_LIVE;
@@ -166,8 +167,8 @@ const char *loga_module_name(const struct module *mod)
 }
 
 /*
- * Replaces a member of operations in use, if it still is what it was. A reader
- * sees it whole, and what was stored before: the exchange is fully ordered.
+ * Replaces a member of operations in use, if it still is @old. The exchange is
+ * atomic and fully ordered: a reader of @new sees all earlier stores.
  */
 bool loga_exchange_pointer(void **slot, void *old, void *new)
 {
@@ -175,9 +176,9 @@ bool loga_exchange_pointer(void **slot, void *old, void *new)
 }
 
 /*
- * A function of the kernel that does nothing, for a member that must not become
- * NULL again: its reader (fs/proc/fd.c) tests the member and may load it a
- * second time to call it. NULL where there is none of the right kind.
+ * A kernel function that does nothing, for a member that must not become NULL
+ * again: its reader (fs/proc/fd.c) tests the member and may load it a second time
+ * to call it. NULL if there is none of the right kind.
  */
 void *loga_does_nothing(void)
 {
@@ -188,13 +189,13 @@ void *loga_does_nothing(void)
 #endif
 }
 
-/* Waits until no task can still be preempted inside code that was hooked. */
+/* Waits until no task can be preempted inside hooked code any more. */
 void loga_synchronize_rcu_tasks(void)
 {
 	synchronize_rcu_tasks();
 }
 
-/* Sleeps for a while; true if the caller is to be killed. */
+/* Sleeps for @ms; true if the caller has a fatal signal. */
 bool loga_sleep_killable(uint ms)
 {
 	schedule_timeout_killable(msecs_to_jiffies(ms));

@@ -10,37 +10,37 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::types::Opaque;
 
-/// The files of the driver that are open.
+/// Open files of the driver.
 pub(super) struct Files {
     pub(crate) open: RBTree<usize, FileRecord>,
-    /// Files that own an address space of LoGA's: they pin the attachment.
+    /// Files with an address space made by LoGA: they pin the attachment.
     pub(super) adopted: u32,
     pub(super) closed: bool,
 }
 
 /// An open file of the driver.
 pub(super) struct FileRecord {
-    /// Index of its GPU; nothing for the control node.
+    /// Index of its GPU; `None` for the control node.
     pub(crate) gpu: Option<usize>,
     pub(super) managed: bool,
     /// The process that opened it, if LoGA saw that.
     pub(crate) opener: Option<Process>,
-    /// Of a control file: the process that allocates through it. Of a GPU's file: that of the
-    /// control file on which the driver was asked to prepare it for mapping.
+    /// Of a control file: the process that allocates through it. Of a GPU's file: the allocator of
+    /// the control file whose ioctl prepared this file for mapping.
     pub(super) allocator: Option<Process>,
-    /// Address space that LoGA gave the file, where the driver gives none.
+    /// Address space that LoGA gave the file, if the driver gave none.
     pub(crate) space: Option<KBox<Space>>,
 }
 
-/// An address space of LoGA's.
+/// An address space made by LoGA.
 pub(super) struct Space(Opaque<bindings::address_space>);
 
-// SAFETY: Only its allocation is LoGA's; everything in it belongs to the memory management,
-// which uses it from any thread.
+// SAFETY: LoGA only owns the allocation; the contents belong to the memory management, which uses
+// them from any thread.
 unsafe impl Send for Space {}
 
 impl Space {
-    /// Memory for one.
+    /// Allocates one.
     ///
     /// # Errors
     ///
@@ -65,12 +65,12 @@ impl Files {
         self.open.get_mut(&(file as usize))
     }
 
-    /// Forgets a file that is being closed.
+    /// Removes the record of a file that is being closed.
     pub(crate) fn forget(&mut self, file: *const bindings::file) -> Option<FileRecord> {
         self.open.remove(&(file as usize))
     }
 
-    /// Gives a file an address space of its own, so that its mappings can be found.
+    /// Gives a file an address space of its own, through which its mappings are found.
     pub(super) fn adopt(&mut self, file: *mut bindings::file, space: KBox<Space>) {
         let Some(record) = self.get_mut(file) else {
             return;
@@ -80,15 +80,15 @@ impl Files {
             record.managed = false;
             return;
         }
-        // SAFETY: The file has just been opened: nobody has mapped through it yet. The space
-        // lives until the file is released.
+        // SAFETY: The file has just been opened and has no mappings yet. The space lives until
+        // the file is released.
         unsafe { ffi::loga_own_mapping(space.0.get(), file) };
         record.space = Some(space);
         self.adopted = self.adopted.saturating_add(1);
     }
 
-    /// Notes that the calling process allocates through a control file. The first process that
-    /// does so stays.
+    /// Records that the calling process allocates through a control file. The first process to do
+    /// so is kept.
     pub(super) fn note_allocator(&mut self, ctl: *const bindings::file, caller: Process) {
         let record = self.get_mut(ctl).filter(|record| record.gpu.is_none());
         if let Some(record) = record.filter(|record| record.allocator.is_none()) {
@@ -96,7 +96,7 @@ impl Files {
         }
     }
 
-    /// Notes that the driver prepared a GPU's file for mapping, asked through a control file.
+    /// Records that an ioctl on the control file `ctl` prepared a GPU's file for mapping.
     pub(super) fn note_prepared(
         &mut self,
         ctl: *const bindings::file,

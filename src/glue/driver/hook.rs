@@ -3,13 +3,12 @@
 //! [glue] Attaching to the driver, and detaching.
 //!
 //! A call may be inside a wrapper without a reference on this module (`owner` is the driver).
-//! Detaching therefore puts the driver's members back, waits until no task can still be on the
-//! way into a wrapper (RCU-tasks), until the calls inside have come out (a counter), and once
-//! more for those on their last instructions. A call stays inside as long as its argument's
-//! page does not come, which its caller decides: who detaches waits for [`PATIENCE`], then
-//! LoGA's members are put in force again.
+//! Detaching therefore restores the driver's members, waits until no task can be on the way into
+//! a wrapper (RCU-tasks), until all calls have left the wrappers (a counter), and once more for
+//! those on their last instructions. A caller can keep a call inside the driver by an argument
+//! whose page does not arrive: detaching waits for [`PATIENCE`], then puts LoGA's members back.
 //!
-//! No lock is held meanwhile: `/dev/loga` and the parameter `attach` can be read at any time.
+//! No lock is held while it waits: `/dev/loga` and the parameter `attach` stay readable.
 
 use super::inside::{self, Current};
 use super::members::OURS;
@@ -25,8 +24,8 @@ use kernel::time::{delay::fsleep, Delta};
 
 /// Longest time that detaching waits for calls inside the driver.
 const PATIENCE: Delta = Delta::from_secs(3);
-/// How often it looks whether they have come out.
-const LOOK: Delta = Delta::from_millis(2);
+/// Interval of checking whether the calls have returned.
+const CHECK: Delta = Delta::from_millis(2);
 
 /// An attachment in force.
 struct Attachment {
@@ -36,29 +35,29 @@ struct Attachment {
     tracker: Arc<Tracker>,
 }
 
-/// How things stand with the driver.
+/// State of the attachment.
 enum State {
     Detached,
-    /// Somebody attaches; the tracker, once there is one.
+    /// A thread is attaching; the tracker, once it exists.
     Attaching(Option<Arc<Tracker>>),
     Attached(Attachment),
-    /// Somebody detaches, and may fail to.
+    /// A thread is detaching, and may fail.
     Detaching(Arc<Tracker>),
 }
 
 struct Hook {
     state: State,
-    /// A driver or a GPU that comes is attached to.
+    /// LoGA attaches as soon as a driver or a GPU appears.
     waits: bool,
-    /// It was not there when LoGA tried to attach last.
+    /// The last attempt to attach found no driver.
     no_driver: bool,
-    /// The module's exit has begun: LoGA attaches no more.
+    /// The module's exit has begun: LoGA does not attach any more.
     going: bool,
 }
 
 kernel::sync::global_lock! {
-    // SAFETY: Initialised in `prepare`. Before it nothing else gets here: notifiers and the
-    // control device are registered later, and the parameter `attach` is not carried out before
+    // SAFETY: Initialised in `prepare`. Nothing uses it before: notifiers and the control device
+    // are registered later, and writes to the parameter `attach` only take effect after
     // `loga_attach_ready`.
     unsafe(uninit) static HOOK: Mutex<Hook> = Hook {
         state: State::Detached,
@@ -68,7 +67,7 @@ kernel::sync::global_lock! {
     };
 }
 
-/// What the parameter `attach` shows; its file is there before the lock is.
+/// Value of the parameter `attach`; its file is readable before the lock exists.
 static IS_ATTACHED: Atomic<u32> = Atomic::new(0);
 
 /// Why LoGA attaches now.
@@ -78,15 +77,15 @@ enum Occasion {
     Load,
     /// The administrator writes the parameter.
     Asked,
-    /// A driver or a GPU has come.
+    /// A driver or a GPU has appeared.
     Appeared,
 }
 
-/// Sets up what this file shares, and checks the parameters. Once, before anything else here.
+/// Initialises the statics of this file, and checks the parameters. Called once, first.
 ///
 /// # Errors
 ///
-/// `EINVAL`: a parameter is wrong; says which in one line.
+/// `EINVAL`: a parameter is wrong; the log names it in one line.
 pub(crate) fn prepare() -> Result {
     // SAFETY: Called once, before the module is reachable from anywhere.
     unsafe { HOOK.init() };
@@ -94,7 +93,7 @@ pub(crate) fn prepare() -> Result {
     Ok(())
 }
 
-/// Attaches if the parameter `attach` says so. Once, at load, which does not fail any more:
+/// Attaches if the parameter `attach` is 1. Called once, at load. A failure does not fail the load:
 /// without a driver LoGA waits for it.
 pub(crate) fn attach_on_load() {
     // SAFETY: Called once, while the module loads, after `prepare`.
@@ -113,57 +112,58 @@ pub(crate) fn attach_on_load() {
     }
 }
 
-/// Attaches to a driver that LoGA waits for, or takes GPUs back that it follows. In a work item.
-pub(super) fn look_for_driver() {
+/// Attaches if LoGA waits for a driver; if it is attached, follows GPUs again that the driver has
+/// again. Called in a work item.
+pub(super) fn attach_or_retake() {
     let hook = HOOK.lock();
     if let State::Attached(attachment) = &hook.state {
         let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
         drop(hook);
-        tracker.look_again(driver.owner(), &driver.cards());
+        tracker.retake_bound(driver.owner(), &driver.cards());
         return;
     }
     let waits = hook.waits;
     drop(hook);
     if waits {
-        // What is wrong was said; nothing is said of a driver that is not there.
+        // Errors are logged already, except that there is no driver.
         let _ = attach(Occasion::Appeared);
     }
 }
 
-/// Whether LoGA waits for a module. One that is there and cannot be attached to is tried again
-/// when it gets a GPU, not whenever some module is loaded.
+/// Whether LoGA waits for a driver's module. A driver that is there but cannot be attached to is
+/// tried again when it gets a GPU, not at each load of a module.
 pub(super) fn is_waiting() -> bool {
     let hook = HOOK.lock();
     hook.waits && hook.no_driver
 }
 
-/// Detaches before the code goes, for good. Clients have no mappings: they hold the module.
+/// Detaches for good, before the module is freed. Clients have no mappings: those hold the module.
 pub(crate) fn detach_for_good() {
-    let mut told = false;
+    let mut warned = false;
     {
         let mut hook = HOOK.lock();
         hook.going = true;
         hook.waits = false;
     }
-    // TIMEOUT: until who attaches or detaches has done so, another module that hooked the driver
-    // after LoGA is gone, and calls that are inside the driver have come out: code that they
-    // return to cannot be freed.
+    // TIMEOUT: none. It waits for a thread that attaches or detaches, for another module that
+    // hooked the driver after LoGA, and for calls inside the driver: code that they return to
+    // cannot be freed.
     while let Err(error) = detach(None) {
-        if !core::mem::replace(&mut told, true) {
-            pr_warn!("unloading waits ({error:?}): for another module that hooked the driver, or for one that attaches\n");
+        if !core::mem::replace(&mut warned, true) {
+            pr_warn!("unloading waits ({error:?}): for another module that hooked the driver, or for a thread that attaches\n");
         }
         fsleep(Delta::from_millis(100));
     }
     synchronize();
 }
 
-/// Hooks the driver and starts accounting. May sleep; carries out nothing on failure.
+/// Hooks the driver and starts accounting. May sleep; on failure nothing has changed.
 ///
 /// # Errors
 ///
-/// `ENODEV`: no driver, or the module goes; `EOPNOTSUPP`: it cannot be hooked, or no GPU is of a
-/// kind that LoGA follows; `EBUSY`: it is hooked already, or LoGA just attaches or detaches;
-/// `EINVAL`: a parameter is wrong by now; `ENOMEM`.
+/// `ENODEV`: no driver, or the module is being unloaded; `EOPNOTSUPP`: the driver cannot be hooked,
+/// or has no GPU of a kind that LoGA follows; `EBUSY`: it is hooked already, or another thread is
+/// attaching or detaching; `EINVAL`: a parameter has become wrong; `ENOMEM`.
 fn attach(occasion: Occasion) -> Result {
     {
         let mut hook = HOOK.lock();
@@ -209,13 +209,13 @@ fn build(occasion: Occasion) -> Result<Attachment> {
         directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
     }
     let current = Current::new(tracker.clone(), driver.members)?;
-    // From here on notifiers find the GPUs. What they would have told before is looked up.
+    // From here on notifiers find the GPUs. Changes before that are checked now.
     HOOK.lock().state = State::Attaching(Some(tracker.clone()));
-    tracker.look_who_is_bound(driver.owner());
+    tracker.drop_unbound(driver.owner());
     inside::use_current(current);
     if let Err(error) = driver.hook() {
         pr_err!("another module hooked the driver at the same time; remove it first\n");
-        // TIMEOUT: as in `detach_for_good`; a call got in between two stores at most.
+        // TIMEOUT: as in `detach_for_good`; only calls that began between two stores are inside.
         let _ = drain(None);
         inside::forget_current();
         tracker.stop();
@@ -234,14 +234,14 @@ fn build(occasion: Occasion) -> Result<Attachment> {
     })
 }
 
-/// Lets go of the driver. Everybody runs; every file goes to the driver alone. May sleep, with
-/// no lock held, for `patience` at most; without one until it is done.
+/// Detaches from the driver: all clients run, and all calls go to the driver directly. Sleeps with
+/// no lock held, for `patience` at most; without `patience` until it is done.
 ///
 /// # Errors
 ///
-/// `EBUSY` while mappings of submission pages exist, while calls stay inside the driver, when
-/// another module hooked the driver on top of LoGA, or while LoGA just attaches or detaches;
-/// `EINTR`: the caller is to be killed. Nothing is changed then.
+/// `EBUSY` while mappings of submission pages exist, while calls stay inside the driver, if
+/// another module hooked the driver on top of LoGA, or while another thread attaches or detaches;
+/// `EINTR`: the caller has a fatal signal. Nothing has changed then.
 fn detach(patience: Option<Delta>) -> Result {
     let attachment = {
         let mut hook = HOOK.lock();
@@ -283,7 +283,7 @@ fn detach(patience: Option<Delta>) -> Result {
     Ok(())
 }
 
-/// Puts the driver's members back and waits until no call is inside a wrapper.
+/// Restores the driver's members and waits until no call is inside a wrapper.
 fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
     let Attachment {
         driver, tracker, ..
@@ -303,7 +303,7 @@ fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
     }
     let mut gone = drain(patience);
     if gone.is_ok() {
-        // Last, so that no file with a record is closed unseen if the others come back.
+        // Last: if LoGA's members must be put back, no file with a record was closed unseen.
         driver.unhook_release();
         gone = drain(patience);
     }
@@ -321,7 +321,7 @@ fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
     })
 }
 
-/// Says so to who may give up; one that cannot asks again and again.
+/// `EBUSY`; logged only for a caller with `patience`, since one without retries.
 fn hooked_after(patience: Option<Delta>) -> Error {
     if patience.is_some() {
         pr_err!("cannot detach: another module hooked the driver after LoGA; remove it first\n");
@@ -329,15 +329,15 @@ fn hooked_after(patience: Option<Delta>) -> Error {
     EBUSY
 }
 
-/// Waits until no call can be inside a wrapper: for so long, or without end.
+/// Waits until no call can be inside a wrapper: for `patience`, or without a bound.
 ///
 /// # Errors
 ///
-/// `EBUSY`, `EINTR`.
+/// `EBUSY`: it took longer; `EINTR`: the caller has a fatal signal.
 fn drain(patience: Option<Delta>) -> Result {
     synchronize();
     let since = ffi::now();
-    let mut told = false;
+    let mut warned = false;
     while inside::count() != 0 {
         let waited = ffi::now().saturating_sub(since).get();
         // CAST: a small constant.
@@ -349,13 +349,13 @@ fn drain(patience: Option<Delta>) -> Result {
             Some(_) if unsafe { ffi::loga_sleep_killable(2) } => return Err(EINTR),
             Some(_) => {}
             None => {
-                if is_long && !core::mem::replace(&mut told, true) {
+                if is_long && !core::mem::replace(&mut warned, true) {
                     pr_warn!(
                         "unloading waits for {} calls inside the driver\n",
                         inside::count()
                     );
                 }
-                fsleep(LOOK);
+                fsleep(CHECK);
             }
         }
     }
@@ -372,7 +372,7 @@ pub(crate) fn tracker() -> Option<Arc<Tracker>> {
     }
 }
 
-/// The tracker whose GPUs are followed, also while LoGA attaches: for notifiers.
+/// The tracker whose GPUs LoGA follows, also while it attaches. For notifiers.
 pub(crate) fn followed() -> Option<Arc<Tracker>> {
     match &HOOK.lock().state {
         State::Attaching(tracker) => tracker.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Calls inside LoGA's functions: how many there are, and what they use.
+//! [glue] Calls inside LoGA's functions: their number, and the state they use.
 
 use super::operations::Members;
 use super::tracker::Tracker;
@@ -11,11 +11,11 @@ use kernel::sync::Arc;
 /// Calls inside a wrapper.
 static IN_FLIGHT: Atomic<i64> = Atomic::new(0);
 
-/// What the wrappers use: set before the first member is replaced, cleared after the last call
-/// has come out.
+/// State that the wrappers use: set before the first member is replaced, cleared after the last
+/// call has returned.
 static CURRENT: Atomic<usize> = Atomic::new(0);
 
-/// Proof of being counted inside a wrapper.
+/// Proof that the current call is counted as inside a wrapper.
 pub(super) struct InWrapper(());
 
 impl InWrapper {
@@ -40,7 +40,7 @@ impl Drop for InWrapper {
     }
 }
 
-/// What the wrappers use.
+/// State that the wrappers use.
 pub(super) struct Current {
     tracker: Arc<Tracker>,
     members: Members,
@@ -55,7 +55,7 @@ impl Current {
     }
 }
 
-/// From now on the wrappers use this. To be called before the first of them can be reached.
+/// Sets the state of the wrappers. Called before the first of them can be reached.
 pub(super) fn use_current(current: KBox<Current>) {
     // CAST: a pointer, kept as a number to be atomic.
     CURRENT.store(KBox::into_raw(current) as usize, Release);
@@ -66,11 +66,11 @@ pub(super) fn count() -> i64 {
     IN_FLIGHT.load(Relaxed)
 }
 
-/// Frees what the wrappers used. None can be running or start.
+/// Frees the state of the wrappers. None can be running or start.
 pub(super) fn forget_current() {
     let current = CURRENT.xchg(0, Full) as *mut Current;
     if !current.is_null() {
-        // SAFETY: Made by `KBox::into_raw` in `use_current`; the caller has waited for the wrappers.
+        // SAFETY: From `KBox::into_raw` in `use_current`; the caller has waited for the wrappers.
         drop(unsafe { KBox::from_raw(current) });
     }
 }

@@ -43,10 +43,10 @@ pub(super) struct Mapping {
     gpu: Arc<Gpu>,
 }
 
-/// Memory for one mapping, the element that lists its file included.
+/// Memory for one mapping, including the list element of its file.
 pub(crate) const MAPPING_BYTES: usize = size_of::<Mapping>() + size_of::<MappedFile>();
 
-/// What [`Fresh::wrap`] needs to know of a fresh mapping.
+/// Input of [`Fresh::wrap`]: a new mapping.
 pub(super) struct Fresh {
     /// Physical page of the first one.
     pub(super) first_pfn: usize,
@@ -74,7 +74,7 @@ impl Fresh {
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> Result {
-        // SAFETY: The caller passes an area under construction, which nobody else writes to.
+        // SAFETY: The caller passes an area under construction, which has no other writer.
         let (driver, start, end, first_pgoff) = unsafe {
             let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
             ((*vma).vm_ops, range.vm_start, range.vm_end, (*vma).vm_pgoff)
@@ -199,10 +199,10 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
 unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
     let mapping = unsafe { mapping_of((*vmf).__bindgen_anon_1.vma) };
-    // Throttled by itself: the mapping may go with the fault lock.
+    // A reference of its own: the mapping may go with the fault lock.
     let gate = mapping.gate.clone();
     {
-        // Throttled across check and insertion, so that no entry appears behind a revocation.
+        // Held across check and insertion, so that no entry appears after a revocation.
         let _kept_out = gate.lock();
         if !gate.is_shut() {
             // SAFETY: `vmf` is a fault on an area of this mapping.
@@ -227,17 +227,17 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let gpu = mapping.gpu.clone();
     // SAFETY: The mapping holds a reference already, so this one is granted.
     unsafe { bindings::__module_get(crate::this_module()) };
-    // SAFETY: The handler may drop the lock (checked above); area and record are not touched
-    // any more, and what is used has references of its own.
+    // SAFETY: The handler may drop the lock (checked above); area and record are not used any
+    // more, and `gpu` and `gate` are references of their own.
     unsafe { ffi::loga_release_fault_lock(vmf) };
     sleep(&gpu, &gate);
     drop((gpu, gate));
-    // SAFETY: The reference from above. Unloading waits for tasks that are still in here.
+    // SAFETY: The reference from above. Unloading waits for tasks in this function.
     unsafe { bindings::module_put(crate::this_module()) };
     bindings::vm_fault_reason_VM_FAULT_RETRY
 }
 
-/// Waits until the page is given back, and says so in traces.
+/// Waits until the gate opens, and traces the wait.
 fn sleep(gpu: &Gpu, gate: &Gate) {
     let (number, client) = (gpu.device.number(), gate.client());
     trace::fault_wait_begin(number, client);
@@ -253,7 +253,7 @@ fn sleep(gpu: &Gpu, gate: &Gate) {
     trace::fault_wait_end(number, client, waited.get(), result);
 }
 
-/// Debuggers write through this without a page-table entry: not while the owner is throttled.
+/// Debuggers write through this without a page-table entry: refused while the owner is throttled.
 unsafe extern "C" fn access(
     vma: *mut bindings::vm_area_struct,
     addr: usize,
@@ -263,7 +263,7 @@ unsafe extern "C" fn access(
 ) -> c_int {
     // SAFETY: Installed by `wrap` only.
     let mapping = unsafe { mapping_of(vma) };
-    // Throttled across check and write, as in `fault`.
+    // Held across check and write, as in `fault`.
     let _kept_out = mapping.gate.lock();
     if write != 0 && mapping.gate.is_shut() {
         return EAGAIN.to_errno();

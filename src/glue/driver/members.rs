@@ -72,7 +72,7 @@ unsafe fn call(
     let Some(ioctl) = choose(driver) else {
         return ENOTTY.to_errno() as c_long;
     };
-    // The driver may block long, and the caller may change its argument meanwhile.
+    // Read before the call: the driver may block long, and the caller may change its argument.
     let asked = rm_call::read(cmd, arg);
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
@@ -110,7 +110,7 @@ unsafe extern "C" fn show_fdinfo(seq: *mut bindings::seq_file, file: *mut bindin
     let Some(usage) = tracker.usage(file) else {
         return;
     };
-    // SAFETY: The caller's own sequence, which nobody else writes to during the call.
+    // SAFETY: The caller's own sequence, which has no other writer during the call.
     let seq = unsafe { SeqFile::from_raw(seq) };
     let at = usage.address;
     seq_print!(

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Which GPU is `/dev/nvidiaN`: the driver says so.
+//! [glue] The GPU of each `/dev/nvidiaN`, as the driver reports it.
 
 use crate::glue::gpu::bar::{Address, Found};
 use crate::glue::kernel::ffi::Card;
 use crate::glue::kernel::order;
 use kernel::prelude::*;
 
-/// The minor that the driver gave the GPU at this address, if it lists it.
+/// The minor that the driver gave the GPU at this address, if the driver lists the GPU.
 pub(crate) fn of(address: &Address, cards: &[Card]) -> Option<u32> {
     let is_it = |card: &&Card| {
         (card.domain, card.bus, card.slot) == (address.domain, address.bus, address.devfn >> 3)
@@ -15,10 +15,10 @@ pub(crate) fn of(address: &Address, cards: &[Card]) -> Option<u32> {
     cards.iter().find(is_it).map(|card| card.minor)
 }
 
-/// The GPUs in the order of their minors, each with its own.
+/// Gives each GPU its minor, and sorts the GPUs by it.
 ///
-/// A driver that does not say (its list is empty, or in a form that LoGA does not know) numbers
-/// the GPUs as it finds them, which for those it has at load is the order of the bus.
+/// If the driver does not report minors (its list is empty, or in a form that LoGA does not know),
+/// it numbers the GPUs as it finds them: for those present at load, in bus order.
 pub(super) fn numbered(mut found: KVec<Found>, cards: &[Card]) -> KVec<Found> {
     let is_listed = |gpu: &Found| {
         let minor = of(&gpu.address, cards)?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What comes from NVIDIA's driver.
+//! [glue] Everything that deals with NVIDIA's driver.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `operations`, `driver.c` | the driver's `file_operations`: found, checked, members replaced |
-//! | `members`, `inside` | LoGA's functions in them, and the calls that are inside |
+//! | `members`, `inside` | LoGA's functions in them, and the calls inside these |
 //! | `hook` | attaching and detaching |
-//! | `notices` | when there is reason to: a driver comes, a GPU leaves, the machine sleeps |
+//! | `notices` | notifiers: a driver appears, a GPU is unbound, the machine sleeps |
 //! | `tracker`, `files` | the opens and RM calls that come through them |
-//! | `takeover` | the mappings that come through them, and for which process |
-//! | `rm_call` | what an RM call asks |
+//! | `takeover` | the mappings that come through them, and the process that pays for each |
+//! | `rm_call` | reads the argument of an RM call |
 //! | `mapping` | mappings of submission pages, and the faults on them |
-//! | `minors` | which GPU is `/dev/nvidiaN` |
+//! | `minors` | the GPU of each `/dev/nvidiaN` |
 
 mod files;
 pub(crate) mod hook;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel tells of: modules, PCI devices, sleep and processors. What is
- * made of it is in Rust (notices.rs).
+ * Notifiers for modules, PCI devices, sleep and processors. They call functions
+ * in Rust (notices.rs).
  */
 #include <linux/cpuhotplug.h>
 #include <linux/kthread.h>
@@ -45,17 +45,18 @@ static bool gpu_is_driven(void)
 	return false;
 }
 
-/* ------------------------------------------------------------ a look later */
+/* ------------------------------------------------------ attaching later */
 
 /*
  * Attaching opens the driver's control device, which may load a module: not
- * while a chain of notifiers is locked. The driver is asked for its cards with
- * memory of whoever brought the driver or the card.
+ * allowed while a chain of notifiers is locked, hence a work item. The driver is
+ * asked for its cards in the address space of the process that loaded the driver
+ * or bound the card.
  */
 static DEFINE_SPINLOCK(memory_lock);
 static struct mm_struct *memory;
 
-static void look(struct work_struct *work)
+static void attach_run(struct work_struct *work)
 {
 	struct mm_struct *mm;
 
@@ -73,9 +74,9 @@ static void look(struct work_struct *work)
 	}
 }
 
-static DECLARE_WORK(look_work, look);
+static DECLARE_WORK(attach_work, attach_run);
 
-static void look_later(void)
+static void attach_later(void)
 {
 	struct mm_struct *mm = current->flags & PF_KTHREAD ? NULL : get_task_mm(current);
 
@@ -85,16 +86,16 @@ static void look_later(void)
 	spin_unlock(&memory_lock);
 	if (mm)
 		mmput(mm);
-	queue_work(system_unbound_wq, &look_work);
+	queue_work(system_unbound_wq, &attach_work);
 }
 
 /* ---------------------------------------------------------------- notifiers */
 
-/* In a work item: who probes a device may wait for a module, and has it locked. */
+/* In a work item: a probe may wait for a module, with its device locked. */
 static int on_module(struct notifier_block *block, unsigned long what, void *data)
 {
 	if (what == MODULE_STATE_LIVE && data != THIS_MODULE && loga_is_waiting())
-		look_later();
+		attach_later();
 	return NOTIFY_DONE;
 }
 
@@ -111,9 +112,9 @@ static int on_device(struct notifier_block *block, unsigned long what, void *dat
 		loga_device_goes(device);
 		break;
 	case BUS_NOTIFY_BOUND_DRIVER:
-		/* Of a module that is being loaded we hear again. */
+		/* A module that is being loaded is reported once it is live. */
 		if (loga_driver_of(device) && loga_module_is_live(loga_driver_of(device)))
-			look_later();
+			attach_later();
 		break;
 	}
 	return NOTIFY_DONE;
@@ -174,14 +175,14 @@ no_sleep:
 	return err;
 }
 
-/* When it returns, nothing of this file runs or will. */
+/* After the return nothing of this file runs any more. */
 void loga_notices_end(void)
 {
 	unregister_module_notifier(&module_block);
 	cpuhp_remove_state_nocalls(cpu_state);
 	unregister_pm_notifier(&sleep_block);
 	bus_unregister_notifier(&pci_bus_type, &device_block);
-	cancel_work_sync(&look_work);
+	cancel_work_sync(&attach_work);
 	if (memory)
 		mmput(memory);
 	memory = NULL;

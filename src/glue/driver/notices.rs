@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the kernel tells of: a driver that comes, a GPU that leaves its driver or comes
-//! back, a machine that goes to sleep, a processor that comes back.
+//! [glue] Events of the kernel: a driver appears, a GPU is unbound from its driver or bound again,
+//! the machine goes to sleep, a processor is online again.
 
 use super::hook;
 use crate::glue::gpu::absence::{self, Away};
@@ -12,15 +12,15 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Registers for what the kernel tells of, while this lives.
+/// The registered notifiers, while this lives.
 pub(crate) struct Notices(());
 
 impl Notices {
-    /// Registers. Once, after [`crate::glue::prepare`].
+    /// Registers them. Called once, after [`crate::glue::prepare`].
     ///
     /// # Errors
     ///
-    /// Those of the kernel's registers; `ENOMEM`.
+    /// Those of the kernel's registration functions; `ENOMEM`.
     pub(crate) fn begin() -> Result<Self> {
         // SAFETY: Called once, at load; `drop` takes it back.
         to_result(unsafe { ffi::loga_notices_begin() })?;
@@ -35,7 +35,7 @@ impl Drop for Notices {
     }
 }
 
-/// Does something with every GPU that is looked after.
+/// Calls `act` for each GPU that LoGA follows.
 fn each_gpu(act: impl Fn(&Arc<Gpu>)) {
     if let Some(tracker) = hook::followed() {
         tracker.gpus().iter().for_each(act);
@@ -47,13 +47,13 @@ extern "C" fn loga_is_waiting() -> bool {
     hook::is_waiting()
 }
 
-/// A GPU was bound to its driver, or a driver's module has come.
+/// A GPU was bound to its driver, or a driver's module was loaded.
 #[no_mangle]
 extern "C" fn loga_driver_appeared() {
-    hook::look_for_driver();
+    hook::attach_or_retake();
 }
 
-/// A GPU is about to be taken from its driver, which is still there. No register is read after
+/// A GPU is about to be unbound from its driver, which is still there. No register is read after
 /// the return.
 #[no_mangle]
 extern "C" fn loga_device_goes(device: *mut bindings::pci_dev) {
@@ -67,7 +67,7 @@ extern "C" fn loga_device_goes(device: *mut bindings::pci_dev) {
     });
 }
 
-/// The machine goes to sleep, or is awake again.
+/// The machine goes to sleep, or has woken up.
 #[no_mangle]
 extern "C" fn loga_machine_sleeps(sleeps: bool) {
     absence::note_sleep(sleeps);
@@ -80,7 +80,7 @@ extern "C" fn loga_machine_sleeps(sleeps: bool) {
     });
 }
 
-/// A processor has come back.
+/// A processor is online again.
 #[no_mangle]
 extern "C" fn loga_cpu_came(cpu: c_uint) {
     if let Some(tracker) = hook::followed() {

@@ -2,13 +2,13 @@
 
 //! [glue] The driver's `file_operations`: found, checked, and its members replaced in place.
 //!
-//! The object is found by opening the driver's control device, which is cheap and wakes no
-//! GPU, through an inode of LoGA's own: no node in `/dev` is needed. The object itself, its
-//! address and its owner stay, so that drivers which compare `f_op` see no difference, and
-//! files that were open before are reached too.
+//! LoGA finds the object by opening the driver's control device, which is cheap and wakes no GPU,
+//! through an inode of its own: no node in `/dev` is needed. The object keeps its address and its
+//! owner, so that drivers that compare `f_op` see no difference, and files that were open before
+//! are hooked too.
 //!
-//! A member is replaced only while it is what LoGA left there. What another module put into any
-//! of them is found before LoGA changes the first.
+//! A member is replaced only while it has the value that LoGA left there. Values of other modules
+//! are detected before LoGA changes the first member.
 
 use crate::glue::kernel::ffi::{self, Card, Ioctl};
 use crate::rm::{CARDS_MAX, CTL_MINOR, MAJOR};
@@ -45,7 +45,7 @@ struct Slot {
     ours: *mut c_void,
 }
 
-/// Whose functions the members are.
+/// The module whose functions the members are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hooked {
     /// LoGA's, all of them.
@@ -67,23 +67,24 @@ pub(super) struct Driver {
     operations: NonNull<bindings::file_operations>,
     /// As the driver had them.
     pub(crate) members: Members,
-    /// What LoGA puts there.
+    /// LoGA's members.
     ours: Members,
 }
 
 // SAFETY: The file and the operations may be used from any thread.
 unsafe impl Send for Driver {}
 
-// SAFETY: What is done through a shared reference may be done by several threads at once.
+// SAFETY: All operations through a shared reference may run concurrently.
 unsafe impl Sync for Driver {}
 
 impl Driver {
-    /// Opens the control device and checks that its operations can be changed, to `ours`. May sleep.
+    /// Opens the control device and checks that its operations can be changed to `ours`. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV`: no module has the major, or not yet; nothing is printed then. `EOPNOTSUPP`: it
-    /// cannot be hooked; `EBUSY`: another module has hooked it; or what the driver answers.
+    /// `ENODEV`: no module has the major yet; nothing is printed then. `EOPNOTSUPP`: the driver
+    /// cannot be hooked; `EBUSY`: another module has hooked it; or the driver's own error.
     pub(crate) fn find(ours: Members) -> Result<Self> {
         // SAFETY: Process context.
         let opened = unsafe { ffi::loga_open_node(MAJOR, CTL_MINOR) };
@@ -130,7 +131,7 @@ impl Driver {
             );
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: As above. One that is still being initialised may fail to be.
+        // SAFETY: As above. A module that is still being initialised may fail to load.
         if !unsafe { ffi::loga_module_is_live(owner) } {
             return Err(ENODEV);
         }
@@ -147,7 +148,7 @@ impl Driver {
             ioctl,
             compat_ioctl: ops.compat_ioctl,
             mmap,
-            // What LoGA left there when it was attached last is nobody's.
+            // The value that LoGA left there when it detached last belongs to no module.
             show_fdinfo: ops
                 .show_fdinfo
                 .filter(|show| *show as *mut c_void != left || left.is_null()),
@@ -193,8 +194,8 @@ impl Driver {
         unsafe { CStr::from_char_ptr(name) }.to_str().unwrap_or("?")
     }
 
-    /// The cards as the driver lists them; none if the caller has no memory for its answer, or
-    /// it does not answer. May sleep.
+    /// The cards as the driver lists them; none if the caller has no address space for the answer,
+    /// or the driver does not answer. May sleep.
     pub(crate) fn cards(&self) -> KVec<Card> {
         let mut cards = KVec::new();
         if cards
@@ -204,7 +205,7 @@ impl Driver {
             return cards;
         }
         // SAFETY: The file is open by the invariant, the function is its driver's, and there is
-        // room for so many. CAST: a small constant.
+        // room for this many. CAST: a small constant.
         let count = unsafe {
             ffi::loga_ask_cards(
                 self.control.as_ptr(),
@@ -217,8 +218,8 @@ impl Driver {
         cards
     }
 
-    /// All members. `release` comes first: a file that is closed without a record is harmless,
-    /// one with a record that LoGA does not see closed is not.
+    /// All members. `release` comes first: closing a file without a record is harmless, but LoGA
+    /// must see each file with a record being closed.
     fn slots(&self) -> [Option<Slot>; MEMBERS] {
         let ops = self.operations.as_ptr();
         let (driver, ours) = (&self.members, &self.ours);
@@ -248,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// The member that a driver need not have: if there is a function that may stay in its
+    /// The member that a driver need not have: only if there is a function that may stay in its
     /// place.
     fn fdinfo_slot(&self) -> Option<Slot> {
         let ops = self.operations.as_ptr();
@@ -262,7 +263,7 @@ impl Driver {
         (!driver.is_null()).then_some(Slot { driver, ..slot })
     }
 
-    /// Puts LoGA's functions in. Nothing is changed on failure.
+    /// Puts LoGA's functions in. On failure nothing has changed.
     ///
     /// # Errors
     ///
@@ -270,14 +271,14 @@ impl Driver {
     pub(crate) fn hook(&self) -> Result {
         if self.members.show_fdinfo.is_none() {
             if let Some(slot) = self.fdinfo_slot() {
-                // From nothing to the function that stays.
+                // From NULL to the function that stays.
                 exchange(&slot, core::ptr::null_mut(), slot.driver);
             }
         }
         self.change(|slot| (slot.driver, slot.ours), true)
     }
 
-    /// Puts the driver's functions back, all but `release`. Nothing is changed on failure.
+    /// Restores the driver's functions, all but `release`. On failure nothing has changed.
     ///
     /// # Errors
     ///
@@ -293,7 +294,7 @@ impl Driver {
         }
     }
 
-    /// Puts LoGA's functions in again after [`Driver::unhook`], where the driver's are.
+    /// Replaces the driver's functions by LoGA's again, after [`Driver::unhook`].
     pub(super) fn hook_again(&self) {
         for slot in self.slots().iter().flatten() {
             exchange(slot, slot.driver, slot.ours);
@@ -327,7 +328,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whose functions the members are.
+    /// The module whose functions the members are.
     pub(super) fn hooked(&self) -> Hooked {
         let slots = self.slots();
         let all = |is: &dyn Fn(*mut c_void, &Slot) -> bool| {
@@ -346,7 +347,7 @@ impl Driver {
     }
 }
 
-/// A member that is `driver` with the driver, and `ours` with LoGA.
+/// A member and its two values: `driver` without LoGA, `ours` with it.
 fn slot<T: Copy>(at: *mut Option<T>, driver: Option<T>, ours: Option<T>) -> Option<Slot> {
     const { assert!(size_of::<Option<T>>() == size_of::<*mut c_void>()) };
     // SAFETY: (both) a function pointer in an `Option` has the size of a pointer, asserted above.
@@ -364,7 +365,7 @@ fn exchange(slot: &Slot, from: *mut c_void, to: *mut c_void) -> bool {
     unsafe { ffi::loga_exchange_pointer(slot.at, from, to) }
 }
 
-/// A function of the kernel that does nothing, for a member that the driver does not have.
+/// A kernel function that does nothing, for a member that the driver does not have.
 fn does_nothing() -> *mut c_void {
     // SAFETY: Returns an address.
     unsafe { ffi::loga_does_nothing() }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What an ioctl asks of the driver, read before the driver sees it.
+//! [glue] Reads the argument of an ioctl before the driver does.
 //!
-//! The argument stands in memory that other threads of the caller may change meanwhile, so this
-//! is what the caller says, not what the driver does: nothing that LoGA protects may follow
-//! from it. It is read without faults: a page that does not come would keep the call inside
-//! LoGA.
+//! Other threads of the caller may change the argument in between, so it shows what the caller
+//! claims, not what the driver does: nothing that LoGA protects may depend on it. It is read
+//! without faults: a page that does not arrive would keep the call inside LoGA.
 
 use crate::rm;
 use crate::track::call::{self, Call};
@@ -31,7 +30,7 @@ pub(crate) fn read(cmd: u32, arg: usize) -> Option<Call> {
     call::parse(nr, size, bytes)
 }
 
-/// Copies from user memory that is there; nothing if a page of it is not.
+/// Copies from user memory that is present; `None` if a page of it is not.
 fn read_user(address: usize, into: &mut [u8]) -> Option<()> {
     // SAFETY: The buffer has this length; the address is checked by the call.
     let refused = unsafe {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Mappings that the driver makes: which of them LoGA takes over, and for which process.
+//! [glue] Mappings that the driver makes: selects those that LoGA takes over, and the process that
+//! pays for each.
 
 use super::files::FileRecord;
 use super::mapping::Fresh;
@@ -20,9 +21,9 @@ use kernel::sync::atomic::Relaxed;
 const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
 
 impl Tracker {
-    /// Makes an area inaccessible that the driver is about to map, if it may be a page whose
-    /// owner is throttled: a store in the moment before LoGA takes the area over would pass.
-    /// Whether it did.
+    /// Makes an area that the driver is about to map inaccessible, if it may be a page with a
+    /// throttled owner: a store before LoGA takes the area over would pass the gate. True if it
+    /// did.
     ///
     /// # Safety
     ///
@@ -39,19 +40,18 @@ impl Tracker {
         gpu.is_some_and(|gpu| gpu.throttled.load(Relaxed) != 0) && unsafe { ffi::loga_hide(vma) }
     }
 
-    /// Looks at a mapping that the driver has made, and takes it over if it is one of a
-    /// submission page.
+    /// Checks a mapping that the driver has made, and takes it over if it maps a submission page.
     ///
     /// # Safety
     ///
-    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up, with what
-    /// [`hide`](Self::hide) returned.
+    /// To be called inside `mmap` of `file`, after the driver's own has set `vma` up, with the
+    /// result of [`hide`](Self::hide).
     ///
     /// # Errors
     ///
     /// `EPERM` for a mapping of submission pages that no application needs; `EMFILE` for more
-    /// mappings than one client may have. A failure of LoGA's own leaves the mapping to the
-    /// driver and is counted.
+    /// mappings than one client may have. On a failure of LoGA the mapping stays the driver's, and
+    /// is counted.
     pub(crate) unsafe fn mapped(
         &self,
         file: *mut bindings::file,
@@ -65,13 +65,13 @@ impl Tracker {
         // SAFETY: The caller's promise.
         let taken = unsafe { self.take_over(file, vma) };
         if hidden && taken != Ok(true) {
-            // SAFETY: The area is under construction, and the driver's alone.
+            // SAFETY: The area is under construction, and only the driver's.
             to_result(unsafe { ffi::loga_refill(vma) })?;
         }
         taken.map(|_| ())
     }
 
-    /// As [`mapped`](Self::mapped); whether the area is LoGA's now.
+    /// As [`mapped`](Self::mapped); returns whether LoGA took the area over.
     unsafe fn take_over(
         &self,
         file: *mut bindings::file,
@@ -86,8 +86,8 @@ impl Tracker {
                 range.vm_end,
             )
         };
-        // CAST: flags in the low 32 bits. A private mapping is the driver's alone: what is
-        // stored through it is copied, and does not reach the device.
+        // CAST: flags in the low 32 bits. A private mapping stays the driver's: stores through it
+        // go to a copy, and do not reach the device.
         let kind = (bindings::VM_SHARED | bindings::VM_MAYWRITE) as usize;
         let is_private = flags & kind == bindings::VM_MAYWRITE as usize;
         if flags & (bindings::VM_PFNMAP as usize) == 0 || is_private {
@@ -108,8 +108,8 @@ impl Tracker {
         if !self.is_managed(file)? {
             return Ok(false);
         }
-        // The driver maps the slots of one channel. A mapping of several pages would be one of
-        // several owners.
+        // The driver maps the slots of one channel. A mapping of several pages could have several
+        // owners.
         if count != 1 {
             return Err(EPERM);
         }
@@ -142,7 +142,7 @@ impl Tracker {
         Ok(true)
     }
 
-    /// Notes the mapping of a page through a file. Nothing while LoGA takes no new ones.
+    /// Records the mapping of a page through a file. `None` while LoGA takes no new mappings.
     fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Option<Taken>> {
         let caller = Process::of_caller()?;
         let (claimant, closed) = {
@@ -156,7 +156,7 @@ impl Tracker {
         gpu.take(page, &claimant).map(Some)
     }
 
-    /// Whether the file was opened under LoGA's eyes. One that was not is counted, once.
+    /// Whether LoGA saw the file being opened. A file that it did not see is counted, once.
     ///
     /// # Errors
     ///
@@ -191,9 +191,9 @@ impl Tracker {
     }
 }
 
-/// Who a mapping through a file gives its page to: the process that allocates through the
-/// control file on which the driver was asked, else the one that opened the file, else the
-/// caller. A process of another user than the caller's never pays for it.
+/// The process that becomes the owner of a page mapped through a file: the one that allocates
+/// through the control file whose ioctl prepared the mapping, else the one that opened the file,
+/// else the caller. A process of another user than the caller's never pays for the page.
 fn claimant(record: Option<&FileRecord>, caller: Process) -> Claimant {
     let user = |process: &Process| process.who().map(|who| who.user);
     let own = user(&caller);

@@ -35,7 +35,7 @@ pub(crate) struct Tracker {
     pub(super) files: Mutex<Files>,
 }
 
-/// GPUs being looked after; their threads end with it.
+/// GPUs that LoGA follows; dropping it ends their threads.
 struct Gpus(KVec<Arc<Gpu>>, Option<Arc<SharedPoller>>);
 
 impl Gpus {
@@ -50,10 +50,10 @@ impl Gpus {
     }
 }
 
-/// What `fdinfo` of a file tells.
+/// What `fdinfo` of a file shows.
 pub(super) struct Usage {
     pub(crate) address: bar::Address,
-    /// Number and GPU time of the client, once the process is one.
+    /// Number and GPU time of the client, if the process is one.
     pub(crate) client: Option<(u64, Ns)>,
 }
 
@@ -110,8 +110,8 @@ impl Tracker {
         self.gpus.0.get(index)
     }
 
-    /// Sends GPUs away that are not bound to the driver's module.
-    pub(super) fn look_who_is_bound(&self, owner: *const bindings::module) {
+    /// Marks GPUs as away that are not bound to the driver's module.
+    pub(super) fn drop_unbound(&self, owner: *const bindings::module) {
         for gpu in self.gpus.0.iter() {
             if !gpu.device.bar0.is_bound_to(owner) {
                 gpu.go_away(Away::Unbound);
@@ -119,8 +119,8 @@ impl Tracker {
         }
     }
 
-    /// Takes GPUs back that the driver has again, and notes the minors that it gave them.
-    pub(super) fn look_again(&self, owner: *const bindings::module, cards: &[Card]) {
+    /// Follows GPUs again that the driver has again, and stores the minors that it gave them.
+    pub(super) fn retake_bound(&self, owner: *const bindings::module, cards: &[Card]) {
         for gpu in self.gpus.0.iter() {
             if !cards.is_empty() {
                 gpu.device.set_minor(minors::of(&gpu.device.address, cards));
@@ -132,7 +132,7 @@ impl Tracker {
         }
     }
 
-    /// A processor has come back: pollers that were bound to it belong there.
+    /// A processor is online again: moves the pollers that are bound to it back.
     pub(super) fn cpu_came(&self, cpu: u32) {
         for gpu in self.gpus.0.iter() {
             gpu.bind_again(cpu);
@@ -148,16 +148,16 @@ impl Tracker {
         self.gpus.0.iter().position(has)
     }
 
-    /// Takes new mappings again.
+    /// Accepts new mappings again.
     pub(super) fn reopen(&self) {
         self.files.lock().closed = false;
     }
 
-    /// Takes no new mapping any more.
+    /// Accepts no more new mappings.
     ///
     /// # Errors
     ///
-    /// `EBUSY` while something of LoGA's is in use; then nothing is changed.
+    /// `EBUSY` while an address space or a mapping of LoGA is in use; nothing has changed then.
     pub(super) fn close(&self) -> Result {
         let mut files = self.files.lock();
         if files.adopted != 0 || self.gpus.0.iter().any(|gpu| gpu.has_mappings()) {
@@ -182,7 +182,7 @@ impl Tracker {
         // SAFETY: As above.
         let wants_space = index.is_some() && unsafe { ffi::loga_shares_inode_mapping(file) };
         let space = wants_space.then(|| Space::new().ok()).flatten();
-        // A file without a record is passed through: LoGA fails open.
+        // LoGA passes a file without a record through: it fails open.
         let Ok(node) = RBTreeNode::new(
             file as usize,
             FileRecord {
@@ -196,7 +196,7 @@ impl Tracker {
         ) else {
             return;
         };
-        // What is counted here is taken back with the record.
+        // `closed` undoes this count when it gets the record.
         if let Some(gpu) = index.and_then(|index| self.gpu(index)) {
             gpu.file_opened();
         }
@@ -211,19 +211,19 @@ impl Tracker {
         self.files.lock().forget(file)
     }
 
-    /// Notes that a file is closed, after the driver has.
+    /// Records that a file is closed, after the driver's `release`.
     pub(super) fn closed(&self, file: *mut bindings::file, record: Option<FileRecord>) {
         let Some(record) = record else {
             return;
         };
         if let Some(space) = record.space {
-            // SAFETY: The file is being released: no area uses it, and nobody else can.
+            // SAFETY: The file is being released: no area uses it, and no other thread can.
             unsafe { ffi::loga_return_mapping(file) };
             drop(space);
             let mut files = self.files.lock();
             files.adopted = files.adopted.saturating_sub(1);
             drop(files);
-            // SAFETY: The reference from `adopt`; `detach` waits for this call to come out.
+            // SAFETY: The reference from `adopt`; `detach` waits for this call to return.
             unsafe { bindings::module_put(crate::this_module()) };
         }
         match record.gpu.and_then(|index| self.gpu(index)) {
@@ -233,7 +233,7 @@ impl Tracker {
         }
     }
 
-    /// What the process that opened a file of a GPU has used of that GPU.
+    /// GPU time of the process that opened a file of a GPU, on that GPU.
     pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
         let files = self.files.lock();
         let record = files.open.get(&(file as usize))?;
@@ -245,7 +245,7 @@ impl Tracker {
         })
     }
 
-    /// Notes an RM call that the driver has answered, as its caller had asked it.
+    /// Records an RM call that the driver has answered, by the argument read before the call.
     pub(super) fn called(&self, file: *mut bindings::file, call: &Call) {
         match *call {
             Call::Alloc => {
@@ -268,7 +268,7 @@ impl Tracker {
         }
     }
 
-    /// Channels may have been freed: their pages are read again at the next decision.
+    /// Records that channels may have been freed: the next decision reads their pages again.
     fn note_freed(&self) {
         for gpu in self.gpus() {
             gpu.freed.store(1, Relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Whether the registers of a GPU may be read: not while the machine sleeps, or its driver
-//! does not have it.
+//! [glue] Whether the registers of a GPU may be read: not while the machine sleeps, nor while the
+//! GPU is not bound to its driver.
 
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed};
 
@@ -10,14 +10,14 @@ use kernel::sync::atomic::{Acquire, Atomic, Relaxed};
 pub(crate) enum Away {
     /// The machine sleeps, or is about to.
     Asleep,
-    /// The driver does not have the GPU.
+    /// The GPU is not bound to the driver.
     Unbound,
 }
 
-/// 1: the machine sleeps. GPUs that are found meanwhile sleep too.
+/// 1: the machine sleeps. A GPU found in this state starts as asleep.
 static ASLEEP: Atomic<u32> = Atomic::new(0);
 
-/// Notes that the machine goes to sleep, or is awake again.
+/// Records that the machine goes to sleep, or has woken up.
 pub(crate) fn note_sleep(sleeps: bool) {
     ASLEEP.store(sleeps.into(), Relaxed);
 }
@@ -27,14 +27,14 @@ pub(super) fn machine_sleeps() -> bool {
     ASLEEP.load(Relaxed) != 0
 }
 
-/// Whether a GPU is away, and why: 1 for each reason.
+/// Whether a GPU is away, and why. A field is 1 while its reason applies.
 pub(super) struct Absence {
     asleep: Atomic<u32>,
     unbound: Atomic<u32>,
 }
 
 impl Absence {
-    /// That of a GPU that is found now.
+    /// The state of a GPU that was just found.
     pub(super) fn of_new() -> Self {
         Self {
             asleep: Atomic::new(ASLEEP.load(Relaxed)),
@@ -47,7 +47,7 @@ impl Absence {
         self.asleep.load(Acquire) != 0 || self.unbound.load(Acquire) != 0
     }
 
-    /// 1 if it is away for this reason.
+    /// The flag of this reason: 1 while it applies.
     pub(super) fn reason(&self, why: Away) -> &Atomic<u32> {
         match why {
             Away::Asleep => &self.asleep,

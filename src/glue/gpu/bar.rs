@@ -45,7 +45,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `ENXIO` for an empty one, or if it cannot be mapped.
+    /// `ENXIO` if the range is empty or cannot be mapped.
     fn map(start: u64, len: u32) -> Result<Self> {
         if start == 0 || len == 0 {
             return Err(ENXIO);
@@ -57,7 +57,7 @@ impl Window {
         Ok(Self { base, len, start })
     }
 
-    /// Maps the submission slots of so many channels, which begin at `offset` of BAR1. May
+    /// Maps the submission slots of `channels` channels, which begin at `offset` of BAR1. May
     /// sleep.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Mmio for Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: By the invariant, and nobody reads any more.
+        // SAFETY: By the invariant; `&mut self` excludes readers.
         unsafe { bindings::iounmap(self.base.as_ptr()) };
     }
 }
@@ -106,7 +106,7 @@ pub(crate) struct Bar0 {
     device: NonNull<bindings::pci_dev>,
 }
 
-// SAFETY: The device is only asked for what never changes.
+// SAFETY: Only properties of the device that never change are read.
 unsafe impl Send for Bar0 {}
 // SAFETY: As above.
 unsafe impl Sync for Bar0 {}
@@ -138,9 +138,9 @@ pub(crate) struct Found {
     /// Physical range of BAR1, through which submission registers are mapped (Fermi to Pascal).
     pub(super) bar1: Range<u64>,
     pub(crate) address: Address,
-    /// N of its `/dev/nvidiaN`, if the driver said so.
+    /// N of its `/dev/nvidiaN`, if the driver reported it.
     pub(crate) minor: Option<u32>,
-    /// Which chip it says it is; it is not asked while the machine sleeps.
+    /// The chip by its own registers; they are not read while the machine sleeps.
     pub(crate) chip: Result<Chip, regs::Error>,
 }
 
@@ -150,14 +150,14 @@ impl Bar0 {
         self.window.start
     }
 
-    /// Whether it is that of this device.
+    /// Whether these are the registers of this device.
     pub(crate) fn is_of(&self, device: *const bindings::pci_dev) -> bool {
         core::ptr::eq(self.device.as_ptr(), device)
     }
 
-    /// Whether the device is bound to a driver of this module, at the place where it was found:
-    /// LoGA may read its registers then. May sleep. Asks with the device locked, as drivers are
-    /// bound; the notifiers tell what happens to it afterwards.
+    /// Whether the device is bound to a driver of this module and BAR0 is at the address where it
+    /// was found: LoGA may read its registers then. May sleep. Checked with the device locked, as
+    /// for binding; the notifiers report later changes.
     pub(crate) fn is_bound_to(&self, owner: *const bindings::module) -> bool {
         let device = Locked::new(self.device);
         // SAFETY: The device is there, and locked.
@@ -176,10 +176,10 @@ impl Bar0 {
         };
         // CAST: cut to 16 MiB.
         match Window::map(start, len.min(BAR0_LEN) as u32) {
-            // INVARIANT: With the reference that the caller gave up.
+            // INVARIANT: The caller passed on its reference.
             Ok(window) => Ok(Self { window, device }),
             Err(error) => {
-                // SAFETY: The reference that the caller gave up.
+                // SAFETY: The reference that the caller passed on.
                 unsafe { bindings::pci_dev_put(device.as_ptr()) };
                 Err(error)
             }
@@ -187,11 +187,11 @@ impl Bar0 {
     }
 }
 
-/// A device that no driver is bound to or taken from while this lives.
+/// A locked device: no driver is bound to it or unbound from it while this lives.
 struct Locked(NonNull<bindings::pci_dev>);
 
 impl Locked {
-    /// Locks a device on which a reference is held. May sleep.
+    /// Locks a device; the caller holds a reference on it. May sleep.
     fn new(device: NonNull<bindings::pci_dev>) -> Self {
         // SAFETY: The device is there.
         unsafe { ffi::loga_device_lock(device.as_ptr()) };
@@ -225,8 +225,8 @@ impl Drop for Bar0 {
     }
 }
 
-/// All GPUs that are bound to a driver of this module, in the order of the bus. Others are left
-/// alone: their registers may belong to a guest, or not answer. May sleep.
+/// All GPUs that are bound to a driver of this module, in bus order. LoGA does not touch others:
+/// their registers may belong to a guest, or not answer. May sleep.
 ///
 /// # Errors
 ///
@@ -270,7 +270,7 @@ pub(crate) fn find_gpus(owner: *const bindings::module) -> Result<KVec<Found>> {
     }
 }
 
-/// Where a device sits; a reference on it is held.
+/// Bus address of a device; the caller holds a reference on it.
 fn address_of(device: NonNull<bindings::pci_dev>) -> Address {
     let device = device.as_ptr();
     // SAFETY: The device is there; a device on a bus has a bus.
@@ -285,7 +285,7 @@ fn address_of(device: NonNull<bindings::pci_dev>) -> Address {
     }
 }
 
-/// The device is locked: its driver has it.
+/// Describes a device, which the caller has locked and found bound to its driver.
 ///
 /// BAR1 is resource 1: BAR0 is a 32-bit one on every board (facts of the driver's own code).
 fn describe(bar0: Bar0) -> Found {

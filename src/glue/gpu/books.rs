@@ -2,7 +2,7 @@
 
 //! [glue] The books of one GPU: its clients, their pages and their time.
 //!
-//! Nothing here allocates: the books are locked, and callers bring what is needed.
+//! Nothing here allocates: the books are locked, and callers pass in the memory needed.
 
 use super::gate::Gate;
 use super::presence::Presence;
@@ -26,45 +26,45 @@ use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Clients that there is room for at first.
+/// Initial capacity in clients.
 const FIRST_CLIENTS: usize = 16;
-/// Clients of one GPU, those without channels included that live on.
+/// Most clients of one GPU, including live processes without channels.
 const MAX_CLIENTS: usize = 16_384;
-/// Clients of one user. Further processes of the user are accounted with the first one, so that
-/// no user can take the table from others.
+/// Most clients of one user. Further processes of the user are accounted with its first one, so
+/// that no user can fill the table.
 const MAX_CLIENTS_OF_USER: usize = 2_048;
 
 /// A page of submission slots.
 pub(crate) type Page = pages::Page<Arc<Gate>>;
 
-/// Who uses the GPU, and how much.
+/// The clients of a GPU, and how much each used.
 pub(crate) struct Books {
     /// Index of the GPU.
     pub(crate) gpu: u32,
-    /// The clients are members of its shares, element by element with `owners`.
+    /// The clients are members of its shares, element by element with `clients`.
     pub(crate) state: GpuState<Vectors>,
-    pub(crate) owners: KVVec<Owner>,
+    pub(crate) clients: KVVec<ClientKernel>,
     pub(crate) pages: pages::Pages<Vectors, Arc<Gate>>,
-    /// Gates to be turned once the books are unlocked.
+    /// Gates to turn once the books are unlocked.
     pub(super) turns: KVec<Turn>,
-    /// Which chip it is, and whether it answers.
+    /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
     pub(crate) periods: WorkPeriods,
     next_id: u64,
-    /// Clients before this one are yet to be looked after, see [`Books::sweep`].
+    /// Clients before this position are still to be checked, see [`Books::sweep`].
     swept: usize,
     pub(crate) mappings: u32,
     /// Files that were open before LoGA was attached.
     pub(crate) unmanaged: u64,
-    /// Mappings of submission pages that LoGA failed to take on.
+    /// Mappings of submission pages that LoGA failed to take over.
     pub(crate) unmanaged_mappings: u64,
 }
 
 /// Sums since attaching.
 #[derive(Default)]
 pub(crate) struct Sums {
-    /// The channel of unknown time that was seen last, by its number in the status word.
+    /// The last channel seen without a client, by its number in the status word.
     pub(crate) unknown_chid: Option<u16>,
     pub(crate) polls: u64,
     pub(crate) reads: u64,
@@ -73,21 +73,21 @@ pub(crate) struct Sums {
     pub(crate) evasions: u64,
 }
 
-/// What belongs to a client beside what it got.
-pub(crate) struct Owner {
+/// The kernel side of a client: its process and the state of its gates. Its time is in [`Member`].
+pub(crate) struct ClientKernel {
     pub(crate) pid: Process,
     /// Its number in the initial pid namespace.
     pub(crate) tgid: i32,
     pub(crate) comm: [u8; uapi::COMM_LEN],
-    /// Since when its gates are shut, and until when that stands.
-    pub(crate) shut_since: Option<Ns>,
-    pub(super) shut_until: Ns,
+    /// When its gates were shut, and until when the decision for it applies.
+    pub(crate) throttled_since: Option<Ns>,
+    pub(super) throttled_until: Ns,
     pub(crate) since: Ns,
     /// Its channels, as [`Books::census`] counted them last.
     channels: u32,
 }
 
-/// A gate to be turned.
+/// A gate to turn.
 pub(super) struct Turn {
     pub(crate) gate: Arc<Gate>,
     /// Number and process of the client, for traces.
@@ -97,8 +97,8 @@ pub(super) struct Turn {
     pub(crate) throttled: Option<Ns>,
 }
 
-impl Owner {
-    /// As subscribers to events see it.
+impl ClientKernel {
+    /// The client as events describe it.
     pub(crate) fn about(&self, member: &Member) -> About<'_> {
         About {
             client: member.id().get(),
@@ -114,34 +114,34 @@ pub(super) struct Room {
     members: KVVec<Member>,
     groups: KVVec<Group>,
     states: KVVec<ClientState>,
-    owners: KVVec<Owner>,
+    clients: KVVec<ClientKernel>,
     users: KVVec<(u32, Ns)>,
 }
 
 impl Room {
-    /// For so many clients.
+    /// Allocates room for this many clients.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(clients: usize) -> Result<Self> {
-        // Groups without members pay what they owe.
+        // A group without members stays until it has paid its debt.
         let groups = clients.saturating_mul(2);
         Ok(Self {
             members: storage(clients)?,
             groups: storage(groups)?,
             states: storage(groups)?,
-            owners: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
+            clients: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
             users: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
         })
     }
 }
 
-/// Why a process is not a client yet.
+/// Why a process could not be made a client.
 pub(super) enum NoClient {
-    /// Room for so many clients is wanted.
+    /// The caller has to bring room for this many clients.
     Room(usize),
-    /// It has begun to exit, or there is no room for it at all.
+    /// It has begun to exit, or the table has reached its maximum.
     Refused(Error),
 }
 
@@ -156,7 +156,7 @@ impl Books {
             members,
             groups,
             states,
-            owners,
+            clients,
             users,
         } = Room::new(FIRST_CLIENTS)?;
         Ok(Self {
@@ -167,7 +167,7 @@ impl Books {
                 Settings::new(storage(MAX_SETTINGS)?),
                 Totals::new(storage(MAX_TOTALS)?),
             ),
-            owners,
+            clients,
             pages: pages::Pages::new(storage(MAX_PAGES)?),
             turns: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             presence: Presence::new(chip),
@@ -181,39 +181,40 @@ impl Books {
         })
     }
 
-    /// Moves to more room, if it is more. What is not needed any more comes back, to be freed
-    /// without the lock.
+    /// Moves to `room` if it is larger. Returns it if it is not, to be freed without the lock.
     pub(super) fn grow(&mut self, room: Room) -> Option<Room> {
-        if room.owners.capacity() <= self.owners.capacity() {
+        if room.clients.capacity() <= self.clients.capacity() {
             return Some(room);
         }
         let Room {
             members,
             groups,
             states,
-            mut owners,
+            mut clients,
             users,
         } = room;
         self.state.shares.grow(members, groups, states);
-        for owner in self.owners.drain_all() {
+        for client in self.clients.drain_all() {
             // There is room: checked above.
-            let _ = owners.push_within_capacity(owner);
+            let _ = clients.push_within_capacity(client);
         }
-        self.owners = owners;
+        self.clients = clients;
         self.periods.grow(users);
         None
     }
 
     /// Position of a process among the clients.
     pub(super) fn find_process(&self, process: &Process) -> Option<usize> {
-        self.owners.iter().position(|owner| owner.pid == *process)
+        self.clients
+            .iter()
+            .position(|client| client.pid == *process)
     }
 
-    /// Position of a process among the clients, made if there is none.
+    /// Position of a process among the clients; makes it a client if it is none.
     ///
     /// # Errors
     ///
-    /// What is missing; nothing has changed then.
+    /// The reason; nothing has changed then.
     pub(super) fn client_of(&mut self, process: &Process) -> Result<usize, NoClient> {
         if let Some(at) = self.find_process(process) {
             return Ok(at);
@@ -222,8 +223,8 @@ impl Books {
         if let Some(at) = self.overflow_of(&who) {
             return Ok(at);
         }
-        let count = self.owners.len();
-        if !self.state.shares.has_room() || count == self.owners.capacity() {
+        let count = self.clients.len();
+        if !self.state.shares.has_room() || count == self.clients.capacity() {
             if count >= MAX_CLIENTS {
                 return Err(NoClient::Refused(ENOMEM));
             }
@@ -235,31 +236,31 @@ impl Books {
             .join(id, who)
             .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
-        let owner = Owner {
+        let client = ClientKernel {
             pid: process.clone(),
             tgid: process.initial_number(),
             comm: process.comm(),
-            shut_since: None,
-            shut_until: Ns::ZERO,
+            throttled_since: None,
+            throttled_until: Ns::ZERO,
             channels: 0,
             since: ffi::now(),
         };
         for kind in [Kind::User, Kind::Cgroup] {
-            self.state.totals.begin_process(kind, &who, owner.since);
+            self.state.totals.begin_process(kind, &who, client.since);
         }
-        trace::client_create(self.gpu, id.get(), owner.tgid, who.user, &owner.comm);
+        trace::client_create(self.gpu, id.get(), client.tgid, who.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
-            events::appeared(self.gpu, &owner.about(member));
+            events::appeared(self.gpu, &client.about(member));
         }
         // There is room: checked above.
-        let _ = self.owners.push_within_capacity(owner);
+        let _ = self.clients.push_within_capacity(client);
         Ok(at)
     }
 
-    /// The client that further processes of a user are accounted with, if it has as many as one
-    /// user may have.
+    /// The client that further processes of a user are accounted with, if the user has
+    /// [`MAX_CLIENTS_OF_USER`] clients.
     fn overflow_of(&self, who: &Who) -> Option<usize> {
-        if self.owners.len() < MAX_CLIENTS_OF_USER {
+        if self.clients.len() < MAX_CLIENTS_OF_USER {
             return None;
         }
         let members = self.state.shares.members().iter().enumerate();
@@ -278,59 +279,59 @@ impl Books {
         Some((member.id().get(), member.account().received))
     }
 
-    /// Channels that exist, for the engine.
+    /// Counts the existing channels, for the engine.
     pub(super) fn census(&mut self) -> Census {
-        for owner in self.owners.iter_mut() {
-            owner.channels = 0;
+        for client in self.clients.iter_mut() {
+            client.channels = 0;
         }
         for page in self.pages.all() {
-            if let Some(owner) = self.owners.get_mut(page.at()) {
-                owner.channels = owner.channels.saturating_add(page.allocated());
+            if let Some(client) = self.clients.get_mut(page.at()) {
+                client.channels = client.channels.saturating_add(page.allocated());
             }
         }
         let mut census = Census::default();
-        for owner in self.owners.iter() {
-            census.add(owner.channels);
+        for client in self.clients.iter() {
+            census.add(client.channels);
         }
         census
     }
 
-    /// Forgets clients without pages whose process is gone, and follows those that moved to
-    /// another cgroup or user. A process that lives keeps its virtual time: it cannot shake off
-    /// what it used, or a throttling, by mapping again.
+    /// Removes clients without pages that have exited, and updates clients that moved to another
+    /// cgroup or user. A live process keeps its virtual time: it cannot drop its usage, or a
+    /// throttle, by mapping again.
     pub(crate) fn forget_gone_clients(&mut self) {
-        self.swept = self.owners.len();
+        self.swept = self.clients.len();
         self.sweep(usize::MAX);
     }
 
-    /// As [`Books::forget_gone_clients`], of so many clients at most, the ones after those of the
-    /// last time.
+    /// As [`Books::forget_gone_clients`], for at most `count` clients, continuing after those of
+    /// the last call.
     pub(super) fn sweep(&mut self, count: usize) {
-        let before = self.owners.len();
+        let before = self.clients.len();
         if self.swept == 0 {
             self.swept = before;
         }
         let (mut at, mut left) = (self.swept.min(before), count);
         while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
             (at, left) = (last, less);
-            self.look_after(at);
+            self.refresh_client(at);
         }
         self.swept = at;
-        if self.owners.len() != before {
+        if self.clients.len() != before {
             self.state.settings.retain_processes(process::is_alive);
         }
     }
 
-    /// Forgets the client at `at` if it is gone, or follows it.
-    pub(super) fn look_after(&mut self, at: usize) {
-        let (Some(member), Some(owner)) =
-            (self.state.shares.members().get(at), self.owners.get(at))
+    /// Removes the client at `at` if it has exited, or updates its cgroup and user.
+    pub(super) fn refresh_client(&mut self, at: usize) {
+        let (Some(member), Some(client)) =
+            (self.state.shares.members().get(at), self.clients.get(at))
         else {
             return;
         };
-        if let Some(who) = owner.pid.who() {
+        if let Some(who) = client.pid.who() {
             if who != *member.who() {
-                // Without room for another group it stays where it is.
+                // Without room for another group it stays in its old one.
                 let _ = self.state.rejoin(at, who);
             }
         } else if !self.pages.has_owner(member.id()) {
@@ -338,22 +339,22 @@ impl Books {
         }
     }
 
-    /// Forgets the client at `at`, which owns no page. What it used stays in the totals.
+    /// Removes the client at `at`, which owns no page. Its usage stays in the totals.
     fn forget(&mut self, at: usize) {
-        let (Some(member), Ok(owner)) = (
+        let (Some(member), Ok(client)) = (
             self.state.shares.members().get(at).copied(),
-            self.owners.remove(at),
+            self.clients.remove(at),
         ) else {
             return;
         };
         self.state.leave(at);
         self.pages.forget_position(at);
         let account = member.account_at(ffi::now());
-        events::exited(self.gpu, &owner.about(&member), account.received);
+        events::exited(self.gpu, &client.about(&member), account.received);
         trace::client_destroy(
             self.gpu,
             member.id().get(),
-            owner.tgid,
+            client.tgid,
             account.measured.get(),
             account.received.get(),
         );

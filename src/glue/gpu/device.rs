@@ -11,12 +11,12 @@ use core::ops::Range;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed};
 
-/// What stands for an unknown minor.
+/// Marks an unknown minor.
 const NO_MINOR: u32 = u32::MAX;
 
-/// One GPU, to be looked at without a lock.
+/// One GPU; readable without a lock.
 pub(crate) struct Device {
-    /// Among the GPUs that LoGA follows.
+    /// Index among the GPUs that LoGA follows.
     pub(crate) index: usize,
     pub(crate) bar0: Bar0,
     pub(super) bar1: Range<u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Device {
     pub(super) absence: Absence,
     /// N of its `/dev/nvidiaN`, or `NO_MINOR`.
     minor: Atomic<u32>,
-    /// Where submission slots begin in BAR1, plus one, when that was read last.
+    /// Offset of the submission slots in BAR1, plus one, as last read; 0 if never read.
     userd: Atomic<u64>,
 }
 
@@ -48,22 +48,22 @@ impl Device {
 
     /// Its index, as events show it.
     pub(crate) fn number(&self) -> u32 {
-        // CAST: at most 16 GPUs are looked after.
+        // CAST: at most 16 GPUs are followed.
         self.index as u32
     }
 
-    /// N of its `/dev/nvidiaN`, if that is known.
+    /// N of its `/dev/nvidiaN`, if known.
     pub(crate) fn minor(&self) -> Option<u32> {
         Some(self.minor.load(Relaxed)).filter(|minor| *minor != NO_MINOR)
     }
 
-    /// Notes what the driver says of its minor.
+    /// Stores the minor that the driver reports.
     pub(crate) fn set_minor(&self, minor: Option<u32>) {
         self.minor.store(minor.unwrap_or(NO_MINOR), Relaxed);
     }
 
-    /// Whether no register may be read. For who holds the phase or the books of the
-    /// GPU, see `presence`.
+    /// Whether no register may be read. The caller holds the lock of the GPU's phase or books, see
+    /// `presence`.
     pub(super) fn is_away(&self) -> bool {
         self.absence.is_away()
     }
@@ -73,18 +73,18 @@ impl Device {
         self.absence.reason(why).load(Acquire) != 0
     }
 
-    /// Whether nothing can be measured.
+    /// Whether LoGA cannot measure: lost or away.
     pub(super) fn is_blind(&self) -> bool {
         self.is_lost() || self.is_away()
     }
 
-    /// Whether it answered with all ones, and has not answered since.
+    /// Whether the last answer was all ones.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Acquire) != 0
     }
 
-    /// Where submission slots begin in BAR1: as the GPU says, or said before it went away. To be
-    /// called with the books locked.
+    /// Offset of the submission slots in BAR1: read from the GPU, or the last value while it is
+    /// away. The caller has locked the books.
     pub(super) fn userd_base(&self) -> Option<u64> {
         if self.is_away() {
             return self.userd.load(Relaxed).checked_sub(1);
@@ -94,7 +94,7 @@ impl Device {
         Some(base)
     }
 
-    /// Says in one line which GPU is followed.
+    /// Logs in one line which GPU is followed.
     pub(super) fn describe_chip(&self, chip: &regs::Chip) {
         let (index, chipset) = (self.index, chip.chipset.get());
         match self.minor() {
@@ -107,7 +107,7 @@ impl Device {
     }
 }
 
-/// Says in one line that a GPU cannot be followed.
+/// Logs in one line that a GPU cannot be followed.
 pub(super) fn refuse_chip(address: &Address, cause: &regs::Error) {
     pr_err!("{address}: not followed: {}\n", Line(cause));
 }

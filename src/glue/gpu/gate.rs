@@ -4,17 +4,17 @@
 //!
 //! Revoking removes the page-table entries of every mapping of the page, in every process that
 //! shares them. The next store to such a page faults; the fault handler sleeps, with no lock
-//! throttled, until the page is released, a signal comes, or the bound on throttling runs out. It
-//! then lets the processor try again, and that fault is answered by the driver itself. A fault
-//! of kernel code, which may hold any lock, never sleeps: the system call gets `EFAULT`.
+//! held, until the page is released, a signal comes, or the bound on throttling runs out. The
+//! processor then retries the store, and the driver itself answers that fault. A fault of kernel
+//! code, which may hold any lock, never sleeps: the system call gets `EFAULT`.
 //!
-//! The gate belongs to the page, not to the process that mapped it: a mapping that outlives its
-//! process, or the page's owner, still waits where the present owner waits.
+//! The gate belongs to the page, not to the process that mapped it: threads with a mapping that
+//! outlives its process, or the page's owner, wait at the gate of the present owner.
 //!
-//! A gate is shut in two steps. The flag is set with the books locked, so that decisions about
-//! the page follow each other in order; the entries are removed afterwards, without that lock. A
-//! fault looks at the flag with `files` locked until its entry is there, and removing the
-//! entries takes that lock after the flag is set: no entry appears behind a revocation.
+//! A gate is shut in two steps. The flag is set with the books locked, which orders decisions
+//! about the page; the entries are removed afterwards, without that lock. A fault checks the flag
+//! and inserts its entry under the lock of `files`, and removing the entries takes that lock after
+//! the flag is set: no entry appears after a revocation.
 
 use crate::glue::kernel::ffi;
 use crate::units::Ns;
@@ -26,12 +26,12 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::{Arc, Mutex};
 use kernel::types::Opaque;
 
-/// Longest time a fault waits for a release that does not come, beyond what the last decision
-/// promised: a change of settings may make the period longer than it was planned.
+/// Time that a fault waits for a late release, beyond what the last decision promised: a change of
+/// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Where the users of one page wait while its owner is throttled.
+/// Where threads that touch one page wait while its owner is throttled.
 #[pin_data]
 pub(crate) struct Gate {
     /// 1 while the owner is throttled.
@@ -42,7 +42,7 @@ pub(crate) struct Gate {
     client: Atomic<u64>,
     /// Threads that sleep in a fault.
     sleepers: Atomic<u32>,
-    /// 1 while the main thread, or another, is to remove the entries or to wake the sleepers.
+    /// 1 while a call of [`turn`](Self::turn) is pending.
     turning: Atomic<u32>,
     #[pin]
     queue: Opaque<bindings::wait_queue_head_t>,
@@ -88,44 +88,44 @@ impl Gate {
         )
     }
 
-    /// Says whose page it is now. Any context.
+    /// Sets the number of the page's owner. Any context.
     pub(super) fn set_client(&self, client: u64) {
         self.client.store(client, Relaxed);
     }
 
-    /// From now on no fault gets an entry; until `until`, somebody has to decide anew. The
-    /// entries that are there go with [`turn`](Self::turn). Any context.
+    /// From now on no fault gets an entry. The main thread has to decide again by `until`.
+    /// [`turn`](Self::turn) removes the existing entries. Any context.
     pub(crate) fn shut(&self, until: Ns) {
         self.keep_shut(until);
         self.shut.store(1, Release);
     }
 
-    /// Notes that the decision was made anew and stands. Any context.
+    /// Extends the time: the next decision left the gate shut. Any context.
     pub(super) fn keep_shut(&self, until: Ns) {
         self.until
             .store(until.saturating_add(THROTTLE_GRACE).get(), Relaxed);
     }
 
-    /// From now on faults get their entries; those that wait are woken by
-    /// [`turn`](Self::turn). Any context.
+    /// From now on faults get their entries; [`turn`](Self::turn) wakes those that wait. Any
+    /// context.
     pub(crate) fn open(&self) {
         self.shut.store(0, Release);
     }
 
-    /// Whether the entries are to be removed, or have been.
+    /// Whether the gate is shut; its entries may still be there.
     pub(crate) fn is_shut(&self) -> bool {
         self.shut.load(Acquire) != 0
     }
 
-    /// Notes that [`turn`](Self::turn) is to be called. False if that is noted already.
+    /// Marks a pending call of [`turn`](Self::turn). False if it is marked already.
     pub(super) fn begin_turn(&self) -> bool {
         self.turning.xchg(1, Full) == 0
     }
 
-    /// Removes the entries if the gate is shut, wakes the sleepers if it is open: as often as
-    /// one likes, in any order with other callers. May sleep; no lock of LoGA's may be held.
+    /// Removes the entries if the gate is shut, wakes the sleepers if it is open. Idempotent, and
+    /// callable by several threads. May sleep; no lock of LoGA's may be held.
     pub(super) fn turn(&self) {
-        // Ordered before the look at the flag: a change after that is noted anew.
+        // Ordered before reading the flag: a later change marks another call.
         self.turning.xchg(0, Full);
         if !self.is_shut() {
             // SAFETY: The queue was initialised in `new`.
@@ -140,7 +140,7 @@ impl Gate {
         }
     }
 
-    /// Whether a thread sleeps because the owner is throttled. Any context.
+    /// Whether a thread sleeps at the gate. Any context.
     pub(super) fn has_sleepers(&self) -> bool {
         self.sleepers.load(Relaxed) != 0
     }
@@ -150,16 +150,16 @@ impl Gate {
         self.client.load(Relaxed)
     }
 
-    /// Keeps revocations out while it is held.
+    /// Blocks revocations while the guard lives.
     pub(crate) fn lock(&self) -> impl Sized + '_ {
         self.files.lock()
     }
 
-    /// Notes a mapping through a file.
+    /// Adds a mapping through a file.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; nothing is noted then.
+    /// `ENOMEM`; nothing has changed then.
     pub(crate) fn add_file(&self, file: *mut bindings::file) -> Result {
         let mut files = self.files.lock();
         match files.iter_mut().find(|entry| entry.file == file) {
@@ -169,7 +169,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Forgets a mapping through a file.
+    /// Removes a mapping through a file.
     pub(crate) fn remove_file(&self, file: *mut bindings::file) {
         let mut files = self.files.lock();
         if let Some(entry) = files.iter_mut().find(|entry| entry.file == file) {
@@ -179,8 +179,8 @@ impl Gate {
     }
 
     /// Waits for the release, in a fault of user code. No lock may be held. 0 when released,
-    /// `-ETIME` when the bound was reached and the page was given back instead, else the caller
-    /// has a signal to see to.
+    /// `-ETIME` when the bound was reached and the gate was opened for it, else a signal is
+    /// pending.
     pub(crate) fn wait(&self) -> c_int {
         self.sleepers.fetch_add(1, Relaxed);
         let result = self.wait_for_release();
@@ -204,12 +204,12 @@ impl Gate {
             if result != ETIME.to_errno() {
                 return result;
             }
-            // It may have been decided anew meanwhile.
+            // A newer decision may have extended the time.
             if left.is_zero() {
                 break;
             }
         }
-        // TIMEOUT: the main thread did not decide in time; no application may hang for that.
+        // TIMEOUT: the main thread did not decide in time; no application may hang because of it.
         if self.shut.xchg(0, Full) == 0 {
             return 0;
         }

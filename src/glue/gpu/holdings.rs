@@ -2,7 +2,7 @@
 
 //! [glue] The pages of a GPU's clients: mapped, unmapped, freed, and their gates.
 
-use super::books::{Books, NoClient, Owner, Room, Turn};
+use super::books::{Books, ClientKernel, NoClient, Room, Turn};
 use super::gate::Gate;
 use super::Gpu;
 use crate::glue::control::events;
@@ -18,37 +18,36 @@ use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
 
 /// Mappings of submission pages that one client may have. CUDA makes some dozens for a process;
-/// each one adds a microsecond to what a revocation takes.
+/// each one adds a microsecond to a revocation.
 const MAX_MAPPINGS: u32 = 512;
-/// Beyond so many, forked children get no copies: they would multiply them.
+/// Above this number of mappings, forked children get no copies: forks would multiply them.
 const MAX_COPIED: u32 = 128;
-/// Pages whose channels are read again at a decision.
+/// Most pages whose channels a decision reads again.
 const PAGES_PER_DECISION: usize = 16;
-/// TIMEOUT: clients come while room for them is made, but not for ever.
+/// TIMEOUT: new clients may use up the room while it is made; this bounds the retries.
 const TRIES: usize = 8;
 
-/// The process that a mapping gives its page to.
+/// The process that becomes the owner of a mapped page.
 pub(crate) struct Claimant {
     pub(crate) process: Process,
     /// See [`Claim::proven`].
     pub(crate) proven: bool,
 }
 
-/// A page that has an owner now.
+/// A page that has got an owner.
 pub(crate) struct Taken {
     pub(crate) gate: Arc<Gate>,
-    /// Forked children shall get copies of the mapping.
+    /// Forked children get copies of the mapping.
     pub(crate) copied: bool,
 }
 
 impl Gpu {
-    /// Notes a new mapping of a submission page.
+    /// Adds a new mapping of a submission page.
     ///
     /// # Errors
     ///
-    /// `EMFILE` if the owner has as many mappings as one may have. Anything else is a failure
-    /// of LoGA's own: `ENOMEM`, or `ESRCH` for a process that has begun to exit. Nothing has
-    /// changed then.
+    /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings. Any other error is a failure of LoGA:
+    /// `ENOMEM`, or `ESRCH` for a process that has begun to exit. Nothing has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<Taken> {
         let gate = Gate::new()?;
         let mut room = None;
@@ -72,7 +71,7 @@ impl Gpu {
         Err(ENOMEM)
     }
 
-    /// Notes that a mapping of a page has gone, with all its parts.
+    /// Removes a mapping of a page, all parts of which are gone.
     pub(crate) fn unmapped(&self, page: u16) {
         let mut books = self.books.lock();
         books.mappings = books.mappings.saturating_sub(1);
@@ -83,17 +82,17 @@ impl Gpu {
             books.read_channels(self, page);
         }
         if !books.pages.has_owner(owner) {
-            books.look_after(at);
+            books.refresh_client(at);
         }
         books.note_channels(self);
     }
 
     /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
-    /// throttled.
+    /// held.
     pub(super) fn turn_gates(&self) {
         let mut begin = ffi::now();
         let mut turned: Option<Turn> = None;
-        // TIMEOUT: each turn was asked for once, and there is room for a bounded number.
+        // TIMEOUT: each gate is in the list once, and the list has a fixed capacity.
         loop {
             let next = self.books.lock().turns.pop();
             let ends = match (&turned, &next) {
@@ -113,7 +112,7 @@ impl Gpu {
         }
     }
 
-    /// Notes what it took to turn all gates of a client.
+    /// Records how long it took to turn all gates of a client.
     fn note_turned(&self, turn: &Turn, took: Ns) {
         let mut costs = self.took.lock();
         match turn.throttled {
@@ -135,7 +134,8 @@ impl Gpu {
 }
 
 impl Books {
-    /// Gives a page that is being mapped to the client at `at`, or to whoever has it.
+    /// Makes the client at `at` the owner of a page that is being mapped, unless the page has an
+    /// owner and the claim is not proven.
     fn take(
         &mut self,
         gpu: &Gpu,
@@ -147,7 +147,7 @@ impl Books {
         let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
         let of_page = self.pages.get(number).map(|page| page.owner());
         let payer = of_page.filter(|_| !proven).unwrap_or(owner);
-        // Those of the page come along if it moves.
+        // A page that changes its owner brings its mappings along.
         let pages = self.pages.all().iter();
         let mappings = pages
             .filter(|page| page.owner() == payer || page.number() == number)
@@ -162,10 +162,10 @@ impl Books {
         let page = self.pages.get(number).ok_or(EINVAL)?;
         let gate = page.gate().ok_or(EINVAL)?.clone();
         gate.set_client(claimed.owner.get());
-        let owner = self.owners.get(page.at()).ok_or(EINVAL)?;
-        let is_shut = match owner.shut_since {
+        let client = self.clients.get(page.at()).ok_or(EINVAL)?;
+        let is_shut = match client.throttled_since {
             Some(_) => {
-                gate.shut(owner.shut_until);
+                gate.shut(client.throttled_until);
                 true
             }
             None => {
@@ -173,12 +173,12 @@ impl Books {
                 false
             }
         };
-        // The former owner's mappings are there, and may have been open, or waiting.
+        // Mappings of the former owner exist: their entries may be present, their threads waiting.
         if claimed.moved && gate.begin_turn() {
             let turn = Turn {
                 gate: gate.clone(),
                 client: claimed.owner.get(),
-                tgid: owner.tgid,
+                tgid: client.tgid,
                 throttled: (!is_shut).then_some(Ns::ZERO),
             };
             // There is room: a gate is in the list once.
@@ -196,11 +196,11 @@ impl Books {
         let Some(page) = self.pages.get(number).filter(|_| !gpu.device.is_away()) else {
             return;
         };
-        let owner = self.owners.get(page.at());
-        let owner_lives = owner.is_some_and(|owner| owner.pid.who().is_some());
+        let client = self.clients.get(page.at());
+        let owner_lives = client.is_some_and(|client| client.pid.who().is_some());
         let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
             Some(live) => live,
-            // The device does not answer; what is known holds for as long as the owner lives.
+            // The device does not answer; the last state is kept while the owner lives.
             None if owner_lives => return,
             None => 0,
         };
@@ -218,7 +218,7 @@ impl Books {
             });
     }
 
-    /// Reads the channels of some pages again, where something may have changed. At a decision.
+    /// Reads the channels of pages again that may have changed. Called at a decision.
     pub(super) fn reread_channels(&mut self, gpu: &Gpu) {
         if gpu.device.is_away() {
             return;
@@ -234,61 +234,61 @@ impl Books {
             self.read_channels(gpu, page);
             any = true;
         }
-        // Counting goes over all clients, which a decision does not.
+        // Counting visits all clients, which a decision must not do.
         if any {
             self.note_channels(gpu);
         }
     }
 
-    /// Tells the engine how many channels there are. It says whether a decision is due.
+    /// Passes the number of channels to the engine; wakes the main thread if a decision is due.
     fn note_channels(&mut self, gpu: &Gpu) {
         let census = self.census();
         if self.state.engine.count(ffi::now(), census) {
-            gpu.ring();
+            gpu.wake();
         }
     }
 
-    /// Opens and shuts gates so that they agree with the decision, which stands for `patience`
-    /// at most. [`Gpu::turn_gates`] does the rest. A client that sleeps has not been throttled
-    /// for long: its gates are open.
+    /// Opens and shuts gates according to the decision, which applies for `patience` at most.
+    /// [`Gpu::turn_gates`] does the rest. An inactive client is not throttled: its gates are open.
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         let mut throttled: u32 = 0;
         for at in self.state.shares.awake() {
-            let (Some(member), Some(owner)) =
-                (self.state.shares.members().get(at), self.owners.get_mut(at))
-            else {
+            let (Some(member), Some(client)) = (
+                self.state.shares.members().get(at),
+                self.clients.get_mut(at),
+            ) else {
                 continue;
             };
-            let released = match (owner.shut_since, member.throttled_by()) {
+            let released = match (client.throttled_since, member.throttled_by()) {
                 (None, Some(by)) => {
-                    owner.shut_since = Some(now);
-                    events::throttled(self.gpu, &owner.about(member), by);
+                    client.throttled_since = Some(now);
+                    events::throttled(self.gpu, &client.about(member), by);
                     self.sums.revokes = self.sums.revokes.saturating_add(1);
                     None
                 }
                 (Some(since), None) => {
-                    owner.shut_since = None;
+                    client.throttled_since = None;
                     let throttled = now.saturating_sub(since);
-                    events::released(self.gpu, &owner.about(member), throttled);
+                    events::released(self.gpu, &client.about(member), throttled);
                     self.sums.restores = self.sums.restores.saturating_add(1);
                     Some(throttled)
                 }
                 (Some(_), Some(_)) => {
                     throttled = throttled.saturating_add(1);
-                    owner.shut_until = until;
+                    client.throttled_until = until;
                     continue;
                 }
                 (None, None) => continue,
             };
             if released.is_none() {
                 throttled = throttled.saturating_add(1);
-                owner.shut_until = until;
+                client.throttled_until = until;
             }
             let id = member.id();
             let own = self.pages.all().iter().filter(|page| page.owner() == id);
             for gate in own.filter_map(|page| page.gate()) {
-                turn(&mut self.turns, gate, id.get(), owner, released);
+                turn(&mut self.turns, gate, id.get(), client, released);
             }
         }
         gpu.throttled.store(throttled, Relaxed);
@@ -296,44 +296,44 @@ impl Books {
             return;
         }
         for page in self.pages.all() {
-            let owner = self.owners.get(page.at());
-            let throttled = owner.filter(|owner| owner.shut_since.is_some());
-            let (Some(owner), Some(gate)) = (throttled, page.gate()) else {
+            let client = self.clients.get(page.at());
+            let throttled = client.filter(|client| client.throttled_since.is_some());
+            let (Some(client), Some(gate)) = (throttled, page.gate()) else {
                 continue;
             };
             if gate.is_shut() {
                 gate.keep_shut(until);
             } else {
-                // The last decision came so late that a fault did not wait for it.
-                turn(&mut self.turns, gate, page.owner().get(), owner, None);
+                // The last decision came so late that a fault opened the gate.
+                turn(&mut self.turns, gate, page.owner().get(), client, None);
             }
         }
     }
 
-    /// Lets everybody run until the next decision, whatever was decided.
+    /// Lets all clients run until the next decision, whatever was decided.
     pub(super) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
         self.state.shares.release(now);
         self.drive_gates(gpu, now, Ns::ZERO);
     }
 }
 
-/// Shuts or opens a gate, and has it turned.
+/// Shuts or opens a gate, and lists it to be turned.
 fn turn(
     turns: &mut KVec<Turn>,
     gate: &Arc<Gate>,
     client: u64,
-    owner: &Owner,
+    kernel: &ClientKernel,
     throttled: Option<Ns>,
 ) {
     match throttled {
-        None => gate.shut(owner.shut_until),
+        None => gate.shut(kernel.throttled_until),
         Some(_) => gate.open(),
     }
     if gate.begin_turn() {
         let turn = Turn {
             gate: gate.clone(),
             client,
-            tgid: owner.tgid,
+            tgid: kernel.tgid,
             throttled,
         };
         // There is room: a gate is in the list once.
@@ -341,8 +341,8 @@ fn turn(
     }
 }
 
-/// The slots of a page whose channel exists, one bit each; nothing if the device has gone. Of an
-/// owner that has ended, a channel counts only while it has work.
+/// The slots of a page whose channel exists, one bit each; `None` if the device has gone. A channel
+/// of an owner that has exited counts only while it has work.
 fn live_slots(mmio: &impl Mmio, page: u16, owner_lives: bool) -> Option<u8> {
     let mut live = 0u8;
     // CAST: eight.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Changing what a GPU is set to, while it is in use.
+//! [glue] Changing the knobs and shares of a GPU at run time.
 
 use super::Gpu;
 use crate::error::Error;
@@ -12,12 +12,12 @@ use crate::share::{Change, Entry, Subject, Who};
 use crate::uapi::Refusal;
 
 impl Gpu {
-    /// Changes the knobs that are given, all of them or none. Who was throttled under another
-    /// policy runs, until that one has decided; a decision is due at once.
+    /// Changes the given knobs, all of them or none. With a new policy all clients run until it
+    /// has decided; a decision is due at once.
     ///
     /// # Errors
     ///
-    /// What is wrong; then nothing has changed.
+    /// The reason; nothing has changed then.
     pub(crate) fn configure(&self, knobs: &Turned) -> Result<(), Refusal> {
         let mut locked = self.books.lock();
         let books = &mut *locked;
@@ -36,13 +36,13 @@ impl Gpu {
         Ok(())
     }
 
-    /// Changes what is set for a subject, or clears it without a `change`. `within` says where the
-    /// subject is, if it is there. Returns what was set before. Without `all`, it only lowers: what
-    /// the user of a process may do itself.
+    /// Changes the settings of a subject, or clears them without a `change`. `within` is the place
+    /// of the subject, if it exists. Returns the settings before. Without `all` it only lowers:
+    /// the user of a process may do this itself.
     ///
     /// # Errors
     ///
-    /// What is wrong; then nothing has changed.
+    /// The reason; nothing has changed then.
     pub(crate) fn set_share(
         &self,
         subject: Subject,
@@ -50,7 +50,7 @@ impl Gpu {
         change: Option<&Change>,
         all: bool,
     ) -> Result<Option<Entry>, Error> {
-        // Those who may not change everything do not crowd out those who may.
+        // Unprivileged callers take turns here, so that they do not crowd out privileged ones.
         let _turn = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
         let settings = &mut books.state.settings;
@@ -63,7 +63,7 @@ impl Gpu {
             }
             (None, true, _) => settings.clear(subject)?,
             (Some(change), false, Some(who)) => match settings.lower(&who, change) {
-                // Processes that are gone may be in the way.
+                // Entries of exited processes may fill the table.
                 Err(Error::Full { .. }) => {
                     settings.retain_processes(is_alive);
                     settings.lower(&who, change)?;
@@ -76,7 +76,7 @@ impl Gpu {
         Ok(before)
     }
 
-    /// Puts back what was set before.
+    /// Restores the settings from before.
     pub(crate) fn restore_share(&self, subject: Subject, before: Option<Entry>) {
         let mut books = self.books.lock();
         books.state.settings.restore(subject, before);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] How long operations took: the last ones of each.
+//! [glue] Durations of the last operations of each kind.
 
 use crate::units::Ns;
 use kernel::fmt;
@@ -35,7 +35,7 @@ impl Latencies {
         self.seen = self.seen.wrapping_add(1);
     }
 
-    /// Writes those that are kept, the oldest first, on a line.
+    /// Writes the kept samples on one line, oldest first.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (newer, older) = self
             .samples
@@ -49,7 +49,7 @@ impl Latencies {
     }
 }
 
-/// What operations on one GPU took.
+/// Durations of operations on one GPU.
 pub(crate) struct Took {
     /// Decisions, and beginnings of polling phases.
     pub(crate) decide: Latencies,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The main thread of one GPU: sleeps until the engine wants something, and
-//! carries it out.
+//! [glue] The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
+//! carries out what the engine asks for.
 
 use super::bar::Window;
 use super::books::Books;
@@ -12,7 +12,7 @@ use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::thread::{self, Bell, Work};
+use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
 use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
@@ -22,38 +22,38 @@ use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// Every hold is decided anew once in a period of the engine. After this many periods without a
-/// decision, which is one after it was due, faults do not wait any longer.
+/// Each throttle is decided again in every period of the engine. After this many periods without a
+/// decision, i.e. one after it was due, faults do not wait any longer.
 pub(super) const PERIODS_PER_THROTTLE: u64 = 2;
 /// Engine 0 computes.
 pub(super) const COMPUTE: u8 = 0;
-/// How often it is looked whether clients without channels are gone: nobody tells when a
-/// process ends that has closed everything before.
+/// Interval at which clients without channels are checked for exit: a process that closed its
+/// mappings first gives no other signal.
 const SWEEP: Ns = Ns::from_ms(500);
-/// Clients of which a decision looks whether they are gone, or have moved.
+/// Clients that a decision checks for exit, or a move to another cgroup or user.
 const CHECKED: usize = 16;
 /// Least time between two events about channels that no client owns.
 const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
-/// While somebody is throttled, the main thread looks this often whether the GPU is idle.
+/// Interval of the idle check while a client is throttled.
 const WATCH: Ns = Ns::from_ms(500);
 
 /// What only the main thread uses.
 #[derive(Default)]
 pub(super) struct MainState {
-    /// Room to watch clients and channels in the next phase, and what there is room for now.
+    /// Room to watch more clients and channels in the next phase, and the present capacities.
     pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
     pub(super) watch_room_of: (usize, usize),
-    /// The slots of the channels, once looks need them.
+    /// The slots of the channels, once a scan needs them.
     pub(super) slots: Option<Window>,
-    /// When unknown time was told last.
-    unknown_told: Option<Ns>,
+    /// When unknown time was last reported.
+    unknown_reported: Option<Ns>,
 }
 
 /// The thread's work.
 pub(super) struct Scheduler(pub(crate) Arc<Gpu>);
 
 impl Work for Scheduler {
-    fn run(self: Arc<Self>, bell: &Bell) {
+    fn run(self: Arc<Self>, flag: &WakeFlag) {
         let gpu = &self.0;
         let mut own = MainState::default();
         let mut waits_for_turn = false;
@@ -67,8 +67,8 @@ impl Work for Scheduler {
                     .chain(probe)
                     .min()
             };
-            let rung = bell.wait_until(deadline.map_or(u64::MAX, Ns::get));
-            let wake = if rung {
+            let woken = flag.wait_until(deadline.map_or(u64::MAX, Ns::get));
+            let wake = if woken {
                 Wake::ChannelsChanged
             } else {
                 Wake::Timer
@@ -80,8 +80,8 @@ impl Work for Scheduler {
     }
 }
 
-/// Asks the engine once, and does what it says. False if it has to wait until other GPUs have
-/// been polled; then the thread is rung.
+/// Asks the engine once, and carries out its answer. False if this GPU has to wait until other
+/// GPUs have been polled; the thread is woken then.
 fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     let now = ffi::now();
@@ -95,7 +95,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
         if books.state.engine.next_look().is_some_and(|at| at <= now) {
-            books.look(gpu, own);
+            books.scan(gpu, own);
         }
         return false;
     }
@@ -121,15 +121,15 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
             books.decide(&mut phase, gpu, own);
             let took = ffi::now().saturating_sub(begin);
             gpu.took.lock().decide.add(took);
-            books.watch_pause(&mut phase, gpu);
+            books.watch_residue(&mut phase, gpu);
             gpu.end_turn();
         }
-        Action::Look => books.look(gpu, own),
+        Action::Look => books.scan(gpu, own),
     }
     true
 }
 
-/// Whether the poller is free. Looks need it for a moment only.
+/// Whether the poller is free. Sparse accounting needs it only to start the timer.
 fn may_poll(gpu: &Gpu, books: &Books) -> bool {
     match books.state.engine.config().effective_accounting() {
         Accounting::Burst => gpu.take_turn(),
@@ -151,17 +151,17 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
     if phase.sampler.is_none() {
         phase.sampler = Some(Sampler::new(gpu.settings.config.source, &chip, COMPUTE));
     }
-    books.note_drain(&mut phase);
+    books.note_residue(&mut phase);
     books.watch_waits(&mut phase, own);
     let (accounting, interval) = books.state.plan();
     phase.want(accounting, interval);
     gpu.stop_polling.store(0, Relaxed);
     drop(phase);
-    gpu.ring_poller();
+    gpu.wake_poller();
 }
 
 impl Books {
-    /// When there is something to do. Who waits for its turn to poll may look meanwhile.
+    /// When the main thread has to wake. While it waits for its turn to poll, only for a scan.
     fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
         if waits_for_turn {
             return self.state.engine.next_look();
@@ -169,7 +169,7 @@ impl Books {
         let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {
             Some(_) => (WATCH, self.state.engine.holds_somebody()),
-            None => (SWEEP, !self.owners.is_empty()),
+            None => (SWEEP, !self.clients.is_empty()),
         };
         let later = || ffi::now().saturating_add(time);
         deadline.into_iter().chain(wanted.then(later)).min()
@@ -183,14 +183,14 @@ impl Books {
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);
-        self.tell_fallback(decision.fallback);
+        self.report_fallback(decision.fallback);
         let period = decision.period;
-        self.tell_evasions();
+        self.report_evasions();
         self.trace_decision(period.span);
         if trace::wants_work_periods() {
             let clients = self.state.shares.members();
             self.periods
-                .tell(self.gpu, clients, period.poll, period.span);
+                .emit(self.gpu, clients, period.poll, period.span);
         }
         if gpu.device.is_blind() {
             self.state.shares.release(now);
@@ -202,8 +202,8 @@ impl Books {
         self.sweep(CHECKED);
     }
 
-    /// Charges the phase to the channels that were seen, and to their clients, and decides. The
-    /// other channels take no time here.
+    /// Charges the phase to the channels that were seen, and to their clients, and decides. Its
+    /// cost does not grow with the other channels.
     fn end_phase(&mut self, phase: &Phase, now: Ns, own: &mut MainState) -> Decision {
         let counts_runs = phase.strata().is_none();
         let mut pages = self.pages.all().iter();
@@ -234,29 +234,29 @@ impl Books {
         decision
     }
 
-    /// Tells who listens which clients were found to run when nobody polls.
-    fn tell_evasions(&mut self) {
+    /// Reports clients that ran outside of polling phases to traces and subscribers.
+    fn report_evasions(&mut self) {
         for at in self.state.shares.awake() {
-            let (Some(member), Some(owner)) =
-                (self.state.shares.members().get(at), self.owners.get(at))
+            let (Some(member), Some(client)) =
+                (self.state.shares.members().get(at), self.clients.get(at))
             else {
                 continue;
             };
             if let Some(gained) = member.evaded() {
                 self.sums.evasions = self.sums.evasions.saturating_add(1);
-                trace::client_evade(self.gpu, member.id().get(), owner.tgid, gained.get());
-                events::evaded(self.gpu, &owner.about(member), gained);
+                trace::client_evade(self.gpu, member.id().get(), client.tgid, gained.get());
+                events::evaded(self.gpu, &client.about(member), gained);
             }
         }
     }
 
-    /// Tells who listens what was made of the phase.
+    /// Writes the decision to trace events, if they are on.
     fn trace_decision(&self, span: Ns) {
         if !trace::wants_decisions() {
             return;
         }
         let (mut active, mut throttled) = (0u32, 0u32);
-        for (member, owner) in self.state.shares.members().iter().zip(self.owners.iter()) {
+        for (member, client) in self.state.shares.members().iter().zip(self.clients.iter()) {
             let (busy, is_throttled) = (member.used().busy, member.throttled_by().is_some());
             active = active.saturating_add((!busy.is_zero()).into());
             throttled = throttled.saturating_add(is_throttled.into());
@@ -264,19 +264,20 @@ impl Books {
             trace::client_decide(
                 self.gpu,
                 member.id().get(),
-                owner.tgid,
+                client.tgid,
                 busy.get(),
                 group.map_or(0, |state| state.vtime.get()),
                 is_throttled.into(),
             );
         }
         // CAST: `MAX_CLIENTS` fits.
-        let clients = self.owners.len() as u32;
+        let clients = self.clients.len() as u32;
         let t_sys = self.state.engine.start_vtime().get();
         trace::decision_make(self.gpu, span.get(), t_sys, clients, active, throttled);
     }
 
-    /// Tells of time on the engine of a channel that no client owns, at most once a second.
+    /// Reports time on the engine of a channel that no client owns, as an event at most once a
+    /// second.
     fn note_unknown(&mut self, index: usize, totals: &PhaseTotals, own: &mut MainState) {
         const { assert!(MAX_SLOTS == 2 * MAX_CHANNELS) };
         let now = ffi::now();
@@ -284,20 +285,24 @@ impl Books {
         self.sums.unknown_chid = Some(index as u16);
         trace::time_unknown(self.gpu, index as u32, totals.unknown.get());
         let due = own
-            .unknown_told
-            .is_none_or(|told| now.saturating_sub(told) >= UNKNOWN_STEP);
+            .unknown_reported
+            .is_none_or(|last| now.saturating_sub(last) >= UNKNOWN_STEP);
         if due {
-            own.unknown_told = Some(now);
+            own.unknown_reported = Some(now);
             events::unknown(self.gpu, index as u64);
         }
     }
 
-    /// Lets everybody run: the device has gone. Says so once.
+    /// Lets all clients run, since the device has gone. Reports it once.
     fn note_loss(&mut self, gpu: &Gpu, now: Ns) {
-        if self.owners.iter().any(|owner| owner.shut_since.is_some()) {
+        if self
+            .clients
+            .iter()
+            .any(|client| client.throttled_since.is_some())
+        {
             trace::gpu_fallback(self.gpu, &Reason::Lost);
         }
-        self.presence.tell_loss(&gpu.device, now);
+        self.presence.report_loss(&gpu.device, now);
         self.release_all(gpu, now);
     }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] One GPU: its threads, its files, and what is told to its books.
+//! [glue] One GPU: its threads, its files and its books.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `bar` | the GPUs of this machine and their registers |
-//! | `device`, `absence` | one of them, and whether its registers may be read |
+//! | `device`, `absence` | one GPU, and whether its registers may be read |
 //! | `presence` | a GPU that goes away and comes back, or stops answering |
 //! | `books` | its clients, their pages and their time |
 //! | `holdings` | pages that are mapped, unmapped and freed, and their gates |
 //! | `gate` | takes a page away, and gives it back |
-//! | `start` | its threads begin and end |
-//! | `main_thread` | sleeps until the engine wants something, and carries it out |
-//! | `phase` | what the poller works with, and what a polling phase leaves behind |
-//! | `poller`, `shared_poller` | the status word in polling phases: a thread for each GPU, or one for all |
+//! | `start` | starts and stops its threads |
+//! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
+//! | `phase` | state of the poller, and results of a polling phase |
+//! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
 //! | `sampler` | the status word at random instants: a timer |
-//! | `watch` | what policies are told beside the time that clients used |
-//! | `latencies` | how long operations took |
-//! | `knobs` | changing what a GPU is set to |
+//! | `watch` | inputs of policies other than GPU time |
+//! | `latencies` | durations of operations |
+//! | `knobs` | changing the knobs and shares of a GPU |
 
 pub(crate) mod absence;
 pub(crate) mod bar;
@@ -44,7 +44,7 @@ use self::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
-use crate::glue::kernel::thread::{Ringer, Thread};
+use crate::glue::kernel::thread::{Thread, Waker};
 use crate::track::pages::page_of;
 use crate::track::submission;
 use kernel::prelude::*;
@@ -59,19 +59,19 @@ pub(crate) struct Gpu {
     pub(crate) settings: Settings,
     #[pin]
     pub(crate) books: Mutex<Books>,
-    /// What LoGA itself took. Nothing is locked inside it.
+    /// Durations of LoGA's own operations. Innermost lock.
     #[pin]
     pub(crate) took: Mutex<Took>,
-    /// Of callers that may not read everything, one at a time looks at the books. Before `books`.
+    /// Lets one unprivileged caller at a time read the books. Taken before `books`.
     #[pin]
     pub(crate) readers: Mutex<()>,
-    /// What the poller has while it polls. Who has the books may lock it only after
-    /// `stop_polling`, which nobody else can set then.
+    /// The poller has it locked while it polls. Lock order: `books` before `phase`, and only after
+    /// setting `stop_polling`.
     #[pin]
     pub(crate) phase: Mutex<Phase>,
-    /// 1: the poller shall end its phase.
+    /// 1: the poller has to end its phase.
     pub(super) stop_polling: Atomic<u32>,
-    /// 1: RM objects were freed, channels perhaps among them.
+    /// 1: RM objects were freed, possibly channels.
     pub(crate) freed: Atomic<u32>,
     /// Clients that are throttled.
     pub(crate) throttled: Atomic<u32>,
@@ -85,12 +85,12 @@ pub(crate) struct Gpu {
 
 struct Threads {
     scheduler: Thread,
-    /// Nothing where the GPUs share one.
+    /// `None` if the GPUs share one.
     poller: Option<Thread>,
 }
 
 impl Gpu {
-    /// A processor has come back: its poller belongs there.
+    /// A processor is online again: binds the poller to it if it belongs there.
     pub(crate) fn bind_again(&self, cpu: u32) {
         if let Some(Threads { poller, .. }) = self.threads.lock().as_ref() {
             poller.iter().for_each(|poller| poller.bind_again(cpu));
@@ -98,44 +98,44 @@ impl Gpu {
     }
 
     /// Wakes the main thread.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(threads) = self.threads.lock().as_ref() {
-            threads.scheduler.ring();
+            threads.scheduler.wake();
         }
     }
 
-    /// A way to wake the main thread from any context.
-    pub(super) fn main_ringer(&self) -> Option<Ringer> {
+    /// A waker of the main thread, for any context.
+    pub(super) fn main_waker(&self) -> Option<Waker> {
         let threads = self.threads.lock();
-        threads.as_ref().map(|threads| threads.scheduler.ringer())
+        threads.as_ref().map(|threads| threads.scheduler.waker())
     }
 
     /// Wakes the poller.
-    pub(super) fn ring_poller(&self) {
+    pub(super) fn wake_poller(&self) {
         if let Some(threads) = self.threads.lock().as_ref() {
             match (&threads.poller, &self.shared) {
-                (Some(poller), _) => poller.ring(),
-                (None, Some(shared)) => shared.ring(),
+                (Some(poller), _) => poller.wake(),
+                (None, Some(shared)) => shared.wake(),
                 (None, None) => {}
             }
         }
     }
 
-    /// Whether a polling phase may begin now. If not, the main thread is rung when it may.
+    /// Whether a polling phase may begin now. If not, the main thread is woken as soon as it may.
     pub(super) fn take_turn(&self) -> bool {
         let shared = self.shared.as_ref();
         shared.is_none_or(|shared| shared.take_turn(self.device.index))
     }
 
-    /// Lets another GPU have its polling phase.
+    /// Passes the turn to poll to another GPU.
     pub(super) fn end_turn(&self) {
         if let Some(shared) = &self.shared {
             shared.end_turn(self.device.index);
         }
     }
 
-    /// The pages of submission slots that a physical range touches: the first one's number, and
-    /// how many.
+    /// The pages of submission slots that a physical range touches: number of the first, and
+    /// count.
     pub(crate) fn submission_pages(&self, physical: u64, len: u64) -> Option<(u16, u16)> {
         let mut books = self.books.lock();
         books.presence.detect(&self.device);
@@ -165,12 +165,12 @@ impl Gpu {
         books.presence.ask_whether_back(&self.device, ffi::now());
     }
 
-    /// Notes that a file is closed, and by which process it was opened.
+    /// Records that a file is closed; `opener` is the process that opened it.
     pub(crate) fn file_closed(&self, opener: Option<&Process>) {
         let mut books = self.books.lock();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
-            books.look_after(at);
+            books.refresh_client(at);
         }
     }
 
@@ -180,15 +180,15 @@ impl Gpu {
         books.presence.open_files = books.presence.open_files.saturating_add(1);
     }
 
-    /// Notes a mapping of a submission page that LoGA does not follow, by a failure of its own.
+    /// Counts a mapping of a submission page that LoGA failed to take over.
     pub(crate) fn mapping_unmanaged(&self) {
         let mut books = self.books.lock();
         books.unmanaged_mappings = books.unmanaged_mappings.saturating_add(1);
     }
 
-    /// Tells the main thread that something was set: a decision is due.
+    /// Wakes the main thread for a decision, since settings have changed.
     pub(crate) fn settings_changed(&self) {
         self.books.lock().state.engine.decide_soon(ffi::now());
-        self.ring();
+        self.wake();
     }
 }

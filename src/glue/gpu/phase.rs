@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the poller works with, and what a polling phase leaves behind.
+//! [glue] State of the poller, and results of a polling phase.
 
 use super::device::Device;
-use super::sampler::{LookTimer, Looking, Looks, Sums};
+use super::sampler::{ArmedTimer, SampleCosts, SampleTimer, Samples};
 use crate::account::residue::Residue;
 use crate::account::sparse::MIN_INTERVAL;
 use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
-use crate::glue::kernel::thread::Ringer;
+use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
 use crate::regs::{Occupant, Sampler};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What the poller works with, and what a phase leaves behind.
+/// State of the poller, and results of the phase that ended last.
 pub(crate) struct Phase {
-    /// A phase is wanted; cleared by the poller when it has ended, or by the main thread
-    /// when it never began.
+    /// A phase is requested; cleared by the poller when the phase has ended, or by the main
+    /// thread if it never began.
     pub(crate) wanted: bool,
-    /// The phase that was wanted last has begun and ended.
+    /// The phase requested last has begun and ended.
     pub(super) finished: bool,
-    /// How the phase that was wanted last is accounted, and its strata if sparsely.
+    /// Accounting of the phase requested last, and the length of its strata if sparse.
     pub(crate) accounting: Accounting,
     pub(super) interval: Ns,
     pub(super) accountant: Accountant,
@@ -32,17 +32,17 @@ pub(crate) struct Phase {
     /// Of the phase that ended last.
     pub(crate) totals: PhaseTotals,
     pub(super) sampler: Option<Sampler>,
-    /// Iterations since attaching; looks count too.
+    /// Iterations since attaching; samples count too.
     pub(crate) polls: u64,
-    /// For sparse accounting and for what runs on after a hold. Lent to the timer while that is
-    /// started.
-    looks: Option<KBox<Looks>>,
-    /// The timer, and what stands for it while it is started.
-    timer: Arc<LookTimer>,
-    looking: Option<Looking>,
-    /// What looks have cost.
-    pub(crate) looked: Sums,
-    /// Who is asked whether it waits.
+    /// For sparse accounting and for the residue. `None` while the timer is started: its callback
+    /// owns them then.
+    samples: Option<KBox<Samples>>,
+    /// The timer, and its handle while it is started.
+    timer: Arc<SampleTimer>,
+    armed: Option<ArmedTimer>,
+    /// Cost of the samples.
+    pub(crate) sample_costs: SampleCosts,
+    /// The clients that are checked for waiting.
     pub(crate) waits: Waits<Vectors>,
     /// Reads of the channel table for that, since attaching.
     pub(super) state_reads: u64,
@@ -67,19 +67,19 @@ impl Phase {
             totals: PhaseTotals::default(),
             sampler: None,
             polls: 0,
-            looks: Some(Looks::new()?),
-            timer: LookTimer::new(device)?,
-            looking: None,
-            looked: Sums::default(),
+            samples: Some(Samples::new()?),
+            timer: SampleTimer::new(device)?,
+            armed: None,
+            sample_costs: SampleCosts::default(),
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             state_reads: 0,
         })
     }
 
-    /// Asks for a phase that is accounted so.
+    /// Requests a phase with this accounting.
     pub(super) fn want(&mut self, accounting: Accounting, interval: Ns) {
         if accounting != self.accounting {
-            // What the other way left, and would clear itself.
+            // Left over from the other kind of accounting, which would clear them itself.
             self.slots
                 .iter_mut()
                 .for_each(|slot| *slot = Slot::default());
@@ -92,24 +92,24 @@ impl Phase {
 
     /// Slots that were used in the phase that ended last.
     pub(crate) fn used(&self) -> &UsedSlots {
-        match (self.accounting, &self.looks) {
-            (Accounting::Sparse, Some(looks)) if self.finished => looks.sparse.used_slots(),
+        match (self.accounting, &self.samples) {
+            (Accounting::Sparse, Some(samples)) if self.finished => samples.sparse.used_slots(),
             _ => self.accountant.used_slots(),
         }
     }
 
-    /// Length of the strata of the phase that ended last, if it was accounted sparsely.
+    /// Length of the strata of the phase that ended last, if its accounting was sparse.
     pub(super) fn strata(&self) -> Option<Ns> {
-        match (self.accounting, &self.looks) {
-            (Accounting::Sparse, Some(looks)) => Some(looks.sparse.interval()),
+        match (self.accounting, &self.samples) {
+            (Accounting::Sparse, Some(samples)) => Some(samples.sparse.interval()),
             _ => None,
         }
     }
 
-    /// Takes the phase that was asked for as ended. One that never began was empty.
+    /// Ends the requested phase. One that never began is empty.
     pub(super) fn conclude(&mut self) {
         self.wanted = false;
-        self.end_looks();
+        self.end_sampling();
         if !self.finished {
             let now = ffi::now();
             self.accountant.begin(&mut self.slots, now, Occupant::Idle);
@@ -117,71 +117,71 @@ impl Phase {
         }
     }
 
-    /// Begins to look for a polling phase of sparse accounting.
-    pub(super) fn begin_looks(&mut self, main: Option<Ringer>) {
+    /// Begins sampling in a polling phase of sparse accounting.
+    pub(super) fn begin_sampling(&mut self, main: Option<Waker>) {
         let now = ffi::now();
-        let Some(looks) = self.looks.as_mut() else {
+        let Some(samples) = self.samples.as_mut() else {
             return;
         };
-        looks.residues = false;
-        let next = looks.sparse.begin(&mut self.slots, now, self.interval);
-        trace::phase_begin(self.timer.device().number(), now, looks.sparse.current());
-        self.lend(main, next.saturating_sub(now));
+        samples.residues = false;
+        let next = samples.sparse.begin(&mut self.slots, now, self.interval);
+        trace::phase_begin(self.timer.device().number(), now, samples.sparse.current());
+        self.arm(main, next.saturating_sub(now));
     }
 
-    /// Begins to look what runs in a non-polling phase of `length`; `throttled` says whether somebody is
+    /// Begins sampling the residue in a non-polling phase of `length`; `throttled`: a client is
     /// throttled in it.
-    pub(super) fn begin_pause(&mut self, main: Option<Ringer>, length: Ns, throttled: bool) {
+    pub(super) fn begin_residue(&mut self, main: Option<Waker>, length: Ns, throttled: bool) {
         let now = ffi::now();
-        let Some(looks) = self.looks.as_mut() else {
+        let Some(samples) = self.samples.as_mut() else {
             return;
         };
-        looks.residues = true;
-        if let Some(next) = looks.residue.begin(now, length, throttled) {
-            self.lend(main, next.saturating_sub(now));
+        samples.residues = true;
+        if let Some(next) = samples.residue.begin(now, length, throttled) {
+            self.arm(main, next.saturating_sub(now));
         }
     }
 
-    /// Lends the looks to the timer and starts it, on the processor of the caller. `main` is told if
-    /// the device goes.
-    fn lend(&mut self, main: Option<Ringer>, step: Ns) {
+    /// Passes the samples to the timer and starts it, on the processor of the caller. The callback
+    /// wakes `main` if the device is lost.
+    fn arm(&mut self, main: Option<Waker>, step: Ns) {
         if self.timer.device().is_away() {
             return;
         }
-        let Some(mut looks) = self.looks.take() else {
+        let Some(mut samples) = self.samples.take() else {
             return;
         };
-        self.exchange(&mut looks);
-        looks.main = main;
-        // SAFETY: The timer is not started, since `looks` was here.
-        self.looking = Some(unsafe { self.timer.lend(looks, step) });
+        self.exchange(&mut samples);
+        samples.main = main;
+        // SAFETY: The timer is not started, since `samples` was here.
+        self.armed = Some(unsafe { self.timer.arm(samples, step) });
     }
 
-    /// Stops the timer, if it was started, and takes what was lent to it. May sleep. Returns who
-    /// was found to run on, if that was what it looked for.
-    pub(super) fn end_looks(&mut self) -> Option<&Residue> {
-        let mut looks = self.looking.take()?.end()?;
-        self.exchange(&mut looks);
-        looks.main = None;
-        let before = core::mem::replace(&mut self.looked, looks.sums);
-        let made = looks.sums.looks.saturating_sub(before.looks);
+    /// Stops the timer, if it was started, and takes the samples back. May sleep. Returns the
+    /// residue, if that was sampled.
+    pub(super) fn end_sampling(&mut self) -> Option<&Residue> {
+        let mut samples = self.armed.take()?.end()?;
+        self.exchange(&mut samples);
+        samples.main = None;
+        let before = core::mem::replace(&mut self.sample_costs, samples.costs);
+        let made = samples.costs.samples.saturating_sub(before.samples);
         self.polls = self.polls.saturating_add(made);
-        let reads = looks.sums.state_reads;
+        let reads = samples.costs.state_reads;
         let reads = reads.saturating_sub(before.state_reads);
         self.state_reads = self.state_reads.saturating_add(reads);
-        let looks = self.looks.insert(looks);
-        if looks.residues {
-            return Some(&looks.residue);
+        let samples = self.samples.insert(samples);
+        if samples.residues {
+            return Some(&samples.residue);
         }
-        self.totals = looks.sparse.end();
+        self.totals = samples.sparse.end();
         self.finished = true;
         None
     }
 
-    /// Gives the looks what they work with, or takes it back.
-    fn exchange(&mut self, looks: &mut Looks) {
-        core::mem::swap(&mut self.slots, &mut looks.slots);
-        core::mem::swap(&mut self.sampler, &mut looks.sampler);
-        core::mem::swap(&mut self.waits, &mut looks.waits);
+    /// Moves the slots, sampler and waits into `samples`, or back.
+    fn exchange(&mut self, samples: &mut Samples) {
+        core::mem::swap(&mut self.slots, &mut samples.slots);
+        core::mem::swap(&mut self.sampler, &mut samples.sampler);
+        core::mem::swap(&mut self.waits, &mut samples.waits);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The poller: watches the status word of one GPU during polling phases. With
-//! sparse accounting it only starts the timer that does, see `sampler`.
+//! [glue] The poller: reads the status word of one GPU in a loop during polling phases. With
+//! sparse accounting it only starts the timer that samples the word, see `sampler`.
 //!
-//! It holds [`Gpu::phase`] for the whole phase. Whoever wants the result sets
-//! `stop_polling` and takes that lock: getting it is the poller's acknowledgement.
+//! It holds [`Gpu::phase`] for the whole phase. To end it, the main thread sets `stop_polling` and
+//! takes that lock, which the poller then releases.
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
 use super::device::Device;
@@ -14,31 +14,31 @@ use super::Gpu;
 use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, Slot};
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::preempt::Processor;
+use crate::glue::kernel::preempt::PollGuard;
 use crate::glue::kernel::storage::Vectors;
-use crate::glue::kernel::thread::{self, Bell, Work};
+use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
 use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
 
-/// Iterations between two pauses, which let the other thread of a core breathe, and after which
-/// somebody else who wants the processor gets it.
+/// Polls between two `PAUSE` instructions for the sibling hyperthread, each with a check whether
+/// another thread wants the processor.
 const POLLS_PER_PAUSE: u32 = 64;
-/// Iterations after which the poller tells the kernel that it is alive.
-const POLLS_PER_BREATH: u32 = 1024;
+/// Polls after which the poller yields in any case, which reports an RCU-tasks quiescent state.
+const POLLS_PER_RESCHED: u32 = 1024;
 
-/// What looks at the engine, and what it has seen.
-struct Eyes<'a> {
+/// State of the poll loop: the register reader, the accounts, and the last occupant.
+struct PollLoop<'a> {
     sampler: &'a mut Sampler,
     accountant: &'a mut Accountant,
     slots: &'a mut [Slot],
     last: Occupant,
 }
 
-impl Eyes<'_> {
-    /// Polls once, and notes a change. False if the device has gone.
+impl PollLoop<'_> {
+    /// Polls once, and books a change of the occupant. False if the device has gone.
     #[inline(always)]
     fn poll(&mut self, device: &Device) -> bool {
         match self.sampler.sample(&device.bar0) {
@@ -52,9 +52,9 @@ impl Eyes<'_> {
         true
     }
 
-    /// Asks whether the next client waits: states of channels, with a poll after each. Returns
-    /// the polls made, and after how many more the next client is asked for; nothing if the
-    /// device has gone.
+    /// Checks whether the next client waits: reads states of channels, with a poll after each.
+    /// Returns the polls made, and the number of polls until the next check; `None` if the device
+    /// has gone.
     #[inline(never)]
     fn ask(&mut self, device: &Device, waits: &mut Waits<Vectors>) -> Option<(u32, u32)> {
         let gap = waits.begin();
@@ -70,11 +70,11 @@ impl Eyes<'_> {
         Some((reads, gap.saturating_sub(reads.saturating_mul(2)).max(1)))
     }
 
-    /// Lets others have the processor, if they want it; see [`Accountant::skip`] for who is
-    /// charged meanwhile. False if the device has gone.
-    fn lend(&mut self, device: &Device, processor: &mut Processor) -> bool {
+    /// Yields the processor to threads that want it; [`Accountant::skip`] says which client is
+    /// charged for that time. False if the device has gone.
+    fn yield_cpu(&mut self, device: &Device, guard: &mut PollGuard) -> bool {
         let from = ffi::now();
-        processor.lend(from);
+        guard.yield_cpu(from);
         let found = self.sampler.sample(&device.bar0);
         self.last = *found.as_ref().unwrap_or(&self.last);
         note_gap(device, self.accountant, self.slots, from, self.last);
@@ -83,28 +83,30 @@ impl Eyes<'_> {
 }
 
 impl Phase {
-    /// Polls until told to stop. False if the device has gone.
+    /// Polls until `stop_polling` is set. False if the device has gone.
     #[inline(never)]
     fn poll(&mut self, gpu: &Gpu) -> bool {
         let Some(sampler) = self.sampler.as_mut() else {
             return true;
         };
         let device = &*gpu.device;
-        let mut processor = Processor::hold();
+        let mut guard = PollGuard::new();
         let first = sampler.sample(&device.bar0);
-        let mut eyes = Eyes {
+        let mut poll_loop = PollLoop {
             sampler,
             accountant: &mut self.accountant,
             slots: &mut self.slots,
             last: *first.as_ref().unwrap_or(&Occupant::Idle),
         };
         let begin = ffi::now();
-        trace::phase_begin(device.number(), begin, eyes.last);
-        eyes.accountant.begin(eyes.slots, begin, eyes.last);
+        trace::phase_begin(device.number(), begin, poll_loop.last);
+        poll_loop
+            .accountant
+            .begin(poll_loop.slots, begin, poll_loop.last);
         let mut alive = true;
-        let (mut polls, mut pause_at, mut breath_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_BREATH);
+        let (mut polls, mut pause_at, mut resched_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_RESCHED);
         while alive && gpu.stop_polling.load(Relaxed) == 0 {
-            if !eyes.poll(device) {
+            if !poll_loop.poll(device) {
                 alive = false;
                 break;
             }
@@ -115,7 +117,7 @@ impl Phase {
             core::hint::spin_loop();
             let mut gap = POLLS_PER_PAUSE;
             if self.waits.watches() {
-                let Some((made, left)) = eyes.ask(device, &mut self.waits) else {
+                let Some((made, left)) = poll_loop.ask(device, &mut self.waits) else {
                     alive = false;
                     break;
                 };
@@ -124,23 +126,23 @@ impl Phase {
                 gap = left;
             }
             pause_at = polls.wrapping_add(gap);
-            // From one breath to the next it is less than half of the range of numbers.
-            let breathes = polls.wrapping_sub(breath_at) < u32::MAX / 2;
-            if breathes || processor.is_wanted() {
-                breath_at = polls.wrapping_add(POLLS_PER_BREATH);
-                alive = eyes.lend(device, &mut processor);
+            // Two yields are less than half of the range of `u32` apart.
+            let resched_due = polls.wrapping_sub(resched_at) < u32::MAX / 2;
+            if resched_due || guard.should_yield() {
+                resched_at = polls.wrapping_add(POLLS_PER_RESCHED);
+                alive = poll_loop.yield_cpu(device, &mut guard);
             }
         }
-        drop(processor);
+        drop(guard);
         self.polls = self.polls.saturating_add(polls.into());
-        self.totals = eyes.accountant.end(eyes.slots, ffi::now());
+        self.totals = poll_loop.accountant.end(poll_loop.slots, ffi::now());
         self.finished = true;
         alive
     }
 }
 
-/// The engine changed hands, just now. Not inlined: the loop that sees no change, which is
-/// nearly always, keeps its values in registers.
+/// Books a change of the occupant that was just seen. Not inlined, so that the loop keeps its
+/// values in registers while nothing changes, which is nearly always.
 #[inline(never)]
 fn note_change(
     device: &Device,
@@ -153,7 +155,7 @@ fn note_change(
     accountant.observe(slots, now, occupant);
 }
 
-/// The poller stood still from `from` until just now.
+/// Books a gap in polling from `from` until now.
 #[inline(never)]
 fn note_gap(
     device: &Device,
@@ -177,7 +179,7 @@ impl Polled for Gpu {
         }
         if phase.accounting == Accounting::Sparse {
             phase.wanted = false;
-            phase.begin_looks(self.main_ringer());
+            phase.begin_sampling(self.main_waker());
             return;
         }
         let alive = phase.poll(self);
@@ -185,22 +187,22 @@ impl Polled for Gpu {
         drop(phase);
         if !alive {
             self.device.lost.store(1, Release);
-            self.ring();
+            self.wake();
         }
     }
 
-    fn ring(&self) {
-        Gpu::ring(self);
+    fn wake(&self) {
+        Gpu::wake(self);
     }
 }
 
-/// The thread's work, where each GPU has its own.
+/// The thread's work, if each GPU has its own poller.
 pub(super) struct Poller(pub(crate) Arc<Gpu>);
 
 impl Work for Poller {
-    fn run(self: Arc<Self>, bell: &Bell) {
+    fn run(self: Arc<Self>, flag: &WakeFlag) {
         while !thread::should_stop() {
-            bell.wait_until(u64::MAX);
+            flag.wait_until(u64::MAX);
             self.0.poll_if_wanted();
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Looks at random instants: those of `accounting=sparse`, and with `accounting=burst`
-//! those that show what runs between polling phases.
+//! [glue] Samples at random instants: all reads of `accounting=sparse`, and with `accounting=burst`
+//! those between polling phases, for the residue.
 //!
-//! A timer is started on the processor of the caller, the poller for the former, the main thread
-//! for the latter; the callback reads the status word, charges a stratum and sets the timer to
-//! the next instant. It sleeps, allocates, locks and prints nothing: what it works with is lent
-//! to it while the timer is started. The main thread ends the looks by cancelling the timer,
-//! which waits for the callback, and then has everything back.
+//! The poller (sparse) or the main thread (residue) starts a high-resolution timer on its own
+//! processor; the callback reads the status word, charges a stratum and sets the timer to the next
+//! instant. It never sleeps, allocates, locks or prints: it owns its state while the timer is
+//! started. The main thread ends sampling by cancelling the timer, which waits for the callback,
+//! and takes the state back.
 //!
-//! If the policy wants to know who waits, one in [`LOOKS_PER_SAMPLE`] looks of sparse accounting
-//! asks the next client too.
+//! If the policy wants to know which clients wait, one in [`SAMPLES_PER_CHECK`] samples of sparse
+//! accounting also checks the next client.
 
 use super::device::Device;
 use crate::account::residue::Residue;
@@ -19,7 +19,7 @@ use crate::account::waits::Waits;
 use crate::account::Slot;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
-use crate::glue::kernel::thread::Ringer;
+use crate::glue::kernel::thread::Waker;
 use crate::regs::{ChannelState, Occupant, Sampler};
 use crate::units::Ns;
 use core::cell::UnsafeCell;
@@ -33,45 +33,45 @@ use kernel::time::hrtimer::{
 };
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// Least time to the next look: a timer must be set to a time that has not come.
+/// Least time to the next sample: a timer must be set to a time in the future.
 const LEAST_STEP: Ns = Ns::from_us(1);
 
-/// Looks of sparse accounting to one question whether somebody waits. A question takes up to fifteen
-/// reads, and its answers need not be as exact as the times used.
-const LOOKS_PER_SAMPLE: u64 = 4;
+/// Samples of sparse accounting per check whether a client waits. A check takes up to fifteen
+/// reads, and waiting need not be measured as exactly as GPU time.
+const SAMPLES_PER_CHECK: u64 = 4;
 
-/// What the callback works with.
-pub(super) struct Looks {
+/// State of the callback.
+pub(super) struct Samples {
     pub(crate) sparse: Sparse,
     pub(crate) residue: Residue,
-    /// Which of the two looks.
+    /// Whether `residue` is sampled, else `sparse`.
     pub(super) residues: bool,
-    /// Those of the phase, while the timer is started.
+    /// Moved here from the phase while the timer is started.
     pub(super) slots: KVVec<Slot>,
     /// As `slots`.
     pub(super) sampler: Option<Sampler>,
     /// As `slots`.
     pub(super) waits: Waits<Vectors>,
-    /// Whom to tell that the device has gone.
-    pub(super) main: Option<Ringer>,
-    pub(crate) sums: Sums,
+    /// Wakes the main thread if the device has gone.
+    pub(super) main: Option<Waker>,
+    pub(crate) costs: SampleCosts,
 }
 
-/// What looks cost, since attaching.
+/// Cost of the samples since attaching.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Sums {
-    pub(crate) looks: u64,
+pub(crate) struct SampleCosts {
+    pub(crate) samples: u64,
     /// Time spent in the callback.
     pub(crate) spent: Ns,
     /// Time by which the callback came late.
     pub(crate) late: Ns,
-    /// Reads of the channel table, to see who waits.
+    /// Reads of the channel table, to find clients that wait.
     pub(super) state_reads: u64,
 }
 
-impl Looks {
+impl Samples {
     pub(crate) fn new() -> Result<KBox<Self>> {
-        let looks = Self {
+        let samples = Self {
             sparse: Sparse::new(ffi::random()),
             residue: Residue::new(ffi::random()),
             residues: false,
@@ -79,35 +79,35 @@ impl Looks {
             sampler: None,
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             main: None,
-            sums: Sums::default(),
+            costs: SampleCosts::default(),
         };
-        Ok(KBox::new(looks, GFP_KERNEL)?)
+        Ok(KBox::new(samples, GFP_KERNEL)?)
     }
 }
 
-/// The looks while the timer is started, empty otherwise.
+/// The samples while the timer is started, empty otherwise.
 ///
 /// # Invariants
 ///
-/// While the timer is started only its callback uses the contents. While it is not, only who starts
-/// it does, and who has ended it.
-struct Lent(UnsafeCell<Option<KBox<Looks>>>);
+/// While the timer is started only its callback uses the contents. While it is not, only the thread
+/// that starts the timer or has cancelled it does.
+struct TimerState(UnsafeCell<Option<KBox<Samples>>>);
 
-// SAFETY: By the invariant nobody uses the contents at the same time as somebody else, and
-// they may be used from any thread: `Looks` is `Send`.
-unsafe impl Sync for Lent {}
+// SAFETY: By the invariant the contents have one user at a time, and any thread may be that user:
+// `Samples` is `Send`.
+unsafe impl Sync for TimerState {}
 
-/// The timer of one GPU, and what its callback works with.
+/// The timer of one GPU, and the state of its callback.
 #[pin_data]
-pub(super) struct LookTimer {
+pub(super) struct SampleTimer {
     #[pin]
     timer: HrTimer<Self>,
-    lent: Lent,
+    state: TimerState,
     device: Arc<Device>,
 }
 
-impl LookTimer {
-    /// One that is not started.
+impl SampleTimer {
+    /// Makes a timer that is not started.
     ///
     /// # Errors
     ///
@@ -116,29 +116,29 @@ impl LookTimer {
         Arc::pin_init(
             pin_init!(Self {
                 timer <- HrTimer::new(),
-                lent: Lent(UnsafeCell::new(None)),
+                state: TimerState(UnsafeCell::new(None)),
                 device,
             }),
             GFP_KERNEL,
         )
     }
 
-    /// The GPU that is looked at.
+    /// The GPU that is sampled.
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Lends the looks to the callback, which looks for the first time after `step`, on the processor
-    /// of the caller.
+    /// Starts the timer with this state, on the processor of the caller. The first sample is taken
+    /// after `step`.
     ///
     /// # Safety
     ///
-    /// What this returned before must have been ended.
-    pub(super) unsafe fn lend(self: &Arc<Self>, looks: KBox<Looks>, step: Ns) -> Looking {
-        // SAFETY: By the caller's promise the timer is not started, and nobody else starts it.
-        unsafe { *self.lent.0.get() = Some(looks) };
+    /// The timer returned by the last call must have been ended.
+    pub(super) unsafe fn arm(self: &Arc<Self>, samples: KBox<Samples>, step: Ns) -> ArmedTimer {
+        // SAFETY: By the caller's promise the timer is not started, and no other thread starts it.
+        unsafe { *self.state.0.get() = Some(samples) };
         let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
-        Looking {
+        ArmedTimer {
             handle: self.clone().start(Delta::from_nanos(step)),
             timer: self.clone(),
         }
@@ -146,64 +146,64 @@ impl LookTimer {
 }
 
 /// The timer, which has been started.
-pub(super) struct Looking {
-    handle: ArcHrTimerHandle<LookTimer>,
-    timer: Arc<LookTimer>,
+pub(super) struct ArmedTimer {
+    handle: ArcHrTimerHandle<SampleTimer>,
+    timer: Arc<SampleTimer>,
 }
 
-impl Looking {
-    /// Cancels the timer, waits for the callback, and takes back what was lent to it. May sleep.
-    pub(super) fn end(self) -> Option<KBox<Looks>> {
+impl ArmedTimer {
+    /// Cancels the timer, waits for the callback, and takes its state back. May sleep.
+    pub(super) fn end(self) -> Option<KBox<Samples>> {
         let Self { handle, timer } = self;
         drop(handle);
-        // SAFETY: The timer is not started any more, and by the promise made to `lend` nobody starts
-        // it before this returns.
-        unsafe { &mut *timer.lent.0.get() }.take()
+        // SAFETY: The timer is not started any more, and by the promise made to `arm` no thread
+        // starts it before this returns.
+        unsafe { &mut *timer.state.0.get() }.take()
     }
 }
 
 impl_has_hr_timer! {
-    impl HasHrTimer<Self> for LookTimer {
+    impl HasHrTimer<Self> for SampleTimer {
         mode: RelativePinnedHardMode<Monotonic>, field: self.timer
     }
 }
 
-impl HrTimerCallback for LookTimer {
+impl HrTimerCallback for SampleTimer {
     type Pointer<'a> = Arc<Self>;
 
     fn run(
         this: ArcBorrow<'_, Self>,
         mut timer: HrTimerCallbackContext<'_, Self>,
     ) -> HrTimerRestart {
-        // SAFETY: The timer is started, so by the invariant of `Lent` only this callback, which
-        // never runs twice at once, uses the contents.
-        let lent = unsafe { &mut *this.lent.0.get() };
-        let Some(looks) = lent.as_mut() else {
+        // SAFETY: The timer is started, so by the invariant of `TimerState` only this callback,
+        // which never runs twice at once, uses the contents.
+        let state = unsafe { &mut *this.state.0.get() };
+        let Some(samples) = state.as_mut() else {
             return HrTimerRestart::NoRestart;
         };
         let now = Instant::now();
         let late = (now - this.timer.expires()).as_nanos();
-        looks.sums.late = looks.sums.late.saturating_add(nanos(late));
-        let Some(next) = looks.look(&this.device) else {
+        samples.costs.late = samples.costs.late.saturating_add(nanos(late));
+        let Some(next) = samples.sample(&this.device) else {
             return HrTimerRestart::NoRestart;
         };
-        // Relative to when the timer should have expired, which is what is moved on.
+        // `forward` counts from the time at which the timer should have expired.
         let step = i64::try_from(next.get()).unwrap_or(i64::MAX);
         timer.forward(now, Delta::from_nanos(step.saturating_add(late)));
         HrTimerRestart::Restart
     }
 }
 
-impl Looks {
-    /// Looks once, and says how long after now the next time is. Nothing if there is none, or the
+impl Samples {
+    /// Takes one sample, and returns the time until the next. `None` if there is none, or the
     /// device has gone.
-    fn look(&mut self, device: &Device) -> Option<Ns> {
+    fn sample(&mut self, device: &Device) -> Option<Ns> {
         let now = ffi::now();
         let sampler = self.sampler.as_mut()?;
         let Ok(occupant) = sampler.sample(&device.bar0) else {
             return self.lose(device);
         };
-        let asks = !self.residues && self.sums.looks % LOOKS_PER_SAMPLE == 0;
+        let asks = !self.residues && self.costs.samples % SAMPLES_PER_CHECK == 0;
         if asks && self.waits.watches() && !self.ask(device, occupant) {
             return self.lose(device);
         }
@@ -213,17 +213,17 @@ impl Looks {
             Some(self.sparse.look(&mut self.slots, now, occupant))
         };
         let spent = ffi::now().saturating_sub(now);
-        self.sums.looks = self.sums.looks.saturating_add(1);
-        self.sums.spent = self.sums.spent.saturating_add(spent);
-        // From now on, but not before the end of this callback.
+        self.costs.samples = self.costs.samples.saturating_add(1);
+        self.costs.spent = self.costs.spent.saturating_add(spent);
+        // Counted from `now`, but not before the end of this callback.
         let least = spent.saturating_add(LEAST_STEP);
         next.map(|next| next.saturating_sub(now).max(least))
     }
 }
 
-impl Looks {
-    /// Asks whether the next client waits, while `occupant` is on the engine. False if the device
-    /// has gone.
+impl Samples {
+    /// Checks whether the next client waits, while `occupant` is on the engine. False if the
+    /// device has gone.
     fn ask(&mut self, device: &Device, occupant: Occupant) -> bool {
         self.waits.begin();
         while let Some(chid) = self.waits.ask(occupant) {
@@ -231,22 +231,22 @@ impl Looks {
                 return false;
             };
             self.waits.note(state.compute_work());
-            self.sums.state_reads = self.sums.state_reads.saturating_add(1);
+            self.costs.state_reads = self.costs.state_reads.saturating_add(1);
         }
         true
     }
 
-    /// The device has gone.
+    /// Marks the device as lost and wakes the main thread.
     fn lose(&self, device: &Device) -> Option<Ns> {
         device.lost.store(1, Release);
         if let Some(main) = &self.main {
-            main.ring();
+            main.wake();
         }
         None
     }
 }
 
-/// A time that is not negative.
+/// A time in nanoseconds, 0 if negative.
 fn nanos(time: i64) -> Ns {
     Ns::new(u64::try_from(time).unwrap_or(0))
 }

@@ -3,41 +3,42 @@
 //! [glue] One thread that polls all GPUs, one at a time: `poller=shared`.
 //!
 //! A GPU whose polling phase is due waits for its turn, and gives it up when the phase
-//! has ended. Exactly one GPU is in a polling phase at any time, so that the phases of
-//! GPUs that began together are staggered, and accounting is as good as with a thread
-//! each. With a ratio of 5 there is time for six GPUs with as many channels; with more,
-//! the phases between grow by what they wait. Source: LoGA paper, section 5.6.
+//! has ended. At most one GPU is in a polling phase at any time, so that the phases of
+//! GPUs that began together are staggered, and accounting is as good as with one thread per
+//! GPU. With a ratio of 5 there is time for six GPUs with as many channels; with more,
+//! non-polling phases grow by the wait for the turn. Source: LoGA paper, section 5.6.
 //!
 //! Lock order: `SharedPoller::turn` and `SharedPoller::gpus` are taken inside
 //! `Gpu::books`, and nothing but `Gpu::threads` is taken inside them.
 
-use crate::glue::kernel::thread::{self, Bell, Thread, Work};
+use crate::glue::kernel::thread::{self, Thread, WakeFlag, Work};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
-/// A GPU that the thread visits.
+/// A GPU that the thread polls.
 pub(super) trait Polled: Send + Sync {
-    /// Polls for a whole phase, or starts to look, if the main thread wants it. For the poller only.
+    /// Polls for a whole phase, or starts sampling, if the main thread requested it. Called by the
+    /// poller only.
     fn poll_if_wanted(&self);
 
     /// Wakes its main thread.
-    fn ring(&self);
+    fn wake(&self);
 }
 
-/// The thread, the GPUs that it visits, and whose turn it is.
+/// The thread, the GPUs that it polls, and the turn to poll.
 #[pin_data]
 pub(crate) struct SharedPoller {
     #[pin]
     turn: Mutex<Turn>,
-    /// By index. Emptied by `stop`, which ends the circle of references.
+    /// By index. `stop` empties it, which breaks the circle of references.
     #[pin]
     gpus: Mutex<KVec<Arc<dyn Polled>>>,
     #[pin]
     thread: Mutex<Option<Thread>>,
 }
 
-/// Who may be in a polling phase, and who wants to.
+/// The GPU that may be in a polling phase, and those that wait for it.
 struct Turn {
     holder: Option<usize>,
     /// One bit for each GPU.
@@ -45,7 +46,7 @@ struct Turn {
 }
 
 /// What the thread runs.
-struct Visits(Arc<SharedPoller>);
+struct PollAll(Arc<SharedPoller>);
 
 impl SharedPoller {
     /// Starts the thread, bound to `cpu` if given. May sleep.
@@ -65,13 +66,13 @@ impl SharedPoller {
             }),
             GFP_KERNEL,
         )?;
-        let visits = Arc::new(Visits(this.clone()), GFP_KERNEL)?;
-        let thread = Thread::spawn(c"loga-poll", 0, visits, cpu)?;
+        let work = Arc::new(PollAll(this.clone()), GFP_KERNEL)?;
+        let thread = Thread::spawn(c"loga-poll", 0, work, cpu)?;
         *this.thread.lock() = Some(thread);
         Ok(this)
     }
 
-    /// Visits this GPU too.
+    /// Adds a GPU.
     ///
     /// # Errors
     ///
@@ -91,21 +92,21 @@ impl SharedPoller {
     }
 
     /// Wakes the thread.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.lock().as_ref() {
-            thread.ring();
+            thread.wake();
         }
     }
 
-    /// A processor has come back: the thread may belong there.
+    /// A processor is online again: binds the thread to it if it belongs there.
     pub(crate) fn bind_again(&self, cpu: u32) {
         if let Some(thread) = self.thread.lock().as_ref() {
             thread.bind_again(cpu);
         }
     }
 
-    /// Whether this GPU may begin a polling phase now. If not, its main thread is rung when
-    /// it may.
+    /// Whether this GPU may begin a polling phase now. If not, its main thread is woken as soon
+    /// as it may.
     pub(super) fn take_turn(&self, gpu: usize) -> bool {
         let mut turn = self.turn.lock();
         match turn.holder {
@@ -121,7 +122,7 @@ impl SharedPoller {
         }
     }
 
-    /// Gives the turn, or the wish for it, up. The next GPU that waits gets it.
+    /// Gives up the turn, or the request for it. The next GPU that waits gets it.
     pub(super) fn end_turn(&self, gpu: usize) {
         let mut turn = self.turn.lock();
         turn.waiting &= !bit(gpu);
@@ -133,14 +134,14 @@ impl SharedPoller {
         drop(turn);
         if let Some(next) = next {
             if let Some(gpu) = self.gpus.lock().get(next) {
-                gpu.ring();
+                gpu.wake();
             }
         }
     }
 }
 
 fn bit(gpu: usize) -> u32 {
-    // CAST: at most 16 GPUs are looked after.
+    // CAST: at most 16 GPUs are followed.
     1u32.checked_shl(gpu as u32).unwrap_or(0)
 }
 
@@ -152,12 +153,12 @@ fn next(waiting: u32, gpu: usize) -> Option<usize> {
     (waiting != 0).then(|| (ahead.trailing_zeros().wrapping_add(after) % u32::BITS) as usize)
 }
 
-impl Work for Visits {
-    fn run(self: Arc<Self>, bell: &Bell) {
+impl Work for PollAll {
+    fn run(self: Arc<Self>, flag: &WakeFlag) {
         let mut at: usize = 0;
         while !thread::should_stop() {
-            bell.wait_until(u64::MAX);
-            // TIMEOUT: as often as there are GPUs.
+            flag.wait_until(u64::MAX);
+            // TIMEOUT: one pass per GPU.
             loop {
                 let gpu = self.0.gpus.lock().get(at).cloned();
                 let Some(gpu) = gpu else {

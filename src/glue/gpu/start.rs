@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The beginning and the end of following a GPU, and going away meanwhile.
+//! [glue] Starts and ends following a GPU, and suspends it while the GPU is away.
 
 use super::absence::Away;
 use super::bar::Found;
@@ -23,12 +23,12 @@ use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
 
 impl Gpu {
-    /// Starts to look after a GPU: both threads, asleep. May sleep.
+    /// Starts to follow a GPU: starts both threads, which sleep at first. May sleep.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for a chip that LoGA does not follow, which is said in one line; `ENOMEM`. A
-    /// GPU that is asleep is looked at when it is opened.
+    /// `EOPNOTSUPP` for a chip that LoGA does not follow, logged in one line; `ENOMEM`. The chip
+    /// of a GPU that is asleep is detected when the GPU is opened.
     pub(crate) fn start(
         index: usize,
         found: Found,
@@ -86,7 +86,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Ends both threads and lets everybody run. May sleep.
+    /// Ends both threads and lets all clients run. May sleep.
     pub(crate) fn stop(&self) {
         let threads = self.threads.lock().take();
         if let Some(Threads { scheduler, poller }) = threads {
@@ -102,23 +102,23 @@ impl Gpu {
         self.turn_gates();
     }
 
-    /// Reads no register any more, and lets everybody run. True if it was not away for this
-    /// reason. May sleep.
+    /// Stops all register reads and lets all clients run. True if the GPU was not away for this
+    /// reason before. May sleep.
     pub(crate) fn go_away(&self, why: Away) -> bool {
         let before = self.device.absence.reason(why).xchg(1, Full);
         self.stop_polling.store(1, Relaxed);
         // Waits for the poller, and cancels the timer.
         self.phase.lock().conclude();
-        // Waits for the main thread and for everybody else who reads.
+        // Waits for the main thread and all other readers.
         self.books.lock().release_all(self, ffi::now());
         self.turn_gates();
-        self.ring();
+        self.wake();
         before == 0
     }
 
-    /// Goes on, if that was the only reason not to.
+    /// Removes this reason; follows the GPU again if no other one is left.
     pub(crate) fn come_back(&self, why: Away) {
         self.device.absence.reason(why).store(0, Release);
-        self.ring();
+        self.wake();
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What policies are told beside the time that clients used.
+//! [glue] Inputs of policies other than GPU time.
 //!
-//! Looks, for policies that work in stages: the main thread reads the state and the ring of
-//! every channel, and who sleeps in a gate. It also sees to it that nobody is throttled on an
-//! idle GPU.
+//! *Channel scans*, for policies that work in stages: the main thread reads the state and the ring
+//! of every channel, and checks each gate for sleeping threads. It also checks that no client is
+//! throttled on an idle GPU.
 //!
-//! Who waited: the main thread says before a polling phase whom the poller shall ask for, and
-//! books the answers after it. Nobody is asked for if nobody wants to know.
+//! *Waits*: before a polling phase the main thread lists the clients that the poller has to check,
+//! and books the results after it. The list is empty if the policy does not use waits.
 //!
-//! Who runs on, and who runs when nobody polls: looks at random instants of the non-polling phase
-//! show who is on the engine.
+//! *Residue and evasions*: samples at random instants of the non-polling phase show the occupant
+//! of the engine.
 
 use super::bar::Window;
 use super::books::Books;
@@ -31,12 +31,12 @@ use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Release;
 
-/// What a hold after a look lasts, at least, before it is a fault that nobody looks again.
+/// Least time that a throttle decided after a scan applies, before a missing scan counts as late.
 const LEAST_PATIENCE: Ns = Ns::from_ms(10);
 
 impl Books {
-    /// Says whom the poller shall ask for in the coming phase: the clients that are not
-    /// throttled, if the policy wants to know which of them wait. None without room, see
+    /// Lists the clients that the poller checks in the coming phase: those that are not throttled,
+    /// if the policy uses waits. Without room for all it checks none, see
     /// [`Gpu::make_watch_room`].
     pub(super) fn watch_waits(&self, phase: &mut Phase, own: &mut MainState) {
         phase.waits.stop();
@@ -62,7 +62,7 @@ impl Books {
         own.watch_room_of = phase.waits.room();
     }
 
-    /// Clients and channels that there is no room to watch yet.
+    /// The room to make for clients and channels, if there is too little.
     fn watch_room_wanted(&self, own: &MainState) -> Option<(usize, usize)> {
         let (clients, channels) = own.watch_room_of;
         let members = self.state.shares.members().len();
@@ -71,20 +71,20 @@ impl Books {
         let wanted = self.state.engine.config().wants() == Sight::Waits
             && own.watch_room.is_none()
             && (members > clients || needed > channels);
-        // Half as much again, so that this happens rarely.
+        // Half as much more, so that this happens rarely.
         let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
         wanted.then(|| (grown(members), grown(needed)))
     }
 
-    /// Begins to look who runs in the non-polling phase, after a decision: what those who are throttled
-    /// back still run, and whether the others do what polling phases show. With sparse accounting,
-    /// and where nobody knows how long a phase lasts, they are charged like all others.
-    pub(super) fn watch_pause(&self, phase: &mut Phase, gpu: &Gpu) {
+    /// Begins sampling in the non-polling phase after a decision: the residue of throttled clients,
+    /// and whether the others run as in polling phases. Not with sparse accounting, nor for
+    /// policies in stages, whose phases have no known length: there all time is charged alike.
+    pub(super) fn watch_residue(&self, phase: &mut Phase, gpu: &Gpu) {
         let staged = self.state.engine.config().policy.staged();
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
         }
-        // By the policy, by a limit or by its class. Who sleeps is not.
+        // By the policy, by a limit or by its class. Inactive clients are not throttled.
         let members = self.state.shares.members();
         let is_throttled = |at: usize| {
             members
@@ -94,12 +94,12 @@ impl Books {
         let throttled = self.state.shares.awake().any(is_throttled);
         let until = self.state.engine.next_deadline();
         let length = until.map_or(Ns::ZERO, |until| until.saturating_sub(ffi::now()));
-        phase.begin_pause(gpu.main_ringer(), length, throttled);
+        phase.begin_residue(gpu.main_waker(), length, throttled);
     }
 
-    /// Ends the looks, and notes what was found, before the next polling phase.
-    pub(super) fn note_drain(&mut self, phase: &mut Phase) {
-        let Some(residue) = phase.end_looks() else {
+    /// Ends the samples, and books the residue, before the next polling phase.
+    pub(super) fn note_residue(&mut self, phase: &mut Phase) {
+        let Some(residue) = phase.end_sampling() else {
             return;
         };
         let pages = &self.pages;
@@ -111,15 +111,15 @@ impl Books {
         self.state.begin_phase(found);
     }
 
-    /// Looks at the channels, asks the policy, and drives the gates.
-    pub(super) fn look(&mut self, gpu: &Gpu, own: &mut MainState) {
+    /// Scans the channels, asks the policy, and drives the gates.
+    pub(super) fn scan(&mut self, gpu: &Gpu, own: &mut MainState) {
         if self.state.engine.config().policy.staged() && !gpu.device.is_away() {
-            self.see_channels(gpu, own);
+            self.scan_channels(gpu, own);
         }
         let now = ffi::now();
         let before = self.state.engine.stats().overdue;
         let fallback = self.state.end_scan(now);
-        self.tell_fallback(fallback);
+        self.report_fallback(fallback);
         let overdue = self.state.engine.stats().overdue;
         if overdue > before && overdue.is_power_of_two() {
             pr_warn!(
@@ -135,8 +135,8 @@ impl Books {
         self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_THROTTLE));
     }
 
-    /// Looks at all channels, and at who sleeps in a gate.
-    fn see_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
+    /// Scans all channels, and the gates for sleeping threads.
+    fn scan_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
         own.map_slots(gpu, self.presence.chip);
         self.state.begin_scan();
         for page in self.pages.all_mut() {
@@ -159,28 +159,28 @@ impl Books {
         }
     }
 
-    /// Lets everybody run if somebody was throttled although the GPU had nothing to do for too
-    /// long, or because this thread came too late. For the main thread, whenever it wakes.
+    /// Lets all clients run if one was throttled while the GPU was idle for too long, or if this
+    /// thread came too late. The main thread calls it whenever it wakes.
     ///
-    /// A main thread that does not come here at all holds nobody for ever either: each fault
-    /// that waits in a gate has a bound of its own, and needs no lock for it.
+    /// If the main thread hangs, no client is throttled for ever: each fault that waits in a gate
+    /// has a bound of its own, and needs no lock for it.
     pub(super) fn watch_throttles(&mut self, gpu: &Gpu) {
         if !self.state.engine.holds_somebody() || gpu.device.is_away() {
             return;
         }
         let now = ffi::now();
         let word = gpu.device.bar0.read32(EngineStatus::offset(COMPUTE));
-        // In a switch it does not matter to whom: the engine is not idle.
+        // During a switch the occupant does not matter: the engine is not idle.
         let is_idle = EngineStatus::decode(word, false) == Ok(Occupant::Idle);
         self.state.engine.note_idle(now, is_idle);
         if let Some(cause) = self.state.engine.watchdog(now) {
-            self.tell_fallback(Some(cause));
+            self.report_fallback(Some(cause));
             self.release_all(gpu, now);
         }
     }
 
-    /// Says so if all clients were let run against a decision.
-    pub(super) fn tell_fallback(&self, fallback: Option<Fallback>) {
+    /// Reports a fallback, if there was one.
+    pub(super) fn report_fallback(&self, fallback: Option<Fallback>) {
         if let Some(cause) = fallback {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
             events::fallback(self.gpu, &Reason::Engine(cause));
@@ -189,8 +189,8 @@ impl Books {
 }
 
 impl MainState {
-    /// Maps the slots of the channels, if the driver has put them anywhere else since. Without
-    /// them, looks show no commands.
+    /// Maps the slots of the channels, if the driver has moved them since. Without them, scans
+    /// show no commands.
     fn map_slots(&mut self, gpu: &Gpu, chip: Option<Chip>) {
         let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), chip) else {
             return;
@@ -203,7 +203,7 @@ impl MainState {
 }
 
 impl Phase {
-    /// For how long clients waited in the phase that has ended.
+    /// How long clients waited in the phase that has ended.
     pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
         let length = self.totals.length;
         let found = self.waits.found().iter();
@@ -214,8 +214,8 @@ impl Phase {
 }
 
 impl Gpu {
-    /// Makes room to watch all clients and channels, for the next polling phase. Without memory
-    /// for it none are watched. For the main thread, with no lock held.
+    /// Makes room to check all clients and channels for waits in the next polling phase. Without
+    /// memory none are checked. Called by the main thread, with no lock held.
     pub(super) fn make_watch_room(&self, own: &mut MainState) {
         let wanted = self.books.lock().watch_room_wanted(own);
         let Some((clients, channels)) = wanted else {

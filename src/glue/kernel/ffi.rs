@@ -6,7 +6,7 @@ use crate::share::MAX_LEVELS;
 use kernel::bindings;
 use kernel::prelude::*;
 
-/// Most GPUs looked for: the length of `loga_poller_cpu` in `shim.c`.
+/// Most GPUs that LoGA follows: the length of `loga_poller_cpu` in `shim.c`.
 pub(crate) const MAX_GPUS: usize = 16;
 
 /// `unlocked_ioctl` of a driver: `loga_ioctl_t` of `shim.h`.
@@ -79,11 +79,11 @@ extern "C" {
     pub(crate) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
 
     pub(crate) fn loga_current_tgid() -> *mut bindings::pid;
-    pub(crate) fn loga_process_identity(tgid: *mut bindings::pid, who: *mut Identity) -> bool;
+    pub(crate) fn loga_process_identity(tgid: *mut bindings::pid, identity: *mut Identity) -> bool;
     pub(crate) fn loga_find_tgid(nr: c_int) -> *mut bindings::pid;
     pub(crate) fn loga_pid_of_key(key: u64) -> c_int;
     pub(crate) fn loga_user_of(uid: u32) -> u32;
-    pub(crate) fn loga_cgroup_place(id: u64, who: *mut Identity) -> bool;
+    pub(crate) fn loga_cgroup_place(id: u64, identity: *mut Identity) -> bool;
     pub(crate) fn loga_caller_cgroup_root() -> u64;
     pub(crate) fn loga_caller_user() -> u32;
     pub(crate) fn loga_caller_may_change() -> bool;
@@ -94,12 +94,12 @@ extern "C" {
     pub(crate) fn loga_pid_number(tgid: *mut bindings::pid) -> c_int;
 
     pub(crate) fn loga_thread_sleep(wake: *const u32, deadline_ns: u64);
-    pub(crate) fn loga_thread_urge(task: *mut bindings::task_struct);
-    pub(crate) fn loga_others_wait() -> bool;
-    pub(crate) fn loga_thread_rest(ns: u64);
-    pub(crate) fn loga_poll_hold();
-    pub(crate) fn loga_poll_is_wanted_away() -> bool;
-    pub(crate) fn loga_poll_release();
+    pub(crate) fn loga_thread_set_fifo(task: *mut bindings::task_struct);
+    pub(crate) fn loga_others_runnable() -> bool;
+    pub(crate) fn loga_thread_sleep_ns(ns: u64);
+    pub(crate) fn loga_preempt_disable();
+    pub(crate) fn loga_need_resched() -> bool;
+    pub(crate) fn loga_preempt_enable();
 
     pub(crate) fn loga_release_fault_lock(vmf: *mut bindings::vm_fault);
     pub(crate) fn loga_fault_may_wait(vmf: *const bindings::vm_fault) -> bool;
@@ -116,8 +116,8 @@ extern "C" {
     pub(crate) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
     pub(crate) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);
 
-    pub(crate) fn loga_wakes_start() -> c_int;
-    pub(crate) fn loga_wakes_stop();
+    pub(crate) fn loga_wake_wq_start() -> c_int;
+    pub(crate) fn loga_wake_wq_stop();
     pub(crate) fn loga_wake_init(work: *mut bindings::work_struct);
     pub(crate) fn loga_wake_later(work: *mut bindings::work_struct) -> bool;
     pub(crate) fn loga_control_register() -> c_int;
@@ -137,7 +137,7 @@ pub(crate) fn now() -> crate::units::Ns {
     crate::units::Ns::new(unsafe { bindings::ktime_get_mono_fast_ns() })
 }
 
-/// A seed that nobody can foresee: phases, looks and samples follow from it. Any context.
+/// An unpredictable seed for phases, scans and samples. Any context.
 pub(crate) fn random() -> u64 {
     // SAFETY: Callable from every context, without conditions.
     unsafe { loga_random() }

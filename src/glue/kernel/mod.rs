@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the kernel offers, where the kernel's own Rust interface lacks it.
+//! [glue] Interfaces of the kernel that the kernel crate lacks.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `ffi`, `shim.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
-//! | `preempt` | holding the processor |
-//! | `process` | whose a process is, and how a caller sees it |
+//! | `preempt` | disabling preemption, and yielding |
+//! | `process` | identity of a process, and how a caller sees it |
 //! | `storage` | tables in vectors |
 //! | `text` | the page of a file in sysfs |
-//! | `print` | what the pure parts say, for the log |
+//! | `print` | texts of the pure parts, for the log |
 //! | `order` | sorting without a panic |
 
 pub(crate) mod ffi;

@@ -2,8 +2,8 @@
 
 //! [glue] Sorting of small tables that are nearly in order.
 //!
-//! Those of `core` end in a panic about orders that contradict themselves, which objtool takes
-//! for a function without an end when the compiler is old (1.85).
+//! The sorts of `core` panic on an inconsistent order, and with an old compiler (1.85) objtool
+//! takes that path for a function without an end.
 
 /// Sorts by a key, in place: quadratic at worst, linear when in order already.
 pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {

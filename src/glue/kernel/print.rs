@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Printing what the pure parts say of themselves.
+//! [glue] Printing texts of the pure parts.
 
 use kernel::fmt;
 
-/// Lets the kernel print what the pure parts can say of themselves.
+/// Makes a `core` `Display` of the pure parts printable by the kernel's `fmt`.
 pub(crate) struct Line<'a, T>(pub(crate) &'a T);
 
 impl<T: core::fmt::Display> fmt::Display for Line<'_, T> {

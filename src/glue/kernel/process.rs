@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Processes, users and cgroups: who a client is, and how a caller sees it.
+//! [glue] Processes, users and cgroups: identity of a client, and how a caller sees it.
 
 use super::ffi;
 use crate::share::Who;
@@ -22,7 +22,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if it has none: not in process context.
+    /// `ESRCH` if there is none: not in process context.
     pub(crate) fn of_caller() -> Result<Self> {
         // SAFETY: Returns the caller's thread group with a reference.
         let pid = NonNull::new(unsafe { ffi::loga_current_tgid() }).ok_or(ESRCH)?;
@@ -52,7 +52,7 @@ impl Process {
         unsafe { bindings::pid_nr_ns(self.0.as_ptr(), namespace.as_ptr()) }
     }
 
-    /// Whose process it is; nothing once it has begun to exit.
+    /// Its identity: user and cgroups; `None` once it has begun to exit.
     pub(crate) fn who(&self) -> Option<Who> {
         let mut identity = ffi::Identity::default();
         // SAFETY: The reference that this value stands for.
@@ -65,7 +65,7 @@ impl Process {
         })
     }
 
-    /// For calls of the kernel; valid as long as this value.
+    /// Pointer for kernel functions; valid as long as this value.
     pub(crate) fn as_ptr(&self) -> *mut bindings::pid {
         self.0.as_ptr()
     }
@@ -115,7 +115,7 @@ pub(crate) fn is_alive(key: u64) -> bool {
     unsafe { ffi::loga_pid_of_key(key) >= 0 }
 }
 
-/// Number of a process in the caller's pid namespace; 0 where it has none, or is gone.
+/// Number of a process in the caller's pid namespace; 0 if it has none there, or has exited.
 pub(crate) fn number_of(key: u64) -> u64 {
     // SAFETY: Any context that may use RCU.
     u64::try_from(unsafe { ffi::loga_pid_of_key(key) }).unwrap_or(0)
@@ -127,7 +127,7 @@ pub(crate) fn shown_uid(user: u32) -> u32 {
 }
 
 /// The cgroup of a process as the caller's cgroup namespace shows it: 0 for one outside. `root`
-/// is that namespace's.
+/// is the root of that namespace.
 pub(crate) fn shown_cgroup(who: &Who, root: u64) -> u64 {
     if who.is_in(root) {
         who.cgroup

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the Rust bindings of the kernel do not reach: module parameters with
- * strings and callbacks, inline functions, macros, and the wait loops that are
- * macros. No logic of LoGA lives here.
+ * What the kernel's Rust bindings lack: module parameters with strings and
+ * callbacks, inline functions, macros, and the wait loops that are macros. No
+ * logic of LoGA lives here.
  */
 #include <linux/capability.h>
 #include <linux/cgroup.h>
@@ -30,7 +30,7 @@
 
 /* ------------------------------------------------------------ parameters */
 
-/* The knobs are parameters as well: params.rs. */
+/* The knobs are parameters too: params.rs. */
 
 /* MAX_GPUS in bar.rs. */
 int loga_poller_cpu[16];
@@ -39,8 +39,8 @@ module_param_array_named(poller_cpu, loga_poller_cpu, int, &loga_poller_cpus, 04
 MODULE_PARM_DESC(poller_cpu, "CPU the poller is bound to, for each GPU; the last one given is for all others too (default -1: none)");
 
 /*
- * Both under the lock of the parameters, which sysfs takes: the file is there
- * before the module is initialised, and until after its exit.
+ * Both are protected by the lock of the parameters, which sysfs takes: the file
+ * exists from before the module is initialised until after its exit.
  */
 static bool attach_loaded;
 static bool attach_wanted = true;
@@ -56,10 +56,10 @@ static int attach_set(const char *val, const struct kernel_param *kp)
 		attach_wanted = want;
 		return 0;
 	}
-	/* The mode of the file lets user 0 in, whatever it may do. */
+	/* The mode of the file admits user 0 even without the capability. */
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	/* Both may take long, and readers of parameters must not wait for it. */
+	/* Attaching and detaching may take long; readers of parameters must not wait. */
 	kernel_param_unlock(THIS_MODULE);
 	err = loga_attach_set(want);
 	kernel_param_lock(THIS_MODULE);
@@ -78,7 +78,7 @@ static const struct kernel_param_ops attach_ops = {
 module_param_cb(attach, &attach_ops, NULL, 0644);
 MODULE_PARM_DESC(attach, "1: hook the driver (default), 0: leave it alone; written at run time it attaches or detaches");
 
-/* What was asked for before the module was initialised; from now on it is done at once. */
+/* The value written before the module was initialised; from now on writes take effect at once. */
 bool loga_attach_ready(void)
 {
 	bool wanted;
@@ -97,16 +97,16 @@ bool loga_cpu_online(uint cpu)
 	return cpu < nr_cpu_ids && cpu_online(cpu);
 }
 
-/* A seed that nobody can foresee. */
+/* An unpredictable seed. */
 u64 loga_random(void)
 {
 	return get_random_u64();
 }
 
-/* Binds a thread to a processor that has come back. */
+/* Binds a thread to a processor that is online again. */
 void loga_thread_bind_again(struct task_struct *task, uint cpu)
 {
-	/* One that is gone again meanwhile has no threads to run. */
+	/* Fails harmlessly if the processor is offline by now. */
 	set_cpus_allowed_ptr(task, cpumask_of(cpu));
 }
 
@@ -123,9 +123,9 @@ struct pid *loga_current_tgid(void)
 static_assert(PID_MAX_LIMIT <= 1 << PID_BITS);
 
 /*
- * When it started, in units of 2^18 ns (262 us), and its id. The id cannot come
- * round in that time: pid_max is 301 at least, and no machine starts a process
- * in less than a microsecond. The units wrap after 36 years.
+ * Key of a process: its start time, in units of 2^18 ns (262 us), and its id.
+ * The id cannot be reused within a unit: pid_max is 301 at least, and no machine
+ * starts a process in less than a microsecond. The units wrap after 36 years.
  */
 #define START_UNIT_BITS 18
 static_assert(64 - PID_BITS + START_UNIT_BITS >= 60);
@@ -137,10 +137,11 @@ static u64 key_of(const struct task_struct *leader)
 }
 
 /*
- * The user that a process belongs to: its effective one, unless it is in a user
- * namespace that a user made. Then it is that user, whatever subordinate id the
- * process has; of nested namespaces the outermost counts. All ids of a namespace
- * that root made belong to the user who is root in there, if that is another one.
+ * The user that a process belongs to: its effective one, unless the process is in
+ * a user namespace that an ordinary user made. Then it is the maker, whatever
+ * subordinate id the process has; of nested namespaces the outermost counts. All
+ * ids of a namespace that root made belong to the user that is mapped to its id
+ * 0, if that is not root.
  */
 static u32 user_of(const struct cred *cred)
 {
@@ -159,14 +160,14 @@ static u32 user_of(const struct cred *cred)
 }
 
 #ifdef CONFIG_CGROUPS
-/* Where a cgroup is. What keeps it alive keeps those around it. */
-static void place_of(const struct cgroup *group, struct loga_identity *who)
+/* The place of a cgroup. A reference on it keeps its ancestors too. */
+static void place_of(const struct cgroup *group, struct loga_identity *identity)
 {
 	int level;
 
-	who->cgroup = cgroup_id(group);
+	identity->cgroup = cgroup_id(group);
 	for (level = 0; level < LOGA_LEVELS; level++)
-		who->above[level] = level < group->level ?
+		identity->above[level] = level < group->level ?
 			cgroup_id(group->ancestors[level]) : 0;
 }
 #endif
@@ -179,19 +180,19 @@ static struct task_struct *living(struct pid *tgid)
 	return task && atomic_read(&task->signal->live) > 0 ? task : NULL;
 }
 
-/* Says who a thread group is, unless it has begun to exit. */
-bool loga_process_identity(struct pid *tgid, struct loga_identity *who)
+/* Fills in the identity of a thread group, unless it has begun to exit. */
+bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 {
 	struct task_struct *task;
 
 	rcu_read_lock();
 	task = living(tgid);
 	if (task) {
-		who->key = key_of(task);
+		identity->key = key_of(task);
 #ifdef CONFIG_CGROUPS
-		place_of(task_dfl_cgroup(task), who);
+		place_of(task_dfl_cgroup(task), identity);
 #endif
-		who->uid = user_of(__task_cred(task));
+		identity->uid = user_of(__task_cred(task));
 	}
 	rcu_read_unlock();
 	return task;
@@ -212,7 +213,7 @@ struct pid *loga_find_tgid(int nr)
 	return tgid;
 }
 
-/* The caller's number for a process; 0 where it has none, -ESRCH once it has begun to exit. */
+/* Pid of a process for the caller; 0 if it has none there, -ESRCH once it has begun to exit. */
 int loga_pid_of_key(u64 key)
 {
 	struct task_struct *task;
@@ -234,15 +235,15 @@ u32 loga_user_of(u32 uid)
 	return __kuid_val(make_kuid(current_user_ns(), uid));
 }
 
-/* Where the cgroup of this id is, if there is one that the caller can see. */
-bool loga_cgroup_place(u64 id, struct loga_identity *who)
+/* The place of the cgroup with this id, if it exists and the caller can see it. */
+bool loga_cgroup_place(u64 id, struct loga_identity *identity)
 {
 #ifdef CONFIG_CGROUPS
 	struct cgroup *group = cgroup_get_from_id(id);
 
 	if (IS_ERR(group))
 		return false;
-	place_of(group, who);
+	place_of(group, identity);
 	cgroup_put(group);
 	return true;
 #else
@@ -254,7 +255,7 @@ bool loga_cgroup_place(u64 id, struct loga_identity *who)
 u64 loga_caller_cgroup_root(void)
 {
 #ifdef CONFIG_CGROUPS
-	/* The namespace of the running task, and its root with it, stay. */
+	/* The running task keeps its namespace, and thereby the root. */
 	return cgroup_id(current->nsproxy->cgroup_ns->root_cset->dfl_cgrp);
 #else
 	return 0;
@@ -272,7 +273,7 @@ bool loga_caller_may_change(void)
 	return capable(CAP_SYS_ADMIN);
 }
 
-/* Asked at every look: one that may not is no attempt to be recorded. */
+/* Checked on every read: noaudit, since a refusal is no attempt to record. */
 bool loga_caller_reads_all(void)
 {
 	return ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
@@ -280,8 +281,8 @@ bool loga_caller_reads_all(void)
 }
 
 /*
- * May the caller make a process slower? Who may kill it may: this is the check
- * of kill(2).
+ * May the caller make a process slower? It may if it may kill it: this is the
+ * check of kill(2).
  */
 bool loga_caller_may_lower(struct pid *tgid)
 {
@@ -327,8 +328,8 @@ int loga_pid_number(struct pid *tgid)
 
 /*
  * Sleeps until *@wake is not 0, the thread is asked to stop, or @deadline_ns
- * (monotonic, ~0 for none) has passed. For kernel threads only. Who sets *@wake
- * calls wake_up_process() after it.
+ * (monotonic, ~0 for none) has passed. For kernel threads only. The waker calls
+ * wake_up_process() after setting *@wake.
  */
 void loga_thread_sleep(const u32 *wake, u64 deadline_ns)
 {
@@ -345,22 +346,21 @@ void loga_thread_sleep(const u32 *wake, u64 deadline_ns)
 }
 
 /*
- * Lets a thread go before every ordinary one, however many of those want the
- * processor. It has to sleep by itself.
+ * Gives a thread priority over all ordinary threads. It has to sleep by itself.
  */
-void loga_thread_urge(struct task_struct *task)
+void loga_thread_set_fifo(struct task_struct *task)
 {
 	sched_set_fifo_low(task);
 }
 
-/* Does somebody wait for the processor of the caller? */
-bool loga_others_wait(void)
+/* Is another thread runnable on the processor of the caller? */
+bool loga_others_runnable(void)
 {
 	return !single_task_running();
 }
 
-/* Leaves the processor to others for @ns. For kernel threads only. */
-void loga_thread_rest(u64 ns)
+/* Sleeps for @ns. For kernel threads only. */
+void loga_thread_sleep_ns(u64 ns)
 {
 	ktime_t time = ns_to_ktime(ns);
 
@@ -368,20 +368,20 @@ void loga_thread_rest(u64 ns)
 	schedule_hrtimeout_range(&time, 0, HRTIMER_MODE_REL);
 }
 
-/* Begins a stretch of polling in which nobody takes the processor away. */
-void loga_poll_hold(void)
+/* Begins a stretch of polling without preemption. */
+void loga_preempt_disable(void)
 {
 	preempt_disable();
 }
 
-/* Does somebody else want the processor? */
-bool loga_poll_is_wanted_away(void)
+/* Does the scheduler want to run another thread? */
+bool loga_need_resched(void)
 {
 	return need_resched();
 }
 
-/* Ends it: lets others run if they want to, and tells RCU-tasks that we are alive. */
-void loga_poll_release(void)
+/* Ends it: runs waiting threads of higher priority, and reports a quiescent state to RCU-tasks. */
+void loga_preempt_enable(void)
 {
 	preempt_enable();
 	cond_resched_tasks_rcu_qs();
@@ -415,8 +415,8 @@ int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 }
 
 /*
- * Has the driver's mmap make entries that no access passes, of an area under
- * construction. Not for private mappings, which LoGA leaves alone.
+ * Makes the driver's mmap create entries without any access, for an area under
+ * construction. Not for private mappings, which LoGA does not touch.
  */
 bool loga_hide(struct vm_area_struct *vma)
 {
@@ -426,15 +426,15 @@ bool loga_hide(struct vm_area_struct *vma)
 	return true;
 }
 
-/* Gives an area that was hidden its access back; what the driver added to it stays. */
+/* Restores the access of a hidden area; bits that the driver added stay. */
 void loga_unhide(struct vm_area_struct *vma)
 {
 	vma->vm_page_prot = pgprot_modify(vma->vm_page_prot, vm_get_page_prot(vma->vm_flags));
 }
 
 /*
- * Makes the entries of an area under construction anew, with the access that it
- * has now: in runs of physical pages that follow each other.
+ * Recreates the entries of an area under construction with its present access, in
+ * runs of consecutive physical pages.
  */
 int loga_refill(struct vm_area_struct *vma)
 {
@@ -471,7 +471,7 @@ int loga_refill(struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Forked copies are not made of this area. */
+/* fork() does not copy this area. */
 void loga_do_not_copy(struct vm_area_struct *vma)
 {
 	vm_flags_set(vma, VM_DONTCOPY);

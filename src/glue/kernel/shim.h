@@ -10,14 +10,14 @@
 #include <linux/poll.h>
 #include <linux/wait.h>
 
-/* Levels of cgroups that are looked at, from the root on: MAX_LEVELS in setting.rs. */
+/* Levels of cgroups that LoGA considers, from the root on: MAX_LEVELS in setting.rs. */
 #define LOGA_LEVELS 16
 
-/* Who a process is, in numbers of the initial namespaces. */
+/* Identity of a process, in numbers of the initial namespaces. */
 struct loga_identity {
 	u64 key; /* never used again */
 	u64 cgroup; /* of cgroup v2; 0 for none */
-	u64 above[LOGA_LEVELS]; /* those around it, from the root on; the rest is 0 */
+	u64 above[LOGA_LEVELS]; /* its ancestors, from the root on; the rest is 0 */
 	u32 uid;
 	u32 reserved;
 };
@@ -27,11 +27,11 @@ bool loga_cpu_online(uint cpu);
 u64 loga_random(void);
 void loga_thread_bind_again(struct task_struct *task, uint cpu);
 struct pid *loga_current_tgid(void);
-bool loga_process_identity(struct pid *tgid, struct loga_identity *who);
+bool loga_process_identity(struct pid *tgid, struct loga_identity *identity);
 struct pid *loga_find_tgid(int nr);
 int loga_pid_of_key(u64 key);
 u32 loga_user_of(u32 uid);
-bool loga_cgroup_place(u64 id, struct loga_identity *who);
+bool loga_cgroup_place(u64 id, struct loga_identity *identity);
 u64 loga_caller_cgroup_root(void);
 u32 loga_caller_user(void);
 bool loga_caller_may_change(void);
@@ -41,12 +41,12 @@ void loga_process_comm(struct pid *tgid, char *buf);
 void loga_get_pid(struct pid *pid);
 int loga_pid_number(struct pid *tgid);
 void loga_thread_sleep(const u32 *wake, u64 deadline_ns);
-void loga_thread_urge(struct task_struct *task);
-bool loga_others_wait(void);
-void loga_thread_rest(u64 ns);
-void loga_poll_hold(void);
-bool loga_poll_is_wanted_away(void);
-void loga_poll_release(void);
+void loga_thread_set_fifo(struct task_struct *task);
+bool loga_others_runnable(void);
+void loga_thread_sleep_ns(u64 ns);
+void loga_preempt_disable(void);
+bool loga_need_resched(void);
+void loga_preempt_enable(void);
 void loga_release_fault_lock(struct vm_fault *vmf);
 bool loga_fault_may_wait(const struct vm_fault *vmf);
 int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms);
@@ -65,7 +65,7 @@ u32 loga_file_minor(const struct file *file);
 /* driver.c */
 typedef long (*loga_ioctl_t)(struct file *file, unsigned int cmd, unsigned long arg);
 
-/* A card, as the driver describes it. */
+/* A card as the driver describes it. */
 struct loga_card {
 	u64 bar0; /* physical address */
 	u32 domain;
@@ -95,7 +95,7 @@ u32 loga_pci_domain(const struct pci_dev *device);
 int loga_notices_begin(void);
 void loga_notices_end(void);
 
-/* In Rust: what the kernel tells of. */
+/* In Rust: called by the notifiers of notices.c. */
 bool loga_is_waiting(void);
 void loga_driver_appeared(void);
 void loga_device_goes(struct pci_dev *device);
@@ -105,8 +105,8 @@ void loga_cpu_came(uint cpu);
 /* control.c */
 struct loga_directory;
 
-int loga_wakes_start(void);
-void loga_wakes_stop(void);
+int loga_wake_wq_start(void);
+void loga_wake_wq_stop(void);
 void loga_wake_init(struct work_struct *work);
 bool loga_wake_later(struct work_struct *work);
 int loga_control_register(void);
@@ -121,21 +121,21 @@ ssize_t loga_control_read(struct file *file, char __user *buf, size_t len, loff_
 __poll_t loga_control_poll(struct file *file, struct poll_table_struct *table);
 long loga_control_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
-/* In Rust: wakes those who wait for events of a listener. */
+/* In Rust: wakes the threads that wait for events of a listener. */
 void loga_listener_wake(struct work_struct *work);
 
-/* Most knobs that there can be: MAX_KNOBS in Rust. */
+/* Most knobs: MAX_KNOBS in Rust. */
 #define LOGA_KNOBS 16
 
 /*
  * In Rust: the name of a knob, NULL after the last, and whether it can be
- * changed; the knobs of one GPU, by name.
+ * changed; reading and writing the knobs of one GPU, by name.
  */
 const char *loga_knob_name(size_t knob, bool *live);
 ssize_t loga_knob_show(const void *gpu, const char *name, char *buf);
 ssize_t loga_knob_store(const void *gpu, const char *name, const char *buf, size_t len);
 
-/* In Rust: what writing to and reading from the parameter `attach` does. */
+/* In Rust: writes to and reads from the parameter `attach`. */
 int loga_attach_set(bool attach);
 bool loga_attach_get(void);
 

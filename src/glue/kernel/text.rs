@@ -5,7 +5,7 @@
 use kernel::fmt;
 use kernel::prelude::*;
 
-/// What is written to a page.
+/// Text written to a page.
 pub(crate) struct Text<'a> {
     page: &'a mut [u8],
     len: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Text<'a> {
 impl Text<'_> {
     /// # Safety
     ///
-    /// `page` must be one, without other users while this lives.
+    /// `page` must point to a page, with no other user while this lives.
     pub(crate) unsafe fn page(page: *mut c_char) -> Self {
         // SAFETY: The caller's promise.
         let page =
@@ -22,7 +22,7 @@ impl Text<'_> {
         Self { page, len: 0 }
     }
 
-    /// Bytes that have been written.
+    /// Bytes written.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Kernel threads: one that sleeps until it is woken, a time comes, or it is
-//! told to stop. The kernel crate has no abstraction for them yet.
+//! [glue] Kernel threads that sleep until a wake, a deadline, or the request to stop. The kernel
+//! crate has no abstraction for them yet.
 //!
-//! All of them go before ordinary threads (SCHED_FIFO, lowest priority): any user could delay
-//! decisions and observation otherwise, with many threads that never sleep.
+//! All of them have priority over ordinary threads (SCHED_FIFO, lowest priority): otherwise any
+//! user could delay decisions and polling with many threads that never sleep.
 
 use super::ffi;
 use core::ptr::NonNull;
@@ -14,63 +14,63 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Release};
 use kernel::sync::Arc;
 
-/// What a thread runs.
+/// The function of a thread.
 pub(crate) trait Work: Send + Sync {
-    /// Runs until [`should_stop`]. Called once, in the thread.
-    fn run(self: Arc<Self>, bell: &Bell);
+    /// Runs until [`should_stop`]. Called once, by the thread.
+    fn run(self: Arc<Self>, flag: &WakeFlag);
 }
 
-/// Rings a thread, from any context, for as long as this lives. The thread may have ended.
+/// Wakes a thread, from any context. The thread may have ended.
 ///
 /// # Invariants
 ///
-/// A reference on `task` is held.
-pub(crate) struct Ringer {
+/// This value holds a reference on `task`.
+pub(crate) struct Waker {
     task: NonNull<bindings::task_struct>,
-    bell: Arc<Bell>,
+    flag: Arc<WakeFlag>,
 }
 
 // SAFETY: A task may be woken, and a reference on it dropped, from any thread.
-unsafe impl Send for Ringer {}
+unsafe impl Send for Waker {}
 
-impl Ringer {
-    /// As [`Thread::ring`].
-    pub(crate) fn ring(&self) {
-        self.bell.rung.store(1, Release);
+impl Waker {
+    /// See [`Thread::wake`].
+    pub(crate) fn wake(&self) {
+        self.flag.woken.store(1, Release);
         // SAFETY: By the invariant.
         unsafe { bindings::wake_up_process(self.task.as_ptr()) };
     }
 }
 
-impl Drop for Ringer {
+impl Drop for Waker {
     fn drop(&mut self) {
         // SAFETY: The reference of the invariant.
         unsafe { bindings::put_task_struct(self.task.as_ptr()) };
     }
 }
 
-/// How a thread is woken.
-pub(crate) struct Bell {
-    rung: Atomic<u32>,
+/// The flag by which a thread is woken.
+pub(crate) struct WakeFlag {
+    woken: Atomic<u32>,
 }
 
-impl Bell {
+impl WakeFlag {
     const fn new() -> Self {
         Self {
-            rung: Atomic::new(0),
+            woken: Atomic::new(0),
         }
     }
 
-    /// Sleeps until the bell was rung, the thread shall stop, or `deadline_ns` (monotonic)
-    /// has passed. True if it was rung. The thread's own context only.
+    /// Sleeps until the thread is woken, is asked to stop, or `deadline_ns` (monotonic) has passed.
+    /// True if it was woken. Called by the thread itself only.
     pub(crate) fn wait_until(&self, deadline_ns: u64) -> bool {
-        // SAFETY: `rung` outlives the call, and `Atomic<u32>` has the layout of `u32`.
-        unsafe { ffi::loga_thread_sleep(core::ptr::from_ref(&self.rung).cast(), deadline_ns) };
-        self.rung.xchg(0, Full) != 0
+        // SAFETY: `woken` outlives the call, and `Atomic<u32>` has the layout of `u32`.
+        unsafe { ffi::loga_thread_sleep(core::ptr::from_ref(&self.woken).cast(), deadline_ns) };
+        self.woken.xchg(0, Full) != 0
     }
 }
 
-/// True once the owner wants the calling thread to end.
+/// Whether the calling thread was asked to stop.
 pub(crate) fn should_stop() -> bool {
     // SAFETY: Only called inside `Work::run`, hence in a kernel thread.
     unsafe { bindings::kthread_should_stop() }
@@ -78,18 +78,18 @@ pub(crate) fn should_stop() -> bool {
 
 struct Start<W> {
     work: Arc<W>,
-    bell: Arc<Bell>,
+    flag: Arc<WakeFlag>,
 }
 
 /// A running kernel thread. Dropping it stops it and waits until it has ended; may sleep.
 ///
 /// # Invariants
 ///
-/// `task` is a kernel thread that runs until `kthread_stop` and on which a reference is held.
-/// `start` is what it was given, which it takes when it runs first, and `drop_start` frees.
+/// `task` is a kernel thread that runs until `kthread_stop`, and this value holds a reference on
+/// it. `start` is its argument: the thread takes it when it first runs; else `drop_start` frees it.
 pub(crate) struct Thread {
     task: NonNull<bindings::task_struct>,
-    bell: Arc<Bell>,
+    flag: Arc<WakeFlag>,
     cpu: Option<u32>,
     start: *mut c_void,
     drop_start: unsafe fn(*mut c_void),
@@ -97,12 +97,12 @@ pub(crate) struct Thread {
 
 // SAFETY: A task may be woken and stopped from any thread.
 unsafe impl Send for Thread {}
-// SAFETY: `ring` only calls functions that may run concurrently.
+// SAFETY: `wake` only calls functions that may run concurrently.
 unsafe impl Sync for Thread {}
 
 impl Thread {
     /// Starts a thread that runs `work`, bound to `cpu` if given. `%u` in `name` stands for
-    /// `number`; nothing else may be in it that a format would replace.
+    /// `number`; `name` must contain no other format specifier.
     ///
     /// # Errors
     ///
@@ -113,11 +113,11 @@ impl Thread {
         work: Arc<W>,
         cpu: Option<u32>,
     ) -> Result<Self> {
-        let bell = Arc::new(Bell::new(), GFP_KERNEL)?;
+        let flag = Arc::new(WakeFlag::new(), GFP_KERNEL)?;
         let start = KBox::new(
             Start {
                 work,
-                bell: bell.clone(),
+                flag: flag.clone(),
             },
             GFP_KERNEL,
         )?;
@@ -133,15 +133,15 @@ impl Thread {
             )
         })
         .inspect_err(|_| {
-            // SAFETY: No thread was made, so nobody else took what `data` points to.
+            // SAFETY: No thread was made, so `data` is still owned here.
             drop(unsafe { KBox::from_raw(data) });
         })?;
         if let Some(cpu) = cpu {
             // SAFETY: The thread has not run yet, and `params` checked that the CPU exists.
             unsafe { bindings::kthread_bind(task, cpu) };
         }
-        // SAFETY: The thread exists, and sleeps by itself: see `Processor` for the one that polls.
-        unsafe { ffi::loga_thread_urge(task) };
+        // SAFETY: The thread exists and sleeps by itself; the poller yields, see `PollGuard`.
+        unsafe { ffi::loga_thread_set_fifo(task) };
         // SAFETY: The thread exists; the reference keeps the structure until `drop`.
         unsafe { bindings::get_task_struct(task) };
         // SAFETY: The thread exists.
@@ -149,15 +149,15 @@ impl Thread {
         // INVARIANT: Just created, and `entry` does not return before `kthread_stop`.
         Ok(Self {
             task: NonNull::new(task).ok_or(ENOMEM)?,
-            bell,
+            flag,
             cpu,
             start: data.cast(),
             drop_start: drop_start::<W>,
         })
     }
 
-    /// A processor has come back; the thread goes back there if it is bound to it. When the
-    /// processor went, the scheduler moved the thread to another. May sleep.
+    /// Moves the thread back to a processor that is online again, if it is bound to it. When the
+    /// processor went offline, the scheduler moved the thread to another. May sleep.
     pub(crate) fn bind_again(&self, cpu: u32) {
         if self.cpu == Some(cpu) {
             // SAFETY: A reference on the task is held.
@@ -165,20 +165,20 @@ impl Thread {
         }
     }
 
-    /// Another way to ring it, which does not end it.
-    pub(crate) fn ringer(&self) -> Ringer {
-        // SAFETY: By the invariant a reference is held; this one is for the ringer.
+    /// A waker of this thread. Dropping it does not stop the thread.
+    pub(crate) fn waker(&self) -> Waker {
+        // SAFETY: By the invariant the task exists; this reference is for the waker.
         unsafe { bindings::get_task_struct(self.task.as_ptr()) };
-        // INVARIANT: Just taken.
-        Ringer {
+        // INVARIANT: The reference was just taken.
+        Waker {
             task: self.task,
-            bell: self.bell.clone(),
+            flag: self.flag.clone(),
         }
     }
 
-    /// Wakes the thread; [`Bell::wait_until`] then returns true. Any context.
-    pub(crate) fn ring(&self) {
-        self.bell.rung.store(1, Release);
+    /// Wakes the thread; [`WakeFlag::wait_until`] then returns true. Any context.
+    pub(crate) fn wake(&self) {
+        self.flag.woken.store(1, Release);
         // SAFETY: A reference on the task is held.
         unsafe { bindings::wake_up_process(self.task.as_ptr()) };
     }
@@ -188,9 +188,9 @@ impl Drop for Thread {
     fn drop(&mut self) {
         // SAFETY: By the invariant the thread has not been stopped and a reference is held.
         let ended = unsafe { bindings::kthread_stop(self.task.as_ptr()) };
-        // The kernel says so of a thread that was stopped before it ran: it does not run then.
+        // The kernel returns EINTR for a thread that was stopped before it ran: it never runs then.
         if ended == EINTR.to_errno() {
-            // SAFETY: By the invariant the thread has not taken what it was given.
+            // SAFETY: By the invariant the thread has not taken its argument.
             unsafe { (self.drop_start)(self.start) };
         }
         // SAFETY: The reference taken in `spawn`.
@@ -200,7 +200,7 @@ impl Drop for Thread {
 
 /// # Safety
 ///
-/// `data` must be what `spawn` gave up, and nobody else may take it.
+/// `data` must be the pointer that `spawn` gave up, with no other owner.
 unsafe fn drop_start<W>(data: *mut c_void) {
     // SAFETY: The caller's promise.
     drop(unsafe { KBox::from_raw(data.cast::<Start<W>>()) });
@@ -209,11 +209,11 @@ unsafe fn drop_start<W>(data: *mut c_void) {
 unsafe extern "C" fn entry<W: Work>(data: *mut c_void) -> c_int {
     // SAFETY: `spawn` passed a `Start<W>` and gave it up.
     let start = unsafe { KBox::from_raw(data.cast::<Start<W>>()) };
-    let Start { work, bell } = KBox::into_inner(start);
-    work.run(&bell);
+    let Start { work, flag } = KBox::into_inner(start);
+    work.run(&flag);
     // A thread that `kthread_stop` may still be called on must not end by itself.
     while !should_stop() {
-        bell.wait_until(u64::MAX);
+        flag.wait_until(u64::MAX);
     }
     0
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where the trace events of the two headers come into being. */
+/* Defines the trace events of the two headers. */
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS
 #include "loga_trace.h"

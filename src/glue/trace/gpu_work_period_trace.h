@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * power/gpu_work_period, in the format that Android's GPU service and Perfetto read.
- * Mainline kernels up to 7.3 do not define it, so that this module does.
+ * Mainline kernels up to 7.3 do not define it, so this module does.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM power
@@ -15,16 +15,15 @@
  * DOC: gpu_work_period
  *
  * One user's work on one GPU in a period: total_active_duration_ns is how long the
- * compute engine was that user's between start_time_ns and end_time_ns
- * (CLOCK_MONOTONIC_RAW). Periods of one GPU and user do not overlap and begin one
- * after the other; each lasts up to one second, holds at least as much time as it
- * says was active, and is told less than a second after its end. Users without work
- * have no period.
+ * user's clients were on the compute engine between start_time_ns and end_time_ns
+ * (CLOCK_MONOTONIC_RAW). Periods of one GPU and user do not overlap and are in
+ * order; each lasts up to one second, is at least as long as its active time, and
+ * is emitted less than a second after its end. Users without work have no period.
  *
- * A period goes from decision to decision. What lies between two polling phases is
- * estimated by what was measured in the second one. Of a longer cycle only the last
- * 1.9 seconds are told: earlier periods would come too late for the readers of this
- * event.
+ * A period goes from decision to decision. The time between two polling phases is
+ * estimated from the measurement in the second one. Of a longer cycle only the last
+ * 1.9 seconds are emitted: earlier periods would come too late for the readers of
+ * this event.
  */
 TRACE_EVENT(gpu_work_period,
 	TP_PROTO(u32 gpu_id, u32 uid, u64 start_time_ns, u64 end_time_ns,

@@ -3,10 +3,9 @@
  * Trace events of LoGA. mod.rs beside this file is their only caller.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. gpu is the index of the GPU, client the
- * number that /dev/loga shows, chid a hardware channel id; where an occupant of the
- * engine is meant, ids of channel groups count from 4096, -1 is an idle engine and
- * -2 an occupant that cannot be told. pid and uid are those of the initial
- * namespaces.
+ * number that /dev/loga shows, chid a hardware channel id; for an occupant of the
+ * engine, ids of channel groups count from 4096, -1 is an idle engine and -2 an
+ * unknown occupant. pid and uid are those of the initial namespaces.
  */
 
 /**
@@ -59,7 +58,7 @@ TRACE_EVENT(loga_client_create,
 		__entry->gpu, __entry->client, __entry->pid, __entry->uid, __entry->comm)
 );
 
-/* A client is forgotten: its process has ended and its mappings are gone. */
+/* A client is removed: its process has exited and its mappings are gone. */
 TRACE_EVENT(loga_client_destroy,
 	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 measured_ns, u64 gpu_time_ns),
 	TP_ARGS(gpu, client, pid, measured_ns, gpu_time_ns),
@@ -119,7 +118,7 @@ TRACE_EVENT(loga_channel_destroy,
 		__entry->gpu, __entry->chid, __entry->client, __entry->measured_ns)
 );
 
-/* The poller saw another occupant of the engine than before; at_ns is when. */
+/* The poller saw the occupant of the engine change; at_ns is when. */
 TRACE_EVENT(loga_context_switch,
 	TP_PROTO(u32 gpu, u64 at_ns, s32 prev_chid, s32 next_chid),
 	TP_ARGS(gpu, at_ns, prev_chid, next_chid),
@@ -139,7 +138,7 @@ TRACE_EVENT(loga_context_switch,
 		__entry->gpu, __entry->at_ns, __entry->prev_chid, __entry->next_chid)
 );
 
-/* A polling phase begins: at_ns is when, chid whose work holds the engine. */
+/* A polling phase begins: at_ns is when, chid the occupant of the engine. */
 TRACE_EVENT(loga_phase_begin,
 	TP_PROTO(u32 gpu, u64 at_ns, s32 chid),
 	TP_ARGS(gpu, at_ns, chid),
@@ -181,7 +180,7 @@ TRACE_EVENT(loga_phase_end,
 		__entry->unknown_ns, __entry->switches)
 );
 
-/* The policy has decided; span_ns is the time that the decision looked back on. */
+/* The policy has decided; span_ns is the period that the decision covers. */
 TRACE_EVENT(loga_decision_make,
 	TP_PROTO(u32 gpu, u64 span_ns, u64 t_sys_ns, u32 clients, u32 active, u32 throttled),
 	TP_ARGS(gpu, span_ns, t_sys_ns, clients, active, throttled),
@@ -206,7 +205,7 @@ TRACE_EVENT(loga_decision_make,
 		__entry->active, __entry->throttled)
 );
 
-/* What a decision found and made of one client; before the gates follow it. */
+/* Input and result of a decision for one client; before the gates follow it. */
 TRACE_EVENT(loga_client_decide,
 	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 busy_ns, u64 vtime_ns, u32 throttled),
 	TP_ARGS(gpu, client, pid, busy_ns, vtime_ns, throttled),
@@ -233,8 +232,8 @@ TRACE_EVENT(loga_client_decide,
 
 /*
  * A client was found on the engine outside of polling phases for longer than
- * within them, beyond the errors of both: from now on it is charged what is found
- * there. It had gained so much.
+ * within them, beyond the errors of both: from now on it is charged by those
+ * samples. It had gained gained_ns.
  */
 TRACE_EVENT(loga_client_evade,
 	TP_PROTO(u32 gpu, u64 client, s32 pid, u64 gained_ns),
@@ -310,7 +309,7 @@ TRACE_EVENT(loga_fault_wait_begin,
 	TP_printk("gpu=%u client=%llu", __entry->gpu, __entry->client)
 );
 
-/* It goes on: 0 released, -62 (ETIME) waited too long, else interrupted. */
+/* The wait is over: 0 released, -62 (ETIME) waited too long, else interrupted. */
 TRACE_EVENT(loga_fault_wait_end,
 	TP_PROTO(u32 gpu, u64 client, u64 waited_ns, s32 result),
 	TP_ARGS(gpu, client, waited_ns, result),
@@ -330,7 +329,7 @@ TRACE_EVENT(loga_fault_wait_end,
 		__entry->gpu, __entry->client, __entry->waited_ns, __entry->result)
 );
 
-/* Everybody runs, against the decision; mod.rs numbers the reasons. */
+/* All clients run against the decision; mod.rs numbers the reasons. */
 #define loga_fallback_reasons			\
 	{ 1, "policy-broke-contract" },		\
 	{ 2, "main-thread-late" },		\
@@ -357,7 +356,7 @@ TRACE_EVENT(loga_gpu_fallback,
 		__entry->lasting_ns)
 );
 
-/* A channel that no client owns was on the engine; unknown_ns is that of all such. */
+/* A channel that no client owns was on the engine; unknown_ns is the time of all such. */
 TRACE_EVENT(loga_time_unknown,
 	TP_PROTO(u32 gpu, u32 chid, u64 unknown_ns),
 	TP_ARGS(gpu, chid, unknown_ns),

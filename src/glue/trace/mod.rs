@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Trace events: the only caller of what `loga_trace.h` and
-//! `gpu_work_period_trace.h` define. An event that nobody listens to costs one
-//! instruction, which does nothing.
+//! [glue] Trace events: the only caller of the events in `loga_trace.h` and
+//! `gpu_work_period_trace.h`. An event that is off costs one no-op instruction.
 
 pub(crate) mod work_period;
 
@@ -49,7 +48,7 @@ macro_rules! events {
 events! {
     fn raw_client_create = loga_client_create(
         gpu: u32, client: u64, pid: i32, uid: u32, comm: &[u8; COMM_LEN]);
-    /// A client is forgotten.
+    /// A client is removed.
     pub(crate) fn client_destroy = loga_client_destroy(
         gpu: u32, client: u64, pid: i32, measured_ns: u64, gpu_time_ns: u64);
     /// A channel is known from now on.
@@ -65,10 +64,10 @@ events! {
     /// The policy has decided.
     pub(crate) fn decision_make = loga_decision_make(
         gpu: u32, span_ns: u64, t_sys_ns: u64, clients: u32, active: u32, throttled: u32);
-    /// What a decision found and made of one client.
+    /// Input and result of a decision for one client.
     pub(crate) fn client_decide = loga_client_decide(
         gpu: u32, client: u64, pid: i32, busy_ns: u64, vtime_ns: u64, throttled: u32);
-    /// A client was found to run when nobody polls.
+    /// A client ran outside of polling phases.
     pub(crate) fn client_evade = loga_client_evade(
         gpu: u32, client: u64, pid: i32, gained_ns: u64);
     /// A client is throttled.
@@ -77,7 +76,7 @@ events! {
     pub(crate) fn gate_restore = loga_gate_restore(gpu: u32, client: u64, pid: i32, throttled_ns: u64);
     /// The current thread waits for its client's release.
     pub(crate) fn fault_wait_begin = loga_fault_wait_begin(gpu: u32, client: u64);
-    /// It waits no more.
+    /// The wait is over.
     pub(crate) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
     /// A channel that no client owns was on the engine.
@@ -88,14 +87,14 @@ events! {
         gpu_id: u32, uid: u32, start_ns: u64, end_ns: u64, active_ns: u64);
 }
 
-/// Whether somebody listens to `power/gpu_work_period`, which takes work to prepare.
+/// Whether `power/gpu_work_period` is on: the event takes work to prepare.
 #[inline(always)]
 pub(crate) fn wants_work_periods() -> bool {
     // SAFETY: A static key, defined with the event in events.c.
     unsafe { static_branch_unlikely!(__tracepoint_gpu_work_period, bindings::tracepoint, key) }
 }
 
-/// Whether somebody listens to decisions, which take a look at every client.
+/// Whether the events of decisions are on: they visit all clients.
 #[inline(always)]
 pub(crate) fn wants_decisions() -> bool {
     // SAFETY: (both) static keys, defined with the events in events.c.
@@ -114,7 +113,7 @@ pub(crate) fn client_create(gpu: u32, client: u64, pid: i32, uid: u32, comm: &[u
     raw_client_create(gpu, client, pid, uid, comm);
 }
 
-/// The number by which events tell who holds the engine.
+/// The number of an occupant in events.
 fn chid_of(occupant: Occupant) -> i32 {
     match (account::slot_of(occupant), occupant) {
         // CAST: at most 8191.
@@ -124,7 +123,7 @@ fn chid_of(occupant: Occupant) -> i32 {
     }
 }
 
-/// The engine changed hands. For the poll loop.
+/// The occupant of the engine changed. For the poll loop.
 #[inline(always)]
 pub(crate) fn context_switch(gpu: u32, at: Ns, prev: Occupant, next: Occupant) {
     raw_context_switch(gpu, at.get(), chid_of(prev), chid_of(next));
@@ -135,7 +134,7 @@ pub(crate) fn phase_begin(gpu: u32, at: Ns, occupant: Occupant) {
     raw_phase_begin(gpu, at.get(), chid_of(occupant));
 }
 
-/// A polling phase has ended and is settled.
+/// A polling phase has ended and is booked.
 pub(crate) fn phase_end(gpu: u32, totals: &PhaseTotals) {
     raw_phase_end(
         gpu,
@@ -147,7 +146,7 @@ pub(crate) fn phase_end(gpu: u32, totals: &PhaseTotals) {
     );
 }
 
-/// Why everybody runs against the decision.
+/// Why all clients run against the decision.
 pub(crate) enum Reason {
     /// The engine found it.
     Engine(Fallback),
@@ -157,7 +156,7 @@ pub(crate) enum Reason {
     Lost,
 }
 
-/// Everybody runs against the decision.
+/// All clients run against the decision.
 pub(crate) fn gpu_fallback(gpu: u32, reason: &Reason) {
     // The numbers are those of `loga_fallback_reasons`.
     let (number, lasting) = match reason {
