@@ -71,7 +71,7 @@ fn run_under_a_policy_of_the_command_line_uses_it() {
     let out = sim(&["run", &demo, "--policy", "hardware", "--json"], "");
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(json["policy"], "hardware");
-    assert_eq!(json["runs"][0]["gpus"][0]["holds"], 0);
+    assert_eq!(json["runs"][0]["gpus"][0]["throttles"], 0);
 }
 
 #[test]
