@@ -6,11 +6,12 @@
 //! iteration, over that of the application alone under the same accounting.
 //!
 //! *Fair* is calculated as in the paper: polling all the time and throttling no client, LoGA
-//! measures the GPU time `own` of the application and that of each of the `n` throttles, `throttle`,
-//! in the application's lifetime. For each throttle to have as much as the application,
-//! `own * (1 + n)` has to fit where `own + n * throttle` was. If every client could always use the whole GPU, the
-//! time would change in that ratio: `fair = (1 + n) * own / (own + n * throttle)` of the turnaround
-//! without scheduling. Source: LoGA paper, section 5.5.
+//! measures the GPU time `own` of the application and that of each of the `n` throttles,
+//! `throttle`, in the application's lifetime. For each throttle to have as much as the
+//! application, `own * (1 + n)` has to fit where `own + n * throttle` was. If every client could
+//! always use the whole GPU, the time would change in that ratio:
+//! `fair = (1 + n) * own / (own + n * throttle)` of the turnaround without scheduling. Source:
+//! LoGA paper, section 5.5.
 
 use super::beside::{settings, turnaround, App, Got};
 use super::plan::{Plan, Progress};
