@@ -15,7 +15,7 @@ help:
 	@echo 'make test             every check; the last line is "N passed, N failed"'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
-	@echo 'make fuzz SECONDS=60  what reads bytes from outside under a coverage-guided fuzzer, so long each'
+	@echo 'make fuzz SECONDS=60  parsers of foreign bytes under a coverage-guided fuzzer, 60 s each'
 	@echo 'make cycles           load, attach, detach and unload LoGA CYCLES times (1000) beside clients'
 	@echo 'make soak             mixed load for SOAK seconds (3600); memory must come back'
 	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
@@ -72,7 +72,7 @@ shell: kernel
 	@tests/vm/build all
 	@tests/vm/vm shell --time fast --timeout 86400 --load loga_model --load loga
 
-# A tree of one's own needs none of the virtual machine.
+# With KDIR given, nothing of the virtual machine is needed.
 module: $(if $(KDIR),,kernel)
 	@tests/vm/build module
 

@@ -7,7 +7,7 @@
  * that they repeat their kernels and their input and output. Calling main()
  * again does both, in the same process and so with the same client.
  *
- * LOGA_ITERATE_UNDER  only programs whose file is below this folder
+ * LOGA_ITERATE_UNDER  only programs with a file below this folder
  * LOGA_ITERATE_COUNT  how often
  * LOGA_ITERATE_LOG    gets a line for each time: PID PROGRAM NUMBER START END
  *                     STATUS, in ns of CLOCK_MONOTONIC

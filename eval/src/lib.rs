@@ -3,8 +3,8 @@
 //! [tool] What LoGA's rules give on the model's GPU: with costs, and on an ideal one.
 //!
 //! The simulator: [`scenario`] is what is asked, [`world`] the GPU and its clients,
-//! [`control`] who schedules, [`run`] one run, [`outcome`] what it gave, [`oracle`] what has to be so, [`report`] what is
-//! printed; [`compare`] puts policies side by side;
+//! [`control`] the schedulers, [`run`] one run, [`outcome`] its result, [`oracle`] checks of it,
+//! [`report`] the printed report; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
 //! paper, [`results`] the file that each is kept in, [`session`] runs them all, [`findings`] says
 //! which of the paper's are the same here, [`draw`] and [`page`] show them.

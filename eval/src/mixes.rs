@@ -83,7 +83,7 @@ pub fn more() -> Vec<Mix> {
         one_and("5000/0 and two of 500/4500", (5000, 0), 2, (500, 4500)),
         // Commands longer than a polling phase of a few clients.
         one_and("20000/0 and one of 1000/0", (20_000, 0), 1, (1000, 0)),
-        // Nobody saturates the GPU, nobody needs to be throttled.
+        // No client saturates the GPU, none needs to be throttled.
         one_and("300/700 and two of 200/800", (300, 700), 2, (200, 800)),
         // A light client of great weight beside two hogs.
         mixed(

@@ -4,7 +4,7 @@
 //!
 //! Conservation of time, of the ground truth here and of each polling phase in
 //! [`crate::control::loga`]; virtual time that never falls and the policy's contract (there too);
-//! the bound that a policy states (`control/bound.rs`); nobody used more than there was.
+//! the bound that a policy states (`control/bound.rs`); clients used no more than there was.
 
 use crate::outcome::GpuOutcome;
 

@@ -22,7 +22,7 @@ pub fn table_or_json<T: Serialize + ?Sized>(
     }
 }
 
-/// Prints, and takes it well if nobody reads on.
+/// Prints to stdout; a closed pipe is not an error.
 ///
 /// # Errors
 ///

@@ -28,7 +28,7 @@ struct Observation {
 /// A client in a polling phase, as recorded.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Observed {
-    /// Who it is.
+    /// Number of the client.
     id: u64,
     /// GPU time in the phase.
     busy_ns: u64,
@@ -47,7 +47,7 @@ struct Decision {
 /// What it decided about a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Decided {
-    /// Who it is.
+    /// Number of the client.
     id: u64,
     /// Its virtual time.
     vtime_ns: u64,
@@ -158,9 +158,9 @@ impl Replay {
         })
     }
 
-    /// Decides at the end of a period whose phases had these lengths in ns. `clients` are in order
-    /// of their ids. Who was not there in the period before is new, and starts at the time of the
-    /// system; who is not there now has gone.
+    /// Decides at the end of a period with phases of these lengths in ns. `clients` are in order
+    /// of their ids. A client that was missing in the period before is new, and starts at the time
+    /// of the system; one that is missing now has gone.
     ///
     /// # Errors
     ///

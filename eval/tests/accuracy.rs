@@ -60,7 +60,7 @@ fn clients_in_step_deceive_equidistant_looks_only() {
 fn two_equal_clients_of_short_commands_are_out_of_reach() {
     let one = of("50/0", SPARSE);
     assert!(one.error95_pt > 1.0, "{one:?}");
-    // 1.96^2 / 4 / 0.01^2 looks in two seconds.
+    // 1.96^2 / 4 / 0.01^2 samples in two seconds.
     let way = Method::Uniform { interval_us: 208 };
     let enough = of("50/0", way);
     assert!(

@@ -156,11 +156,11 @@ fn results_of_the_machine_are_kept_and_compared_with_the_simulator() {
 #[test]
 fn killed_run_ends_the_machine() {
     let folder = tempfile::tempdir().unwrap();
-    let told = folder.path().join("pid");
-    let body = format!("echo $$ > {}; sleep 60", told.display());
+    let noted = folder.path().join("pid");
+    let body = format!("echo $$ > {}; sleep 60", noted.display());
     let machine = script(folder.path(), &body);
     let out = folder.path().join("results").display().to_string();
-    let pid = || Some(fs::read_to_string(&told).ok()?.trim().to_owned());
+    let pid = || Some(fs::read_to_string(&noted).ok()?.trim().to_owned());
     let mut child = eval(&["run", "--quick", "--out", &out, "--machine", &machine])
         .args(["--figures", "10"])
         .stdout(Stdio::null())
@@ -169,17 +169,17 @@ fn killed_run_ends_the_machine() {
     let pid = within(|| pid().filter(|pid| !pid.is_empty())).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    // Gone, or a zombie that nobody has collected.
+    // Gone, or a zombie that its parent has not collected.
     let state = || fs::read_to_string(format!("/proc/{pid}/stat"));
     let ended = || state().map_or(true, |stat| stat.contains(") Z "));
     assert!(within(|| ended().then_some(())).is_some(), "{pid} lives on");
 }
 
 /// What comes true within a time that is far longer than it takes.
-fn within<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+fn within<T>(check: impl Fn() -> Option<T>) -> Option<T> {
     (0..400).find_map(|_| {
         sleep(Duration::from_millis(50));
-        look()
+        check()
     })
 }
 

@@ -56,7 +56,7 @@ const FIGURES: &[Figures] = &[
     ),
 ];
 
-/// The table after so many seconds.
+/// The table after this number of seconds.
 fn table(seconds: u64) -> Table {
     let settings = Settings {
         seconds,

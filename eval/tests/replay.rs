@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replays whose decisions were worked out by hand from the rule of the policy `event`:
+//! Replays with decisions that were worked out by hand from the rule of the policy `event`:
 //! `dvt = busy / sum of busy * (poll + nonpoll) * 100 / weight`; `t_sys` the least virtual time of
-//! those that were busy; throttled who is beyond `t_sys + (poll + nonpoll) * 100 / w_min`, where
-//! `w_min` is the least weight among those that were busy or throttled.
+//! those that were busy; a client is throttled beyond `t_sys + (poll + nonpoll) * 100 / w_min`,
+//! where `w_min` is the least weight among those that were busy or throttled.
 
 use loga_eval::replay::{replay, Error};
 
@@ -34,7 +34,7 @@ fn two_alike_share_a_period_by_their_use() {
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
                 r#"{"t_sys_ns":1500,"clients":[{"id":1,"vtime_ns":4500,"throttled":false},{"id":2,"vtime_ns":1500,"throttled":false}]}"#,
             ),
-            // 9000 and 3000: apart by exactly a period, so nobody is throttled.
+            // 9000 and 3000: apart by exactly a period, so no client is throttled.
             (
                 r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
                 r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":9000,"throttled":false},{"id":2,"vtime_ns":3000,"throttled":false}]}"#,

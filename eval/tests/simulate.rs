@@ -118,7 +118,7 @@ fn phase_with_all_parts_does_them_in_order() {
     assert_eq!(gpu.clients[0].total_ms, Some(0.9));
     assert_eq!(gpu.clients[0].turnaround_ms, Some(0.3));
     assert_eq!((gpu.clients[0].copies, gpu.clients[0].kernels), (15, 15));
-    // Nobody has anything left to do: the run is over.
+    // No client has anything left to do: the run is over.
     assert_eq!(gpu.length_ms, 0.9);
 }
 
@@ -231,7 +231,7 @@ fn estimates_agree_with_the_truth_and_cost_what_polling_costs() {
 
 #[test]
 fn polling_all_the_time_measures_to_the_length_of_a_read() {
-    // Changes that fall onto looks are seen at once; others up to a read later, at both ends.
+    // Changes that fall onto polls are seen at once; others up to a read later, at both ends.
     let text = format!(
         "length_ms = 10000\n[policy]\nname = \"none\"\npoll_always = true\n{}",
         client(
@@ -373,7 +373,7 @@ fn token_bucket_limits_to_the_weight_and_not_who_is_alone() {
         ))
     };
     assert_eq!(alone(true).utilisation_pct, 100.0);
-    // What one leaves unused nobody gets: half of it is the limit of two.
+    // No client gets the unused time of another: half of it is the limit of two.
     let idle = client("b", "", "cpu_us = 1000\n[[client.phase]]\nkernel_us = 1");
     let limited = gpu(&format!(
         "length_ms = 30000\n[policy]\nname = \"token-bucket\"\n{}{idle}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Policies that work in stages, and those that are told who waits, in the simulator.
+//! Policies that work in stages, and those with waits as input, in the simulator.
 
 use loga_eval::report::{self, Gpu};
 use loga_eval::run::run;
@@ -37,7 +37,7 @@ fn accounting_of_sampling_idles_the_gpu_and_that_of_event_does_not() {
     let event = kernels("name = \"event\"\nenforce = false");
     let sampling = kernels("name = \"sampling\"\nenforce = false");
     assert_eq!(none, event);
-    // A sixth of the time everybody but one is stopped, and that one is the full client once in
+    // A sixth of the time all clients but one are stopped, and that one is the full client once in
     // eleven turns: it loses 10/11 of a sixth, and a little to drains.
     assert!(
         (0.80..0.87).contains(&(sampling / none)),
@@ -69,8 +69,8 @@ fn timeslices_of_equals_are_equal() {
     for policy in ["timeslice", "timeslice-eng"] {
         let policy = format!("name = \"{policy}\"");
         let gpu = gpu(&policy, 6000, &format!("{FREE}{EQUALS}"));
-        // By turns of commands, the first would have nine tenths. Who drains fast is charged the
-        // look at which that is seen all the same.
+        // By turns of commands, the first would have nine tenths. A client that drains fast
+        // is charged up to the scan that sees it all the same.
         let part = gpu.clients[0].gpu_ms / (gpu.clients[0].gpu_ms + gpu.clients[1].gpu_ms);
         assert!((part - 0.5).abs() < 0.02, "{policy}: {part}");
         assert!(
@@ -93,7 +93,7 @@ fn look_costs_time_for_each_channel() {
         (gpu.loga_cpu_ms, gpu.looks as f64)
     };
     let ((cheap, _), (dear, looks)) = (cpu(1), cpu(20));
-    // 24 channels. Looks at a dear price come a little later, so they are fewer.
+    // 24 channels. Scans at a high price come a little later, so they are fewer.
     let expected = looks * 24.0 * 0.019;
     assert!(looks > 500.0, "{looks}");
     assert!(

@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Bytes of one pushbuffer slot.
 const SLOT_BYTES: u64 = 64;
 
-/// Least entries of a ring. LoGA counts completed commands by the position in the ring, at looks a
+/// Least entries of a ring. LoGA counts completed commands by the position in the ring, in scans a
 /// millisecond apart: it must not come around between two of them.
 const LEAST_ENTRIES: u32 = 64;
 

@@ -30,8 +30,8 @@ use std::time::Duration;
 /// What a child says when it can start.
 pub const READY: &str = "ready";
 
-/// How often the parent looks after its children and for a stop request.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the parent checks its children and a stop request.
+const CHECK: Duration = Duration::from_millis(50);
 
 struct Running {
     child: Child,
@@ -84,7 +84,7 @@ fn start_all(children: &mut Vec<Running>, plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says that the kernels start, if somebody wants to know.
+/// Prints that the kernels start, if the plan asks for it.
 pub fn announce(plan: &Plan) {
     if plan.announce {
         eprintln!("started");
@@ -117,11 +117,11 @@ fn start(index: u32) -> io::Result<Running> {
 }
 
 fn collect(children: &mut [Running], stop: &Stop) -> Result<Vec<Instance>, Error> {
-    let mut told = false;
+    let mut forwarded = false;
     // TIMEOUT: none; a child bounds its own run by --seconds, --count and the hung limit.
     loop {
-        if stop.load(Ordering::Relaxed) && !told {
-            told = true;
+        if stop.load(Ordering::Relaxed) && !forwarded {
+            forwarded = true;
             children.iter().for_each(terminate);
         }
         let mut all_ended = true;
@@ -136,7 +136,7 @@ fn collect(children: &mut [Running], stop: &Stop) -> Result<Vec<Instance>, Error
         if all_ended {
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK);
     }
     (0..).zip(children.iter_mut()).map(read_report).collect()
 }
@@ -197,7 +197,7 @@ pub fn wait_for_start() -> Result<(), Error> {
         call: "start of an instance",
         source,
     };
-    // A child whose parent was killed must not keep the GPU busy.
+    // A child must not keep the GPU busy after its parent was killed.
     let _ = prctl::set_pdeathsig(Signal::SIGTERM);
     println!("{READY}");
     let mut line = String::new();

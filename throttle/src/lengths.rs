@@ -75,7 +75,7 @@ pub enum Timer {
     GlobalTimer,
     /// CUDA's %clock64, in cycles.
     Clock64,
-    /// Nothing: a loop of so many rounds.
+    /// None: a loop of a number of rounds.
     Loop,
 }
 

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 /// a client that is throttled (that one waits in the store).
 const HUNG_AFTER_NS: u64 = 120_000_000_000;
 
-/// Reads of the semaphore between two looks at the clock while spinning.
-const SPINS_PER_LOOK: u32 = 256;
+/// Reads of the semaphore between two reads of the clock while spinning.
+const SPINS_PER_CLOCK_READ: u32 = 256;
 
 /// Longest sleep in one wait: how late a stop request can be seen.
 const WAIT_MS: u16 = 100;
@@ -142,7 +142,7 @@ impl<B: Backend + ?Sized, C: Clock> Load<'_, B, C> {
             match self.plan.wait {
                 Wait::Block => self.backend.wait(WAIT_MS)?,
                 Wait::Spin => {
-                    for _ in 0..SPINS_PER_LOOK {
+                    for _ in 0..SPINS_PER_CLOCK_READ {
                         std::hint::spin_loop();
                         if reached(self.backend.completed()?, sequence) {
                             break;
@@ -212,7 +212,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// Time of a test: every look at it takes 100 ns.
+    /// Time of a test: every read of it takes 100 ns.
     #[derive(Clone, Default)]
     struct FakeClock(Rc<Cell<u64>>);
 

@@ -70,16 +70,16 @@ pub struct Plan {
     /// Pause after every kernel, in microseconds.
     #[arg(long, default_value_t = 0, value_name = "US")]
     pub sleep_us: u64,
-    /// Start a kernel every so many microseconds instead; at once if the last one ended later.
+    /// Start a kernel every US microseconds instead; at once if the last one ended later.
     #[arg(long, value_name = "US", conflicts_with = "sleep_us")]
     pub cycle_us: Option<u64>,
-    /// Vary kernels and pauses by up to so many percent, the same for the same seed.
+    /// Vary kernels and pauses by up to this many percent, the same for the same seed.
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     pub jitter: u32,
-    /// Stop after so many seconds [default without --count: 10].
+    /// Stop after this many seconds [default without --count: 10].
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
-    /// Stop after so many kernels (of each instance).
+    /// Stop after this many kernels (of each instance).
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Processes to start, each with its own client.

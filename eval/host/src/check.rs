@@ -31,12 +31,12 @@ pub(crate) enum Verdict {
     Missing,
 }
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Finding {
     /// How serious.
     pub(crate) verdict: Verdict,
-    /// What was looked at.
+    /// What was checked.
     pub(crate) what: &'static str,
     /// What was found.
     pub(crate) found: String,
@@ -53,7 +53,7 @@ impl Display for Finding {
     }
 }
 
-/// Looks at the host whose file system begins at `root`.
+/// Checks the host with its file system at `root`.
 pub(crate) fn host(root: &Path, module: &Path, programs: &[&str]) -> Vec<Finding> {
     let mut findings = vec![card(root), driver(root), kernel(root), file(module)];
     findings.extend(programs.iter().map(|name| program(name)));
@@ -164,7 +164,7 @@ fn file(path: &Path) -> Finding {
     }
 }
 
-/// Looks for a program on the PATH, or at its own path.
+/// Searches a program on the PATH, or at its own path.
 fn program(name: &str) -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));

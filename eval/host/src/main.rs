@@ -50,13 +50,13 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Look whether this host can do it; exit code 1 if not.
+    /// Check whether this host can run them; exit code 1 if not.
     Check(CheckArguments),
     /// Check, build and run what has no result yet; write host.json into the folder of the results.
     Run(RunArguments),
 }
 
-/// What is looked at.
+/// What is checked.
 #[derive(Args, Debug)]
 struct CheckArguments {
     /// The module to load.
@@ -142,7 +142,7 @@ impl fmt::Display for Error {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Task::Check(arguments) => look(&arguments.root, &arguments.module, &PROGRAMS).map(drop),
+        Task::Check(arguments) => inspect(&arguments.root, &arguments.module, &PROGRAMS).map(drop),
         Task::Run(arguments) => run(&arguments),
     };
     match result {
@@ -159,7 +159,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints what the host has, line by line.
-fn look(root: &Path, module: &Path, programs: &[&str]) -> Result<Vec<String>, Error> {
+fn inspect(root: &Path, module: &Path, programs: &[&str]) -> Result<Vec<String>, Error> {
     let mut findings = check::host(root, module, programs);
     if root == Path::new("/") && !nix::unistd::geteuid().is_root() {
         findings.push(check::Finding {
@@ -211,7 +211,7 @@ fn run(arguments: &RunArguments) -> Result<(), Error> {
             arguments.seconds
         )));
     }
-    let found = look(&arguments.root, &arguments.module, &PROGRAMS);
+    let found = inspect(&arguments.root, &arguments.module, &PROGRAMS);
     let found = match found {
         Err(Error::Host) if arguments.force || arguments.dry_run => Vec::new(),
         found => found?,

@@ -19,7 +19,7 @@ use std::process::Child;
 
 /// The wrapper's source, kept in this program.
 const ITERATE: &str = include_str!("../iterate.c");
-/// Time between two looks at the module's figures.
+/// Time between two readings of the module's figures.
 const WATCH_SECONDS: &str = "0.5";
 /// Most iterations of a benchmark.
 const ITERATIONS_MAX: u64 = 10_000;
@@ -194,7 +194,7 @@ impl<'a> Host<'a> {
             return Ok(*count);
         }
         let wanted_ms = self.arguments.seconds * 1000.0;
-        println!("  # one iteration tells how many take {wanted_ms} ms");
+        println!("  # one iteration gives the number that takes {wanted_ms} ms");
         let Some((turnaround_ms, _)) = self.application(name, 1)? else {
             return Ok(1);
         };
@@ -283,11 +283,11 @@ impl<'a> Host<'a> {
 }
 
 /// JSON objects, one a line.
-fn lines(text: &str, who: &str) -> Result<Value, Error> {
+fn lines(text: &str, program: &str) -> Result<Value, Error> {
     let values: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     values
         .map(Value::Array)
-        .map_err(|error| Error::Step(format!("{who} printed no JSON: {error}")))
+        .map_err(|error| Error::Step(format!("{program} printed no JSON: {error}")))
 }
 
 /// A program in the background; ended when dropped.

@@ -61,7 +61,7 @@ pub struct Setting {
     /// Unit of a number; nothing for counts and ratios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
-    /// Who says so: a section of the paper, a measurement, or `assumed`.
+    /// Its source: a section of the paper, a measurement, or `assumed`.
     pub origin: String,
 }
 

@@ -67,9 +67,9 @@ pub const VARIED: &str =
     "kernels and pauses of the throttles vary by up to 20 %: of exact lengths, after the turns of \
      sampling they follow one another all the time, and a few us decide whether the application \
      waits for one of them or for four";
-/// With these weights nobody is throttled in a free run of `sampling`, or one throttle after many:
-/// the limit is that of the lightest, which one of the throttles is, and the others pay a ten
-/// thousandth of what it pays. The module looks at channels only while it enforces, so that this is
+/// With these weights no client is throttled in a free run of `sampling`, or one throttle after
+/// many: the limit is that of the lightest, which one of the throttles is, and the others pay a ten
+/// thousandth of what it pays. The module scans channels only while it enforces, so this is
 /// its way of accounting alone by samples.
 pub const WEIGHTS: [u32; 2] = [1, 10_000];
 /// The same for the reader of a result.
@@ -96,7 +96,7 @@ pub const KERNEL_LATE: &str = "kernel.late_us";
 pub const POLLED: [&str; 2] = ["polled.kernel.late_us", "polled.switch_us"];
 
 impl Application {
-    /// Kernels that it runs in so many ms when it is alone.
+    /// Kernels that it runs in this time when it is alone.
     pub fn kernels(&self, ms: u64) -> u64 {
         (ms * 1000).div_ceil(self.kernel_us + self.pause_us)
     }
@@ -104,7 +104,7 @@ impl Application {
 
 /// By how much a turnaround without scheduling has to change for each of `throttles` throttles,
 /// which got `throttle` of GPU time each, to have as much as the application, which got `own`, if
-/// everybody could always use the whole GPU: the optimum of Figure 11.
+/// every client could always use the whole GPU: the optimum of Figure 11.
 pub fn optimum(own: f64, throttle: f64, throttles: f64) -> f64 {
     (1.0 + throttles) * own / (own + throttles * throttle).max(f64::MIN_POSITIVE)
 }

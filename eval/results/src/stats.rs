@@ -20,7 +20,7 @@ pub fn geometric_mean(values: impl Iterator<Item = f64> + Clone) -> Option<f64> 
     (!is_none && values.clone().all(|value| value > 0.0)).then(|| mean(values.map(f64::ln)).exp())
 }
 
-/// The smallest of these values that so many percent of them are not above.
+/// The smallest of these values such that `percent` percent of them are not above it.
 pub fn quantile(values: impl IntoIterator<Item = f64>, percent: usize) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

@@ -3,8 +3,8 @@
 //! What accounting costs, and how wrong it is: burst against sparse.
 //!
 //! Loads run unscheduled on the ideal GPU. Lengths vary a little, as those of real
-//! kernels do, unless a mix is locked to the looks on purpose. The true shares of many
-//! windows of two seconds are compared with what each way of accounting says.
+//! kernels do, unless a mix is locked to the samples on purpose. The true shares of many
+//! windows of two seconds are compared with the result of each way of accounting.
 
 mod timeline;
 
@@ -23,12 +23,12 @@ use std::fmt::{self, Display, Formatter};
 
 /// Length of a window.
 pub const WINDOW: Ns = Ns::from_ms(2_000);
-/// Cost of a look, with the interrupt of its timer.
+/// Cost of a sample, with the interrupt of its timer.
 pub const LOOK_US: f64 = 3.0;
-/// Cost of a look in the virtual machine, where reading a register takes no time.
+/// Cost of a sample in the virtual machine, where reading a register takes no time.
 pub const READ_US: f64 = 1.6;
 
-/// Clients whose time is accounted.
+/// Clients of one comparison.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Name, in words.
@@ -38,7 +38,7 @@ pub struct Load {
 }
 
 /// The loads of the figures: the mix of the demo, ten small clients, two equal ones,
-/// and clients in step with looks every 300 us and with multiples of them.
+/// and clients in step with samples every 300 us and with multiples of them.
 pub fn loads() -> Vec<Load> {
     let in_step = |list: &[(u64, u64)]| -> Vec<Process> {
         list.iter().map(|(k, s)| Process::new(*k, *s)).collect()
@@ -76,26 +76,26 @@ pub fn loads() -> Vec<Load> {
 /// A method of accounting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Polling phases of so many milliseconds, and pauses so many times as long.
+    /// Polling phases of a length in milliseconds, and pauses that are a multiple of it.
     Burst {
         /// Length of a polling phase.
         poll_ms: u64,
         /// Length of a pause in polling phases.
         ratio: u64,
     },
-    /// One look per stratum.
+    /// One sample per stratum.
     Sparse {
         /// Length of a stratum in microseconds.
         interval_us: u64,
     },
     /// Independent instants: what strata are better than.
     Uniform {
-        /// Mean time between two looks in microseconds.
+        /// Mean time between two samples in microseconds.
         interval_us: u64,
     },
     /// Equidistant instants: what must not be.
     Regular {
-        /// Time between two looks in microseconds.
+        /// Time between two samples in microseconds.
         interval_us: u64,
     },
 }
@@ -107,11 +107,11 @@ pub struct Accuracy {
     pub load: &'static str,
     /// The way, in words.
     pub way: String,
-    /// Share of a core, in percent, if a look costs [`LOOK_US`]; a poll costs all.
+    /// Share of a core, in percent, if a sample costs [`LOOK_US`]; polls take all of their phase.
     pub cpu_pct: f64,
-    /// The same if a look costs [`READ_US`].
+    /// The same if a sample costs [`READ_US`].
     pub cpu_cheap_pct: f64,
-    /// Looks per second.
+    /// Samples per second.
     pub looks_per_s: f64,
     /// Mean error of the worst client, in points: what is left when noise averages out.
     pub bias_pt: f64,
@@ -133,7 +133,7 @@ struct Estimate {
     polled: u64,
 }
 
-/// Compares a way with the truth in so many windows, each at a random place.
+/// Compares a way with the truth in a number of windows, each at a random place.
 ///
 /// # Errors
 ///
@@ -207,14 +207,14 @@ fn estimate(timeline: &Timeline, way: Method, from: Ns, random: &mut Random) -> 
         Method::Sparse { interval_us } => sparse(timeline, from, interval_us, random),
         Method::Uniform { interval_us } => {
             let mean = Ns::from_us(interval_us).get();
-            looks(timeline, from, random, |random| {
+            samples(timeline, from, random, |random| {
                 // Exponential distances: instants independent of each other.
                 let part = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
                 (-(1.0 - part).ln() * mean as f64) as u64
             })
         }
         Method::Regular { interval_us } => {
-            looks(timeline, from, random, |_| Ns::from_us(interval_us).get())
+            samples(timeline, from, random, |_| Ns::from_us(interval_us).get())
         }
     }
 }
@@ -279,8 +279,8 @@ fn sparse(timeline: &Timeline, from: Ns, interval_us: u64, random: &mut Random) 
     }
 }
 
-/// Looks at distances that `step` draws.
-fn looks(
+/// Samples at distances that `step` draws.
+fn samples(
     timeline: &Timeline,
     from: Ns,
     random: &mut Random,
@@ -357,21 +357,21 @@ pub fn all(windows: u32, seed: u64) -> Result<Vec<Accuracy>, Error> {
 pub fn text(all: &[Accuracy], windows: u32, seed: u64) -> String {
     let mut text = format!(
         "Windows of 2 s, {windows} each, seed {seed}. CPU in percent of a core: {LOOK_US} us per \
-         look with its interrupt, in brackets {READ_US} us. Errors in points of share.\n"
+         sample with its interrupt, in brackets {READ_US} us. Errors in points of share.\n"
     );
     let mut load = "";
     for one in all {
         if one.load != load {
             load = one.load;
             text += &format!(
-                "\n{load}\n  {:<24} {:>16} {:>8} {:>7} {:>7} {:>7} {:>8}\n",
-                "", "CPU", "looks/s", "bias", "95 %", "bound", "covered"
+                "\n{load}\n  {:<24} {:>16} {:>9} {:>7} {:>7} {:>7} {:>8}\n",
+                "", "CPU", "samples/s", "bias", "95 %", "bound", "covered"
             );
         }
         let cpu = format!("{:.2} ({:.2})", one.cpu_pct, one.cpu_cheap_pct);
         let or_none = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
         text += &format!(
-            "  {:<24} {cpu:>16} {:>8.0} {:>7.2} {:>7.2} {:>7} {:>8}\n",
+            "  {:<24} {cpu:>16} {:>9.0} {:>7.2} {:>7.2} {:>7} {:>8}\n",
             one.way,
             one.looks_per_s,
             one.bias_pt,

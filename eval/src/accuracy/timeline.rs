@@ -12,7 +12,7 @@ use loga::units::Ns;
 
 /// Which client had the GPU when.
 pub struct Timeline {
-    /// Beginnings, and whose.
+    /// Beginnings, and the client of each.
     spans: Vec<(Ns, Option<usize>)>,
     pub(super) clients: usize,
     end: Ns,

@@ -74,7 +74,7 @@ impl Input {
 struct RunArgs {
     #[command(flatten)]
     input: Input,
-    /// Who schedules, instead of the file's policy
+    /// The scheduler, instead of the file's policy
     #[arg(long, value_name = "P")]
     policy: Option<String>,
     /// Print JSON
@@ -129,7 +129,7 @@ struct AccuracyArgs {
     /// Windows per load and method
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=100_000))]
     windows: u32,
-    /// Seed of the windows and of the looks
+    /// Seed of the windows and of the samples
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -262,7 +262,7 @@ fn replay_file(args: &ReplayArgs) -> Result<(), Failure> {
     let mut output = LineWriter::new(io::stdout().lock());
     match replay::replay(&args.policy, &name, &mut *input, &mut output) {
         Ok(()) => Ok(()),
-        // Whoever reads has read enough.
+        // The reader closed the pipe.
         Err(replay::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error @ replay::Error::Output(_)) => Err(Failure::Work(error.to_string())),
         Err(error @ replay::Error::Input(_)) => Err(Failure::Input(error.to_string())),

@@ -6,7 +6,7 @@
 //! wants. Fair is the max-min share of these wants by weight (water-filling). Under each policy:
 //!
 //! - *fairness*: Jain's index of what each client got over what is fair, at most 1. More than fair
-//!   does not help, so that 1 means that nobody has less than fair, or all equally less.
+//!   does not help, so that 1 means that no client has less than fair, or all equally less.
 //! - *overhead*: kernel time that the GPU did not run although it does without a scheduler.
 //! - *slowdown*: time of a round over that alone, the geometric mean over the clients.
 
@@ -126,8 +126,8 @@ fn alone(scenario: &Scenario) -> Result<Vec<Alone>, Error> {
     scenario.clients.iter().map(one).collect()
 }
 
-/// Max-min fair parts of each GPU, by weight: who wants less than its part leaves the rest to the
-/// others.
+/// Max-min fair parts of each GPU, by weight: a client that wants less than its part leaves
+/// the rest to the others.
 fn fair(scenario: &Scenario, alone: &[Alone]) -> Vec<f64> {
     let mut fair = vec![0.0; alone.len()];
     for gpu in 0..scenario.gpus.len() {

@@ -96,7 +96,7 @@ pub fn picture(comparison: &Comparison) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// Draws the mark of the policy number `at`: shapes differ too, for who sees no colours.
+/// Draws the mark of the policy number `at`: shapes differ too, for readers that see no colours.
 fn mark(
     area: &DrawingArea<SVGBackend, Shift>,
     at: usize,

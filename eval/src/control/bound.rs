@@ -10,14 +10,14 @@
 use loga::policies::PolicyKind;
 use loga::units::Weight;
 
-/// What one entity used of a period.
+/// Use of a period by one entity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     pub(super) entity: usize,
     pub(super) weight: Weight,
     /// GPU time in the polling phase, in ns.
     pub(super) busy: u64,
-    /// GPU time while it was throttled, charged as it is, in ns.
+    /// GPU time while it was throttled, charged directly, in ns.
     pub(super) apart: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// For entities of which `always` says who always has work.
+    /// For entities; `always` marks those that always have work.
     pub(super) fn new(
         policy: PolicyKind,
         enforce: bool,
@@ -65,8 +65,8 @@ impl Bound {
     }
 
     /// Books a period of `span` ns, of which `poll` ns were polled, among those that are present;
-    /// `lead` is the longest that the period could have been. Says by how much the bound is
-    /// broken, if it is.
+    /// `lead` is the longest possible length of the period. Returns the excess if the bound is
+    /// broken.
     pub(super) fn period(
         &mut self,
         uses: &[Use],
@@ -121,7 +121,7 @@ fn weight(weight: Weight) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two clients of default weight that used so many of 12 polled ms, period by period.
+    /// Two clients of default weight that used these parts of 12 polled ms, period by period.
     fn broken(periods: &[(u64, u64)]) -> Option<String> {
         let mut bound = Bound::new(PolicyKind::Event, true, vec![true, true], 1);
         let one = |entity, busy_ms: u64| Use {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Between whom the GPU is shared: clients, or groups of them.
+//! Entities that the GPU is shared between: clients, or groups of them.
 
 use crate::scenario::{Between, Client};
 use loga::units::Weight;
 
-/// One of those between whom the GPU is shared.
+/// One entity that the GPU is shared between.
 #[derive(Clone, Debug)]
 pub(super) struct Entity {
     pub(super) weight: Weight,
     /// Its clients, by number.
     pub(super) members: Vec<usize>,
-    /// How many of them are there.
+    /// Number of its clients that are present.
     pub(super) present: usize,
 }
 
-/// Who belongs to whom.
+/// The entity of each client.
 #[derive(Clone, Debug)]
 pub(super) struct Entities {
     all: Vec<Entity>,
@@ -48,17 +48,17 @@ impl Entities {
         Self { all, of }
     }
 
-    /// The one to which a client belongs.
+    /// The entity of a client.
     pub(super) fn of(&self, client: usize) -> usize {
         self.of[client]
     }
 
-    /// The one with this number.
+    /// The entity with this number.
     pub(super) fn get(&self, entity: usize) -> &Entity {
         &self.all[entity]
     }
 
-    /// How many there are, present or not.
+    /// Number of entities, present or not.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }

@@ -2,12 +2,12 @@
 
 //! Baseline `exclusive`: one client at a time has the GPU, for a quantum of seconds.
 //!
-//! Who has the GPU submits as it likes; all others sleep, first come, first served. After
-//! `quantum_ms`, if anybody waits, it submits nothing more, and when its commands have ended, the
-//! next one has the GPU. Who uses nothing of it for `idle_release_ms` gives it up. Weights do
-//! nothing. Good for: no switches, all of the memory is one client's. Bad for: clients that
-//! compute in between leave the GPU idle, and others wait for seconds. The way of nvshare.
-//! Source: its README (quantum 30 s by default); the idle time is assumed.
+//! The client that has the GPU submits freely; all others sleep, first come, first served. After
+//! `quantum_ms`, if another client waits, it submits nothing more, and when its commands have
+//! ended, the next one has the GPU. A client that does not use it for `idle_release_ms` gives it
+//! up. Weights do nothing. Good for: no switches, all of the memory is one client's.
+//! Bad for: clients that compute in between leave the GPU idle, and others wait for seconds. The
+//! way of nvshare. Source: its README (quantum 30 s by default); the idle time is assumed.
 
 use super::entities::Entities;
 use super::SHORTEST;
@@ -15,7 +15,7 @@ use crate::scenario::{Client, Policy};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use std::collections::VecDeque;
 
-/// Whose the GPU is.
+/// The client that has the GPU.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     entity: usize,
@@ -34,7 +34,7 @@ pub struct Exclusive {
     idle_release: u64,
     wakeup: u64,
     holder: Option<Holder>,
-    /// Who waits for it.
+    /// Clients that wait for it.
     queue: VecDeque<usize>,
     /// Commands under way of each entity.
     under_way: Vec<u32>,
@@ -62,7 +62,7 @@ impl Exclusive {
         }
     }
 
-    /// Gives the GPU to who waits longest.
+    /// Gives the GPU to the client that waits longest.
     fn pass_on(&mut self, machine: &mut Machine) {
         let now = machine.now();
         self.holder = self.queue.pop_front().map(|entity| Holder {
@@ -84,7 +84,7 @@ impl Exclusive {
         }
     }
 
-    /// When the holder has to be looked at.
+    /// When the holder has to be checked.
     fn due(&self, holder: &Holder) -> Option<u64> {
         if self.queue.is_empty() || holder.drains {
             return None;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Baseline `hardware`: nobody schedules.
+//! Baseline `hardware`: no scheduler.
 //!
 //! The GPU takes the channels in turn, a command or a timeslice each. Good for: it costs nothing.
-//! Bad for: who has the longer commands gets more.
+//! Bad for: a client with longer commands gets more.
 
 use crate::world::{Control, Machine, Verdict};
 
-/// Nobody schedules.
+/// No scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hardware;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Who schedules: LoGA with each of its policies, and what users would pick instead.
+//! [tool] Schedulers: LoGA with each of its policies, and alternatives that users have.
 //!
 //! [`loga`] drives the code of the kernel module. The others are *baselines*: policies of the
 //! simulator only, each a short model of one way to share a GPU.

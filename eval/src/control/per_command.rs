@@ -3,13 +3,13 @@
 //! Baseline `per-command`: the host schedules every command.
 //!
 //! A client hands each command to the host, which costs it `submit_us`. The host lets one command
-//! at a time run on an engine; at its end an interrupt tells the host, which `interrupt_us` later
+//! at a time run on an engine; at its end an interrupt wakes the host, which `interrupt_us` later
 //! starts the next: that of the client with the least GPU time over weight. The GPU stands still
-//! in between. Good for: exact shares, and a command of others is all one ever waits for.
-//! Bad for: short commands. The way of TimeGraph (its PRT policy: interrupt at each end, one
-//! command at a time) and of Pegasus (the host decides who submits next); the fair choice in
-//! place of their priorities and credits is ours. Source: papers of TimeGraph, section 4, and
-//! Pegasus, section 4; neither gives the two costs, so their defaults are assumed.
+//! in between. Good for: exact shares, and a client never waits for more than one command of
+//! others. Bad for: short commands. The way of TimeGraph (its PRT policy: interrupt at each end,
+//! one command at a time) and of Pegasus (the host chooses the client that submits next); the fair
+//! choice in place of their priorities and credits is ours. Source: papers of TimeGraph, section 4,
+//! and Pegasus, section 4; neither gives the two costs, so their defaults are assumed.
 
 use super::entities::Entities;
 use crate::scenario::{Client, Policy};
@@ -18,7 +18,7 @@ use loga::units::Weight;
 use loga_model::gpu::ENGINES;
 use std::collections::VecDeque;
 
-/// What an engine does, as the host knows.
+/// State of an engine, as the host knows it.
 #[derive(Clone, Copy, Debug, Default)]
 enum Turn {
     /// Nothing.
@@ -41,7 +41,7 @@ pub struct PerCommand {
     turns: [Turn; ENGINES],
     /// GPU time over weight of each entity.
     clocks: Vec<u64>,
-    /// The clock of who was served last.
+    /// The clock of the client served last.
     floor: u64,
     measured: Vec<u64>,
     ledger: Ledger,
@@ -120,7 +120,7 @@ impl Control for PerCommand {
             .iter()
             .all(|member| self.waiting[*member].iter().all(VecDeque::is_empty));
         if idle {
-            // Who had nothing to do has saved nothing up.
+            // A client that had nothing to do has saved no time up.
             self.clocks[entity] = self.clocks[entity].max(self.floor);
         }
         self.waiting[client][engine].push_back(length);

@@ -6,10 +6,10 @@
 //! `sample_ms` the utilisation of each client is sampled, in whole percent; the rate at which its
 //! tokens come back moves by a part of what is missing to its limit, and the bucket is filled
 //! for the time of one sample. The limit is the client's weight over all weights. With
-//! `off_when_alone` nobody is limited who has the GPU alone.
-//! Good for: needs no kernel module. Bad for: a limit is not a share, what one leaves unused
-//! nobody gets, and the sample lags behind. The way of HAMi-core: watcher thread, about 120 ms,
-//! tokens by launch size. Source: HAMi-core's
+//! `off_when_alone` a client that has the GPU alone is not limited.
+//! Good for: needs no kernel module. Bad for: a limit is not a share, no client gets unused time of
+//! another, and the sample lags behind. The way of HAMi-core: watcher thread, about 120 ms, tokens
+//! by launch size. Source: HAMi-core's
 //! `src/multiprocess/multiprocess_utilization_watcher.c` and issues HAMi#737, HAMi-core#104.
 //! Assumed: the size of a launch is its length, and the gain of the rate.
 
@@ -70,7 +70,7 @@ impl TokenBucket {
         }
     }
 
-    /// Whether nobody is limited.
+    /// Whether no client is limited.
     fn off(&self) -> bool {
         self.off_when_alone && self.entities.present().count() < 2
     }

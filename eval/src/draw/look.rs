@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Colours and marks: a series looks the same in every figure, and shapes differ too, for who sees
-//! no colours.
+//! Colours and marks: a series has the same in every figure, and shapes differ too, for readers
+//! that see no colours.
 
 use super::{Area, Drawn};
 use plotters::prelude::*;

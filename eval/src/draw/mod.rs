@@ -78,7 +78,7 @@ struct Chart<'a, 'b> {
     x: &'a Axis,
     y: &'a Axis,
     series: Vec<&'a Series>,
-    /// How each of them looks.
+    /// Colour and mark of each of them.
     looks: Vec<Look>,
     /// Where bars begin.
     base: f64,

@@ -204,7 +204,7 @@ pub(super) fn settings(throttles: &str) -> Vec<Setting> {
             "costs.look_us",
             NEON_LOOK_US,
             us,
-            "assumed, for each channel of each look of sampling: NEON reads a word of memory; the \
+            "assumed, for each channel of each scan of sampling: NEON reads a word of memory; the \
              module reads three registers",
         ),
         number(

@@ -2,7 +2,7 @@
 
 //! [tool] Figures 7a, 7b and 8: what accounting costs an application beside throttles.
 //!
-//! Nobody is throttled by decision. Turnaround of an iteration, over that without any accounting.
+//! No client is throttled by decision. Turnaround of an iteration, over that without accounting.
 //! Source: LoGA paper, section 5.3.
 
 use super::beside::{ratios, settings, App};
@@ -195,10 +195,10 @@ fn alike(one: &Experiment, isolated: Option<&Isolated>) -> Option<Difference> {
             100.0 * (mean.paper? - 1.0)
         ),
         why: format!(
-            "who needs the GPU again and again is stopped during the turns of the others: with ten \
-             others for 10/11 of a sixth of the time, which is {:.1} % more. {shown}. The profiles \
-             leave out the reading of files; how much of that the paper's applications do is not \
-             known",
+            "a client that needs the GPU all the time is stopped during the turns of the others: \
+             with ten others for 10/11 of a sixth of the time, which is {:.1} % more. {shown}. The \
+             profiles leave out the reading of files; how much of that the paper's applications do \
+             is not known",
             100.0 * (1.0 / (1.0 - 10.0 / 11.0 / 6.0) - 1.0)
         ),
     })

@@ -5,12 +5,13 @@
 //! An application beside four throttles of 200 us kernels and 800 us pauses. Turnaround of an
 //! iteration, over that of the application alone under the same accounting.
 //!
-//! *Fair* is calculated as in the paper: polling all the time and holding nobody back, LoGA measures
-//! the GPU time `own` of the application and that of each of the `n` throttles, `throttle`, in the
-//! application's lifetime. For each throttle to have as much as the application, `own * (1 + n)`
-//! has to fit where `own + n * throttle` was. If everybody could always use the whole GPU, the time
-//! would change in that ratio: `fair = (1 + n) * own / (own + n * throttle)` of the turnaround
-//! without scheduling. Source: LoGA paper, section 5.5.
+//! *Fair* is calculated as in the paper: polling all the time and throttling no client, LoGA
+//! measures the GPU time `own` of the application and that of each of the `n` throttles,
+//! `throttle`, in the application's lifetime. For each throttle to have as much as the
+//! application, `own * (1 + n)` has to fit where `own + n * throttle` was. If every client could
+//! always use the whole GPU, the time would change in that ratio:
+//! `fair = (1 + n) * own / (own + n * throttle)` of the turnaround without scheduling. Source:
+//! LoGA paper, section 5.5.
 
 use super::beside::{settings, turnaround, App, Got};
 use super::plan::{Plan, Progress};
@@ -24,7 +25,7 @@ use crate::scenario::Profile;
 
 /// From which part of the fair turnaround on sampling slows down too much.
 const BEYOND: f64 = 1.1;
-/// Who schedules.
+/// The schedulers.
 const WAYS: [Way; 5] = [
     Way::SAMPLING,
     Way::EVENT,
@@ -133,10 +134,10 @@ fn differs(one: &Experiment, used: &Used) -> Vec<Difference> {
                  lavaMD, lud and srad_v1",
                 list(&Judged::wrong)
             ),
-            "who has an optimum below one can only be slowed down, and is by the turns of the \
-             others, as in Figure 7. Sampling looks at compute channels only here, as in the \
-             module; if the prototype counted copies as commands, who copies much paid for that \
-             too",
+            "an application with an optimum below one can only be slowed down, and is by the turns \
+             of the others, as in Figure 7. Sampling scans compute channels only here, as in the \
+             module; if the prototype counted copies as commands, an application that copies much \
+             paid for that too",
         ),
         difference(
             "maxmin throttles less than the optimum asks for".to_owned(),
@@ -207,7 +208,7 @@ impl Judged {
     }
 
     /// Whether sampling slows it down by more than is fair, by more than a tenth; turns alone slow
-    /// down who has an optimum below one.
+    /// down an application with an optimum below one.
     fn beyond(&self) -> bool {
         self.fair >= 1.0 && self.sampling > BEYOND * self.fair.max(self.none)
     }

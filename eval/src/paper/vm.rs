@@ -123,7 +123,7 @@ impl Like<'_> {
         APPLICATIONS.iter().filter(there).copied().collect()
     }
 
-    /// Who decides in the series that were run there.
+    /// The policies of the series that were run there.
     fn deciders(&self) -> Vec<Decider> {
         let sampling = Decider::new(Way::loga(PolicyKind::Sampling));
         let all = if self.quality_is_asked() {
@@ -315,7 +315,7 @@ impl Like<'_> {
     }
 
     /// A pause and a kernel that runs on for `late`, in us, as a throttle does them there, varying
-    /// by so many percent.
+    /// by `jitter` percent.
     fn phase(&self, kernel_us: u64, pause_us: u64, late: f64, jitter: u32) -> Phase {
         let measured = self.real.measured_us(LAUNCH) + self.real.measured_us(LATE);
         // CAST: a few thousand.
@@ -331,7 +331,7 @@ impl Like<'_> {
     }
 }
 
-/// What decides in a series, and what goes with it in the virtual machine.
+/// The policy of a series, and its settings in the virtual machine.
 #[derive(Clone, Copy)]
 struct Decider {
     way: Way,

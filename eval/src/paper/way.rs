@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Who schedules or accounts in an experiment.
+//! [tool] The scheduler or accounting of an experiment.
 
 use crate::scenario::{Kind, Policy};
 use loga::policies::PolicyKind;
 
-/// What a look at a channel costs NEON, in us: it reads a word of memory, not registers.
+/// Cost of the scan of a channel for NEON, in us: it reads a word of memory, not registers.
 pub(super) const NEON_LOOK_US: f64 = 0.1;
 /// LoGA as in the paper.
 pub(super) const EVENT: Policy = Policy::of(Kind::Loga(PolicyKind::Event));
@@ -21,9 +21,9 @@ pub(super) const WATCHES: Policy = Policy {
 pub(super) struct Way {
     /// Name of the series.
     pub(super) name: &'static str,
-    /// Who schedules.
+    /// The scheduler.
     pub(super) policy: Policy,
-    /// What a look at a channel costs, in us, where it is not what the plan says.
+    /// Cost of the scan of a channel, in us, where it differs from the plan.
     pub(super) look_us: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ impl Way {
         ..Self::SAMPLING
     };
     /// NEON: what sets it apart from the policy `sampling` of LoGA is that submissions of a client
-    /// that is watched are trapped, and what a look costs.
+    /// that is watched are trapped, and the cost of a scan.
     pub(super) const SAMPLING: Self = Self {
         look_us: Some(NEON_LOOK_US),
         ..Self::new(

@@ -26,9 +26,9 @@ pub struct Report {
     pub version: u32,
     /// The file, as it was given.
     pub scenario: String,
-    /// Who scheduled.
+    /// The scheduler.
     pub policy: &'static str,
-    /// Whether anybody was throttled.
+    /// Whether decisions were carried out.
     pub enforce: bool,
     /// One run for each seed.
     pub runs: Vec<Run>,
@@ -74,9 +74,9 @@ pub struct Gpu {
     pub jain: Option<f64>,
     /// Decisions made.
     pub decisions: u64,
-    /// Looks at the channels, of policies that work in stages.
+    /// Scans of the channels, of policies that work in stages.
     pub looks: u64,
-    /// Times somebody was throttled.
+    /// Times a client was throttled.
     pub throttles: u64,
     /// Faults or traps taken by clients.
     pub faults: u64,

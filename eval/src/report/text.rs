@@ -63,7 +63,7 @@ fn one_gpu(text: &mut String, gpu: &Gpu) {
     );
     let _ = writeln!(
         text,
-        "{} decisions, {} holds, {} faults, {} GPU events\n",
+        "{} decisions, {} throttles, {} faults, {} GPU events\n",
         gpu.decisions, gpu.throttles, gpu.faults, gpu.events
     );
     let mut clients = table([
@@ -130,7 +130,7 @@ fn summary(text: &mut String, report: &Report) {
     }
 }
 
-/// A number with so many digits, or a dash.
+/// A number with `digits` decimals, or a dash.
 pub(crate) fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }

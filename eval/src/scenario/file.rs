@@ -21,9 +21,9 @@ pub(super) struct File {
     /// Number of seeds, each a run.
     #[serde(default = "one")]
     pub(super) seeds: Spanned<u64>,
-    /// Name of the client with whose end the run ends.
+    /// Name of the client at the end of which the run ends.
     pub(super) until: Option<Spanned<String>>,
-    /// Who schedules.
+    /// The scheduler.
     #[serde(default)]
     pub(super) policy: Policy,
     /// What things cost.
@@ -37,7 +37,7 @@ pub(super) struct File {
     pub(super) clients: Spanned<Vec<Client>>,
 }
 
-/// Who schedules, and with which parameters.
+/// The scheduler and its parameters.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
@@ -46,7 +46,7 @@ pub struct Policy {
     pub kind: Kind,
     /// Whether clients are throttled. Otherwise it only accounts.
     pub enforce: bool,
-    /// What fairness is between.
+    /// What the GPU is divided between.
     pub by: Between,
     /// Polling phase per channel in ms.
     #[serde(deserialize_with = "poll_ms")]
@@ -86,7 +86,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Who schedules, with the parameters of a file that gives none.
+    /// A scheduler, with the parameters of a file that gives none.
     pub const fn of(kind: Kind) -> Self {
         Self {
             kind,
@@ -157,7 +157,7 @@ fn number<'de, D: Deserializer<'de>>(from: D, knob: &str) -> Result<u32, D::Erro
     Ok(number)
 }
 
-/// What fairness is between.
+/// What the GPU is divided between.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Between {
@@ -175,10 +175,10 @@ pub enum Between {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {
-    /// One read of a GPU register: the poller looks this often.
+    /// One read of a GPU register: the poller polls this often.
     #[serde(rename = "read_us")]
     pub read: Micros,
-    /// A look at one channel, for policies that work in stages.
+    /// The scan of one channel, for policies that work in stages.
     #[serde(rename = "look_us")]
     pub look: Micros,
     /// Taking the submission mappings of one client away, or giving them back.

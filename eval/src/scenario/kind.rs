@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who schedules, by name.
+//! Schedulers by name.
 
 use loga::policies::PolicyKind;
 
-/// Who schedules.
+/// A scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// LoGA with this policy.
     Loga(PolicyKind),
-    /// Nobody: the GPU takes the channels in turn.
+    /// None: the GPU takes the channels in turn.
     Hardware,
     /// The host, command by command.
     PerCommand,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Scenarios: which clients do what on which GPUs, who schedules them, what that costs.
+//! [tool] Scenarios: clients, their work and their GPUs, the scheduler, the costs.
 //!
 //! [`read`] turns a file and changes to it (`--set`) into a [`Scenario`] that makes sense, or says
 //! in which line it does not and what would. `docs/scenarios.md` explains every key.
@@ -33,9 +33,9 @@ pub struct Scenario {
     pub length: Ns,
     /// Seeds to run with: 1 and following.
     pub seeds: u64,
-    /// Position of the client with whose end the run ends.
+    /// Position of the client at the end of which the run ends.
     pub until: Option<usize>,
-    /// Who schedules.
+    /// The scheduler.
     pub policy: Policy,
     /// What things cost.
     pub costs: Costs,
@@ -181,7 +181,7 @@ impl Phase {
 }
 
 impl Client {
-    /// A client that is there all the time and does this again and again.
+    /// A client that is present all the time and repeats these phases.
     pub fn new(name: &str, phases: Vec<Phase>) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Profiles: what an application does with the GPU, each value with where it comes from.
+//! Profiles: the work of an application on the GPU, each value with its source.
 //!
 //! A file of `eval/profiles` describes one iteration of an application by phases as a scenario has
-//! them. Every value says in the table `from` who says so; a value without that is refused.
+//! them. The table `from` has the source of every value; a value without one is refused.
 
 use super::check::{self, Text};
 use super::file;
@@ -21,7 +21,7 @@ const KINDS: &[(&str, &str)] = &[
     ("code", "the application's source says so"),
     ("derived", "calculated from such"),
     ("measured", "measured"),
-    ("assumed", "nobody says so"),
+    ("assumed", "no source"),
 ];
 
 /// Builds the table of the profiles that come with the program.
@@ -49,7 +49,7 @@ pub struct Profile {
     pub command: String,
     /// One iteration.
     pub phases: Vec<Phase>,
-    /// Its values: `PHASE.KEY`, the value as it is written, and who says so.
+    /// Its values: `PHASE.KEY`, the value as it is written, and its source.
     pub values: Vec<Value>,
 }
 
@@ -60,7 +60,7 @@ pub struct Value {
     pub name: String,
     /// The value as it is written.
     pub value: String,
-    /// Who says so.
+    /// Its source.
     pub from: String,
 }
 

@@ -49,7 +49,7 @@ impl Span {
         Self::Uniform(least * 1e3, most * 1e3)
     }
 
-    /// Always so many microseconds.
+    /// Always this number of microseconds.
     pub const fn us(us: u64) -> Self {
         Self::Constant(Ns::from_us(us))
     }

@@ -34,7 +34,7 @@ pub struct Session {
     pub figures: Vec<String>,
     /// How the simulator runs them.
     pub plan: Plan,
-    /// Who runs them in the virtual machine, if anybody.
+    /// The program that runs them in the virtual machine, if there is one.
     pub machine: Option<Script>,
     /// Whether to run what is already there, too.
     pub again: bool,
@@ -200,7 +200,7 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
 }
 
 /// The simulator's plan for what was run in the virtual machine: with the costs that were measured
-/// there, and with that of a look as measured in an earlier experiment, if not in this.
+/// there, and with that of a poll as measured in an earlier experiment, if not in this.
 fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String> {
     let mut settings = real.settings.clone();
     let read = real.setting(READ).or(look);
@@ -208,7 +208,7 @@ fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String>
         settings.extend(read.cloned());
     }
     settings.extend(read.and_then(Setting::micros).map(|us| {
-        let origin = "three times a read: what a look at a channel is";
+        let origin = "three times a read: the scan of a channel";
         Setting::number("costs.look_us", us * READS, Unit::Micros, origin)
     }));
     let mut costs = Costs::default();
@@ -228,7 +228,7 @@ fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String>
     })
 }
 
-/// What a look of the poller costs, in the settings, and as many reads are a look at a channel.
+/// Cost of a poll, in the settings, and the number of reads in the scan of a channel.
 const READ: &str = "costs.read_us";
 const READS: f64 = 3.0;
 
@@ -254,7 +254,7 @@ fn say(bars: &MultiProgress, line: &str) {
     bars.suspend(|| println!("{line}"));
 }
 
-/// A progress bar of an experiment; nothing is drawn where nobody watches.
+/// A progress bar of an experiment; nothing is drawn without a terminal.
 struct Bar {
     bar: ProgressBar,
     begin: Instant,

@@ -114,7 +114,7 @@ pub(super) struct Actor {
     pub(super) rounds: Times,
     /// When it had done all it was to do.
     pub(super) finished: Option<u64>,
-    /// Whether it has been told to go.
+    /// Whether it shall go.
     pub(super) leaves: bool,
     /// When it went.
     pub(super) gone: Option<u64>,
@@ -244,7 +244,7 @@ impl Actor {
             .spec
             .cycle
             .map_or(now, |cycle| self.began.saturating_add(cycle.get()));
-        // Who is late begins at once, and counts from there.
+        // A client that is late begins at once, and counts from there.
         self.began = next.max(now);
         (next > now).then_some(Want::Until(next))
     }

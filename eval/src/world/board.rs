@@ -15,7 +15,7 @@ const COMMAND_BYTES: u64 = 32;
 const COMMANDS: u64 = 1 << 20;
 /// Words of one command: duration and launch, then the interrupt at its end.
 const COMMAND_WORDS: u32 = 5;
-/// Header of a method whose data word lies in the header. Source: `NVA06F_DMA_IMMD_DATA_METHOD`.
+/// Header of a method with its data word in the header. Source: `NVA06F_DMA_IMMD_DATA_METHOD`.
 const IMMEDIATE: u32 = 4 << 29;
 /// Page of USERD in BAR1.
 const USERD_PAGE: u32 = 1;
@@ -36,7 +36,7 @@ struct Ring {
     /// Lengths; a power of two of them, none for a channel that is never used.
     lengths: Vec<u64>,
     put: u32,
-    /// Who submits.
+    /// The client that submits.
     owner: usize,
     /// Subchannel of its engine.
     subchannel: u32,
@@ -91,7 +91,7 @@ pub struct Board {
     overlap: bool,
     usage: Vec<[Usage; ENGINES]>,
     work: Vec<Work>,
-    /// Channels whose commands ended, in that order.
+    /// Channels of the commands that ended, in that order.
     pub(super) ended: Vec<u16>,
     /// Events: changes of a status word, and submissions.
     events: u64,
@@ -166,7 +166,7 @@ impl Board {
         self.runlists[engine].len()
     }
 
-    /// Who uses a channel.
+    /// The client of a channel.
     pub(super) fn owner(&self, chid: u16) -> usize {
         self.rings[usize::from(chid)].owner
     }
@@ -218,7 +218,7 @@ impl Board {
         self.idle[engine] + since
     }
 
-    /// Whose time now passes on an engine, by the rule of the ground truth.
+    /// The client that is charged for an engine's time now, by the rule of the ground truth.
     fn occupant(&self, engine: usize) -> Option<(usize, Kind)> {
         let word = self.shown[engine].word;
         if word & regs::STATUS_BUSY == 0 {

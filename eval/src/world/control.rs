@@ -39,7 +39,7 @@ pub struct Ledger {
     pub in_clients: u64,
     /// Decisions made.
     pub decisions: u64,
-    /// Looks at the channels, of policies that work in stages.
+    /// Scans of the channels, of policies that work in stages.
     pub looks: u64,
     /// Times that a client was throttled.
     pub throttles: u64,
@@ -54,7 +54,7 @@ pub struct Ledger {
     pub violations: Vec<String>,
 }
 
-/// A scheduler. It is asked and told; what it wants done, it orders from the machine.
+/// A scheduler. The world calls it; it gives orders to the machine.
 pub trait Control {
     /// A client has come, and has its channels.
     fn come(&mut self, _: &mut Machine, _client: usize) {}

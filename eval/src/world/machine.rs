@@ -41,7 +41,7 @@ pub enum Order {
     },
     /// A command that the scheduler had taken is submitted to the GPU.
     Launch {
-        /// Whose.
+        /// The client.
         client: usize,
         /// On which engine.
         engine: usize,
@@ -80,7 +80,7 @@ impl Machine {
         let timing = Timing {
             switch_ns: card.switch.get(),
             timeslice_ns: card.timeslice.get(),
-            // Every submission rings: nothing has to be looked for.
+            // Every submission rings: the engine need not search for work.
             doorbell_ns: 0,
             snoop_ns: 0,
         };
@@ -181,7 +181,7 @@ impl Machine {
         let chid = self.channels[client].on(engine);
         self.board.submit(chid, length);
         self.gpu.ring_doorbell(Chid(chid), &mut self.board);
-        // A busy engine looks for itself when it is done.
+        // A busy engine searches for work when it is done.
         self.rung |= !self.board.busy(engine);
     }
 

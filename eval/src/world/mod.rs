@@ -60,7 +60,7 @@ pub struct World<C> {
     pub control: C,
     actors: Vec<Actor>,
     timers: BinaryHeap<Reverse<(u64, u32, Alarm)>>,
-    /// From the interrupt at the end of a command until who waits for it runs.
+    /// From the interrupt at the end of a command until the thread that waits for it runs.
     wakeup: u64,
     until: Option<usize>,
     /// Clients that may still do something.
@@ -69,7 +69,7 @@ pub struct World<C> {
 }
 
 impl<C: Control> World<C> {
-    /// A world at time zero. `until` is the client with whose end the run ends.
+    /// A world at time zero. The run ends at the end of the client `until`.
     pub fn new(
         card: &Card,
         clients: &[&Client],
@@ -101,8 +101,8 @@ impl<C: Control> World<C> {
         }
     }
 
-    /// Runs up to `end`, or until nobody has anything left to do, and writes the trace if there is
-    /// one. True if it stood still.
+    /// Runs up to `end`, or until no client has anything left to do, and writes the trace if there
+    /// is one. True if it stood still.
     pub fn run(&mut self, end: u64, trace: &mut Option<Trace>) -> bool {
         self.machine.board.trace = trace.take();
         let stuck = self.run_on(end);

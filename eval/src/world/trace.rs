@@ -17,7 +17,7 @@ use std::path::Path;
 pub enum Row {
     /// What is on an engine.
     Engine(usize),
-    /// The phases of who schedules.
+    /// The phases of the scheduler.
     Phases,
     /// When a client is throttled.
     Throttled(usize),
@@ -61,7 +61,7 @@ impl Trace {
         })
     }
 
-    /// Names the GPU whose events follow, and its clients.
+    /// Names the GPU of the events that follow, and its clients.
     pub fn begin(&mut self, gpu: usize, names: Vec<String>) {
         self.gpu = gpu;
         self.names = names;
@@ -135,6 +135,6 @@ impl Trace {
 
 /// Microseconds with nanoseconds behind the point.
 fn micros(ns: u64) -> f64 {
-    // CAST: a run lasts days at most, whose nanoseconds are exact in a double.
+    // CAST: a run lasts days at most, and their nanoseconds are exact in a double.
     ns as f64 / 1000.0
 }

@@ -10,7 +10,7 @@ use loga::units::Ns;
 use loga_eval::ideal::{IdealGpu, Process};
 
 /// The most that the process at 0 used in any window of `window_ms`, in percent of the
-/// window, looked at every millisecond; and its share of the whole time.
+/// window, checked every millisecond; and its share of the whole time.
 fn most_in_a_window(machine: &mut IdealGpu, end_ms: u64, window_ms: usize) -> (f64, f64) {
     let mut used = Vec::new();
     for ms in 0..=end_ms {

@@ -44,7 +44,8 @@ fn hogs(kernels_us: &[u64], channels: u16) -> Vec<Process> {
     kernels_us.iter().map(hog).collect()
 }
 
-// Regression: waits up to the end of a step were forgotten, and `maxmin` took who waits for modest.
+// Regression: waits up to the end of a step were forgotten, so that `maxmin` took
+// waiting clients for modest ones.
 #[test]
 fn run_in_steps_gives_what_a_run_in_one_gives() {
     let machine = || {

@@ -23,7 +23,7 @@ fn sparse(processes: &[Process], policy: PolicyKind, seed: u64) -> IdealGpu {
 
 /// Runs for two seconds with many seeds. Returns the error that 95 % of all stay below
 /// for the worst client, in points, how often a client was within its stated bound at
-/// least, in percent, and looks per second.
+/// least, in percent, and samples per second.
 fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
     const RUNS: usize = 20;
     let (mut errors, mut within) = (vec![Vec::new(); processes.len()], vec![0; processes.len()]);
@@ -77,7 +77,7 @@ fn sparse_accounting_of_the_demo_and_of_small_clients_is_close() {
     let demo = [(1000, 0), (200, 800), (200, 800), (200, 800)];
     for list in [&demo[..], &[(10, 1000); 10]] {
         let (error, within, looks) = sparse_errors(&varying(list));
-        println!("{list:?}: {error:.2} points, {within} % within, {looks} looks/s");
+        println!("{list:?}: {error:.2} points, {within} % within, {looks} samples/s");
         // A point, and what lies between the windows here and the periods booked.
         assert!(error <= 2.0, "{list:?}: {error}");
         assert!(within >= 80.0, "{list:?}: {within}");
@@ -105,9 +105,9 @@ fn sparse_accounting_of_clients_in_step_with_the_looks_is_unbiased() {
 #[test]
 fn sparse_accounting_of_one_client_is_rare_and_still_measures() {
     let (error, _, looks) = sparse_errors(&varying(&[(500, 500)]));
-    println!("alone: {error:.2} points, {looks} looks/s");
+    println!("alone: {error:.2} points, {looks} samples/s");
     assert!(looks <= 110, "{looks}");
-    // 1.96 standard deviations of 200 independent looks are 6.9 points, and some more.
+    // 1.96 standard deviations of 200 independent samples are 6.9 points, and some more.
     assert!(error <= 12.0, "{error}");
 }
 

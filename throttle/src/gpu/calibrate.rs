@@ -18,7 +18,7 @@ const DOUBLINGS_MAX: u32 = 40;
 /// Probes of the warm-up, should they stay short.
 const WARM_PROBES_MAX: u32 = 10_000;
 
-/// How long a kernel of so many units takes: a fixed time and a rate.
+/// How long a kernel of a number of units takes: a fixed time and a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// Units in a microsecond.
@@ -36,7 +36,7 @@ impl Calibration {
     }
 }
 
-/// Measures kernels with `time`, which runs one of so many units and returns its length in ns.
+/// Measures kernels with `time`, which runs one of a number of units and returns its length in ns.
 ///
 /// # Errors
 ///

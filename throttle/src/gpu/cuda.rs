@@ -30,7 +30,7 @@ const HEADERS: [(&str, &str); 4] = [
 
 const BODY: &str = include_str!("spin.ptx");
 
-/// Reads of %globaltimer that look for its smallest step: some milliseconds.
+/// Reads of %globaltimer that find its smallest step: some milliseconds.
 const STEP_READS: u64 = 200_000;
 /// A coarser %globaltimer is not used, nor one of which more than a fortieth of a kernel is a step.
 const STEP_NS_MAX: u64 = 2000;

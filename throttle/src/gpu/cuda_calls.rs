@@ -3,7 +3,7 @@
 //! [glue] The calls of CUDA's driver library, safe to use.
 //!
 //! Source: CUDA Driver API reference, modules "Initialization" to "Event Management". All of them
-//! exist since CUDA 5.0 except `cuGetErrorName` (6.0), which is looked for and may be missing.
+//! exist since CUDA 5.0 except `cuGetErrorName` (6.0), which is optional.
 
 use super::library::calls;
 use crate::error::Error;
@@ -276,8 +276,8 @@ pub(super) struct Module(Handle);
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context was made by `open` and is destroyed once; what belongs to it is of no
-        // use to anybody afterwards. A failure leaves it to the end of the process.
+        // SAFETY: the context was made by `open` and is destroyed once; what belongs to it is
+        // not used afterwards. A failure leaves it to the end of the process.
         unsafe { (self.calls.cuCtxDestroy_v2)(self.context) };
     }
 }

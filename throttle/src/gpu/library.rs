@@ -5,10 +5,10 @@
 use crate::error::Error;
 use libloading::Library;
 
-/// Loads a library by name, where the system's loader looks.
+/// Loads a library by name, where the system's loader finds it.
 pub(super) fn load(name: &'static str) -> Result<Library, Error> {
-    // SAFETY: the initialisers of CUDA's and OpenCL's libraries are made to be run by dlopen; the
-    // person who installed a library of this name is trusted as for any program linked with it.
+    // SAFETY: the initialisers of CUDA's and OpenCL's libraries are made to be run by dlopen; a
+    // library installed under this name is trusted as by any program linked with it.
     unsafe { Library::new(name) }.map_err(|error| Error::Library {
         name,
         reason: error.to_string(),
@@ -48,7 +48,7 @@ macro_rules! calls {
         pub(super) struct $name {
             $(pub(super) $call: unsafe extern "C" fn($($argument),*) $(-> $result)?,)+
             /// Kept loaded as long as the calls are there.
-            #[allow(dead_code, reason = "some look for further calls, some only hold it")]
+            #[allow(dead_code, reason = "some load more calls from it, some only keep it")]
             pub(super) library: libloading::Library,
         }
 

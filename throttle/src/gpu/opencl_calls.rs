@@ -32,7 +32,7 @@ const PROFILING_START: u32 = 0x1282;
 const PROFILING_END: u32 = 0x1283;
 const MEM_WRITE_ONLY: u64 = 1 << 1;
 
-/// Most platforms, and most devices of one, that are looked at.
+/// Most platforms, and most devices of one, that are listed.
 const LIST_MAX: usize = 64;
 const NAME_BYTES: usize = 256;
 const LOG_BYTES: usize = 4096;
@@ -247,7 +247,7 @@ impl Program {
     pub(super) fn length_ns(&self, event: Event) -> Result<u64, Error> {
         let start = self.moment(&event, PROFILING_START);
         let end = self.moment(&event, PROFILING_END);
-        // SAFETY: the event is consumed here and used by nobody afterwards.
+        // SAFETY: the event is consumed here and not used afterwards.
         let code = unsafe { (self.calls.clReleaseEvent)(event.0) };
         check("clReleaseEvent", code)?;
         Ok(end?.saturating_sub(start?))

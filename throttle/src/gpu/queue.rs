@@ -34,7 +34,7 @@ pub trait Device {
     /// Most kernels under way at a time.
     fn depth_max(&self) -> u32;
 
-    /// Starts a kernel that spins for so many units of the timer.
+    /// Starts a kernel that spins for this number of units of the timer.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// One work item that takes so many rounds. Each round needs the one before it, and the last one is
-// stored, so that a compiler can leave none out.
+// One work item that takes a given number of rounds. Each round needs the one before it,
+// and the last one is stored, so that a compiler can leave none out.
 __kernel void spin(ulong rounds, __global uint *result)
 {
 	uint value = (uint)rounds | 1u;

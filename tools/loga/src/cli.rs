@@ -24,10 +24,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest time between two looks, in seconds: a day.
+/// Longest time between two snapshots, in seconds: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// Who uses the GPUs, and how much of them.
+/// Which processes use the GPUs, and how much.
 #[derive(Debug, Parser)]
 #[command(version, name = "loga", max_term_width = 100)]
 pub struct Arguments {
@@ -39,39 +39,39 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print what every client got
+    /// Print the GPU time of every client
     ///
-    /// SHARE is the part of the time polled that the engine was the client's, ENTITLED what a
-    /// division by weights among the active clients would have given, WAITED the time in which it
+    /// SHARE is the part of the time polled in which the client was on the engine, ENTITLED its
+    /// share in a division by weights among the active clients, WAITED the time in which it
     /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
     Stat(Stat),
-    /// Show what every GPU and every client does, again and again
+    /// Show GPUs and clients, refreshed continuously
     ///
     /// The bottom line names the keys.
     Top(Top),
     /// Set the weight, limit or class of a process, user or cgroup
     ///
-    /// A setting of a process goes away with it; one of a user or cgroup stays until it is cleared
+    /// A setting of a process ends with it; one of a user or cgroup stays until it is cleared
     /// or the module is unloaded. A process that has no weight or class of its own follows the
     /// nearest cgroup around it that has one, or else its user; limits of all cgroups around it
-    /// hold. For root; every user may lower its own processes: set them idle, or give them a
-    /// weight and a limit not above what holds for them, and take that back with --clear.
+    /// apply. For root; every user may lower its own processes: set them idle, or give them a
+    /// weight and a limit not above their present ones, and undo that with --clear.
     Set(Set),
-    /// Show or change who decides, and how
+    /// Show or change the policy and the knobs
     Policy(Policy),
     /// Print what happens, one line per event, until interrupted
     Events(Events),
     /// Run a command with a weight, limit or class of its own
     ///
-    /// The setting is in place before the command starts; the command takes the place of this
-    /// process, so that its exit status is the one seen. It is the setting of that one process:
-    /// programs that it starts in turn have none, unless a cgroup or user gives them one. Exits
-    /// with 125 if the setting is refused, 126 if the command cannot be run, 127 if it does not
-    /// exist. Every user may lower what holds, such as with `--class idle`; only root gives more.
+    /// The setting is in place before the command starts; the command replaces this process, so
+    /// that the caller sees its exit status. The setting is for that one process: programs that
+    /// it starts have none, unless a cgroup or user gives them one. Exits with 125 if the setting
+    /// is refused, 126 if the command cannot be run, 127 if it does not exist. Every user may
+    /// lower its own processes, such as with `--class idle`; only root gives more.
     /// As root, to run the command as another user:
     /// `loga run --weight 300 -- setpriv --reuid=ann --regid=ann --init-groups COMMAND`.
     Run(Run),
-    /// Print what each user or cgroup got, those included whose processes have exited
+    /// Print the GPU time of each user or cgroup, including processes that have exited
     ///
     /// Users see their own total; a caller with CAP_PERFMON sees all of them, and root may reset
     /// them.
@@ -90,13 +90,13 @@ pub struct Stat {
     /// Print one JSON object per GPU and line; its members are named in docs/loga-stat-json.md
     #[arg(long)]
     pub json: bool,
-    /// Every so many seconds, print what happened since the last time
+    /// Print the figures of every interval of this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
-    /// Print at once: the sums alone, without what happened in the last second
+    /// Print at once: the sums alone, without the figures of the last second
     #[arg(long, conflicts_with_all = ["watch", "json"])]
     pub sums: bool,
-    /// With --watch: stop after so many times
+    /// With --watch: stop after this many intervals
     #[arg(long, value_name = "N", requires = "watch")]
     pub times: Option<u64>,
 }
@@ -107,13 +107,13 @@ pub struct Top {
     /// Only this GPU [default: all]
     #[arg(long, value_name = "N")]
     pub gpu: Option<u32>,
-    /// Seconds between two looks
+    /// Seconds between two snapshots
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub interval: Duration,
     /// No screen: print JSON lines as `loga stat --watch --json` does
     #[arg(long)]
     pub json: bool,
-    /// Stop after so many looks
+    /// Stop after this many snapshots
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
 }
@@ -121,13 +121,13 @@ pub struct Top {
 /// What can be set.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Change {
-    /// Weight, 1 to 10000; who has twice the weight is entitled to twice the time [default: 100]
+    /// Weight, 1 to 10000; twice the weight entitles to twice the time [default: 100]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(i64::from(Weight::MIN)..=i64::from(Weight::MAX)))]
     pub weight: Option<u32>,
     /// Hard limit in percent of a GPU, 1 to 100; 100 is none
     #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(i64::from(Limit::MIN)..=i64::from(Limit::MAX)))]
     pub limit: Option<u32>,
-    /// Class; idle runs only when nobody else wants the GPU
+    /// Class; idle runs only while no normal client wants the GPU
     #[arg(long, value_name = "CLASS", value_parser = PossibleValuesParser::new(names::CLASSES))]
     pub class: Option<String>,
 }
@@ -182,9 +182,9 @@ pub struct Policy {
 pub enum PolicyAction {
     /// Show the policy and the knobs of each GPU
     Show,
-    /// List the policies there are, and the GPUs where each one decides
+    /// List the policies, and the GPUs that use each of them
     List,
-    /// Let another policy decide from now on
+    /// Change the policy
     Switch {
         /// Its name
         #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(policies::NAMES))]
@@ -279,10 +279,10 @@ pub struct Events {
     /// Only these kinds, separated by commas [default: all]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = PossibleValuesParser::new(names::EVENTS))]
     pub kinds: Vec<String>,
-    /// Stop after so many events
+    /// Stop after this many events
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
-    /// Stop after so many seconds
+    /// Stop after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Print one JSON object per event and line
@@ -307,7 +307,7 @@ pub struct Run {
 /// Arguments of `loga totals`.
 #[derive(Args, Clone, Debug)]
 pub struct Totals {
-    /// Whose totals
+    /// Totals of users or of cgroups
     #[arg(long, value_name = "KIND", default_value = "user", value_parser = PossibleValuesParser::new(["user", "cgroup"]))]
     pub by: String,
     /// Only of this GPU [default: all]
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn words_nobody_knows_are_refused_with_those_there_are() {
+    fn unknown_words_are_refused_with_the_known_ones() {
         let text = refused("loga policy switch fifo");
         let all = format!("[possible values: {}]", policies::NAMES.join(", "));
         assert!(text.contains(&all), "{text}");

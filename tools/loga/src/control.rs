@@ -101,7 +101,7 @@ pub struct Snapshot {
     pub clients: Vec<uapi::Client>,
     /// What it is divided between.
     pub groups: Vec<uapi::Group>,
-    /// Channels whose submission page is known.
+    /// Channels with a known submission page.
     pub channels: Vec<uapi::Channel>,
 }
 
@@ -288,7 +288,7 @@ impl<C: Calls> Control<C> {
         match self.0.read_events(events, timeout) {
             Ok(count) => Ok(count.min(events.len())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            // Somebody else was faster.
+            // Another reader of the file was faster.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             Err(error) => Err(Error::Failed(Call::Subscribe, error)),
         }

@@ -47,7 +47,7 @@ impl ControlFile {
     /// `T` must be the structure that `number` takes, and any addresses in it those of tables that
     /// may be written, with as many elements as the counts beside them say.
     unsafe fn call<T>(&self, number: u32, argument: &mut T) -> io::Result<()> {
-        // SAFETY: the kernel reads and writes the argument, whose size is part of the number, and
+        // SAFETY: the kernel reads and writes the argument, its size is part of the number, and
         // the tables in it, which are as long as the caller promises.
         let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), number.into(), &raw mut *argument) };
         if rc < 0 {

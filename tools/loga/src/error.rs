@@ -45,7 +45,7 @@ pub enum Error {
 /// What a call does, for messages.
 fn purpose(call: Call) -> &'static str {
     match call {
-        Call::Snapshot => "reading who uses the GPU",
+        Call::Snapshot => "reading the clients of the GPU",
         Call::SetShare => "setting weights, limits and classes",
         Call::ReadTotals => "reading or resetting the totals of all users and cgroups",
         Call::Configure => "changing policies and knobs",

@@ -64,7 +64,7 @@ impl FakeKernel {
         }
     }
 
-    /// From now on the caller is nobody in particular.
+    /// From now on the caller has no capabilities.
     pub(crate) fn drop_privileges(&self) {
         self.privileged.set(false);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the kernel module measured and can be told, for people and for programs.
+//! [tool] The figures and settings of the kernel module, for people and for programs.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga`: asks the kernel module who uses the GPUs, and tells it who gets how much.
+//! [tool] `loga`: shows the clients of the kernel module and changes their settings.
 
 use clap::error::ErrorKind;
 use clap::Parser;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     };
     match act(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough.
+        // The reader of the output closed the pipe.
         Err((_, Failure::Print(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }

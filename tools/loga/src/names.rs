@@ -57,7 +57,7 @@ pub fn class(number: u32) -> String {
     word("class", &CLASSES, number.into())
 }
 
-/// What fairness is between.
+/// What the GPU is divided between.
 pub fn group_by(number: u32) -> String {
     word("group_by", GroupBy::NAMES, number.into())
 }
@@ -96,7 +96,7 @@ pub fn event(number: u32) -> String {
     word("event", &EVENTS, number.into())
 }
 
-/// Why everybody runs.
+/// Why all clients run.
 pub fn fallback(number: u64) -> String {
     let words = ["contract", "late", "idle-throttle", "overrun"];
     word("fallback", &words, number)

@@ -197,7 +197,7 @@ fn headline(stat: &Stat) -> String {
     )
 }
 
-/// A line about a client of which polling phases show less than the looks between them.
+/// A line about a client of which polling phases show less than the samples between them.
 fn evasion(client: &Client) -> Option<String> {
     (client.evasions > 0).then(|| {
         format!(
@@ -226,7 +226,7 @@ fn activity(stat: &Stat) -> String {
     )
 }
 
-/// What needs a look: a line each.
+/// What needs attention: a line each.
 fn alarms(stat: &Stat) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(chid) = stat.unknown_chid {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Most cgroups that are looked at for their names.
+/// Most cgroups that are searched for their names.
 const CGROUPS_MAX: usize = 65_536;
 
 /// The users and cgroups of this system.
@@ -19,7 +19,7 @@ pub struct Directory {
     users: Vec<(u32, String)>,
     /// Where the cgroup v2 hierarchy is mounted.
     cgroups: Option<PathBuf>,
-    /// Whether users that are not in the list are looked for in network directories.
+    /// Whether users that are not in the list are searched in network directories.
     network: bool,
 }
 

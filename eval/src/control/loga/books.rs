@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a decision is booked as, and the oracles that look at it.
+//! Booking of a decision, and the oracles that check it.
 
 use super::Loga;
 use crate::control::bound::Use;
@@ -13,14 +13,14 @@ use loga::share::{Account, Member};
 use loga::units::{Ns, VTime};
 use loga_model::gpu::GR;
 
-/// Violations that are kept; the first says what is wrong.
+/// Violations that are kept; the first names the fault.
 const VIOLATIONS_MAX: usize = 10;
 
-/// What the bound of a policy needs to know of a member from before a decision.
+/// State of a member before a decision, for the bound of a policy.
 struct Before {
     id: ClientId,
     received: Ns,
-    /// It was throttled, and what it ran since is charged as it is.
+    /// It was throttled; its residue is charged directly.
     direct: bool,
 }
 
@@ -65,7 +65,7 @@ impl Loga {
         self.ledger.error = self.error(machine);
     }
 
-    /// Virtual times by entity, as far as they have members.
+    /// Virtual times of the entities that have members.
     pub(super) fn vtimes(&self) -> Vec<Option<VTime>> {
         let mut vtimes = vec![None; self.entities.len()];
         for client in 0..self.kept.len() {
@@ -184,7 +184,7 @@ impl Loga {
         }
     }
 
-    /// What a client got.
+    /// The figures of a client.
     pub fn account(&self, client: usize) -> Account {
         match self.position(client) {
             Some(at) => *self.state.shares.members()[at].account(),

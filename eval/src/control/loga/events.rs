@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What LoGA is told and asked: clients that come, go and submit, and when it is time to act.
+//! LoGA's calls from the world: clients that come, go and submit, and deadlines.
 
 use super::{Loga, Poller};
 use crate::world::{Booked, Control, Ledger, Machine, Verdict};
@@ -9,7 +9,7 @@ use loga::ids::ClientId;
 use loga::regs::{self, Sampler, Source};
 use loga_model::gpu::GR;
 
-/// The engine that is looked at, as the registers number it.
+/// The engine that is polled, as the registers number it.
 const COMPUTE: u8 = 0;
 
 impl Control for Loga {

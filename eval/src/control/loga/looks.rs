@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Looks at the channels, for policies that work in stages: what they show and what they cost.
+//! Scans of the channels, for policies that work in stages: what they show and what they cost.
 //!
-//! The main thread looks at each allocated channel, one after the other, and the policy sees what
-//! is there when it has looked at the last one. It begins when it is done with the gates of the
-//! decision before. As in the module, channels of copy engines show nothing.
+//! The main thread reads each allocated channel, one after the other, and the policy sees the state
+//! at the end of the scan. A scan begins when the main thread is done with the gates of the
+//! previous decision. As in the module, channels of copy engines show nothing.
 //!
 //! *Accounting alone* (`enforce = false`) means for `sampling` what the LoGA paper does in its
-//! section 5.3: barrier, residue and turns are as ever, but nobody is throttled in a free run. To
-//! that end all have the same virtual time before each look: who is the furthest ahead after one
+//! section 5.3: barrier, residue and turns stay, but no client is throttled in a free run. To that
+//! end all clients have the same virtual time before each scan: the one furthest ahead after one
 //! free run is then at the policy's limit, not beyond it.
 
 use super::Loga;
@@ -17,20 +17,20 @@ use loga::policies::{PolicyKind, Seen};
 use loga::share::Member;
 use loga::units::Ns;
 
-/// Time between looks while a policy watches; a free run is longer.
+/// Time between scans while a policy watches; a free run is longer.
 const WATCHED: u64 = 1_000_000;
 
-/// What is kept for looks.
+/// State of scans.
 pub(super) struct Looks {
-    /// When the look ends that has begun.
+    /// End of the scan that has begun.
     pub(super) ends: Option<u64>,
-    /// Whether nobody is throttled in free runs.
+    /// Whether no client is throttled in free runs.
     evened: bool,
     /// Whether submissions are trapped while a client is watched.
     traps: bool,
-    /// Whether somebody is watched.
+    /// Whether a client is watched.
     watches: bool,
-    /// Commands submitted and completed up to the last look, by client.
+    /// Commands submitted and completed up to the last scan, by client.
     counted: Vec<(u64, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl Loga {
         self.looks.ends = Some(now.saturating_add(cost));
     }
 
-    /// It has read everything, and asks the engine.
+    /// It has read all channels, and asks the engine.
     pub(super) fn end_look(&mut self, machine: &mut Machine) {
         let now = machine.now();
         self.looks.ends = None;
@@ -102,7 +102,7 @@ impl Loga {
             let seen = Seen {
                 pending: work.pending(),
                 blocked: self.kept[client].asleep,
-                // CAST: (both) commands of the seconds between two looks.
+                // CAST: (both) commands of the seconds between two scans.
                 submitted: (work.submitted - before.0) as u32,
                 completed: (work.completed - before.1) as u32,
             };

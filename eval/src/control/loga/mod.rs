@@ -2,14 +2,13 @@
 
 //! LoGA: the poller and the main thread around the kernel module's accounting and engine.
 //!
-//! Everything that observes, accounts and decides is the code of the module; what is modelled
-//! here is when its two threads run and what that costs. The poller looks every `read_us` and
-//! sees what is there then; it starts `wakeup_us` after it was told to, and stops after the
-//! look that it has begun. The main thread wakes `wakeup_us` after a deadline, waits for the
-//! poller, decides, and revokes or restores one client after the other, `revoke_us` each. A
-//! client whose mapping is gone takes a fault of `fault_us` at its next submission, and sleeps
-//! while it is throttled. For policies that work in stages the main thread looks at the channels,
-//! `look_us` each.
+//! The module's code observes, accounts and decides; this file models when its two threads run
+//! and what that costs. The poller polls every `read_us` and sees the occupant of that instant; it
+//! starts `wakeup_us` after it was woken, and stops after the poll that it has begun. The main
+//! thread wakes `wakeup_us` after a deadline, waits for the poller, decides, and revokes or
+//! restores one client after the other, `revoke_us` each. A client without its mapping takes a
+//! fault of `fault_us` at its next submission, and sleeps while it is throttled. For policies that
+//! work in stages the main thread scans the channels, `look_us` each.
 
 mod books;
 mod events;
@@ -40,13 +39,13 @@ use waiting::Waiting;
 enum Poller {
     /// It sleeps.
     Sleeps,
-    /// It has been told to start and runs at this time.
+    /// It has been woken and runs at this time.
     Starts(u64),
-    /// It looks, since then.
+    /// It polls, since then.
     Polls(u64),
 }
 
-/// A client, beside what the state of the GPU has of it.
+/// A client: fields that the state of the GPU does not have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     who: Who,
@@ -54,7 +53,7 @@ struct Kept {
     id: Option<ClientId>,
     /// It has come and not gone.
     here: bool,
-    /// What it got, as of its end.
+    /// Its account at its end.
     account: Account,
     /// Whether it may not submit.
     closed: bool,
@@ -80,7 +79,7 @@ pub struct Loga {
     slots: Vec<Slot>,
     /// There from the first client on.
     sampler: Option<Sampler>,
-    /// Looks at the GPU: the last occupant, and the one that the next look will see.
+    /// The last occupant that a poll saw, and the one that the next poll will see.
     last: Occupant,
     unseen: Option<(u64, Occupant)>,
     poller: Poller,
@@ -91,7 +90,7 @@ pub struct Loga {
     /// When it has the poller's acknowledgement.
     decides: Option<u64>,
     looks: Looks,
-    /// What it does afterwards: close or open the gate of a client.
+    /// Its next actions: to close or open the gate of a client.
     todo: VecDeque<(u64, usize, bool)>,
     allocated: u32,
     kept: Vec<Kept>,
@@ -104,7 +103,7 @@ pub struct Loga {
     bound: Bound,
     ledger: Ledger,
     ids: u64,
-    /// What [`Loga::due`] said last; it is asked far more often than it changes.
+    /// The last answer of [`Loga::due`], which is called far more often than it changes.
     next: Option<u64>,
 }
 
@@ -134,7 +133,7 @@ impl Loga {
         &self.sparse
     }
 
-    /// What should not be.
+    /// Violations.
     pub fn violations(&self) -> &[String] {
         &self.ledger.violations
     }
@@ -144,14 +143,14 @@ impl Loga {
         self.state.shares.find(self.kept[client].id?)
     }
 
-    /// What runs next, and when.
+    /// The next action, and its time.
     fn due(&self) -> Option<u64> {
         let start = match self.poller {
             Poller::Starts(at) => Some(at),
             _ => None,
         };
         let gate = self.todo.front().map(|(at, _, _)| *at);
-        // While the main thread waits for the poller, or looks, it does nothing else.
+        // While the main thread waits for the poller, or scans, it does nothing else.
         let main = match self.decides.or(self.looks.ends) {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
@@ -204,7 +203,7 @@ impl Loga {
         self.main = deadline.map(|at| at.get().saturating_add(self.costs.wakeup));
     }
 
-    /// When the look ends that sees what is there at `now`.
+    /// End of the poll that sees the occupant at `now`.
     fn next_look(&self, since: u64, now: u64) -> u64 {
         match self.costs.read {
             0 => now,
@@ -212,7 +211,7 @@ impl Loga {
         }
     }
 
-    /// Who is on the engine, by LoGA's own reading of the registers.
+    /// The occupant of the engine, by LoGA's own reading of the registers.
     fn occupant(&mut self, machine: &Machine) -> Occupant {
         let sample = |sampler: &mut Sampler| sampler.sample(&machine.registers()).ok();
         self.sampler
@@ -258,7 +257,7 @@ impl Loga {
         self.waiting.sample_beside(machine, occupant);
     }
 
-    /// Samples of who waits begin.
+    /// Samples of waiting clients begin.
     fn watch(&mut self, now: u64) {
         if !self.waiting.is_wanted() {
             return;

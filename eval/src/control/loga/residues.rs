@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What runs between polling phases, as the timer of the module samples it.
+//! Residue between polling phases, as the timer of the module samples it.
 //!
-//! The code that chooses the instants and what they stand for is the module's.
+//! The module's code chooses the instants and the time that each stands for.
 
 use super::Loga;
 use crate::world::Machine;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How LoGA is made: for a scenario, or for processes on an ideal GPU.
+//! Construction of LoGA: for a scenario, or for processes on an ideal GPU.
 
 use super::looks::Looks;
 use super::residues::Residues;
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 /// The cgroup around those of all clients.
 const ROOT: u64 = 1;
 
-/// What LoGA is made of.
+/// The parts of LoGA.
 struct Setup<'a> {
     config: Config,
     group_by: GroupBy,
@@ -56,7 +56,7 @@ impl Loga {
         let config = Config {
             poll_ms: settings.poll_ms,
             scale: Some(settings.scale),
-            // The simulator knows everything.
+            // The simulator supplies all inputs.
             sight: Sight::Channels,
             ratio: settings.ratio,
             randomize: settings.randomize,
@@ -129,7 +129,7 @@ impl Loga {
         };
         let entities = Entities::new(clients, Between::Client);
         let looks = Looks::new(config.policy, true, false, clients.len());
-        // It holds for equal clients without limits.
+        // The bound is one of equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
         Self::with(Setup {
             config,

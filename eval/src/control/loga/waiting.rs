@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who waits for the GPU, as the module's poller samples it between polls.
+//! Clients that wait for the GPU, as the module's poller samples them between polls.
 //!
-//! The code that chooses what to read and estimates from what it finds is the module's. A sample
-//! happens at one instant here, and the poller polls on meanwhile: in the module, the polls between
+//! The module's code chooses the reads and estimates from them. A sample happens at one instant
+//! here, and the poller goes on polling: in the module, the polls between
 //! two of its reads see a change of the engine one read late.
 
 use crate::world::Machine;
@@ -20,7 +20,7 @@ const READ: u64 = 1_000;
 /// Reads of sparse accounting to one sample, as in the module.
 const READS_PER_SAMPLE: u64 = 4;
 
-/// Who waits for the GPU.
+/// Samples of clients that wait for the GPU.
 pub(super) struct Waiting {
     waits: Waits<Vectors>,
     wanted: bool,
@@ -36,7 +36,7 @@ impl Waiting {
     pub(super) fn new(config: &Config, read: u64, seed: u64) -> Self {
         Self {
             waits: Waits::new(Vec::new(), Vec::new(), seed),
-            // Policies that work in stages look for themselves.
+            // For policies that work in stages, scans show the waits.
             wanted: config.wants() == Sight::Waits,
             read: if read == 0 { READ } else { read },
             next: None,
@@ -44,7 +44,7 @@ impl Waiting {
         }
     }
 
-    /// Whether the policy wants to know.
+    /// Whether the policy needs the samples.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted
     }

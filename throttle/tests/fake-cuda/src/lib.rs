@@ -2,7 +2,7 @@
 
 //! [double] `FakeCuda`: the calls of CUDA's driver library that `throttle` uses, without a GPU.
 //!
-//! One stream on a device whose clock is the host's: a kernel starts when it is launched or when the
+//! One stream on a device with the host's clock: a kernel starts when it is launched or when the
 //! one before it ends, and takes its argument in ns plus [`FIXED_NS`]; by %clock64 in cycles of
 //! [`CYCLES_PER_US`]. It checks what the real library would: handles, order of calls, a PTX text
 //! with the kernels asked for.
@@ -12,10 +12,10 @@
 //! | variable | effect |
 //! |---|---|
 //! | `FAKE_CUDA_REFUSE=CALL=CODE` | that call returns that error |
-//! | `FAKE_CUDA_DEVICES=N` | so many devices (1) |
+//! | `FAKE_CUDA_DEVICES=N` | number of devices (1) |
 //! | `FAKE_CUDA_STEP_NS=N` | resolution of %globaltimer (32) |
-//! | `FAKE_CUDA_TIMER=FACTOR` | %globaltimer advances so many ns in a ns (1) |
-//! | `FAKE_CUDA_STRETCH=PERCENT` | kernels that wait for another one take so much longer |
+//! | `FAKE_CUDA_TIMER=FACTOR` | %globaltimer advances by this factor per ns (1) |
+//! | `FAKE_CUDA_STRETCH=PERCENT` | kernels that wait for another one take longer by this |
 //! | `FAKE_CUDA_TARGET=sm_NN` | the only `.target` that compiles |
 
 use std::collections::BTreeMap;

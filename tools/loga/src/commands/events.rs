@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Events read at once.
 const BATCH: usize = 64;
 
-/// TIMEOUT: longest wait between two looks at the time left; waiting costs nothing.
+/// TIMEOUT: longest wait between two checks of the time left; waiting costs nothing.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// One event; an object of `loga events --json`. Which of the last six members there are depends
@@ -50,7 +50,7 @@ struct Line {
     gained_ns: Option<u64>,
 }
 
-/// Whom an event is about.
+/// The client that an event is about.
 #[derive(Serialize)]
 struct Client {
     client: u64,
@@ -110,7 +110,7 @@ impl Line {
             write!(out, " with {:.1} ms of GPU time", ms(gpu_time_ns))?;
         }
         if let Some(cause) = &self.fallback {
-            write!(out, ", everybody runs: {cause}")?;
+            write!(out, ", all clients run: {cause}")?;
         }
         if let Some(policy) = &self.policy {
             write!(out, " {policy} decides")?;
@@ -264,7 +264,7 @@ mod tests {
         let text = events(&fake, "--times 3");
         let said: Vec<&str> = text.lines().filter_map(|line| line.get(14..)).collect();
         let expected = [
-            " GPU 0: fallback, everybody runs: late",
+            " GPU 0: fallback, all clients run: late",
             " GPU 0: policy maxmin decides",
             " GPU 0: gpu-lost",
         ];

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`stat`] | what every client got |
 //! | [`set`] | weights, limits and classes |
-//! | [`policy`] | who decides, and the knobs |
+//! | [`policy`] | the policy, and the knobs |
 //! | [`events`] | what happens |
 //! | [`run`] | a command with a setting of its own |
 //! | [`top`] | the terminal user interface |

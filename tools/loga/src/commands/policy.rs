@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga policy`: who decides, and the knobs.
+//! [tool] `loga policy`: the policy, and the knobs.
 
 use super::print_json;
 use super::Failure;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::fmt;
 use std::io::Write;
 
-/// For whom something is set.
+/// The process, user or cgroup that something is set for.
 struct Subject {
     kind: u32,
     id: u64,
@@ -130,7 +130,7 @@ fn subject(arguments: &cli::Set, directory: &Directory) -> Result<Subject, Failu
     Ok(Subject { kind, id, name })
 }
 
-/// Adds for whom it was to a refusal.
+/// Adds its subject to a refusal.
 fn explain(error: Error, subject: &Subject) -> Failure {
     match error {
         Error::Refused(refusal) => Failure::Said(match refusal.code {

@@ -20,7 +20,7 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// What a table without `--watch` shows beside the sums.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Prints once, or again and again; on a terminal the screen is cleared each time.
+/// Prints once, or at intervals; on a terminal the screen is cleared each time.
 ///
 /// # Errors
 ///

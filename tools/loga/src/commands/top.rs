@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga top`: the screen, again and again.
+//! [tool] `loga top`: the screen, refreshed at intervals.
 
 use super::stat;
 use super::Failure;
@@ -75,11 +75,11 @@ fn follow(
     mut keys: impl FnMut(Duration) -> io::Result<Option<KeyEvent>>,
 ) -> Result<(), Failure> {
     let mut app = App::new(directory, arguments.interval);
-    let mut looks = arguments.times.unwrap_or(u64::MAX);
-    let mut looked: Option<Instant> = None;
+    let mut snapshots = arguments.times.unwrap_or(u64::MAX);
+    let mut taken: Option<Instant> = None;
     loop {
         let left = |since: Instant| app.interval().saturating_sub(since.elapsed());
-        let wait = looked.map_or(Duration::ZERO, left);
+        let wait = taken.map_or(Duration::ZERO, left);
         if !wait.is_zero() || app.is_paused() {
             screen.draw(|frame| view::draw(&mut app, frame))?;
             let wait = if app.is_paused() {
@@ -96,12 +96,12 @@ fn follow(
             }
             continue;
         }
-        if looks == 0 {
+        if snapshots == 0 {
             return Ok(());
         }
-        looks -= 1;
-        app.look(control.chosen(arguments.gpu)?);
-        looked = Some(Instant::now());
+        snapshots -= 1;
+        app.update(control.chosen(arguments.gpu)?);
+        taken = Some(Instant::now());
     }
 }
 

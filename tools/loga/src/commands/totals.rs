@@ -29,7 +29,7 @@ struct Line {
 /// What one user or cgroup got.
 #[derive(Serialize)]
 struct Total {
-    /// Absent for those for whom there was no room of their own.
+    /// Absent for the row of all that found no room.
     id: Option<u64>,
     name: String,
     processes: u64,

@@ -126,7 +126,7 @@ impl Client {
     }
 }
 
-/// What a time of this variance may be wrong by, where a look is taken every `look_ns`.
+/// What a time of this variance may be wrong by, with a sample every `look_ns`.
 fn error_ns(variance_us2: u64, look_ns: u64) -> u64 {
     match (variance_us2, look_ns) {
         (0, 0) => 0,

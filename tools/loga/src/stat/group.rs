@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The figures of a group: what fairness is between.
+//! [tool] The figures of a group: the unit that GPU time is divided between.
 
 use super::fraction;
 use super::Phases;
@@ -16,7 +16,7 @@ pub struct Group {
     pub id: u64,
     /// `process`, `user` or `cgroup`.
     pub kind: String,
-    /// User id or cgroup id; 0 for a process, whose client has `id` in its member `group`.
+    /// User id or cgroup id; 0 for a process: its client has `id` in its member `group`.
     pub key: u64,
     /// Processes in it.
     pub members: u32,

@@ -3,8 +3,8 @@
 //! [tool] One GPU's figures: sums since the module was loaded, or what happened between two
 //! snapshots. The structures here are the layout of `loga stat --json`.
 //!
-//! Who may not see figures of the whole GPU gets its own clients, with shares of the time that went
-//! by. Members that would be figures of the whole GPU are left out of the JSON then.
+//! A caller that may not see figures of the whole GPU gets its own clients, with shares of the time
+//! that went by. Members that are figures of the whole GPU are left out of the JSON then.
 //!
 //! Shares are fractions of the time polled and entitlements fractions of the phases they stand for;
 //! both are absent while there was none. The kernel books a polling phase when it ends, together
@@ -26,7 +26,7 @@ use serde::Serialize;
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
 pub const VERSION: u32 = 3;
 
-/// Members that only those have who may see figures of the whole GPU.
+/// Members that only callers get that may see figures of the whole GPU.
 const WITHHELD: [&str; 22] = [
     "polling",
     "span_ns",
@@ -64,7 +64,7 @@ pub struct Stat {
     pub chip: String,
     /// Where it sits, such as `0001:01:00.0`.
     pub pci: String,
-    /// Policy that decides who is throttled.
+    /// Policy that decides which clients are throttled.
     pub policy: String,
     /// Whether its decisions are carried out.
     pub enforcing: bool,
@@ -84,17 +84,17 @@ pub struct Stat {
     pub span_ns: u64,
     /// Part of it that was polled.
     pub polled_ns: u64,
-    /// Share of the polled time in which somebody's work ran.
+    /// Share of the polled time in which work of a client ran.
     pub busy: Option<f64>,
-    /// Share of the polled time in which nobody's work ran.
+    /// Share of the polled time in which the engine was idle.
     pub idle: Option<f64>,
-    /// Share of the polled time of channels whose owner is not known.
+    /// Share of the polled time of channels without a known owner.
     pub unknown: Option<f64>,
     /// Length of the last polling phase.
     pub last_poll_ns: u64,
     /// Length of the last non-polling phase.
     pub last_nonpoll_ns: u64,
-    /// Iterations of the poll loop, and looks of sparse accounting.
+    /// Iterations of the poll loop, and samples of sparse accounting.
     pub polls: u64,
     /// Register reads of the poll loop.
     pub register_reads: u64,
@@ -106,19 +106,19 @@ pub struct Stat {
     pub revokes: u64,
     /// Clients released.
     pub restores: u64,
-    /// Times the watchdog let everybody run.
+    /// Times the watchdog let all clients run.
     pub fallbacks: u64,
     /// Times that a channel did not run empty within the bound of a policy that waits for it.
     pub overdue_drains: u64,
     /// System virtual time.
     pub t_sys_ns: u64,
-    /// What fairness is between: `process`, `user` or `cgroup`.
+    /// What the GPU is divided between: `process`, `user` or `cgroup`.
     #[serde(default)]
     pub group_by: String,
     /// How time is accounted: `burst` or `sparse`.
     #[serde(default)]
     pub accounting: String,
-    /// Whether that follows from the other settings, because nobody chose it.
+    /// Whether that follows from the other settings (`auto`).
     #[serde(default)]
     pub accounting_auto: bool,
     /// What phases grow with: `channels` or `active`.
@@ -136,7 +136,7 @@ pub struct Stat {
     /// Processes, users and cgroups for which something is set.
     #[serde(default)]
     pub settings: u32,
-    /// Time between two looks on average, if accounting is sparse; else 0.
+    /// Time between two samples on average, if accounting is sparse; else 0.
     #[serde(default)]
     pub look_ns: u64,
     /// Open files that are managed.
@@ -291,13 +291,13 @@ struct Phases {
     span_ns: u64,
     /// Nothing if the caller may not know.
     polled_ns: Option<u64>,
-    /// Time between two looks, if accounting is sparse; else 0.
+    /// Time between two samples, if accounting is sparse; else 0.
     look_ns: u64,
 }
 
 impl Phases {
-    /// The share of somebody with these times. Who may not know how long was polled gets one of
-    /// the time that went by.
+    /// The share of a client or group with these times; of the time that went by, for a caller
+    /// that may not know how long was polled.
     fn share(&self, measured_ns: u64, gpu_time_ns: u64) -> Option<f64> {
         match self.polled_ns {
             Some(polled_ns) => fraction(measured_ns, polled_ns),

@@ -16,7 +16,7 @@ use ratatui::crossterm::event::KeyModifiers;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Times between two looks that can be chosen.
+/// Times between two snapshots that can be chosen.
 const INTERVALS_MS: [u64; 8] = [100, 200, 500, 1000, 2000, 5000, 10_000, 60_000];
 
 /// Everything that is shown.
@@ -28,7 +28,7 @@ pub struct App {
     pub(super) view: View,
     pub(super) column: Column,
     pub(super) descending: bool,
-    /// The only GPU whose lines are shown.
+    /// The only GPU shown, if there is one.
     pub(super) only: Option<u32>,
     /// First line that is shown.
     pub(super) first: usize,
@@ -58,15 +58,15 @@ impl App {
         }
     }
 
-    /// Takes in the next look at all GPUs.
-    pub fn look(&mut self, snapshots: Vec<Snapshot>) {
+    /// Takes the next snapshot of all GPUs.
+    pub fn update(&mut self, snapshots: Vec<Snapshot>) {
         let mut old = std::mem::take(&mut self.gpus);
         for snapshot in snapshots {
             let at = old.iter().position(|one| one.gpu() == snapshot.gpu);
             self.gpus.push(match at {
                 Some(at) => {
                     let mut figures = old.swap_remove(at);
-                    figures.look(snapshot);
+                    figures.update(snapshot);
                     figures
                 }
                 None => Figures::new(snapshot),
@@ -78,7 +78,7 @@ impl App {
         }
     }
 
-    /// Whether there should be another look.
+    /// Whether refreshing is paused.
     pub const fn is_paused(&self) -> bool {
         self.paused
     }
@@ -88,7 +88,7 @@ impl App {
         self.finished
     }
 
-    /// Time between two looks.
+    /// Time between two snapshots.
     pub const fn interval(&self) -> Duration {
         self.interval
     }
@@ -191,7 +191,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::stat::tests::snapshot;
 
-    /// Two GPUs after two looks.
+    /// Two GPUs after two snapshots.
     pub(crate) fn app() -> App {
         let mut app = App::new(Directory::default(), Duration::from_secs(1));
         for times in 1..3 {
@@ -199,7 +199,7 @@ pub(crate) mod tests {
             other.gpu = 1;
             other.clients[0].id = 7;
             other.clients.truncate(1);
-            app.look(vec![snapshot(times), other]);
+            app.update(vec![snapshot(times), other]);
         }
         app
     }
@@ -279,7 +279,7 @@ pub(crate) mod tests {
     #[test]
     fn gpu_that_goes_away_takes_its_lines_along() {
         let mut app = app();
-        app.look(vec![snapshot(3)]);
+        app.update(vec![snapshot(3)]);
         assert_eq!(app.rows().len(), 2);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One GPU's figures between two looks, and how they were before.
+//! [tool] One GPU's figures between two snapshots, and their history.
 
 use crate::control::Snapshot;
 use crate::stat::Client;
@@ -29,7 +29,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// The first look: sums since the module was attached.
+    /// The first snapshot: sums since the module was attached.
     pub(super) fn new(snapshot: Snapshot) -> Self {
         Figures {
             stat: Stat::new(&snapshot, None),
@@ -44,8 +44,8 @@ impl Figures {
         self.base.gpu
     }
 
-    /// The next look. As long as no phase ended since the last one, the shares stay as they are.
-    pub(super) fn look(&mut self, now: Snapshot) {
+    /// The next snapshot. Without a phase that ended since the last one, the shares stay.
+    pub(super) fn update(&mut self, now: Snapshot) {
         if now.info.polled_ns < self.base.info.polled_ns {
             // The module was loaded anew.
             *self = Figures::new(now);
@@ -77,7 +77,7 @@ fn push(history: &mut History, share: Option<f64>) {
     history.truncate(HISTORY);
 }
 
-/// Adds to each history, and forgets those of whom is gone.
+/// Adds to each history, and forgets those of clients that are gone.
 fn remember(
     histories: &mut HashMap<u64, History>,
     shares: impl Iterator<Item = (u64, Option<f64>)>,
@@ -137,8 +137,8 @@ mod tests {
     fn history_holds_the_share_of_each_interval() {
         let mut figures = Figures::new(snapshot(1));
         assert!(figures.busy.is_empty());
-        figures.look(snapshot(2));
-        figures.look(snapshot(4));
+        figures.update(snapshot(2));
+        figures.update(snapshot(4));
         assert_eq!(figures.busy, [750, 750]);
         assert_eq!(figures.clients[&2], [600, 600]);
         assert_eq!(figures.groups[&1], [150, 150]);
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn look_within_a_phase_keeps_the_shares_but_not_the_state() {
         let mut figures = Figures::new(snapshot(1));
-        figures.look(snapshot(2));
+        figures.update(snapshot(2));
         let mut same = snapshot(2);
         same.clients[1].state = uapi::STATE_THROTTLED;
-        figures.look(same);
+        figures.update(same);
         assert_eq!(figures.busy.len(), 1);
         let client = &figures.stat.clients;
         let client = client.iter().find(|client| client.id == 2).expect("there");
@@ -162,12 +162,12 @@ mod tests {
     #[test]
     fn client_that_is_gone_is_forgotten_and_a_reload_begins_anew() {
         let mut figures = Figures::new(snapshot(1));
-        figures.look(snapshot(2));
+        figures.update(snapshot(2));
         let mut fewer = snapshot(3);
         fewer.clients.remove(0);
-        figures.look(fewer);
+        figures.update(fewer);
         assert_eq!(figures.clients.len(), 1);
-        figures.look(snapshot(1));
+        figures.update(snapshot(1));
         assert!(figures.busy.is_empty());
         assert!(!figures.stat.interval);
     }

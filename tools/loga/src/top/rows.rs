@@ -16,7 +16,7 @@ use std::collections::HashMap;
 pub enum View {
     /// Processes.
     Clients,
-    /// What fairness is between.
+    /// What the GPU is divided between.
     Groups,
 }
 

@@ -149,7 +149,7 @@ fn draw_table(app: &mut App, area: Rect, frame: &mut Frame<'_>) {
     let [left, right] = Layout::horizontal(parts).areas(area);
     let rows = app.rows();
     if rows.is_empty() {
-        frame.render_widget(Paragraph::new("nobody uses it").centered(), area);
+        frame.render_widget(Paragraph::new("no clients").centered(), area);
         return;
     }
     let shown = rows.iter().skip(app.first).take(app.page);
@@ -310,10 +310,10 @@ mod tests {
         let mut empty = crate::stat::tests::snapshot(3);
         empty.clients.clear();
         empty.info.flags |= uapi::GPU_LOST;
-        app.look(vec![empty]);
+        app.update(vec![empty]);
         let lines = drawn(&mut app, 100, 8);
         assert!(lines[1].contains(" LOST "), "{}", lines[1]);
-        assert!(lines.iter().any(|line| line.contains("nobody uses it")));
+        assert!(lines.iter().any(|line| line.contains("no clients")));
     }
 
     #[test]
