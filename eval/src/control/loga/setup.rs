@@ -30,7 +30,6 @@ const ROOT: u64 = 1;
 /// The parts of LoGA.
 struct Setup<'a> {
     config: Config,
-    group_by: GroupBy,
     who: &'a [Who],
     entities: Entities,
     looks: Looks,
@@ -53,6 +52,11 @@ impl Loga {
     ) -> Result<Self, Error> {
         let entities = Entities::new(clients, settings.by);
         let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
+        let group_by = match settings.by {
+            Between::Client => GroupBy::Process,
+            Between::User => GroupBy::User,
+            Between::Cgroup => GroupBy::Cgroup,
+        };
         let config = Config {
             poll_ms: settings.poll_ms,
             scale: Some(settings.scale),
@@ -64,6 +68,7 @@ impl Loga {
             enforce: settings.enforce || looks.evened(),
             policy,
             poll_always: settings.poll_always,
+            group_by,
             ..Config::default()
         };
         let always = |entity| {
@@ -72,11 +77,6 @@ impl Loga {
         };
         let always = (0..entities.len()).map(always).collect();
         let depth = clients.iter().map(|client| client.deepest()).sum();
-        let group_by = match settings.by {
-            Between::Client => GroupBy::Process,
-            Between::User => GroupBy::User,
-            Between::Cgroup => GroupBy::Cgroup,
-        };
         let [users, cgroups] =
             [Between::User, Between::Cgroup].map(|by| Entities::new(clients, by));
         let mut above = [0; MAX_LEVELS];
@@ -92,7 +92,6 @@ impl Loga {
         let bound = Bound::new(policy, settings.enforce, always, depth);
         let mut loga = Self::with(Setup {
             config,
-            group_by,
             who: &who,
             entities,
             looks,
@@ -125,6 +124,7 @@ impl Loga {
     ) -> Result<Self, Error> {
         let config = Config {
             sight: Sight::Channels,
+            group_by,
             ..config
         };
         let entities = Entities::new(clients, Between::Client);
@@ -133,7 +133,6 @@ impl Loga {
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
         Self::with(Setup {
             config,
-            group_by,
             who,
             entities,
             looks,
@@ -145,14 +144,12 @@ impl Loga {
     fn with(setup: Setup<'_>) -> Result<Self, Error> {
         let Setup {
             config,
-            group_by,
             who,
             entities,
             looks,
             bound,
             seed,
         } = setup;
-        let config = Config { group_by, ..config };
         let count = who.len();
         let kept = |who: &Who| Kept {
             who: *who,
@@ -166,7 +163,7 @@ impl Loga {
                     vec![Member::default(); count],
                     vec![Group::default(); 2 * count],
                     vec![ClientState::default(); 2 * count],
-                    group_by,
+                    config.group_by,
                 ),
                 Settings::new(vec![Entry::default(); (2 * count).max(MAX_SETTINGS)]),
                 Totals::new(vec![Row::default(); MAX_TOTALS]),
