@@ -126,7 +126,7 @@ fn explained(one: &Experiment) -> Option<Difference> {
     let (event, busy) = (cost("event")?, cost(BUSY)?);
     let why = if busy >= event / 2.0 {
         "the virtual machine executes its processors one after the other on one clock: while the \
-         poller executes, whoever computes takes twice as long; isolated by a control"
+         poller executes, an application that computes takes twice as long; isolated by a control"
     } else {
         "not isolated: that the virtual machine executes its processors one after the other is \
          not enough, as a control shows"
