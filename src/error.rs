@@ -37,6 +37,11 @@ pub enum Error {
         /// The names there are.
         names: &'static [&'static str],
     },
+    /// A knob that is set when the module is loaded, and not later.
+    AtLoad {
+        /// Its name.
+        setting: &'static str,
+    },
     /// The policy needs inputs that are not observed here.
     Unobserved {
         /// Its name.
@@ -103,7 +108,7 @@ impl fmt::Display for Error {
                 max,
             } => write!(f, "{name}={value} is out of range, want {min} to {max}"),
             Error::NotANumber { setting, min, max } => {
-                write!(f, "{setting} is no number, want {min} to {max}")
+                write!(f, "{setting} wants a whole number, {min} to {max}")
             }
             Error::UnknownName { setting, names } => {
                 write!(f, "unknown {setting}, want one of")?;
@@ -111,6 +116,9 @@ impl fmt::Display for Error {
                     write!(f, "{} {name}", if at == 0 { "" } else { "," })?;
                 }
                 Ok(())
+            }
+            Error::AtLoad { setting } => {
+                write!(f, "{setting} is a parameter of the module: set it at insmod")
             }
             Error::Unobserved { policy, needs } => {
                 write!(

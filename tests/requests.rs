@@ -191,17 +191,24 @@ fn refusals_name_what_would_be_right() {
 #[test]
 fn knobs_out_of_range_and_those_that_cannot_be_turned_are_refused() {
     let mut knobs = Configure::default();
-    knobs.turn("policy", "event").unwrap();
-    knobs.turn("poll_ms", "5").unwrap();
+    knobs.set("policy", "event").unwrap();
+    knobs.set("poll_ms", "5").unwrap();
     let mut config = Config::default();
     knobs.check().unwrap().apply(&mut config);
     assert_eq!(config.policy, PolicyKind::Event);
     assert_eq!((config.poll_ms, config.ratio), (5, Config::default().ratio));
-    let text = knobs.turn("policy", "events").unwrap_err().to_string();
+    let text = knobs.set("policy", "events").unwrap_err().to_string();
     assert!(text.contains(" event,") && text.contains(" none"), "{text}");
-    assert!(knobs.turn("source", "channel-table").is_err());
+    let text = knobs
+        .set("source", "channel-table")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        text,
+        "source is a parameter of the module: set it at insmod"
+    );
     let (group_by, _) = Knob::find("group_by").unwrap();
-    knobs.turn("group_by", "user").unwrap();
+    knobs.set("group_by", "user").unwrap();
     knobs.values[group_by] = 3;
     assert_eq!(
         knobs.check().unwrap_err().to_string(),

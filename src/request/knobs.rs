@@ -11,31 +11,28 @@ const _: () = assert!(KNOBS.len() <= MAX_KNOBS);
 
 /// A [`Configure`] that has been checked. Knobs that are absent do not change.
 #[derive(Clone, Copy, Debug)]
-pub struct Turned {
+pub struct KnobChange {
     /// Index of the GPU; nothing for all.
     pub gpu: Option<u32>,
     mask: u32,
     values: [u32; MAX_KNOBS],
 }
 
-impl Turned {
+impl KnobChange {
     /// Sets what is given.
     pub fn apply(&self, config: &mut Config) {
-        for (_, knob, value) in given(self.mask, &self.values) {
+        for (knob, value) in given(self.mask, &self.values) {
             // Checked before.
             let _ = knob.set(config, value);
         }
     }
 }
 
-/// The knobs whose bits are set, with their positions and numbers.
-fn given(
-    mask: u32,
-    values: &[u32; MAX_KNOBS],
-) -> impl Iterator<Item = (usize, &'static Knob, u32)> + '_ {
-    let all = KNOBS.iter().zip(values).enumerate();
+/// The knobs whose bits are set, with their numbers.
+fn given(mask: u32, values: &[u32; MAX_KNOBS]) -> impl Iterator<Item = (&'static Knob, u32)> + '_ {
+    let all = KNOBS.iter().zip(values.iter().copied()).enumerate();
     all.filter(move |(at, _)| mask & bit(*at) != 0)
-        .map(|(at, (knob, value))| (at, knob, *value))
+        .map(|(_, given)| given)
 }
 
 /// The bit of the knob at this position.
@@ -48,14 +45,16 @@ impl Configure {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownName`] for a knob that cannot be set while LoGA runs, else as
-    /// [`Knob::parse`].
-    pub fn turn(&mut self, name: &str, value: &str) -> Result<(), Error> {
-        let found = Knob::find(name).filter(|(_, knob)| knob.live);
-        let (at, knob) = found.ok_or(Error::UnknownName {
+    /// [`Error::UnknownName`] without such a knob, [`Error::AtLoad`] for one that cannot be set
+    /// while LoGA runs, else as [`Knob::parse`].
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let (at, knob) = Knob::find(name).ok_or(Error::UnknownName {
             setting: "knob",
             names: knobs::NAMES,
         })?;
+        if !knob.live {
+            return Err(Error::AtLoad { setting: knob.name });
+        }
         let number = knob.parse(value)?;
         if let Some(value) = self.values.get_mut(at) {
             *value = number;
@@ -69,7 +68,7 @@ impl Configure {
     /// # Errors
     ///
     /// A [`Refusal`] that names what would be right.
-    pub fn check(&self) -> Result<Turned, Refusal> {
+    pub fn check(&self) -> Result<KnobChange, Refusal> {
         let fixed = |at: &usize| KNOBS.get(*at).is_none_or(|knob| !knob.live);
         let unknown = (0..32).filter(fixed).any(|at| self.mask & bit(at) != 0);
         if unknown || self.refusal != Refusal::default() {
@@ -78,10 +77,10 @@ impl Configure {
         if self.mask == 0 {
             return Err(Error::NothingToSet.into());
         }
-        for (_, knob, value) in given(self.mask, &self.values) {
+        for (knob, value) in given(self.mask, &self.values) {
             knob.check(value)?;
         }
-        Ok(Turned {
+        Ok(KnobChange {
             gpu: gpu(self.gpu),
             mask: self.mask,
             values: self.values,

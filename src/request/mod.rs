@@ -6,14 +6,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `share` | a `SetShare` becomes a [`ShareRequest`] |
-//! | `knobs` | a `Configure` becomes [`Turned`] |
+//! | `knobs` | a `Configure` becomes [`KnobChange`] |
 //! | `refusal` | why a call is refused, from a cause and in words |
 
 mod knobs;
 mod refusal;
 mod share;
 
-pub use knobs::Turned;
+pub use knobs::KnobChange;
 pub use share::{Named, ShareRequest};
 
 use crate::uapi::{Refusal, Snapshot, Subscribe, ALL_GPUS, EVENT_KINDS};

@@ -7,6 +7,7 @@ use crate::glue::kernel::ffi::{self, MAX_GPUS};
 use crate::glue::kernel::print::Line;
 use crate::glue::kernel::text::Text;
 use crate::knobs::{Config, KNOBS};
+use crate::names::Kind;
 use kernel::bindings;
 use kernel::fmt::Write;
 use kernel::prelude::*;
@@ -23,7 +24,7 @@ const NOT_GIVEN: u32 = u32::MAX;
 const WRONG: u32 = u32::MAX - 1;
 
 static OPERATIONS: bindings::kernel_param_ops = bindings::kernel_param_ops {
-    flags: 0,
+    flags: bindings::KERNEL_PARAM_OPS_FL_NOARG,
     set: Some(set),
     get: Some(get),
     free: None,
@@ -33,15 +34,19 @@ static OPERATIONS: bindings::kernel_param_ops = bindings::kernel_param_ops {
 #[used(compiler)]
 static PARAMETERS: Parameters = Parameters::new(&raw mut bindings::__this_module, &OPERATIONS);
 
-/// Stores the value of a knob, when the module is loaded.
+/// Stores the value of a knob, when the module is loaded. A switch without one is on.
 unsafe extern "C" fn set(value: *const c_char, param: *const bindings::kernel_param) -> c_int {
     // SAFETY: The kernel gives one of `PARAMETERS`, whose argument is a position.
     let at = unsafe { (*param).__bindgen_anon_1.arg }.addr();
-    let (Some(knob), Some(given), false) = (KNOBS.get(at), GIVEN.get(at), value.is_null()) else {
+    let Some((knob, given)) = KNOBS.get(at).zip(GIVEN.get(at)) else {
         return EINVAL.to_errno();
     };
-    // SAFETY: The kernel gives a string, not null.
-    let value = unsafe { CStr::from_char_ptr(value) };
+    let value = match (value.is_null(), knob.kind) {
+        (true, Kind::Switch) => c"1",
+        (true, _) => c"",
+        // SAFETY: Not null: the kernel gives a string.
+        (false, _) => unsafe { CStr::from_char_ptr(value) },
+    };
     let value = value.to_str().unwrap_or("(not UTF-8)");
     let number = knob.parse(value).unwrap_or_else(|cause| {
         pr_err!("{}={value}: {}\n", knob.name, Line(&cause));

@@ -134,7 +134,7 @@ fn store(gpu: &Gpu, name: &str, bytes: &[u8]) -> Result {
         gpu: uapi::ALL_GPUS,
         ..Configure::default()
     };
-    knobs.turn(name, value).map_err(|_| EINVAL)?;
+    knobs.set(name, value).map_err(|_| EINVAL)?;
     let knobs = knobs.check().map_err(|_| EINVAL)?;
     gpu.configure(&knobs).map_err(|_| EINVAL)?;
     gpu.settings_changed();

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::is_alive;
-use crate::request::Turned;
+use crate::request::KnobChange;
 use crate::share::{Change, Entry, Subject, Who};
 use crate::uapi::Refusal;
 
@@ -18,7 +18,7 @@ impl Gpu {
     /// # Errors
     ///
     /// The reason; nothing has changed then.
-    pub(crate) fn configure(&self, knobs: &Turned) -> Result<(), Refusal> {
+    pub(crate) fn configure(&self, knobs: &KnobChange) -> Result<(), Refusal> {
         let mut locked = self.books.lock();
         let books = &mut *locked;
         let old = *books.state.engine.config();

@@ -12,7 +12,9 @@ use crate::modules::LOGA;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
+use crate::sysfs;
 use nix::errno::Errno;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -165,15 +167,24 @@ fn bad_parameters_are_refused_with_one_line() -> Verdict {
         ("ratio=0", "ratio"),
         ("ratio=4000000000", "ratio"),
         ("poller_cpu=500", "poller_cpu"),
+        ("enforce=maybe", "enforce"),
+        ("poll_ms=-1", "poll_ms"),
+        ("poll_ms", "poll_ms"),
+        ("group_by=team", "group_by"),
     ] {
         check_refusal(parameters, &invalid, word)?;
     }
-    // These the kernel itself refuses, before LoGA sees them; it names the parameter.
-    check_refusal("enforce=maybe", &invalid, "enforce")?;
-    check_refusal("poll_ms=-1", &[Errno::EINVAL, Errno::ERANGE], "poll_ms")?;
     let mut agent = Agent::with_channels(1)?;
     check_work(&mut agent)?;
     drop(agent);
+    // A switch without a value is on.
+    stage.add_loga("enforce group_by=user")?;
+    for (name, wanted) in [("enforce", "1"), ("group_by", "user"), ("ratio", "5")] {
+        let path = format!("/sys/module/{LOGA}/parameters/{name}");
+        let is = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        ensure!(is.trim_end() == wanted, "{path}: {is}");
+        ensure!(sysfs::read(name)? == wanted, "{name} of the GPU");
+    }
     stage.teardown()
 }
 

@@ -42,8 +42,8 @@ unsafe impl Argument for uapi::Header {}
 /// The call that sets one knob.
 pub(crate) fn knob(name: &str, value: &str) -> Result<uapi::Configure, String> {
     let mut configure = uapi::Configure::default();
-    let turned = configure.turn(name, value);
-    turned.map_err(|error| error.to_string())?;
+    let set = configure.set(name, value);
+    set.map_err(|error| error.to_string())?;
     Ok(configure)
 }
 
@@ -76,7 +76,7 @@ impl Calls {
         (result, set.refusal)
     }
 
-    /// Turns knobs; fills in version and size.
+    /// Sets knobs; fills in version and size.
     pub(crate) fn configure(&self, knobs: &uapi::Configure) -> (Result<(), Errno>, uapi::Refusal) {
         let mut knobs = *knobs;
         (knobs.version, knobs.size) = header::<uapi::Configure>();

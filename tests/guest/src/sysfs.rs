@@ -17,7 +17,7 @@ pub(crate) fn read(name: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{path}: {text:?} does not end a line"))
 }
 
-/// Turns a knob.
+/// Sets a knob.
 pub(crate) fn write(name: &str, value: &str) -> Result<(), String> {
     let path = format!("{DIRECTORY}/{name}");
     fs::write(&path, format!("{value}\n")).map_err(|error| format!("{path}={value}: {error}"))

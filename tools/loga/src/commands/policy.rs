@@ -73,8 +73,8 @@ pub fn run(
             ..Default::default()
         };
         for (name, value) in &knobs.given {
-            let turned = argument.turn(name, value);
-            turned.map_err(|cause| Failure::Said(format!("{name}={value}: {cause}")))?;
+            let set = argument.set(name, value);
+            set.map_err(|cause| Failure::Said(format!("{name}={value}: {cause}")))?;
         }
         control.configure(&argument)?;
     }
