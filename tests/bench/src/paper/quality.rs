@@ -142,8 +142,8 @@ fn overlooked(application: &Application, seen: &Seen, ours: f64, log: f64) -> Op
             application.name
         ),
         why: format!(
-            "the virtual machine executes its processors one after the other: a client that submits a \
-             kernel of {} us goes on for longer than that before the poller looks again. LoGA \
+            "the virtual machine executes its processors one after the other: a client that submits \
+             a kernel of {} us goes on for longer than that before the next poll. LoGA \
              saw the application {} times on the GPU, which executed {} of its kernels; it \
              measured {:.1} us for each of them, where the log has {:.1} us with its part of the \
              context switches",
