@@ -27,6 +27,8 @@ pub mod channel;
 pub mod chip;
 mod doorbell;
 mod engine;
+#[cfg(any(test, model_kunit))]
+mod fault_tests;
 mod fetch;
 mod mmio;
 pub mod regs;

@@ -14,6 +14,22 @@ use super::ENGINES;
 use crate::rm::submit;
 use crate::rm::submit::Command;
 
+/// A GPU that switches for free.
+pub(crate) const FREE: Timing = Timing {
+    switch_ns: 0,
+    timeslice_ns: 0,
+    doorbell_ns: 10,
+    snoop_ns: 0,
+};
+
+/// A GPU that takes 30 ns for a switch.
+pub(crate) const SWITCH: Timing = Timing {
+    switch_ns: 30,
+    timeslice_ns: 0,
+    doorbell_ns: 10,
+    snoop_ns: 0,
+};
+
 /// Channels of the tests' GPU.
 pub(super) const CHANNELS: usize = 6;
 /// Words of memory per channel, all at address 0 of the channel's own address space: GPFIFO of 8
