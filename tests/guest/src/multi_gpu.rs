@@ -114,7 +114,7 @@ fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
 fn two_gpus_are_accounted_apart() -> Verdict {
     let stage = Stage::set(
         &format!("{LAZY} gpus=2"),
-        "poller_cpu=1 randomize=1 poll_ms=4",
+        "poller_cpu=1 randomize=1 poll_ms=4 accounting=burst",
     )?;
     let pollers = threads::named("loga-poll")?.len();
     ensure!(pollers == 2, "{pollers} pollers");
