@@ -108,10 +108,42 @@ impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
     }
 }
 
+/// Elements from a guess on that [`find_near`] looks at.
+const NEAR: usize = 4;
+
+/// Position of the element with this key, in a table that is in ascending order of it. It is found
+/// fast at `guess` or little behind it: callers that go through a table remember where they were.
+pub fn find_near<T, K: Ord>(
+    table: &[T],
+    guess: usize,
+    key: &K,
+    of: impl Fn(&T) -> K,
+) -> Option<usize> {
+    let is_it = |at: &usize| table.get(*at).is_some_and(|element| of(element) == *key);
+    let mut near = guess..guess.saturating_add(NEAR);
+    near.find(is_it)
+        .or_else(|| table.binary_search_by_key(key, of).ok())
+}
+
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_storage))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn element_is_found_from_any_guess() {
+        let table = [1, 3, 5, 7, 9, 11, 13];
+        for guess in [0, 1, 2, 6, 7, usize::MAX] {
+            let find = |key| find_near(&table, guess, &key, |element| *element);
+            for (at, key) in table.iter().enumerate() {
+                assert_eq!(find(*key), Some(at));
+            }
+            for missing in [0, 4, 10, 14] {
+                assert_eq!(find(missing), None);
+            }
+        }
+        assert_eq!(find_near(&[], 0, &1, |element| *element), None);
+    }
 
     #[test]
     fn push_past_the_room_is_refused() {

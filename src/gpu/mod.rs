@@ -26,7 +26,7 @@ use crate::account::Accounting;
 use crate::engine::{Config, Engine};
 use crate::error::Error;
 use crate::ids::ClientId;
-use crate::share::{Settings, Shares, Totals, Who};
+use crate::share::{Settings, Shares, Who};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -49,8 +49,6 @@ pub struct GpuState<S: Storage> {
     pub shares: Shares<S>,
     /// What is set for processes, cgroups and users.
     pub settings: Settings<S>,
-    /// Per user and cgroup.
-    pub totals: Totals<S>,
     sums: Sums,
     pace: Pace,
     /// Strata of the next phase, if accounting is sparse.
@@ -59,19 +57,13 @@ pub struct GpuState<S: Storage> {
 
 impl<S: Storage> GpuState<S> {
     /// A GPU without clients, divided as the engine is set to.
-    pub fn new(
-        engine: Engine,
-        mut shares: Shares<S>,
-        settings: Settings<S>,
-        totals: Totals<S>,
-    ) -> Self {
+    pub fn new(engine: Engine, mut shares: Shares<S>, settings: Settings<S>) -> Self {
         let (config, t_sys) = (*engine.config(), engine.start_vtime());
         shares.set_grouping(config.group_by, config.cgroup_depth, &settings, t_sys);
         Self {
             engine,
             shares,
             settings,
-            totals,
             sums: Sums {
                 idle: Ns::ZERO,
                 unknown: Ns::ZERO,

@@ -82,7 +82,7 @@ impl<S: Storage> GpuState<S> {
             let mut next = 0;
             for (id, waited) in waits {
                 if let Some(at) = self.shares.find_near(id, next) {
-                    self.add_waited(at, waited, totals.length);
+                    self.shares.add_waited(at, waited, totals.length);
                     next = at.saturating_add(1);
                 }
             }
@@ -123,8 +123,7 @@ impl<S: Storage> GpuState<S> {
             enforce: self.engine.config().enforce,
             sparse: strata,
         };
-        self.shares
-            .book(&mut self.settings, &mut self.totals, &period);
+        self.shares.book(&mut self.settings, &period);
         if strata.is_some() {
             self.set_interval(totals.length, alone);
         }
@@ -159,15 +158,6 @@ impl<S: Storage> GpuState<S> {
     pub fn carry_out(&mut self, now: Ns) {
         let enforce = self.engine.config().enforce;
         self.shares.carry_out(&self.settings, now, enforce);
-    }
-
-    /// Notes for how long a client waited in a phase of `length`. It is measured by other means
-    /// than the time used, so the sum of both may exceed the phase.
-    fn add_waited(&mut self, at: usize, waited: Ns, length: Ns) {
-        let member = self.shares.members().get(at);
-        let used = member.map_or(Ns::ZERO, |member| member.used().busy);
-        let most = length.saturating_sub(used);
-        self.shares.add_waited(at, waited.min(most));
     }
 
     /// Chooses the strata of the next phase. Clients that sleep used nothing, and are under no

@@ -6,7 +6,7 @@ use super::*;
 use crate::account::{PhaseTotals, Slot};
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
-use crate::share::{Entry, Group, GroupBy, Member, Row, ThrottledBy};
+use crate::share::{Entry, Group, GroupBy, Member, Row, ThrottledBy, Totals};
 use crate::units::Ns;
 use crate::Vectors;
 use std::vec;
@@ -22,11 +22,11 @@ fn gpu(config: Config) -> GpuState<Vectors> {
         vec![Member::default(); CLIENTS],
         vec![Group::default(); 2 * CLIENTS],
         vec![ClientState::default(); 2 * CLIENTS],
+        Totals::new(vec![Row::default(); 16]),
         GroupBy::Process,
     );
     let settings = Settings::new(vec![Entry::default(); 4]);
-    let totals = Totals::new(vec![Row::default(); 16]);
-    let mut gpu = GpuState::new(engine, shares, settings, totals);
+    let mut gpu = GpuState::new(engine, shares, settings);
     for id in 1..=CLIENTS as u64 {
         let who = Who {
             process: id,

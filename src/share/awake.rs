@@ -14,7 +14,7 @@
 //! decisions in between. What the policy keeps of it does not change.
 
 use super::member::{Group, Member};
-use super::setting::Class;
+use super::setting::{Class, GroupBy};
 use super::shares::Shares;
 use crate::policies::ClientState;
 use crate::storage::Storage;
@@ -96,18 +96,22 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Makes the process at `at` take part in the next decisions.
-    pub(super) fn wake(&mut self, at: usize) {
-        let first = self.first;
+    /// Makes the process at `at` take part in the next decisions, and returns it.
+    pub(super) fn wake(&mut self, at: usize) -> Option<&mut Member> {
+        if !self.members().get(at)?.activity.awake {
+            self.activate(at);
+        }
+        let member = self.members.all_mut().get_mut(at)?;
+        member.activity.quiet = 0;
+        Some(member.in_phase(self.phase))
+    }
+
+    fn activate(&mut self, at: usize) {
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
-        member.activity.quiet = 0;
-        if member.activity.awake {
-            return;
-        }
         member.activity.awake = true;
-        member.activity.next = first;
+        member.activity.next = self.first;
         let group = member.group;
         self.first = at;
         self.count_awake(group);
@@ -115,6 +119,10 @@ impl<S: Storage> Shares<S> {
 
     /// Wakes the processes of groups that are throttled: each is throttled then.
     pub(super) fn wake_throttled(&mut self) {
+        // A group of one process has no others.
+        if self.group_by == GroupBy::Process {
+            return;
+        }
         let sleeps = |group: &Group| group.awake > 0 && group.awake < group.members;
         let is_throttled = |group: &Group| {
             self.states()
@@ -141,11 +149,15 @@ impl<S: Storage> Shares<S> {
         let (mut before, mut next) = (END, self.first);
         while let Some(member) = self.members.all_mut().get_mut(next) {
             let at = core::mem::replace(&mut next, member.activity.next);
+            if !member.note_activity() {
+                before = at;
+                continue;
+            }
             let group = self.groups.all().get(member.group);
             let state = group.and_then(|group| self.states.all().get(group.state_index));
             let owes = state.is_some_and(|state| state.vtime > self.t_sys);
             let is_last = group.is_some_and(|group| group.awake == 1);
-            if !member.note_activity() || (is_last && owes) {
+            if is_last && owes {
                 before = at;
                 continue;
             }
@@ -246,7 +258,7 @@ mod tests {
         let mut entries = [Entry::default(); 2];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut entries[..]);
         let (members, groups, states) = (&mut members[..], &mut groups[..], &mut states[..]);
-        let mut shares = Shares::new(members, groups, states, group_by);
+        let mut shares = Shares::new(members, groups, states, Totals::new(&mut [][..]), group_by);
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
             let who = Who {
                 process: id,
@@ -267,7 +279,6 @@ mod tests {
         at: usize,
         t_sys: u64,
     ) {
-        let mut totals = Totals::<Borrowed<'a>>::new(&mut [][..]);
         for _ in 0..count {
             shares.begin();
             let slot = Slot {
@@ -284,7 +295,7 @@ mod tests {
                 enforce: true,
                 ..Period::default()
             };
-            shares.book(settings, &mut totals, &period);
+            shares.book(settings, &period);
         }
     }
 
@@ -328,9 +339,9 @@ mod tests {
     fn sleeper_that_waits_is_awake() {
         with_three(GroupBy::Process, |shares, settings| {
             decide(shares, settings, QUIET, 0, 7);
-            shares.add_waited(1, Ns::ZERO);
+            shares.add_waited(1, Ns::ZERO, Ns::new(1));
             assert_eq!(seen(shares), (1, true));
-            shares.add_waited(1, Ns::new(1));
+            shares.add_waited(1, Ns::new(1), Ns::new(1));
             assert_eq!(seen(shares), (2, true));
         });
     }

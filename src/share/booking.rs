@@ -5,11 +5,11 @@
 
 use super::budget::Spent;
 use super::groups::virtual_time;
-use super::member::{Account, Group, Member, ThrottledBy, Used};
+use super::member::{Account, Group, Member, ThrottledBy};
 use super::setting::{Class, Limit};
 use super::settings::Settings;
 use super::shares::Shares;
-use super::totals::{Kind, Totals};
+use super::totals::Kind;
 use crate::account::doubt::Verdict;
 use crate::account::sparse::variance_us2;
 use crate::fair;
@@ -32,6 +32,14 @@ impl Apart {
         polled: Ns::ZERO,
         all: Ns::ZERO,
     };
+
+    /// The rest of a polling phase and of its period.
+    fn without(&self, poll: Ns, span: Ns) -> (Ns, Ns) {
+        (
+            poll.saturating_sub(self.polled),
+            span.saturating_sub(self.all),
+        )
+    }
 }
 
 /// The period that a decision ends.
@@ -54,9 +62,10 @@ pub struct Period {
 }
 
 impl<S: Storage> Shares<S> {
-    /// Forgets what was used in the last phase. Before time is charged to the members.
+    /// A phase has ended, of which time is charged to the members from now on. What they used in
+    /// the one before counts no more, see [`Member::in_phase`].
     pub fn begin(&mut self) {
-        self.each_awake(|member| member.used = Used::default());
+        self.phase = self.phase.wrapping_add(1);
     }
 
     /// Changes every process that is awake.
@@ -76,6 +85,7 @@ impl<S: Storage> Shares<S> {
     ///
     /// [`Residue`]: crate::account::residue::Residue
     pub fn note_residue(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
+        self.compares = compares;
         self.each_awake(|member| {
             let counts = compares || member.throttled_by.is_some();
             member.residue = counts.then_some(Ns::ZERO);
@@ -97,19 +107,27 @@ impl<S: Storage> Shares<S> {
         }
     }
 
+    /// Sums up what throttled processes ran.
+    fn sum_apart(&mut self) {
+        let (mut apart, phase) = (Apart::NONE, self.phase);
+        self.each_awake(|member| {
+            if let Some(ran) = member.in_phase(phase).ran_on() {
+                apart.polled = apart.polled.saturating_add(member.used.busy);
+                apart.all = apart.all.saturating_add(ran);
+            }
+        });
+        self.apart = apart;
+    }
+
     /// Compares what was found between polling phases with what those show, and notes for which
     /// processes the former counts.
     fn compare(&mut self, poll: Ns, span: Ns) {
-        let (mut polled, mut all) = (Ns::ZERO, Ns::ZERO);
-        let mut at = self.first;
-        while let Some(member) = self.members.all().get(at) {
-            at = member.next_awake();
-            if let Some(ran) = member.ran_on() {
-                polled = polled.saturating_add(member.used.busy);
-                all = all.saturating_add(ran);
-            }
+        // What the last comparison left is taken away once.
+        if !self.compares && !core::mem::take(&mut self.compared) {
+            return;
         }
-        let (poll, span) = (poll.saturating_sub(polled), span.saturating_sub(all));
+        self.compared = self.compares;
+        let (poll, span) = self.apart.without(poll, span);
         self.each_awake(|member| {
             (member.counted, member.evaded) = (None, None);
             let Some(residue) = member.residue.filter(|_| member.throttled_by.is_none()) else {
@@ -132,9 +150,9 @@ impl<S: Storage> Shares<S> {
     /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::apart`].
     /// `poll` is the length of the polling phase, `span` that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
+        self.sum_apart();
         self.compare(poll, span);
         self.take_over(settings);
-        self.apart = Apart::NONE;
         self.wanting = 0;
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
@@ -142,49 +160,38 @@ impl<S: Storage> Shares<S> {
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let states = self.states.all_mut();
         let mut at = self.first;
-        while let Some(member) = members.get(at) {
-            at = member.next_awake();
-            if let Some(group) = groups.get_mut(member.group) {
-                group.wanting = 0;
-            }
-        }
-        let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
-            if !member.sits_out() {
-                member.wants = !member.used.busy().is_zero()
-                    || !member.used.waited.is_zero()
-                    || member.throttled_by == Some(ThrottledBy::Policy);
-            }
             let Some(group) = groups.get_mut(member.group) else {
                 continue;
             };
             let Some(state) = states.get_mut(group.state_index) else {
                 continue;
             };
+            let used = member.used;
+            if !member.sits_out() {
+                member.wants = !used.busy().is_zero()
+                    || !used.waited.is_zero()
+                    || member.throttled_by == Some(ThrottledBy::Policy);
+            }
             // A process that was throttled pays one to one for what it ran. A process that is kept
             // out takes part in no comparison, but pays.
             let paid = if let Some(ran) = member.ran_on() {
-                self.apart.polled = self.apart.polled.saturating_add(member.used.busy);
-                self.apart.all = self.apart.all.saturating_add(ran);
                 ran
             } else if member.sits_out() {
-                fair::estimate(member.used.busy, self.last_poll, self.last_span)
+                fair::estimate(used.busy, self.last_poll, self.last_span)
             } else {
-                state.busy = state.busy.saturating_add(member.used.busy());
-                state.runs = state.runs.saturating_add(member.used.runs);
-                state.waited = state.waited.saturating_add(member.used.waited);
+                state.busy = state.busy.saturating_add(used.busy());
+                state.runs = state.runs.saturating_add(used.runs);
+                state.waited = state.waited.saturating_add(used.waited);
                 member.evaded.unwrap_or_default()
             };
             if !paid.is_zero() {
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             }
             // A limit does not end with its throttling: a process throttled by one wants its time.
-            if member.counts() {
-                if group.wanting == 0 {
-                    self.wanting = self.wanting.saturating_add(state.weight.get().into());
-                }
-                group.wanting = group.wanting.saturating_add(1);
+            if member.counts() && group.count_wanting(self.phase) {
+                self.wanting = self.wanting.saturating_add(state.weight.get().into());
             }
         }
         self.apart.all
@@ -192,35 +199,25 @@ impl<S: Storage> Shares<S> {
 
     /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
     /// the decision.
-    pub fn book(&mut self, settings: &mut Settings<S>, totals: &mut Totals<S>, period: &Period) {
-        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
+    pub fn book(&mut self, settings: &mut Settings<S>, period: &Period) {
+        let (members, groups) = (self.members.all_mut(), self.groups.all());
         let states = self.states.all();
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
             member.note_throttled(period.now);
-            let group = groups.get_mut(member.group);
-            let state = group
-                .as_ref()
-                .and_then(|group| states.get(group.state_index));
-            let entitled = match (&group, state) {
-                (Some(group), Some(state)) if member.counts() => {
+            let group = groups.get(member.group).filter(|_| member.counts());
+            let entitled = group.map_or(Ns::ZERO, |group| {
+                let state = states.get(group.state_index);
+                state.map_or(Ns::ZERO, |state| {
                     part(group, state.weight, self.wanting, period.span)
-                }
-                _ => Ns::ZERO,
-            };
+                })
+            });
             let got = received(member, period, &self.apart, entitled);
             member.pending = Account::default();
             member.residue = None;
             member.account.add(&got);
-            if let Some(group) = group {
-                group.account.add(&got);
-            }
-            if got != Account::default() {
-                let [user, cgroup] = &mut member.rows;
-                *user = totals.charge(Kind::User, &member.who, *user, &got, period.now);
-                *cgroup = totals.charge(Kind::Cgroup, &member.who, *cgroup, &got, period.now);
-            }
+            member.booked = period.now;
             settings.spend(&member.resolved, &spent(member, &got));
         }
         if period.enforce {
@@ -251,6 +248,7 @@ impl<S: Storage> Shares<S> {
             return;
         }
         self.generation = settings.generation();
+        self.add_up();
         self.regroup(settings);
         for group in self.groups.all_mut() {
             group.cap = 0;
@@ -276,41 +274,70 @@ impl<S: Storage> Shares<S> {
     /// Sets which processes are throttled from now on.
     pub(super) fn throttle(&mut self, settings: &Settings<S>, period: &Period) {
         self.wake_throttled();
-        let (groups, states) = (self.groups.all(), self.states.all());
-        let is_throttled = |member: &Member| {
-            let group = groups.get(member.group);
-            let state = group.and_then(|group| states.get(group.state_index));
-            state.is_some_and(|state| state.throttled)
-        };
-        let by_rule = |member: &Member| {
-            if !period.enforce {
-                None
-            } else if settings.exhausted(&member.resolved) {
-                Some(ThrottledBy::Limit)
-            } else if is_throttled(member) {
-                Some(ThrottledBy::Policy)
-            } else {
-                None
+        let (mut normal_wants, mut has_idle_class) = (false, false);
+        self.each_ruled(settings, period, |member, by| {
+            if member.resolved.class == Class::Idle {
+                has_idle_class = true;
+                return;
             }
-        };
-        // A process that its own limit throttles leaves the GPU to the idle class.
-        let wants = |member: &Member| {
-            member.wants
-                && member.resolved.class == Class::Normal
-                && by_rule(member) != Some(ThrottledBy::Limit)
-        };
-        let normal_wants = self
-            .awake()
-            .any(|at| self.members.all().get(at).is_some_and(wants));
-        let members = self.members.all_mut();
+            // A process that its own limit throttles leaves the GPU to the idle class.
+            normal_wants |= member.wants && by != Some(ThrottledBy::Limit);
+            member.set_throttled_by(by, period.now);
+        });
+        if !has_idle_class {
+            return;
+        }
+        let stays_out = (normal_wants && period.enforce).then_some(ThrottledBy::Class);
+        self.each_ruled(settings, period, |member, by| {
+            if member.resolved.class == Class::Idle {
+                member.set_throttled_by(by.or(stays_out), period.now);
+            }
+        });
+    }
+
+    /// Shows every process that is awake, and why its limits or its group throttle it, if they do.
+    fn each_ruled(
+        &mut self,
+        settings: &Settings<S>,
+        period: &Period,
+        mut show: impl FnMut(&mut Member, Option<ThrottledBy>),
+    ) {
+        let (members, groups) = (self.members.all_mut(), self.groups.all());
+        let states = self.states.all();
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
-            let by = match (member.resolved.class, by_rule(member)) {
-                (Class::Idle, None) if normal_wants && period.enforce => Some(ThrottledBy::Class),
-                (_, by) => by,
+            let group = groups.get(member.group);
+            let state = group.and_then(|group| states.get(group.state_index));
+            let by = if !period.enforce {
+                None
+            } else if settings.exhausted(&member.resolved) {
+                Some(ThrottledBy::Limit)
+            } else {
+                let is_throttled = state.is_some_and(|state| state.throttled);
+                is_throttled.then_some(ThrottledBy::Policy)
             };
-            member.set_throttled_by(by, period.now);
+            show(member, by);
+        }
+    }
+
+    /// Adds what processes got since the last call to their groups, users and cgroups: before these
+    /// are read, and before a process leaves one of them.
+    pub fn add_up(&mut self) {
+        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
+        let totals = &mut self.totals;
+        for member in members {
+            let got = member.account.since(&member.added);
+            if got == Account::default() {
+                continue;
+            }
+            member.added = member.account;
+            if let Some(group) = groups.get_mut(member.group) {
+                group.account.add(&got);
+            }
+            let [user, cgroup] = &mut member.rows;
+            *user = totals.charge(Kind::User, &member.who, *user, &got, member.booked);
+            *cgroup = totals.charge(Kind::Cgroup, &member.who, *cgroup, &got, member.booked);
         }
     }
 }
@@ -318,21 +345,22 @@ impl<S: Storage> Shares<S> {
 /// The part of each process of a group that wanted the GPU, when a period is divided by weights
 /// among all groups that did, of the weight `all` together.
 fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
-    let limit = Limit::new(group.cap).unwrap_or(Limit::NONE).of(span);
-    let whole = fair::entitlement(span, weight, all).min(limit);
-    let part = whole.get().checked_div(group.wanting.into());
-    Ns::new(part.unwrap_or(0))
+    let whole = fair::entitlement(span, weight, all);
+    let whole = match Limit::new(group.cap) {
+        Ok(limit) if limit != Limit::NONE => whole.min(limit.of(span)),
+        _ => whole,
+    };
+    match group.wanting {
+        1 => whole,
+        processes => Ns::new(whole.get().checked_div(processes.into()).unwrap_or(0)),
+    }
 }
 
 /// What a process got in a period.
 fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Account {
     let estimated = || {
-        let poll = period.poll.saturating_sub(apart.polled);
-        fair::estimate(
-            member.used.busy,
-            poll,
-            period.span.saturating_sub(apart.all),
-        )
+        let (poll, span) = apart.without(period.poll, period.span);
+        fair::estimate(member.used.busy, poll, span)
     };
     let waited = fair::estimate(member.used.waited, period.poll, period.span);
     let throttled = if member.throttled_by.is_some() && member.wants {

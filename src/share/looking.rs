@@ -53,7 +53,7 @@ impl<S: Storage> Shares<S> {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_looking))]
 mod tests {
-    use super::super::{Entry, Group, GroupBy, Member, ThrottledBy, Who};
+    use super::super::{Entry, Group, GroupBy, Member, ThrottledBy, Totals, Who};
     use super::*;
     use crate::ids::ClientId;
     use crate::policies::ClientState;
@@ -72,6 +72,7 @@ mod tests {
             &mut members[..],
             &mut groups[..],
             &mut states[..],
+            Totals::new(&mut [][..]),
             GroupBy::User,
         );
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
@@ -164,14 +165,13 @@ mod tests {
     #[cfg(not(loga_kunit))]
     #[test]
     fn settings_that_changed_since_the_decision_are_taken_over() {
-        use super::super::{Change, Row, Subject, Totals};
+        use super::super::{Change, Row, Subject};
         use crate::account::{Accounts, Slot};
 
         let mut members = [Member::default(); 2];
         let (mut groups, mut states) = ([Group::default(); 4], [ClientState::default(); 4]);
         let (mut entries, mut rows) = ([Entry::default(); 4], [Row::default(); 8]);
         let mut settings = Settings::<Borrowed<'_>>::new(&mut entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut rows[..]);
         let limit = |limit| Change {
             limit: Some(limit),
             ..Change::default()
@@ -185,6 +185,7 @@ mod tests {
             &mut members[..],
             &mut groups[..],
             &mut states[..],
+            Totals::new(&mut rows[..]),
             GroupBy::Process,
         );
         for (id, user) in [(1, 5), (2, 6)] {
@@ -210,7 +211,7 @@ mod tests {
         };
         assert!(shares.charge_at(1, &slot));
         shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
-        shares.book(&mut settings, &mut totals, &period);
+        shares.book(&mut settings, &period);
         assert_eq!(shares.members()[1].throttled_by(), Some(ThrottledBy::Limit));
         // The table moves up: where the limit of 5 was, that of 6 is now.
         assert_eq!(settings.set(Subject::Process(9), None, &limit(50)), Ok(()));

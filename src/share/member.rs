@@ -46,6 +46,20 @@ impl Account {
         self.runs = self.runs.saturating_add(other.runs);
         self.variance_us2 = self.variance_us2.saturating_add(other.variance_us2);
     }
+
+    /// What has been added to it since it was `earlier`.
+    pub(super) fn since(&self, earlier: &Account) -> Account {
+        Account {
+            measured: self.measured.saturating_sub(earlier.measured),
+            received: self.received.saturating_sub(earlier.received),
+            entitled: self.entitled.saturating_sub(earlier.entitled),
+            waited: self.waited.saturating_sub(earlier.waited),
+            throttled: self.throttled.saturating_sub(earlier.throttled),
+            throttles: self.throttles.saturating_sub(earlier.throttles),
+            runs: self.runs.saturating_sub(earlier.runs),
+            variance_us2: self.variance_us2.saturating_sub(earlier.variance_us2),
+        }
+    }
 }
 
 /// What a process did in one polling phase.
@@ -85,7 +99,13 @@ pub struct Member {
     pub(super) id: ClientId,
     pub(super) who: Who,
     pub(super) used: Used,
+    /// The phase that `used` is of.
+    pub(super) phase: u32,
     pub(super) account: Account,
+    /// The part of `account` that its group, its user and its cgroup have as well.
+    pub(super) added: Account,
+    /// When the last period that it took part in was booked.
+    pub(super) booked: Ns,
     pub(super) resolved: Resolved,
     /// Position of its group.
     pub(super) group: usize,
@@ -190,6 +210,14 @@ impl Member {
         self.evaded
     }
 
+    /// Forgets what it used in another phase than this one.
+    pub(super) fn in_phase(&mut self, phase: u32) -> &mut Self {
+        if self.phase != phase {
+            (self.phase, self.used) = (phase, Used::default());
+        }
+        self
+    }
+
     /// All GPU time that it used since it was throttled, if that is known.
     pub(super) fn ran_on(&self) -> Option<Ns> {
         let residue = self.residue.filter(|_| self.throttled_by.is_some())?;
@@ -198,6 +226,9 @@ impl Member {
 
     /// Changes whether it is throttled.
     pub(super) fn set_throttled_by(&mut self, by: Option<ThrottledBy>, now: Ns) {
+        if by.is_none() && self.throttled_by.is_none() {
+            return;
+        }
         self.note_throttled(now);
         if self.throttled_by.is_none() && by.is_some() {
             self.pending.throttles = self.pending.throttles.saturating_add(1);
@@ -241,8 +272,9 @@ pub struct Group {
     pub(super) cap: u32,
     /// Being divided among its processes, while groups are formed anew.
     pub(super) parts: Parts,
-    /// Its processes that wanted the GPU in the last phase.
+    /// Its processes that wanted the GPU in a phase, and which phase that was.
     pub(super) wanting: u32,
+    pub(super) phase: u32,
 }
 
 /// The lead of a group, while it is divided among its processes.
@@ -259,6 +291,17 @@ pub(super) struct Parts {
 }
 
 impl Group {
+    /// Counts one more process that wanted the GPU in this phase. True for the first one.
+    pub(super) fn count_wanting(&mut self, phase: u32) -> bool {
+        let is_first = core::mem::replace(&mut self.phase, phase) != phase;
+        self.wanting = if is_first {
+            1
+        } else {
+            self.wanting.saturating_add(1)
+        };
+        is_first
+    }
+
     /// Its identity.
     pub const fn id(&self) -> ClientId {
         self.id
@@ -274,7 +317,9 @@ impl Group {
         self.members
     }
 
-    /// What its processes got, those that have exited included.
+    /// What its processes got, those that have exited included, as of [`Shares::add_up`].
+    ///
+    /// [`Shares::add_up`]: super::Shares::add_up
     pub const fn account(&self) -> &Account {
         &self.account
     }

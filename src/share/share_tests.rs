@@ -83,6 +83,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         for id in 1..=3 {
@@ -109,6 +110,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::User,
         );
         assert!(shares
@@ -135,6 +137,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
@@ -163,7 +166,6 @@ mod tests {
     fn lead_of_groups_formed_anew_is_that_of_their_processes() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let heavy = Change {
             weight: Some(300),
             ..Change::default()
@@ -173,6 +175,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::User,
         );
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
@@ -182,7 +185,7 @@ mod tests {
         use_us(&mut shares, 0, 600);
         use_us(&mut shares, 1, 200);
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
-        shares.book(&mut settings, &mut totals, &period(6));
+        shares.book(&mut settings, &period(6));
         shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
         let before = lead(&shares);
         assert_eq!(before, 12_000_000);
@@ -205,6 +208,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::User,
         );
         for id in 1..=2 {
@@ -224,11 +228,11 @@ mod tests {
     fn throttling_a_group_throttles_all_its_processes() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::User,
         );
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
@@ -238,7 +242,7 @@ mod tests {
         use_us(&mut shares, 0, 500);
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.states_mut()[0].throttled = true;
-        shares.book(&mut settings, &mut totals, &period(6));
+        shares.book(&mut settings, &period(6));
         let all_are =
             |shares: &Few<'_>, by| shares.members().iter().all(|m| m.throttled_by() == by);
         assert_eq!(
@@ -252,9 +256,10 @@ mod tests {
         assert_eq!(shares.members()[2].throttled_by(), None);
         shares.begin();
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
-        shares.book(&mut settings, &mut totals, &period(12));
+        shares.book(&mut settings, &period(12));
         assert_eq!(shares.members()[1].account().throttled, Ns::from_ms(6));
         assert_eq!(shares.members()[1].account().throttles, 1);
+        shares.add_up();
         assert_eq!(shares.groups()[0].account().throttles, 2);
         shares.release(Ns::from_ms(15));
         assert!(all_are(&shares, None));
@@ -266,7 +271,6 @@ mod tests {
     fn decision_that_is_not_carried_out_throttles_no_process() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let strict = Change {
             limit: Some(1),
             class: Some(Class::Idle),
@@ -277,6 +281,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         for (id, user) in [(1, 7), (2, 8)] {
@@ -296,7 +301,7 @@ mod tests {
                 enforce,
                 ..period(6)
             };
-            shares.book(&mut settings, &mut totals, &period);
+            shares.book(&mut settings, &period);
             assert_eq!(shares.members()[0].throttled_by(), by);
         }
     }
@@ -307,11 +312,11 @@ mod tests {
     fn hog_alone_gets_its_limit_though_its_commands_have_no_length() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
@@ -335,7 +340,7 @@ mod tests {
                 assert!(shares.charge_at(0, &slot));
             }
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
-            shares.book(&mut settings, &mut totals, &period(at * 6));
+            shares.book(&mut settings, &period(at * 6));
         }
         // A fifth of 1000, less what it may have run on while throttled each time.
         assert!((180..=201).contains(&ran));
@@ -347,11 +352,11 @@ mod tests {
     fn process_that_runs_on_while_throttled_pays_one_to_one() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         for id in 1..=2 {
@@ -377,7 +382,7 @@ mod tests {
         );
         assert_eq!(shares.states()[1].busy, Ns::from_us(600));
         assert_eq!(shares.states()[1].vtime, T_SYS);
-        shares.book(&mut settings, &mut totals, &period(12));
+        shares.book(&mut settings, &period(12));
         let received = |at: usize| shares.members()[at].account().received;
         assert_eq!(received(0), Ns::from_us(2400));
         assert_eq!(received(1), Ns::from_us(3600));
@@ -389,11 +394,11 @@ mod tests {
     fn process_that_runs_between_polling_phases_is_charged_what_was_found() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut totals = Totals::<Borrowed<'_>>::new(&mut store.rows[..]);
         let mut shares = Shares::<Borrowed<'_>>::new(
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         for id in 1..=2 {
@@ -408,7 +413,7 @@ mod tests {
             shares.begin();
             use_us(&mut shares, 1, 1000);
             shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
-            shares.book(&mut settings, &mut totals, &period(at * 6));
+            shares.book(&mut settings, &period(at * 6));
             told += u32::from(shares.members()[0].evaded().is_some());
         }
         // The time gained before is charged too, except for the part that has faded.
@@ -430,6 +435,7 @@ mod tests {
             &mut store.members[..],
             &mut store.groups[..],
             &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
         let joined = shares.join(ClientId::new(1), who(1, 0), &settings, T_SYS);
@@ -438,5 +444,47 @@ mod tests {
         shares.begin();
         assert_eq!(shares.gather(&settings, Ns::ZERO, Ns::ZERO), Ns::ZERO);
         assert_eq!(shares.states()[0].vtime, T_SYS);
+    }
+
+    #[test]
+    fn time_stays_with_the_group_and_the_user_where_it_was_used() {
+        let mut store = store();
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = Shares::<Borrowed<'_>>::new(
+            &mut store.members[..],
+            &mut store.groups[..],
+            &mut store.states[..],
+            Totals::new(&mut store.rows[..]),
+            GroupBy::User,
+        );
+        for (id, user) in [(1, 7), (2, 8)] {
+            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        // What the first one used counts once.
+        for (at, us) in [(0, 500), (1, 0)] {
+            shares.begin();
+            use_us(&mut shares, at, us);
+            shares.gather(&settings, Ns::ZERO, Ns::ZERO);
+            shares.book(&mut settings, &period(6));
+        }
+        assert_eq!(shares.rejoin(0, who(1, 8), &settings, T_SYS), Ok(()));
+        shares.begin();
+        use_us(&mut shares, 0, 300);
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
+        shares.book(&mut settings, &period(12));
+        shares.leave(0, T_SYS);
+        let mut rows = [Row::default(); 4];
+        shares.totals().read(Kind::User, false, &mut rows);
+        let of_user = |user| {
+            let row = rows.iter().find(|row| row.key == Some(user));
+            row.map(|row| row.account.measured)
+        };
+        assert_eq!(of_user(7), Some(Ns::from_us(500)));
+        assert_eq!(of_user(8), Some(Ns::from_us(300)));
+        let groups = shares.groups().iter();
+        let mut of_8 = groups.filter(|group| group.subject() == Subject::User(8));
+        let measured = of_8.next().map(|group| group.account().measured);
+        assert_eq!(measured, Some(Ns::from_us(300)));
     }
 }

@@ -7,11 +7,12 @@ use super::booking::Apart;
 use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Who};
 use super::settings::Settings;
+use super::totals::Totals;
 use crate::account::{Accounts, Charge, Slot};
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
-use crate::storage::{Bounded, Storage};
+use crate::storage::{find_near, Bounded, Storage};
 use crate::units::{Ns, VTime};
 
 /// The processes and groups of one GPU, in storage that the caller owns.
@@ -26,6 +27,8 @@ pub struct Shares<S: Storage> {
     pub(super) members: Bounded<S::Of<Member>>,
     pub(super) groups: Bounded<S::Of<Group>>,
     pub(super) states: Bounded<S::Of<ClientState>>,
+    /// Per user and cgroup, as of [`Shares::add_up`].
+    pub(super) totals: Totals<S>,
     pub(super) group_by: GroupBy,
     /// Level of the groups by cgroup, see [`Settings::group_of`].
     pub(super) depth: u32,
@@ -48,6 +51,11 @@ pub struct Shares<S: Storage> {
     pub(super) last_span: Ns,
     /// Time charged one to one in the period that is being booked.
     pub(super) apart: Apart,
+    /// Phases so far.
+    pub(super) phase: u32,
+    /// Whether samples of all processes are compared with this phase, and were with the last one.
+    pub(super) compares: bool,
+    pub(super) compared: bool,
 }
 
 impl<S: Storage> Shares<S> {
@@ -57,12 +65,14 @@ impl<S: Storage> Shares<S> {
         members: S::Of<Member>,
         groups: S::Of<Group>,
         states: S::Of<ClientState>,
+        totals: Totals<S>,
         group_by: GroupBy,
     ) -> Self {
         Self {
             members: Bounded::new(members),
             groups: Bounded::new(groups),
             states: Bounded::new(states),
+            totals,
             group_by,
             depth: 0,
             first: END,
@@ -75,6 +85,9 @@ impl<S: Storage> Shares<S> {
             last_poll: Ns::ZERO,
             last_span: Ns::ZERO,
             apart: Apart::NONE,
+            phase: 0,
+            compares: false,
+            compared: false,
         }
     }
 
@@ -100,16 +113,23 @@ impl<S: Storage> Shares<S> {
         self.members.all()
     }
 
-    /// Adds time of the last phase in which commands of the process at `at` waited and none of
-    /// them ran.
-    pub fn add_waited(&mut self, at: usize, waited: Ns) {
+    /// Adds time of a phase of `length` in which commands of the process at `at` waited and none of
+    /// them ran. It is measured by other means than the time used, so the sum of both may exceed
+    /// the phase.
+    pub fn add_waited(&mut self, at: usize, waited: Ns, length: Ns) {
         if waited.is_zero() {
             return;
         }
-        self.wake(at);
-        if let Some(member) = self.members.all_mut().get_mut(at) {
-            member.used.waited = member.used.waited.saturating_add(waited);
+        if let Some(member) = self.wake(at) {
+            let most = length.saturating_sub(member.used.busy);
+            member.used.waited = member.used.waited.saturating_add(waited.min(most));
         }
+    }
+
+    /// What users and cgroups got so far.
+    pub fn totals(&mut self) -> &mut Totals<S> {
+        self.add_up();
+        &mut self.totals
     }
 
     /// Position of a process.
@@ -119,10 +139,7 @@ impl<S: Storage> Shares<S> {
 
     /// As [`Shares::find`], for a process that is probably at `guess`.
     pub(crate) fn find_near(&self, id: ClientId, guess: usize) -> Option<usize> {
-        match self.members().get(guess) {
-            Some(member) if member.id == id => Some(guess),
-            _ => self.find(id),
-        }
+        find_near(self.members(), guess, &id, Member::id)
     }
 
     /// The groups.
@@ -195,6 +212,7 @@ impl<S: Storage> Shares<S> {
     /// Removes the process at `at`; the later ones move up. What its group owes stays
     /// with the group.
     pub fn leave(&mut self, at: usize, t_sys: VTime) {
+        self.add_up();
         self.wake(at);
         let Some(member) = self.members.remove(at) else {
             return;
@@ -220,6 +238,7 @@ impl<S: Storage> Shares<S> {
         t_sys: VTime,
     ) -> Result<(), Error> {
         self.generation = 0;
+        self.add_up();
         self.wake(at);
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return Ok(());
@@ -319,6 +338,7 @@ impl<S: Storage> Shares<S> {
         }
         self.depth = depth;
         self.generation = 0;
+        self.add_up();
         self.split(t_sys);
         self.groups.clear();
         self.states.clear();
@@ -351,8 +371,7 @@ impl<S: Storage> Shares<S> {
 
 impl<S: Storage> Accounts for Shares<S> {
     fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
-        self.wake(at);
-        let member = self.members.all_mut().get_mut(at);
+        let member = self.wake(at);
         member.map(|member| member.charge(slot)).is_some()
     }
 }

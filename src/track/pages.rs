@@ -18,7 +18,7 @@
 
 use crate::account::{Commands, Slot};
 use crate::ids::{Chid, ClientId, MAX_CHANNELS};
-use crate::storage::{Bounded, Storage};
+use crate::storage::{find_near, Bounded, Storage};
 use crate::units::Ns;
 
 /// Slots in a page: [`crate::regs::USERD_SLOT`] bytes each.
@@ -177,6 +177,8 @@ pub struct Pages<S: Storage, G: 'static> {
     table: Bounded<S::Of<Page<G>>>,
     /// Where [`Pages::doubtful`] goes on.
     next: usize,
+    /// The page that was charged last. Channels are charged in ascending order.
+    charged: usize,
 }
 
 impl<S: Storage, G: 'static> Pages<S, G> {
@@ -185,6 +187,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         Self {
             table: Bounded::new(store),
             next: 0,
+            charged: 0,
         }
     }
 
@@ -335,7 +338,8 @@ impl<S: Storage, G: 'static> Pages<S, G> {
     /// Adds time on the engine to a channel, and returns the position of its owner: a channel that
     /// ran exists. Nothing for a page without an owner.
     pub fn charge(&mut self, chid: Chid, slot: &Slot, counts_runs: bool) -> Option<usize> {
-        let at = self.find(page_of(chid)).ok()?;
+        let at = find_near(self.all(), self.charged, &page_of(chid), Page::number)?;
+        self.charged = at;
         let page = self.all_mut().get_mut(at)?;
         // CAST: eight.
         let place = chid.get() % SLOTS as u16;

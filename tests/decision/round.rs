@@ -10,7 +10,7 @@ use crate::ids::{Chid, ClientId};
 use crate::policies::{PolicyKind, Seen};
 use crate::regs::Occupant;
 use crate::share::{GroupBy, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS};
-use crate::storage::Storage;
+use crate::storage::{find_near, Storage};
 use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -43,8 +43,11 @@ pub(crate) struct Cost {
     pub(crate) around: Ns,
 }
 
-/// A channel, and the position of its client.
-struct Channel {
+/// Pages of submission slots of a client, whose first channel lies in the first of them.
+const PAGES: usize = 2;
+
+/// A page of submission slots, and the position of its client.
+struct Page {
     number: usize,
     owner: usize,
 }
@@ -54,7 +57,7 @@ pub(crate) struct Round {
     state: GpuState<Vectors>,
     accountant: Accountant,
     slots: KVVec<Slot>,
-    channels: KVVec<Channel>,
+    pages: KVVec<Page>,
     /// Clients that used the GPU in the last polling phase, and for how long they waited in it.
     waits: KVVec<(ClientId, Ns)>,
     /// One client in this many is active.
@@ -100,14 +103,14 @@ impl Round {
                     storage(count)?,
                     storage(count * 2)?,
                     storage(count * 2)?,
+                    Totals::new(storage(MAX_TOTALS)?),
                     crowd.group_by,
                 ),
                 Settings::new(storage(MAX_SETTINGS)?),
-                Totals::new(storage(MAX_TOTALS)?),
             ),
             accountant: Accountant::new(),
             slots: storage(MAX_SLOTS)?,
-            channels: KVVec::new(),
+            pages: KVVec::new(),
             waits: KVVec::with_capacity(count, GFP_KERNEL)?,
             every: crowd.clients.checked_div(crowd.active).unwrap_or(1),
             active: crowd.active,
@@ -133,11 +136,10 @@ impl Round {
         };
         let joined = self.state.join(client, who);
         let owner = joined.map_err(|_| ENOMEM)?;
-        for channel in 0..self.per_client {
-            // CAST: some thousands.
-            let number = (number * self.per_client + channel) as usize;
-            let channel = Channel { number, owner };
-            self.channels.push(channel, GFP_KERNEL)?;
+        for page in 0..PAGES {
+            // CAST: a few thousand.
+            let number = number as usize * PAGES + page;
+            self.pages.push(Page { number, owner }, GFP_KERNEL)?;
         }
         Ok(())
     }
@@ -232,13 +234,13 @@ impl Round {
     /// The steps of the main thread, each with its time.
     fn decide(&mut self) -> Cost {
         let totals = self.accountant.end(&mut self.slots, self.now);
-        // CAST: a dozen.
-        let (channels, per_client) = (&self.channels, self.per_client as usize);
+        let pages = &self.pages;
+        let mut near = 0;
+        // As the module does: it remembers the page that it charged last.
         let mut owner = |index: usize| {
-            let number = index.saturating_mul(per_client);
-            let find = |channel: &Channel| channel.number;
-            let at = channels.binary_search_by_key(&number, find).ok()?;
-            channels.get(at).map(|channel| channel.owner)
+            let number = index.saturating_mul(PAGES);
+            near = find_near(pages, near, &number, |page| page.number)?;
+            pages.get(near).map(|page| page.owner)
         };
         let ended = Ended {
             totals,
@@ -248,6 +250,7 @@ impl Round {
             alone: false,
         };
         let begin = clock();
+        self.state.begin_phase(core::iter::empty());
         let waits = self.waits.iter().copied();
         let totals = self.state.charge(ended, &mut owner, waits);
         let asked = clock();
@@ -266,8 +269,7 @@ impl Round {
     fn look(&mut self) -> Cost {
         let begin = clock();
         self.state.begin_scan();
-        for channel in self.channels.iter() {
-            let at = channel.owner;
+        for at in 0..self.state.shares.members().len() {
             // CAST: a few thousand.
             let seen = Seen {
                 pending: self.is_active(at as u32),
@@ -275,7 +277,9 @@ impl Round {
                 completed: 1,
                 ..Seen::default()
             };
-            self.state.shares.see(at, &seen, 1);
+            for _ in 0..self.per_client {
+                self.state.shares.see(at, &seen, 1);
+            }
         }
         let asked = clock();
         self.state.decide_scan(self.now);

@@ -190,7 +190,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     };
     rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
         .map_err(Error::from)?;
-    let there = gpu.books.lock().state.totals.read(kind, reset, &mut rows);
+    let there = gpu.books.lock().state.shares.totals().read(kind, reset, &mut rows);
     rows.truncate(there);
     let mut count = there;
     if let Some(own) = own {
@@ -205,7 +205,7 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
         let mut books = gpu.books.lock();
         // Rows that the reader did not get are merged back.
         for row in rows.iter().skip(if reset { delivered } else { rows.len() }) {
-            books.state.totals.merge(row);
+            books.state.shares.totals().merge(row);
         }
         errno.into()
     })

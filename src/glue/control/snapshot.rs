@@ -125,7 +125,8 @@ struct View {
 
 impl View {
     /// Counts channels and, for an unprivileged caller, its part of each group.
-    fn prepare(&mut self, books: &Books) {
+    fn prepare(&mut self, books: &mut Books) {
+        books.state.shares.add_up();
         for (_, page, _) in books.pages.channels() {
             if let Some(count) = self.channels.get_mut(page.at()) {
                 *count = count.saturating_add(1);
@@ -300,7 +301,7 @@ impl Tables {
                 view.parts
                     .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             }
-            let books = gpu.books.lock();
+            let mut books = gpu.books.lock();
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),
@@ -313,7 +314,7 @@ impl Tables {
                 }
                 let rows = there.0.saturating_add(there.1).saturating_add(there.2);
                 let _stays = (rows <= BRIEF).then(PreemptGuard::new);
-                tables.fill(&books, &mut view, snapshot);
+                tables.fill(&mut books, &mut view, snapshot);
                 drop(books);
                 return Ok(tables);
             }
@@ -322,7 +323,7 @@ impl Tables {
     }
 
     /// Fills the tables as far as there is room, and sets the full counts.
-    fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
+    fn fill(&mut self, books: &mut Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
         view.prepare(books);
         let view = &*view;
         let members = books.state.shares.members();

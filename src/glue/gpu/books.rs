@@ -159,13 +159,13 @@ impl Books {
             clients,
             users,
         } = Room::new(FIRST_CLIENTS)?;
+        let totals = Totals::new(storage(MAX_TOTALS)?);
         Ok(Self {
             gpu,
             state: GpuState::new(
                 engine,
-                Shares::new(members, groups, states, GroupBy::Process),
+                Shares::new(members, groups, states, totals, GroupBy::Process),
                 Settings::new(storage(MAX_SETTINGS)?),
-                Totals::new(storage(MAX_TOTALS)?),
             ),
             clients,
             pages: pages::Pages::new(storage(MAX_PAGES)?),
@@ -246,7 +246,7 @@ impl Books {
             since: ffi::now(),
         };
         for kind in [Kind::User, Kind::Cgroup] {
-            self.state.totals.begin_process(kind, &who, client.since);
+            self.state.shares.totals().begin_process(kind, &who, client.since);
         }
         trace::client_create(self.gpu, id.get(), client.tgid, who.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
