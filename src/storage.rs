@@ -119,10 +119,14 @@ pub fn find_near<T, K: Ord>(
     key: &K,
     of: impl Fn(&T) -> K,
 ) -> Option<usize> {
-    let is_it = |at: &usize| table.get(*at).is_some_and(|element| of(element) == *key);
-    let mut near = guess..guess.saturating_add(NEAR);
-    near.find(is_it)
-        .or_else(|| table.binary_search_by_key(key, of).ok())
+    let mut at = guess;
+    while let Some(element) = table.get(at).filter(|_| at.wrapping_sub(guess) < NEAR) {
+        if of(element) == *key {
+            return Some(at);
+        }
+        at = at.wrapping_add(1);
+    }
+    table.binary_search_by_key(key, of).ok()
 }
 
 #[cfg(any(test, loga_kunit))]

@@ -21,13 +21,13 @@ const PROCESSES: u64 = 6;
 /// What the processes use in a number of phases in a row, in parts of 1000.
 #[derive(Clone, Debug)]
 struct Spell {
-    phases: u8,
+    phases: u32,
     used: Vec<u16>,
 }
 
 fn spell() -> impl Strategy<Value = Spell> {
     let part = prop_oneof![3 => Just(0u16), 1 => 1u16..160];
-    let phases = prop_oneof![1u8..4, Just(QUIET - 1), Just(QUIET + 3)];
+    let phases = prop_oneof![1u32..4, Just(QUIET - 1), Just(QUIET + 3)];
     let used = prop::collection::vec(part, PROCESSES as usize);
     (phases, used).prop_map(|(phases, used)| Spell { phases, used })
 }

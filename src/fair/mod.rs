@@ -35,6 +35,7 @@ pub fn threshold(system: VTime, span: Ns, lightest: Weight) -> VTime {
 
 /// GPU time in a whole period, estimated from the time used in its polling phase:
 /// `used / poll * span`. Zero when nothing was polled.
+#[inline]
 pub fn estimate(used: Ns, poll: Ns, span: Ns) -> Ns {
     if poll.is_zero() {
         return Ns::ZERO;
@@ -44,6 +45,7 @@ pub fn estimate(used: Ns, poll: Ns, span: Ns) -> Ns {
 
 /// What a division by weights gives a client: `total * weight / weights`, where
 /// `weights` is the sum over the clients among which `total` is divided.
+#[inline]
 pub fn entitlement(total: Ns, weight: Weight, weights: u64) -> Ns {
     if weights == 0 {
         return Ns::ZERO;

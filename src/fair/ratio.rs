@@ -8,13 +8,18 @@
 use super::WHOLE;
 
 /// `a * b / c` rounded down, or the largest number when it does not fit or `c` is 0.
+#[inline]
 pub fn mul_div(a: u64, b: u64, c: u64) -> u64 {
-    if c == 0 {
-        return u64::MAX;
+    match (a.checked_mul(b), c) {
+        (_, 0) => u64::MAX,
+        (Some(product), _) => product / c,
+        (None, _) => mul_div_wide(a, b, c),
     }
-    if let Some(product) = a.checked_mul(b) {
-        return product / c;
-    }
+}
+
+/// As [`mul_div`], for a product of more than 64 bits.
+#[cold]
+fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     // CAST: the two halves of the product.
     let (high, low) = ((product >> 64) as u64, product as u64);

@@ -22,7 +22,7 @@ use crate::units::Ns;
 
 /// Decisions after which a process that does nothing sleeps. What a policy keeps of it has faded by
 /// then.
-pub const QUIET: u8 = 32;
+pub const QUIET: u32 = 32;
 
 /// A position that no table has: the end of the list.
 pub(super) const END: usize = usize::MAX;
@@ -31,8 +31,8 @@ pub(super) const END: usize = usize::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Activity {
     awake: bool,
-    /// Decisions in a row in which it did nothing.
-    quiet: u8,
+    /// The last phase in which it did anything.
+    last: u32,
     /// Position of the next process that is awake.
     next: usize,
 }
@@ -41,7 +41,7 @@ impl Default for Activity {
     fn default() -> Self {
         Self {
             awake: false,
-            quiet: 0,
+            last: 0,
             next: END,
         }
     }
@@ -53,20 +53,22 @@ impl Member {
         self.activity.next
     }
 
-    /// Notes at the end of a decision whether the process did anything, and returns whether it may
-    /// sleep.
-    fn note_activity(&mut self) -> bool {
+    /// Notes after the decision on a phase whether the process did anything, and returns whether it
+    /// has done nothing for long enough to sleep.
+    pub(super) fn note_activity(&mut self, phase: u32) -> bool {
         let does_nothing = self.used.busy.is_zero()
             && self.used.waited.is_zero()
             && self.throttled_by.is_none()
             && self.resolved.limit.is_none()
             && self.resolved.class == Class::Normal;
-        self.activity.quiet = if does_nothing {
-            self.activity.quiet.saturating_add(1)
-        } else {
-            0
-        };
-        self.activity.quiet >= QUIET
+        if !does_nothing {
+            self.activity.last = phase;
+        }
+        self.is_quiet(phase)
+    }
+
+    const fn is_quiet(&self, phase: u32) -> bool {
+        phase.wrapping_sub(self.activity.last) >= QUIET
     }
 }
 
@@ -96,20 +98,30 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Makes the process at `at` take part in the next decisions, and returns it.
-    pub(super) fn wake(&mut self, at: usize) -> Option<&mut Member> {
-        if !self.members().get(at)?.activity.awake {
-            self.activate(at);
+    /// Adds to what the process at `at` did in this phase, so that it takes part in the next
+    /// decisions; false without such a process.
+    pub(super) fn add_to(&mut self, at: usize, add: impl FnOnce(&mut Member)) -> bool {
+        let phase = self.phase;
+        match self.members.all_mut().get_mut(at) {
+            Some(member) if member.activity.awake => {
+                add(member.in_phase(phase));
+                return true;
+            }
+            _ => self.wake(at),
         }
-        let member = self.members.all_mut().get_mut(at)?;
-        member.activity.quiet = 0;
-        Some(member.in_phase(self.phase))
+        let member = self.members.all_mut().get_mut(at);
+        member.map(|member| add(member.in_phase(phase))).is_some()
     }
 
-    fn activate(&mut self, at: usize) {
+    /// Makes the process at `at` take part in the next decisions.
+    pub(super) fn wake(&mut self, at: usize) {
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
+        member.activity.last = self.phase;
+        if member.activity.awake {
+            return;
+        }
         member.activity.awake = true;
         member.activity.next = self.first;
         let group = member.group;
@@ -149,7 +161,7 @@ impl<S: Storage> Shares<S> {
         let (mut before, mut next) = (END, self.first);
         while let Some(member) = self.members.all_mut().get_mut(next) {
             let at = core::mem::replace(&mut next, member.activity.next);
-            if !member.note_activity() {
+            if !member.is_quiet(self.phase) {
                 before = at;
                 continue;
             }
@@ -275,7 +287,7 @@ mod tests {
     fn decide<'a>(
         shares: &mut OnSlices<'a>,
         settings: &mut SomeSettings<'a>,
-        count: u8,
+        count: u32,
         at: usize,
         t_sys: u64,
     ) {

@@ -33,6 +33,14 @@ impl Apart {
         all: Ns::ZERO,
     };
 
+    /// Adds what a process used, if it was throttled.
+    fn add(&mut self, member: &Member) {
+        if let Some(ran) = member.ran_on() {
+            self.polled = self.polled.saturating_add(member.used.busy);
+            self.all = self.all.saturating_add(ran);
+        }
+    }
+
     /// The rest of a polling phase and of its period.
     fn without(&self, poll: Ns, span: Ns) -> (Ns, Ns) {
         (
@@ -107,18 +115,6 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Sums up what throttled processes ran.
-    fn sum_apart(&mut self) {
-        let (mut apart, phase) = (Apart::NONE, self.phase);
-        self.each_awake(|member| {
-            if let Some(ran) = member.in_phase(phase).ran_on() {
-                apart.polled = apart.polled.saturating_add(member.used.busy);
-                apart.all = apart.all.saturating_add(ran);
-            }
-        });
-        self.apart = apart;
-    }
-
     /// Compares what was found between polling phases with what those show, and notes for which
     /// processes the former counts.
     fn compare(&mut self, poll: Ns, span: Ns) {
@@ -127,7 +123,9 @@ impl<S: Storage> Shares<S> {
             return;
         }
         self.compared = self.compares;
-        let (poll, span) = self.apart.without(poll, span);
+        let (mut apart, phase) = (Apart::NONE, self.phase);
+        self.each_awake(|member| apart.add(member.in_phase(phase)));
+        let (poll, span) = apart.without(poll, span);
         self.each_awake(|member| {
             (member.counted, member.evaded) = (None, None);
             let Some(residue) = member.residue.filter(|_| member.throttled_by.is_none()) else {
@@ -150,10 +148,9 @@ impl<S: Storage> Shares<S> {
     /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::apart`].
     /// `poll` is the length of the polling phase, `span` that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
-        self.sum_apart();
         self.compare(poll, span);
         self.take_over(settings);
-        self.wanting = 0;
+        (self.apart, self.wanting) = (Apart::NONE, 0);
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
         }
@@ -168,7 +165,8 @@ impl<S: Storage> Shares<S> {
             let Some(state) = states.get_mut(group.state_index) else {
                 continue;
             };
-            let used = member.used;
+            self.apart.add(member.in_phase(self.phase));
+            let used = &member.used;
             if !member.sits_out() {
                 member.wants = !used.busy().is_zero()
                     || !used.waited.is_zero()
@@ -213,12 +211,13 @@ impl<S: Storage> Shares<S> {
                     part(group, state.weight, self.wanting, period.span)
                 })
             });
-            let got = received(member, period, &self.apart, entitled);
-            member.pending = Account::default();
-            member.residue = None;
-            member.account.add(&got);
-            member.booked = period.now;
-            settings.spend(&member.resolved, &spent(member, &got));
+            let received = received(member, period, &self.apart);
+            book(member, period, received, entitled);
+            let spent = Spent {
+                used: received,
+                allowed: member.throttled_by.is_none(),
+            };
+            settings.spend(&member.resolved, &spent);
         }
         if period.enforce {
             settings.settle(period.now, period.span, period.next);
@@ -229,7 +228,9 @@ impl<S: Storage> Shares<S> {
         self.last_poll = period.poll;
         self.last_span = period.span;
         self.t_sys = period.t_sys;
-        self.deactivate_idle();
+        if self.has_quiet {
+            self.deactivate_idle();
+        }
         self.drop_paid_groups(period.t_sys);
     }
 
@@ -275,6 +276,7 @@ impl<S: Storage> Shares<S> {
     pub(super) fn throttle(&mut self, settings: &Settings<S>, period: &Period) {
         self.wake_throttled();
         let (mut normal_wants, mut has_idle_class) = (false, false);
+        let (mut has_quiet, phase) = (false, self.phase);
         self.each_ruled(settings, period, |member, by| {
             if member.resolved.class == Class::Idle {
                 has_idle_class = true;
@@ -283,7 +285,9 @@ impl<S: Storage> Shares<S> {
             // A process that its own limit throttles leaves the GPU to the idle class.
             normal_wants |= member.wants && by != Some(ThrottledBy::Limit);
             member.set_throttled_by(by, period.now);
+            has_quiet |= member.note_activity(phase);
         });
+        self.has_quiet = has_quiet;
         if !has_idle_class {
             return;
         }
@@ -344,6 +348,7 @@ impl<S: Storage> Shares<S> {
 
 /// The part of each process of a group that wanted the GPU, when a period is divided by weights
 /// among all groups that did, of the weight `all` together.
+#[inline]
 fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
     let whole = fair::entitlement(span, weight, all);
     let whole = match Limit::new(group.cap) {
@@ -356,44 +361,46 @@ fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
     }
 }
 
-/// What a process got in a period.
-fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Account {
-    let estimated = || {
-        let (poll, span) = apart.without(period.poll, period.span);
-        fair::estimate(member.used.busy, poll, span)
-    };
-    let waited = fair::estimate(member.used.waited, period.poll, period.span);
-    let throttled = if member.throttled_by.is_some() && member.wants {
-        period.span
-    } else {
-        Ns::ZERO
-    };
-    Account {
-        measured: member.used.busy,
-        received: match (member.ran_on(), member.counted) {
-            (Some(ran), _) => ran,
-            (None, Some(found)) => found.saturating_add(member.evaded.unwrap_or_default()),
-            (None, None) => estimated(),
-        },
-        entitled,
-        waited: waited.max(throttled),
-        // Times that samples newly found it are not runs.
-        runs: match period.sparse {
-            Some(_) => 0,
-            None => member.used.runs.into(),
-        },
-        variance_us2: period.sparse.map_or(0, |interval| {
-            variance_us2(member.used.runs.into(), interval)
-        }),
-        throttled: member.pending.throttled,
-        throttles: member.pending.throttles,
+/// GPU time that a process is charged for a period.
+#[inline]
+fn received(member: &Member, period: &Period, apart: &Apart) -> Ns {
+    match (member.ran_on(), member.counted) {
+        (Some(ran), _) => ran,
+        (None, Some(found)) => found.saturating_add(member.evaded.unwrap_or_default()),
+        (None, None) => {
+            let (poll, span) = apart.without(period.poll, period.span);
+            fair::estimate(member.used.busy, poll, span)
+        }
     }
 }
 
-/// What a process took from the budgets that it is under.
-fn spent(member: &Member, got: &Account) -> Spent {
-    Spent {
-        used: got.received,
-        allowed: member.throttled_by.is_none(),
+/// Adds what a process got in a period to its account.
+#[inline]
+fn book(member: &mut Member, period: &Period, received: Ns, entitled: Ns) {
+    let waited = if member.throttled_by.is_some() && member.wants {
+        period.span
+    } else if member.used.waited.is_zero() {
+        Ns::ZERO
+    } else {
+        fair::estimate(member.used.waited, period.poll, period.span)
+    };
+    let runs = u64::from(member.used.runs);
+    let account = &mut member.account;
+    account.measured = account.measured.saturating_add(member.used.busy);
+    account.received = account.received.saturating_add(received);
+    account.entitled = account.entitled.saturating_add(entitled);
+    account.waited = account.waited.saturating_add(waited);
+    match period.sparse {
+        // Times that samples newly found it are not runs.
+        Some(interval) => {
+            let variance = variance_us2(runs, interval);
+            account.variance_us2 = account.variance_us2.saturating_add(variance);
+        }
+        None => account.runs = account.runs.saturating_add(runs),
     }
+    account.throttled = account.throttled.saturating_add(member.pending);
+    account.throttles = account.throttles.saturating_add(member.throttles.into());
+    (member.pending, member.throttles) = (Ns::ZERO, 0);
+    member.residue = None;
+    member.booked = period.now;
 }

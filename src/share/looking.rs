@@ -24,14 +24,15 @@ impl<S: Storage> Shares<S> {
     /// A thread of a process that sleeps because of a limit or its class does not count as blocked:
     /// the policy could not release it.
     pub fn see(&mut self, at: usize, seen: &Seen, channels: u32) {
-        let Some(member) = self.members().get(at).copied() else {
+        let Some(member) = self.members().get(at) else {
             return;
         };
-        let Some(state) = self.state_mut(member.group) else {
+        let (group, sits_out) = (member.group, member.sits_out());
+        let Some(state) = self.state_mut(group) else {
             return;
         };
         state.seen.pending |= seen.pending;
-        state.seen.blocked |= seen.blocked && !member.sits_out();
+        state.seen.blocked |= seen.blocked && !sits_out;
         state.seen.submitted = state.seen.submitted.saturating_add(seen.submitted);
         state.seen.completed = state.seen.completed.saturating_add(seen.completed);
         state.channels = state.channels.saturating_add(channels);

@@ -114,8 +114,9 @@ pub struct Member {
     pub(super) throttled_by: Option<ThrottledBy>,
     /// Up to when the time for which it is throttled is in `pending`.
     pub(super) throttled_since: Option<Ns>,
-    /// Throttled time that is not booked yet.
-    pub(super) pending: Account,
+    /// Throttled time that is not booked yet, and how often that began.
+    pub(super) pending: Ns,
+    pub(super) throttles: u32,
     /// GPU time that samples found in the non-polling phase, if there were any, see
     /// [`crate::account::residue`].
     pub(super) residue: Option<Ns>,
@@ -173,11 +174,10 @@ impl Member {
     /// What it got until `now`, including the time for which it is being throttled.
     pub fn account_at(&self, now: Ns) -> Account {
         let mut account = self.account;
-        account.add(&self.pending);
-        let throttled = self
-            .throttled_since
-            .map_or(Ns::ZERO, |since| now.saturating_sub(since));
+        let since = self.throttled_since.unwrap_or(now);
+        let throttled = self.pending.saturating_add(now.saturating_sub(since));
         account.throttled = account.throttled.saturating_add(throttled);
+        account.throttles = account.throttles.saturating_add(self.throttles.into());
         account
     }
 
@@ -225,13 +225,14 @@ impl Member {
     }
 
     /// Changes whether it is throttled.
+    #[inline]
     pub(super) fn set_throttled_by(&mut self, by: Option<ThrottledBy>, now: Ns) {
         if by.is_none() && self.throttled_by.is_none() {
             return;
         }
         self.note_throttled(now);
         if self.throttled_by.is_none() && by.is_some() {
-            self.pending.throttles = self.pending.throttles.saturating_add(1);
+            self.throttles = self.throttles.saturating_add(1);
         }
         self.throttled_by = by;
         self.throttled_since = by.map(|_| now);
@@ -240,8 +241,7 @@ impl Member {
     /// Adds the throttled time up to `now` to what is to be booked.
     pub(super) fn note_throttled(&mut self, now: Ns) {
         if let Some(since) = self.throttled_since {
-            let throttled = now.saturating_sub(since);
-            self.pending.throttled = self.pending.throttled.saturating_add(throttled);
+            self.pending = self.pending.saturating_add(now.saturating_sub(since));
             self.throttled_since = Some(since.max(now));
         }
     }

@@ -56,6 +56,8 @@ pub struct Shares<S: Storage> {
     /// Whether samples of all processes are compared with this phase, and were with the last one.
     pub(super) compares: bool,
     pub(super) compared: bool,
+    /// A process that is awake has done nothing for long enough to sleep.
+    pub(super) has_quiet: bool,
 }
 
 impl<S: Storage> Shares<S> {
@@ -88,6 +90,7 @@ impl<S: Storage> Shares<S> {
             phase: 0,
             compares: false,
             compared: false,
+            has_quiet: false,
         }
     }
 
@@ -120,10 +123,10 @@ impl<S: Storage> Shares<S> {
         if waited.is_zero() {
             return;
         }
-        if let Some(member) = self.wake(at) {
+        self.add_to(at, |member| {
             let most = length.saturating_sub(member.used.busy);
             member.used.waited = member.used.waited.saturating_add(waited.min(most));
-        }
+        });
     }
 
     /// What users and cgroups got so far.
@@ -371,7 +374,6 @@ impl<S: Storage> Shares<S> {
 
 impl<S: Storage> Accounts for Shares<S> {
     fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
-        let member = self.wake(at);
-        member.map(|member| member.charge(slot)).is_some()
+        self.add_to(at, |member| member.charge(slot))
     }
 }

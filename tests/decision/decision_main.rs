@@ -5,10 +5,10 @@
 //! The pure parts of LoGA are compiled here unchanged, and run on synthetic clients. Reading
 //! `/sys/kernel/debug/loga_decision` measures, and returns lines
 //!
-//! `POLICY by CLIENTS CLIENTS ACTIVE CHANNELS policy_ns NS around_ns NS`
+//! `POLICY GROUP_BY CLIENTS ACTIVE CHANNELS policy_ns NS around_ns NS scan_ns NS`
 //!
-//! with the medians of the time that the engine took, policy and checks, and of the booking
-//! around it. In instruction-count mode a nanosecond is an instruction.
+//! with the medians of the time that the engine took, policy and checks, of the booking around it,
+//! and of the booking around a scan of the channels, 0 for a policy that does not scan. In instruction-count mode a nanosecond is an instruction.
 
 // Half of the mounted files serve other parts of the module.
 #![allow(dead_code)]
@@ -124,11 +124,12 @@ fn measure(
     let cost = round.median();
     writeln!(
         f,
-        "{} {} {clients} {active} {} policy_ns {} around_ns {}",
+        "{} {} {clients} {active} {} policy_ns {} around_ns {} scan_ns {}",
         policy.name(),
         group_by.name(),
         clients.saturating_mul(CHANNELS),
         cost.policy.get(),
         cost.around.get(),
+        cost.scan.get(),
     )
 }

@@ -41,6 +41,8 @@ pub(crate) struct Cost {
     pub(crate) policy: Ns,
     /// The booking around it.
     pub(crate) around: Ns,
+    /// The booking around a scan, for policies that work in stages.
+    pub(crate) scan: Ns,
 }
 
 /// Pages of submission slots of a client, whose first channel lies in the first of them.
@@ -156,6 +158,7 @@ impl Round {
         Cost {
             policy: middle(costs.map(|cost| cost.policy)),
             around: middle(costs.map(|cost| cost.around)),
+            scan: middle(costs.map(|cost| cost.scan)),
         }
     }
 
@@ -167,9 +170,9 @@ impl Round {
         self.pass_until(Action::StopPolling);
         let mut cost = self.decide();
         if self.state.engine.config().policy.staged() {
-            let look = self.look();
-            cost.policy = cost.policy.saturating_add(look.policy);
-            cost.around = cost.around.saturating_add(look.around);
+            let (policy, around) = self.scan();
+            cost.policy = cost.policy.saturating_add(policy);
+            cost.scan = around;
         }
         cost
     }
@@ -263,10 +266,13 @@ impl Round {
             around: asked
                 .saturating_sub(begin)
                 .saturating_add(end.saturating_sub(answered)),
+            scan: Ns::ZERO,
         }
     }
-    /// A channel scan, for policies that work in stages; without the registers that it reads.
-    fn look(&mut self) -> Cost {
+
+    /// A channel scan, for policies that work in stages; without the registers that it reads. Returns
+    /// what the policy took, and what was around it.
+    fn scan(&mut self) -> (Ns, Ns) {
         let begin = clock();
         self.state.begin_scan();
         for at in 0..self.state.shares.members().len() {
@@ -286,12 +292,9 @@ impl Round {
         let answered = clock();
         self.state.carry_out(self.now);
         let end = clock();
-        Cost {
-            policy: answered.saturating_sub(asked),
-            around: asked
-                .saturating_sub(begin)
-                .saturating_add(end.saturating_sub(answered)),
-        }
+        let before = asked.saturating_sub(begin);
+        let around = before.saturating_add(end.saturating_sub(answered));
+        (answered.saturating_sub(asked), around)
     }
 }
 

@@ -86,7 +86,11 @@ fn totals_of_users_are_what_their_processes_received() {
     let mut machine = two_users(GroupBy::Process);
     machine.run_until(Ns::from_ms(5000));
     let mut rows = [Row::default(); 4];
-    let count = machine.state_mut().totals.read(Kind::User, true, &mut rows);
+    let count = machine
+        .state_mut()
+        .shares
+        .totals()
+        .read(Kind::User, true, &mut rows);
     assert_eq!(count, 2);
     let members = machine.state().shares.members();
     let of_user = |user: u32| {
@@ -98,13 +102,18 @@ fn totals_of_users_are_what_their_processes_received() {
         assert_eq!(row.account.received.get(), of_user(user));
     }
     assert_eq!(
-        machine.state_mut().totals.read(Kind::User, true, &mut rows),
+        machine
+            .state_mut()
+            .shares
+            .totals()
+            .read(Kind::User, true, &mut rows),
         0
     );
     assert_eq!(
         machine
             .state_mut()
-            .totals
+            .shares
+            .totals()
             .read(Kind::Cgroup, false, &mut rows),
         2
     );

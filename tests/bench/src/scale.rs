@@ -17,6 +17,8 @@ use std::time::Instant;
 
 /// Instructions that a decision may take with a thousand clients.
 const MOST: f64 = 200_000.0;
+/// The same for the booking around it.
+const MOST_AROUND: f64 = 600_000.0;
 
 /// The module that measures the pure parts, and its file.
 const MEASURES: (&str, &str) = ("loga_decision", "/sys/kernel/debug/loga_decision/cost");
@@ -38,7 +40,12 @@ pub(crate) fn decision(findings: &mut Findings) -> Result<(), String> {
         );
         let engine = format!("{name}: policy and checks");
         findings.check(&engine, cost.engine, "instructions", 0.0..=MOST);
-        findings.record(&format!("{name}: booking"), cost.booking, "instructions");
+        let booking = format!("{name}: booking");
+        findings.check(&booking, cost.booking, "instructions", 0.0..=MOST_AROUND);
+        // Only policies that work in stages scan.
+        if cost.scan > 0.0 {
+            findings.record(&format!("{name}: scan"), cost.scan, "instructions");
+        }
     }
     Ok(())
 }
@@ -53,13 +60,14 @@ struct Cost<'a> {
     channels: u32,
     engine: f64,
     booking: f64,
+    scan: f64,
 }
 
 impl<'a> Cost<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
-            [policy, group_by, clients, active, channels, "policy_ns", engine, "around_ns", booking] => {
+            [policy, group_by, clients, active, channels, "policy_ns", engine, "around_ns", booking, "scan_ns", scan] => {
                 Some(Self {
                     policy,
                     group_by,
@@ -68,6 +76,7 @@ impl<'a> Cost<'a> {
                     channels: channels.parse().ok()?,
                     engine: engine.parse().ok()?,
                     booking: booking.parse().ok()?,
+                    scan: scan.parse().ok()?,
                 })
             }
             _ => None,
@@ -177,11 +186,11 @@ mod tests {
 
     #[test]
     fn line_of_the_module_is_read() {
-        let cost =
-            Cost::parse("event user 1000 10 4000 policy_ns 5 around_ns 7").expect("complete");
+        let cost = Cost::parse("event user 1000 10 4000 policy_ns 5 around_ns 7 scan_ns 9")
+            .expect("complete");
         assert_eq!((cost.policy, cost.group_by), ("event", "user"));
         assert_eq!((cost.clients, cost.active, cost.channels), (1000, 10, 4000));
-        assert_eq!((cost.engine, cost.booking), (5.0, 7.0));
+        assert_eq!((cost.engine, cost.booking, cost.scan), (5.0, 7.0, 9.0));
         assert_eq!(Cost::parse("event user 1000"), None);
     }
 }
