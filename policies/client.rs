@@ -45,7 +45,7 @@ impl Phase {
 
 /// A scan of the GPU's channels, for a policy that works in stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct Scan {
     /// When.
     pub now: Ns,
     /// Time since the scan before.

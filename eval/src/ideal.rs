@@ -187,7 +187,7 @@ impl IdealGpu {
 
     /// Reads of sparse accounting so far.
     pub fn reads(&self) -> u64 {
-        self.world.control.sparse().looks()
+        self.world.control.sparse().samples()
     }
 
     /// Length of the strata of sparse accounting.

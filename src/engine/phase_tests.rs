@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_after_a_busy_phase_forgets_idle_looks() {
+    fn watchdog_after_a_busy_phase_forgets_idle_checks() {
         let mut engine = throttling();
         engine.note_idle(ms(13), true);
         engine.wake(ms(72), Wake::Timer);

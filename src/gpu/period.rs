@@ -137,7 +137,7 @@ impl<S: Storage> GpuState<S> {
     /// [`Shares::see`]: crate::share::Shares::see
     pub fn begin_scan(&mut self) {
         self.shares.wake_all();
-        self.shares.begin_look();
+        self.shares.begin_scan();
     }
 
     /// The scan has ended: the policy decides, and throttled members are marked.
@@ -151,7 +151,7 @@ impl<S: Storage> GpuState<S> {
     pub fn decide_scan(&mut self, now: Ns) -> Option<Fallback> {
         let before = self.engine.stats().fallbacks;
         self.shares.wake_all();
-        self.engine.look(now, self.shares.states_mut());
+        self.engine.decide_scan(now, self.shares.states_mut());
         self.fallback_since(before)
     }
 

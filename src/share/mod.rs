@@ -25,16 +25,16 @@
 //! | `groups` | how groups come and go |
 //! | `awake` | which processes take part in decisions |
 //! | `booking` | what happens around a decision |
-//! | `looking` | the same around a scan, for policies that work in stages |
+//! | `scanning` | the same around a scan, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
 mod awake;
 mod booking;
 mod budget;
 mod groups;
-mod looking;
 mod lowering;
 mod member;
+mod scanning;
 mod setting;
 mod settings;
 #[cfg(any(test, loga_kunit))]

@@ -115,7 +115,7 @@ pub struct Gpu {
     /// channels run unthrottled.
     pub unmanaged_mappings: u64,
     /// * Time between two samples on average, if accounting is sparse; else zero.
-    pub look_ns: u64,
+    pub sample_interval_ns: u64,
     /// * Times that a client was found on the engine outside of polling phases for longer than
     ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
     pub evasions: u64,

@@ -165,9 +165,9 @@ impl Round {
         self.pass_until(Action::StopPolling);
         let mut cost = self.decide();
         if self.state.engine.config().policy.staged() {
-            let look = self.look();
-            cost.policy = cost.policy.saturating_add(look.policy);
-            cost.around = cost.around.saturating_add(look.around);
+            let scan = self.scan();
+            cost.policy = cost.policy.saturating_add(scan.policy);
+            cost.around = cost.around.saturating_add(scan.around);
         }
         cost
     }
@@ -177,7 +177,7 @@ impl Round {
         for _ in 0..MAX_WAKES {
             match self.state.engine.wake(self.now, Wake::ChannelsChanged) {
                 action if action == wanted => return,
-                Action::Look => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
+                Action::Scan => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
                 _ => {
                     let next = self.state.engine.next_deadline().unwrap_or(self.now);
                     self.now = self.now.max(next);
@@ -263,7 +263,7 @@ impl Round {
         }
     }
     /// A channel scan, for policies that work in stages; without the registers that it reads.
-    fn look(&mut self) -> Cost {
+    fn scan(&mut self) -> Cost {
         let begin = clock();
         self.state.begin_scan();
         for channel in self.channels.iter() {

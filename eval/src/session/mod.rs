@@ -82,7 +82,7 @@ impl Session {
     /// Everything in the virtual machine, and the same in the simulator.
     fn run_machine(&self, own: &str, bars: &MultiProgress) -> Vec<Result<Experiment, String>> {
         let mut all = Vec::new();
-        let mut look = None;
+        let mut read = None;
         let Some(machine) = &self.machine else {
             return all;
         };
@@ -99,8 +99,8 @@ impl Session {
                 }
             };
             for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                look = one.setting(READ).cloned().or(look);
-                let plan = as_machine(one, look.as_ref());
+                read = one.setting(READ).cloned().or(read);
+                let plan = as_machine(one, read.as_ref());
                 let run = |plan| self.simulate(&one.figure, &plan, own, Some(one), bars);
                 all.push(plan.and_then(run));
             }
@@ -201,15 +201,15 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
 
 /// The simulator's plan for what was run in the virtual machine: with the costs that were measured
 /// there, and with that of a poll as measured in an earlier experiment, if not in this.
-fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String> {
+fn as_machine(real: &Experiment, earlier: Option<&Setting>) -> Result<Plan, String> {
     let mut settings = real.settings.clone();
-    let read = real.setting(READ).or(look);
+    let read = real.setting(READ).or(earlier);
     if real.setting(READ).is_none() {
         settings.extend(read.cloned());
     }
     settings.extend(read.and_then(Setting::micros).map(|us| {
         let origin = "three times a read: the scan of a channel";
-        Setting::number("costs.look_us", us * READS, Unit::Micros, origin)
+        Setting::number("costs.scan_us", us * READS, Unit::Micros, origin)
     }));
     let mut costs = Costs::default();
     for setting in &settings {
@@ -315,7 +315,7 @@ mod tests {
         let read = number(READ, 1.5, Unit::Micros);
         let costs = as_machine(&real, Some(&read)).unwrap().costs;
         let assumed = Costs::default();
-        let ours = [costs.switch, costs.read, costs.look, costs.fault];
+        let ours = [costs.switch, costs.read, costs.scan, costs.fault];
         assert_eq!(ours, [8.1, 1.5, 4.5, 2.0].map(Micros::new));
         assert_eq!(
             (costs.revoke, costs.wakeup),

@@ -66,7 +66,7 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         knobs: [0; uapi::MAX_KNOBS],
         // CAST: at most `MAX_SETTINGS`.
         settings: books.state.settings.all().len() as u32,
-        look_ns: sample_interval(books).map_or(0, Ns::get),
+        sample_interval_ns: sample_interval(books).map_or(0, Ns::get),
         unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
         evasions: books.sums.evasions,
     };

@@ -94,7 +94,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     books.watch_throttles(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
-        if books.state.engine.next_look().is_some_and(|at| at <= now) {
+        if books.state.engine.next_scan().is_some_and(|at| at <= now) {
             books.scan(gpu, own);
         }
         return false;
@@ -124,7 +124,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
             books.watch_residue(&mut phase, gpu);
             gpu.end_turn();
         }
-        Action::Look => books.scan(gpu, own),
+        Action::Scan => books.scan(gpu, own),
     }
     true
 }
@@ -164,7 +164,7 @@ impl Books {
     /// When the main thread has to wake. While it waits for its turn to poll, only for a scan.
     fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
         if waits_for_turn {
-            return self.state.engine.next_look();
+            return self.state.engine.next_scan();
         }
         let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {

@@ -208,9 +208,9 @@ impl Samples {
             return self.lose(device);
         }
         let next = if self.residues {
-            self.residue.look(now, occupant)
+            self.residue.sample(now, occupant)
         } else {
-            Some(self.sparse.look(&mut self.slots, now, occupant))
+            Some(self.sparse.sample(&mut self.slots, now, occupant))
         };
         let spent = ffi::now().saturating_sub(now);
         self.costs.samples = self.costs.samples.saturating_add(1);

@@ -153,7 +153,7 @@ impl Books {
                 };
                 let slots = own.slots.as_ref();
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
-                let seen = channel.commands.look(state, ring);
+                let seen = channel.commands.note_scan(state, ring);
                 self.state.shares.see(at, &seen, 1);
             }
         }

@@ -50,7 +50,7 @@ enum Running {
 fn poll(
     rounds: u64,
     running: Running,
-    mut look: impl FnMut(&FakeRegisters) -> Occupant,
+    mut read: impl FnMut(&FakeRegisters) -> Occupant,
 ) -> Duration {
     let registers = FakeRegisters::default();
     let mut accountant = Accountant::new();
@@ -67,7 +67,7 @@ fn poll(
                 Running::Last => CHANNELS - 1,
             });
         }
-        let occupant = look(black_box(&registers));
+        let occupant = read(black_box(&registers));
         if occupant != last {
             last = occupant;
             accountant.observe(&mut slots, Ns::new(round), occupant);

@@ -74,7 +74,7 @@ impl Control for Loga {
     }
 
     #[inline]
-    fn look(&mut self, machine: &mut Machine) {
+    fn observe(&mut self, machine: &mut Machine) {
         let Poller::Polls(since) = self.poller else {
             return;
         };
@@ -84,7 +84,7 @@ impl Control for Loga {
         }
         self.last = occupant;
         let now = machine.now();
-        let at = self.next_look(since, now);
+        let at = self.next_poll(since, now);
         if self.unseen.is_some_and(|(before, _)| before < at) {
             self.see(at - 1);
         }
@@ -106,13 +106,13 @@ impl Control for Loga {
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
         } else if is_due(self.residues.next()) {
-            self.look_drain(machine);
+            self.sample_residue(machine);
         } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
             self.move_gate(machine);
         } else if is_due(self.decides) {
             self.decide(machine);
-        } else if is_due(self.looks.ends) {
-            self.end_look(machine);
+        } else if is_due(self.scans.ends) {
+            self.end_scan(machine);
         } else if is_due(self.rung) {
             self.rung = None;
             self.wake(machine, Wake::ChannelsChanged);

@@ -45,7 +45,7 @@ impl Residues {
 
 impl Loga {
     /// Begins to sample, after a decision.
-    pub(super) fn begin_drain(&mut self, now: u64) {
+    pub(super) fn begin_residue(&mut self, now: u64) {
         let engine = &self.state.engine;
         if engine.config().policy.staged() || engine.accounting() != Accounting::Burst {
             return;
@@ -60,15 +60,18 @@ impl Loga {
     }
 
     /// A sample is due.
-    pub(super) fn look_drain(&mut self, machine: &Machine) {
+    pub(super) fn sample_residue(&mut self, machine: &Machine) {
         let occupant = self.occupant(machine);
-        let next = self.residues.residue.look(Ns::new(machine.now()), occupant);
+        let next = self
+            .residues
+            .residue
+            .sample(Ns::new(machine.now()), occupant);
         self.residues.next = next.map(Ns::get);
         self.ledger.cpu += self.costs.read;
     }
 
     /// The next polling phase begins.
-    pub(super) fn end_drain(&mut self) {
+    pub(super) fn end_residue(&mut self) {
         self.residues.next = None;
         if !std::mem::take(&mut self.residues.samples) {
             return;

@@ -2,8 +2,8 @@
 
 //! Construction of LoGA: for a scenario, or for processes on an ideal GPU.
 
-use super::looks::Looks;
 use super::residues::Residues;
+use super::scans::Scans;
 use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
@@ -32,7 +32,7 @@ struct Setup<'a> {
     config: Config,
     who: &'a [Who],
     entities: Entities,
-    looks: Looks,
+    scans: Scans,
     bound: Bound,
     seed: u64,
 }
@@ -51,7 +51,7 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let entities = Entities::new(clients, settings.by);
-        let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
+        let scans = Scans::new(policy, settings.enforce, settings.trap, clients.len());
         let group_by = match settings.by {
             Between::Client => GroupBy::Process,
             Between::User => GroupBy::User,
@@ -65,7 +65,7 @@ impl Loga {
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Some(settings.accounting),
-            enforce: settings.enforce || looks.evened(),
+            enforce: settings.enforce || scans.evened(),
             policy,
             poll_always: settings.poll_always,
             group_by,
@@ -94,13 +94,13 @@ impl Loga {
             config,
             who: &who,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         })?;
         loga.costs = Times {
             read: costs.read.0.get(),
-            look: costs.look.0.get(),
+            scan: costs.scan.0.get(),
             revoke: costs.revoke.0.get(),
             fault: costs.fault.0.get(),
             wakeup: costs.wakeup.0.get(),
@@ -128,14 +128,14 @@ impl Loga {
             ..config
         };
         let entities = Entities::new(clients, Between::Client);
-        let looks = Looks::new(config.policy, true, false, clients.len());
+        let scans = Scans::new(config.policy, true, false, clients.len());
         // The bound is one of equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
         Self::with(Setup {
             config,
             who,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         })
@@ -146,7 +146,7 @@ impl Loga {
             config,
             who,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         } = setup;
@@ -179,7 +179,7 @@ impl Loga {
             main: None,
             rung: None,
             decides: None,
-            looks,
+            scans,
             todo: VecDeque::new(),
             allocated: 0,
             kept: who.iter().map(kept).collect(),

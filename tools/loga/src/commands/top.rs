@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_counted() {
+    fn snapshots_are_counted() {
         let fake = FakeKernel::new(1);
         let control = Control::over(&fake);
         let keys = |wait| {

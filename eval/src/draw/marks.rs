@@ -46,7 +46,7 @@ pub fn label(name: &str) -> &str {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Style {
     pub(super) colour: RGBColor,
     /// Dashed where it is drawn as a line: what was asked for, not measured.
     pub(super) dashed: bool,
@@ -56,7 +56,7 @@ pub(super) struct Look {
     hollow: bool,
 }
 
-impl Look {
+impl Style {
     /// Of the series with this name, the `at`th of its figure.
     pub(super) fn of(name: &str, at: usize) -> Self {
         let known = SERIES.iter().find(|known| known.0 == name);
