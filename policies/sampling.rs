@@ -26,7 +26,7 @@
 
 use super::{ClientState, Next, Policy, Rule, Scan};
 use crate::fair;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Time between scans while a turn or a drain lasts.
@@ -49,9 +49,9 @@ pub(super) enum Stage {
     /// All are throttled until no channel has work; then the first turn begins.
     Drain { since: Ns },
     /// One client runs alone.
-    Turn { of: ClientId, since: Ns },
+    Turn { of: GroupId, since: Ns },
     /// All are throttled until the work of that client is done.
-    Empty { of: ClientId, since: Ns },
+    Empty { of: GroupId, since: Ns },
 }
 
 /// What is kept of the GPU.
@@ -158,7 +158,7 @@ fn begin_season(scan: &Scan, season: &mut Season, clients: &mut [ClientState], r
 }
 
 /// Adds a scan to what is known of the client that has its turn.
-fn observe(scan: &Scan, of: ClientId, clients: &mut [ClientState]) {
+fn observe(scan: &Scan, of: GroupId, clients: &mut [ClientState]) {
     for client in clients.iter_mut().filter(|client| client.id == of) {
         let seen = client.seen;
         let sample = client.kept.of_mut::<Sampling>();
@@ -182,7 +182,7 @@ fn charge_pending(lasting: Ns, clients: &mut [ClientState]) {
     }
 }
 
-fn turn_is_over(scan: &Scan, of: ClientId, clients: &[ClientState], lasting: Ns) -> bool {
+fn turn_is_over(scan: &Scan, of: GroupId, clients: &[ClientState], lasting: Ns) -> bool {
     clients
         .iter()
         .find(|client| client.id == of)
@@ -197,13 +197,13 @@ fn next_turn(
     scan: &Scan,
     season: &mut Season,
     clients: &mut [ClientState],
-    last: Option<ClientId>,
+    last: Option<GroupId>,
     late: bool,
 ) -> Next {
     let after = |client: &&ClientState| {
         last.is_none_or(|last| client.id > last) && !sample(client).back && client.channels > 0
     };
-    let next: Option<ClientId> = clients.iter().filter(after).map(|client| client.id).min();
+    let next: Option<GroupId> = clients.iter().filter(after).map(|client| client.id).min();
     let since = scan.now;
     let mut answer = Next {
         at: scan.now.saturating_add(SCAN_INTERVAL),

@@ -4,7 +4,7 @@
 
 use super::sampling::{Sampling, Season, Stage, MAX_DRAIN};
 use super::{ClientState, Next, Scan};
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Two clients of 12 channels, scanned when the policy asks for it.
@@ -21,7 +21,7 @@ impl Bench {
     fn new() -> Self {
         let client = |id| {
             let mut client = ClientState::new(
-                ClientId::new(id),
+                GroupId::new(id),
                 Weight::DEFAULT,
                 VTime::new(1_000_000_000),
             );

@@ -21,7 +21,7 @@
 use super::sampling::MAX_DRAIN;
 use super::{ClientState, Keeps, Next, Policy, Rule, Scan};
 use crate::fair::mul_div;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 
 /// Slice of a client of the default weight.
@@ -51,7 +51,7 @@ pub(super) enum Stage {
 pub struct Token {
     pub(super) stage: Stage,
     /// The client that has the token or had it last; none if all clients ran since.
-    holder: Option<ClientId>,
+    holder: Option<GroupId>,
 }
 
 /// What is kept of a client.
@@ -144,7 +144,7 @@ pub(super) fn pass_token<F: Form>(
 }
 
 /// For how many scans the holder has had no work; [`IDLE_SCANS`] if it has gone.
-fn quiet_scans(holder: Option<ClientId>, before: u32, clients: &[ClientState]) -> u32 {
+fn quiet_scans(holder: Option<GroupId>, before: u32, clients: &[ClientState]) -> u32 {
     match clients.iter().find(|client| Some(client.id) == holder) {
         Some(client) if client.wants() => 0,
         Some(_) => before.saturating_add(1),
@@ -162,7 +162,7 @@ fn begin_drain(scan: &Scan, token: &mut Token, clients: &mut [ClientState]) {
 /// Charges the time until all work was done to the clients that had work, or to the holder if none
 /// was seen. A queue that outlasts the bound of a drain is charged to its client in each drain that
 /// it delays, not to the holder of the token by then.
-fn charge<F: Form>(lasting: Ns, holder: Option<ClientId>, clients: &mut [ClientState]) {
+fn charge<F: Form>(lasting: Ns, holder: Option<GroupId>, clients: &mut [ClientState]) {
     let seen = clients.iter().any(|client| debt::<F>(client).drains);
     for client in clients.iter_mut() {
         let debt = client.kept.of_mut::<F>();
@@ -207,11 +207,11 @@ fn grant<F: Form>(scan: &Scan, token: &mut Token, clients: &mut [ClientState]) -
     for client in clients.iter_mut().filter(|client| client.wants()) {
         pay::<F>(client, rounds);
     }
-    let after_last = |id: ClientId| token.holder.is_none_or(|last| id > last);
+    let after_last = |id: GroupId| token.holder.is_none_or(|last| id > last);
     let ready = |client: &&ClientState| client.wants() && slices_owed::<F>(client) == 0;
     let later = |client: &&ClientState| after_last(client.id);
     let id = |client: &ClientState| client.id;
-    let first: Option<ClientId> = clients.iter().filter(ready).map(id).min();
+    let first: Option<GroupId> = clients.iter().filter(ready).map(id).min();
     let next = clients.iter().filter(ready).filter(later).map(id).min();
     let chosen = next.or(first).unwrap_or_default();
     let wrapped = next.is_none();

@@ -5,7 +5,7 @@
 use super::sampling::MAX_DRAIN;
 use super::timeslice::{pass_token, Disengaged, Engaged, Stage, Token};
 use super::{ClientState, Next, Scan};
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 const CLIENTS: usize = 3;
@@ -21,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new(engaged: bool) -> Self {
-        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+        let client = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
         Self {
             clients: [client(1), client(2), client(3)],
             token: Token::default(),
@@ -264,7 +264,7 @@ mod tests {
     fn holder_that_is_gone_gives_up() {
         let mut bench = Bench::new(true);
         assert_eq!(bench.pass(), 1);
-        bench.clients[0].id = ClientId::new(9);
+        bench.clients[0].id = GroupId::new(9);
         bench.clients[0].seen = Default::default();
         bench.scan();
         assert!(bench.clients.iter().all(|client| client.throttled));

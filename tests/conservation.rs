@@ -3,7 +3,7 @@
 //! Property: no time is lost or made up, whatever the engine shows and whenever it is polled.
 
 use loga::account::{settle, Accountant, PhaseTotals, Slot, MAX_SLOTS};
-use loga::ids::{Chid, ClientId, TsgId};
+use loga::ids::{Chid, GroupId, TsgId};
 use loga::policies::ClientState;
 use loga::regs::Occupant;
 use loga::units::{Ns, VTime, Weight};
@@ -32,7 +32,7 @@ fn owner(slot: usize) -> Option<usize> {
 }
 
 fn clients() -> Vec<ClientState> {
-    let state = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+    let state = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
     (0..CLIENTS as u64).map(state).collect()
 }
 

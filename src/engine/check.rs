@@ -139,14 +139,14 @@ fn scan_inputs(client: &ClientState) -> u64 {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_check))]
 mod tests {
     use super::*;
-    use crate::ids::ClientId;
+    use crate::ids::GroupId;
     use crate::units::Weight;
 
     type Touch = fn(&mut ClientState);
 
     /// All inputs of a policy about a client.
     const INPUTS: [Touch; 6] = [
-        |client| client.id = ClientId::new(9),
+        |client| client.id = GroupId::new(9),
         |client| client.weight = Weight::new(101).unwrap_or_default(),
         |client| client.busy = Ns::new(1),
         |client| client.waited = Ns::new(1),
@@ -164,7 +164,7 @@ mod tests {
     ];
 
     fn two() -> [ClientState; 2] {
-        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(5));
+        let client = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(5));
         [client(1), client(2)]
     }
 

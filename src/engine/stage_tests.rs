@@ -3,7 +3,7 @@
 //! Tests of scans: the engine does not trust policies that work in stages either.
 
 use super::*;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::Weight;
 
 fn staged() -> Engine {
@@ -21,7 +21,7 @@ fn staged() -> Engine {
 }
 
 fn clients() -> [ClientState; 2] {
-    [1, 2].map(|id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(1_000)))
+    [1, 2].map(|id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(1_000)))
 }
 
 fn after(scan: &Scan, time: Ns) -> Next {

@@ -3,7 +3,7 @@
 //! Tests of changes of policy under load: every ordered pair.
 
 use super::*;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::Weight;
 
 const CLIENTS: usize = 3;
@@ -28,7 +28,7 @@ impl Bench {
         engine.wake(Ns::ZERO, Wake::ChannelsChanged);
         let mut clients = [ClientState::default(); CLIENTS];
         for (id, client) in (1..).zip(&mut clients) {
-            *client = ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+            *client = ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
             client.channels = 12;
         }
         Some(Self {

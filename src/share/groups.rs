@@ -13,7 +13,7 @@ use super::setting::{GroupBy, Limit, Setting, Subject, Who};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::policies::ClientState;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
@@ -40,7 +40,7 @@ impl<S: Storage> Shares<S> {
                     ..Group::default()
                 };
                 let weight = settings.weight_of(subject, who);
-                let state = ClientState::new(ClientId::new(self.next), weight, t_sys);
+                let state = ClientState::new(GroupId::new(self.next), weight, t_sys);
                 self.next = self.next.saturating_add(1);
                 let (id, state_index) = (state.id, self.states.push(state)?);
                 self.empty = self.empty.saturating_add(1);

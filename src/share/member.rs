@@ -7,7 +7,7 @@ use super::setting::{Subject, Who};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::{Charge, Slot};
-use crate::ids::ClientId;
+use crate::ids::{ClientId, GroupId};
 use crate::units::Ns;
 
 /// What a process, group, user or cgroup got of a GPU since it appeared. All values only grow.
@@ -227,7 +227,7 @@ impl Charge for Member {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
     /// The id of its state.
-    pub(super) id: ClientId,
+    pub(super) id: GroupId,
     pub(super) subject: Subject,
     /// Any of its processes: shows which cgroups are around it.
     pub(super) who: Who,
@@ -260,7 +260,7 @@ pub(super) struct Parts {
 
 impl Group {
     /// Its identity.
-    pub const fn id(&self) -> ClientId {
+    pub const fn id(&self) -> GroupId {
         self.id
     }
 
