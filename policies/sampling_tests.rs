@@ -20,11 +20,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let client = |id| {
-            let mut client = ClientState::new(
-                GroupId::new(id),
-                Weight::DEFAULT,
-                VTime::new(1_000_000_000),
-            );
+            let mut client =
+                ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(1_000_000_000));
             client.channels = 12;
             client
         };

@@ -46,7 +46,7 @@ fn accounting_of_sampling_idles_the_gpu_and_that_of_event_does_not() {
 }
 
 #[test]
-fn sampling_that_only_accounts_holds_nobody_in_free_runs() {
+fn sampling_that_only_accounts_throttles_no_client_in_free_runs() {
     // The run itself fails if it does: that is an oracle. With enforcement, it does.
     let accounts = gpu("name = \"sampling\"\nenforce = false", 4000, EQUALS);
     let enforces = gpu("name = \"sampling\"", 4000, EQUALS);

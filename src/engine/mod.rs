@@ -12,8 +12,8 @@
 //!    └──────────────── no channels ──────────────┴───────────────────┘
 //! ```
 //!
-//! A policy that works in stages decides apart from these phases, after scans of the channels: see
-//! [`Engine::decide_scan`]. Polling phases then only account.
+//! A policy that works in stages decides separately from these phases, after scans of the channels:
+//! see [`Engine::decide_scan`]. Polling phases then only account.
 //!
 //! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever something is wrong,
 //! all clients run, and the reason is counted.
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Whether a client is throttled by a decision of the policy.
-    pub const fn holds_somebody(&self) -> bool {
+    pub const fn has_throttled(&self) -> bool {
         self.throttled != 0
     }
 
@@ -327,7 +327,7 @@ impl Engine {
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
-            nonpoll: self.nonpoll.saturating_sub(totals.apart),
+            nonpoll: self.nonpoll.saturating_sub(totals.direct),
             lead: span.max(self.planned.period()),
             idle: totals.idle,
             t_sys: self.t_sys,

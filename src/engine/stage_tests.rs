@@ -125,11 +125,11 @@ mod tests {
             ..*engine.config()
         };
         assert!(engine.set_config(other).is_ok());
-        assert!(engine.holds_somebody());
+        assert!(engine.has_throttled());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
         // A phase may end before the scan comes.
         engine.decide(&PhaseTotals::default(), &mut clients);
-        assert!(!engine.holds_somebody());
+        assert!(!engine.has_throttled());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
     }
 

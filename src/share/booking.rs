@@ -19,14 +19,14 @@ use crate::units::{Ns, VTime, Weight};
 
 /// What throttled processes used of a period, which is charged to them one to one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Apart {
+pub(super) struct Direct {
     /// Of the polling phase.
     polled: Ns,
     /// Of both phases.
     all: Ns,
 }
 
-impl Apart {
+impl Direct {
     /// Nothing.
     pub(super) const NONE: Self = Self {
         polled: Ns::ZERO,
@@ -129,12 +129,12 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Sums up what the processes used for the groups. Before the decision; takes changed settings
-    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::apart`].
+    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::direct`].
     /// `poll` is the length of the polling phase, `span` that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
         self.compare(poll, span);
         self.take_over(settings);
-        self.apart = Apart::NONE;
+        self.direct = Direct::NONE;
         self.wanting = 0;
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
@@ -165,8 +165,8 @@ impl<S: Storage> Shares<S> {
             // A process that was throttled pays one to one for what it ran. A process that is kept
             // out takes part in no comparison, but pays.
             let paid = if let Some(ran) = member.ran_on() {
-                self.apart.polled = self.apart.polled.saturating_add(member.used.busy);
-                self.apart.all = self.apart.all.saturating_add(ran);
+                self.direct.polled = self.direct.polled.saturating_add(member.used.busy);
+                self.direct.all = self.direct.all.saturating_add(ran);
                 ran
             } else if member.sits_out() {
                 fair::estimate(member.used.busy, self.last_poll, self.last_span)
@@ -187,7 +187,7 @@ impl<S: Storage> Shares<S> {
                 group.wanting = group.wanting.saturating_add(1);
             }
         }
-        self.apart.all
+        self.direct.all
     }
 
     /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
@@ -209,7 +209,7 @@ impl<S: Storage> Shares<S> {
                 }
                 _ => Ns::ZERO,
             };
-            let got = received(member, period, &self.apart, entitled);
+            let got = received(member, period, &self.direct, entitled);
             member.pending = Account::default();
             member.residue = None;
             member.account.add(&got);
@@ -218,8 +218,8 @@ impl<S: Storage> Shares<S> {
             }
             if got != Account::default() {
                 let [user, cgroup] = &mut member.rows;
-                *user = totals.charge(Kind::User, &member.who, *user, &got, period.now);
-                *cgroup = totals.charge(Kind::Cgroup, &member.who, *cgroup, &got, period.now);
+                *user = totals.charge(Kind::User, &member.identity, *user, &got, period.now);
+                *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, period.now);
             }
             settings.spend(&member.resolved, &spent(member, &got));
         }
@@ -256,7 +256,7 @@ impl<S: Storage> Shares<S> {
             group.cap = 0;
         }
         for member in self.members.all_mut() {
-            member.resolved = settings.resolve(&member.who);
+            member.resolved = settings.resolve(&member.identity);
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {
                 let cap = member.resolved.limit.unwrap_or(Limit::NONE).get();
                 group.cap = group.cap.saturating_add(cap);
@@ -264,9 +264,9 @@ impl<S: Storage> Shares<S> {
         }
         for group in self.groups.all_mut() {
             if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
-                state.weight = settings.weight_of(group.subject, &group.who);
+                state.weight = settings.weight_of(group.subject, &group.identity);
             }
-            let own = settings.limit_of(group.subject, &group.who);
+            let own = settings.limit_of(group.subject, &group.identity);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
         }
         // A process that is under a limit now may not sleep.
@@ -325,13 +325,13 @@ fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
 }
 
 /// What a process got in a period.
-fn received(member: &Member, period: &Period, apart: &Apart, entitled: Ns) -> Account {
+fn received(member: &Member, period: &Period, direct: &Direct, entitled: Ns) -> Account {
     let estimated = || {
-        let poll = period.poll.saturating_sub(apart.polled);
+        let poll = period.poll.saturating_sub(direct.polled);
         fair::estimate(
             member.used.busy,
             poll,
-            period.span.saturating_sub(apart.all),
+            period.span.saturating_sub(direct.all),
         )
     };
     let waited = fair::estimate(member.used.waited, period.poll, period.span);

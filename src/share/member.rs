@@ -3,7 +3,7 @@
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
 use super::awake::Activity;
-use super::setting::{Subject, Who};
+use super::setting::{Identity, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::{Charge, Slot};
@@ -83,7 +83,7 @@ pub enum ThrottledBy {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Member {
     pub(super) id: ClientId,
-    pub(super) who: Who,
+    pub(super) identity: Identity,
     pub(super) used: Used,
     pub(super) account: Account,
     pub(super) resolved: Resolved,
@@ -115,14 +115,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// Its identity.
+    /// Its number.
     pub const fn id(&self) -> ClientId {
         self.id
     }
 
     /// Its process, cgroups and user.
-    pub const fn who(&self) -> &Who {
-        &self.who
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it did in the last polling phase.
@@ -229,8 +229,8 @@ pub struct Group {
     /// The id of its state.
     pub(super) id: GroupId,
     pub(super) subject: Subject,
-    /// Any of its processes: shows which cgroups are around it.
-    pub(super) who: Who,
+    /// That of any of its processes: shows which cgroups are around it.
+    pub(super) identity: Identity,
     pub(super) members: u32,
     /// Its processes that take part in decisions.
     pub(super) awake: u32,
@@ -259,7 +259,7 @@ pub(super) struct Parts {
 }
 
 impl Group {
-    /// Its identity.
+    /// Its number.
     pub const fn id(&self) -> GroupId {
         self.id
     }

@@ -53,7 +53,7 @@ impl<S: Storage> Shares<S> {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_scanning))]
 mod tests {
-    use super::super::{Entry, Group, GroupBy, Member, ThrottledBy, Who};
+    use super::super::{Entry, Group, GroupBy, Identity, Member, ThrottledBy};
     use super::*;
     use crate::ids::ClientId;
     use crate::policies::ClientState;
@@ -75,12 +75,12 @@ mod tests {
             GroupBy::User,
         );
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            let joined = shares.join(ClientId::new(id), identity, &settings, VTime::ZERO);
             assert!(joined.is_ok());
         }
         check(&mut shares, &settings);
@@ -188,12 +188,12 @@ mod tests {
             GroupBy::Process,
         );
         for (id, user) in [(1, 5), (2, 6)] {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            let joined = shares.join(ClientId::new(id), identity, &settings, VTime::ZERO);
             assert!(joined.is_ok());
         }
         let period = Period {

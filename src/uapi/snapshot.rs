@@ -120,7 +120,7 @@ pub struct Gpu {
     ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
     pub evasions: u64,
     /// * The last channel without a known owner that was on the engine, if
-    ///   [`GPU_UNKNOWN_SEEN`]; ids of channel groups count from 4096.
+    ///   [`GPU_UNKNOWN_SEEN`]; ids of TSGs count from 4096.
     pub unknown_chid: u32,
     /// How GPU time is accounted: position in [`Accounting::NAMES`](crate::account::Accounting).
     pub accounting: u32,

@@ -9,7 +9,7 @@ use crate::gpu::{Ended, GpuState};
 use crate::ids::{Chid, ClientId};
 use crate::policies::{PolicyKind, Seen};
 use crate::regs::Occupant;
-use crate::share::{GroupBy, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS};
+use crate::share::{GroupBy, Identity, Settings, Shares, Totals, MAX_SETTINGS, MAX_TOTALS};
 use crate::storage::Storage;
 use crate::units::Ns;
 use kernel::bindings;
@@ -125,13 +125,13 @@ impl Round {
 
     fn join(&mut self, number: u32) -> Result {
         let client = ClientId::new(u64::from(number) + 1);
-        let who = Who {
+        let identity = Identity {
             process: client.get(),
             cgroup: (number / PER_USER).into(),
             user: number / PER_USER,
-            ..Who::default()
+            ..Identity::default()
         };
-        let joined = self.state.join(client, who);
+        let joined = self.state.join(client, identity);
         let owner = joined.map_err(|_| ENOMEM)?;
         for channel in 0..self.per_client {
             // CAST: some thousands.

@@ -219,9 +219,9 @@ fn estimate(timeline: &Timeline, way: Method, from: Ns, random: &mut Random) -> 
     }
 }
 
-fn occupant(who: Option<usize>) -> Occupant {
+fn occupant(client: Option<usize>) -> Occupant {
     // CAST: a handful of processes.
-    who.map_or(Occupant::Idle, |at| {
+    client.map_or(Occupant::Idle, |at| {
         Occupant::Channel(Chid::from_bits(at as u32))
     })
 }
@@ -238,8 +238,8 @@ fn burst(timeline: &Timeline, from: Ns, poll_ms: u64, ratio: u64, random: &mut R
     while begin < end {
         let until = begin.saturating_add(poll).min(end);
         accountant.begin(&mut slots, begin, occupant(timeline.at(begin)));
-        for (now, who) in timeline.changes(begin, until) {
-            accountant.observe(&mut slots, *now, occupant(*who));
+        for (now, client) in timeline.changes(begin, until) {
+            accountant.observe(&mut slots, *now, occupant(*client));
         }
         polled += accountant.end(&mut slots, until).length.get();
         for (sum, slot) in time.iter_mut().zip(&slots) {
@@ -291,8 +291,8 @@ fn samples(
     let mut now = from.saturating_add(Ns::new(step(random)));
     while now < from.saturating_add(WINDOW) {
         count += 1;
-        if let Some(who) = timeline.at(now) {
-            time[who] += 1;
+        if let Some(client) = timeline.at(now) {
+            time[client] += 1;
         }
         now = now.saturating_add(Ns::new(step(random)));
     }

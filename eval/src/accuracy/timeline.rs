@@ -51,13 +51,13 @@ impl Timeline {
         let mut time = vec![0; self.clients];
         let first = self.spans.partition_point(|span| span.0 <= from);
         for at in first.saturating_sub(1)..self.spans.len() {
-            let (begin, who) = self.spans[at];
+            let (begin, client) = self.spans[at];
             if begin >= to {
                 break;
             }
             let end = self.spans.get(at + 1).map_or(self.end, |next| next.0);
-            if let Some(who) = who {
-                time[who] += end.min(to).saturating_sub(begin.max(from)).get();
+            if let Some(client) = client {
+                time[client] += end.min(to).saturating_sub(begin.max(from)).get();
             }
         }
         time

@@ -135,7 +135,7 @@ impl View {
             return;
         }
         for member in books.state.shares.members() {
-            if !self.reader.may_see(member.who().user) {
+            if !self.reader.may_see(member.identity().user) {
                 continue;
             }
             if let Some(part) = self.parts.get_mut(member.group()) {
@@ -165,7 +165,7 @@ impl View {
         Some(uapi::Client {
             id: member.id().get(),
             pid: client.pid.number(),
-            uid: shown_uid(member.who().user),
+            uid: shown_uid(member.identity().user),
             comm: client.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
             state: match (client.throttled_since, member.used().busy.is_zero()) {
@@ -182,7 +182,7 @@ impl View {
                     .filter(|_| client.throttled_since.is_some()),
             ),
             group: group.id.get(),
-            cgroup: shown_cgroup(member.who(), self.root),
+            cgroup: shown_cgroup(member.identity(), self.root),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
             error_ns: error_of(books, &account).get(),
@@ -326,7 +326,7 @@ impl Tables {
         view.prepare(books);
         let view = &*view;
         let members = books.state.shares.members();
-        let visible = |member: &Member| view.reader.may_see(member.who().user);
+        let visible = |member: &Member| view.reader.may_see(member.identity().user);
         let clients = members
             .iter()
             .enumerate()

@@ -197,7 +197,7 @@ impl Books {
             return;
         };
         let client = self.clients.get(page.at());
-        let owner_lives = client.is_some_and(|client| client.pid.who().is_some());
+        let owner_lives = client.is_some_and(|client| client.pid.identity().is_some());
         let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
             Some(live) => live,
             // The device does not answer; the last state is kept while the owner lives.

@@ -168,7 +168,7 @@ impl Books {
         }
         let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {
-            Some(_) => (WATCH, self.state.engine.holds_somebody()),
+            Some(_) => (WATCH, self.state.engine.has_throttled()),
             None => (SWEEP, !self.clients.is_empty()),
         };
         let later = || ffi::now().saturating_add(time);

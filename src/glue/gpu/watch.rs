@@ -165,7 +165,7 @@ impl Books {
     /// If the main thread hangs, no client is throttled for ever: each fault that waits in a gate
     /// has a bound of its own, and needs no lock for it.
     pub(super) fn watch_throttles(&mut self, gpu: &Gpu) {
-        if !self.state.engine.holds_somebody() || gpu.device.is_away() {
+        if !self.state.engine.has_throttled() || gpu.device.is_away() {
             return;
         }
         let now = ffi::now();

@@ -24,10 +24,10 @@ impl Control for Loga {
         for slot in first..first + usize::from(channels.allocated) {
             self.owner[slot] = Some(client);
         }
-        let (id, who) = (ClientId::new(self.ids), self.kept[client].who);
+        let (id, identity) = (ClientId::new(self.ids), self.kept[client].identity);
         self.ids += 1;
         // There is room for all clients.
-        let joined = self.state.join(id, who);
+        let joined = self.state.join(id, identity);
         let kept = &mut self.kept[client];
         (kept.id, kept.here) = (joined.ok().map(|_| id), true);
         self.allocated += u32::from(channels.allocated);

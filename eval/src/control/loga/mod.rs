@@ -26,7 +26,7 @@ use loga::engine::{Action, Wake};
 use loga::gpu::GpuState;
 use loga::ids::{Chid, ClientId};
 use loga::regs::{Occupant, Sampler};
-use loga::share::{Account, Member, Who};
+use loga::share::{Account, Identity, Member};
 use loga::units::Ns;
 use loga::Vectors;
 use residues::Residues;
@@ -48,7 +48,7 @@ enum Poller {
 /// A client: fields that the state of the GPU does not have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
-    who: Who,
+    identity: Identity,
     /// Its identity, once it has come.
     id: Option<ClientId>,
     /// It has come and not gone.

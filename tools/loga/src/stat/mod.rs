@@ -146,7 +146,7 @@ pub struct Stat {
     /// Mappings of submission pages that LoGA could not take on: their channels run unthrottled.
     #[serde(default)]
     pub unmanaged_mappings: u64,
-    /// The last channel without a known owner that was on the engine; ids of channel groups count
+    /// The last channel without a known owner that was on the engine; ids of TSGs count
     /// from 4096. Nothing if there was none.
     #[serde(default)]
     pub unknown_chid: Option<u32>,
