@@ -141,7 +141,7 @@ struct Estimate {
 pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accuracy, Error> {
     let room = Ns::from_ms(2_000);
     let timeline = Timeline::of(
-        load,
+        &load.processes,
         Ns::from_ms(1_100)
             .saturating_add(room)
             .saturating_add(WINDOW),
@@ -154,7 +154,7 @@ pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accu
     let length = WINDOW.get() as f64;
     for _ in 0..windows {
         let from = Ns::from_ms(1_000).saturating_add(Ns::new(random.below(room.get())));
-        let truth = timeline.truth(from);
+        let truth = timeline.truth(from, from.saturating_add(WINDOW));
         let said = estimate(&timeline, way, from, &mut random);
         for (at, (truth, time)) in truth.iter().zip(&said.time).enumerate() {
             let share = *time as f64 / said.length.max(1) as f64;

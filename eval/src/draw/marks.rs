@@ -3,8 +3,14 @@
 //! Colours and marks: a series has the same in every figure, and shapes differ too, for readers
 //! that see no colours.
 
-use super::{Area, Drawn};
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::error::Error;
+
+/// Where a chart is drawn.
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What the plotting library says.
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 /// Colour of text and error bars.
 pub(super) const TEXT: RGBColor = RGBColor(40, 40, 40);

@@ -10,17 +10,11 @@ mod marks;
 pub use marks::label;
 
 use crate::results::{At, Axis, Experiment, Series};
-use marks::{Style, TEXT};
-use plotters::coord::Shift;
+use marks::{Area, Drawn, Style, TEXT};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 use std::ops::Range;
-
-/// Where a chart is drawn.
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What the plotting library says.
-type Drawn = Result<(), Box<dyn Error>>;
 
 /// Height of the line with the names of the series, in pixels.
 const LEGEND: u32 = 34;

@@ -5,10 +5,7 @@
 //! Nothing here depends on the machine or the hour: the same scenario and seed give the same
 //! bytes. `docs/scenarios.md` says what the figures mean.
 
-mod text;
-
-pub use text::text;
-pub(crate) use text::{optional, table};
+pub mod text;
 
 pub use loga_results::stats::Spread;
 

@@ -3,24 +3,25 @@
 //! Runs the experiments one after the other and keeps their results: what is already there, made
 //! from the same inputs, is not run again.
 
+mod progress;
 mod script;
 
 pub use script::Script;
 
 use crate::draw::picture;
 use crate::page::page;
-use crate::paper::{self, Plan, Progress};
+use crate::paper::{self, Plan};
 use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Setting, Unit, FIGURES};
 use crate::scenario::{Costs, Micros};
 use crate::whole;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::MultiProgress;
+use progress::{say, Bar};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// Name of the report in the folder of the results.
 pub const REPORT: &str = "report.html";
@@ -91,7 +92,7 @@ impl Session {
             Err(error) => return vec![Err(error)],
         };
         for name in names {
-            let real = match machine.run(&name, self, bars) {
+            let real = match machine.run(&name, &self.folder, |inputs| self.kept(inputs), bars) {
                 Ok(real) => real,
                 Err(error) => {
                     all.push(Err(format!("virtual machine, {name}: {error}")));
@@ -247,56 +248,6 @@ fn own_digest() -> Result<String, String> {
     let bytes = fs::read("/proc/self/exe")
         .map_err(|error| format!("this program cannot read itself: {error}"))?;
     Ok(digest(&[&bytes]))
-}
-
-/// Prints a line above the bars.
-fn say(bars: &MultiProgress, line: &str) {
-    bars.suspend(|| println!("{line}"));
-}
-
-/// A progress bar of an experiment; nothing is drawn without a terminal.
-struct Bar {
-    bar: ProgressBar,
-    begin: Instant,
-}
-
-impl Bar {
-    /// One that shows how many runs are done.
-    fn new(name: &str, bars: &MultiProgress) -> Self {
-        Self::with(
-            "{msg} [{bar:30}] {pos}/{len} {elapsed} ({eta} left)",
-            name,
-            bars,
-        )
-    }
-
-    /// One that shows that something goes on of which no more is known.
-    fn waiting(name: &str, bars: &MultiProgress) -> Self {
-        let bar = Self::with("{msg} {spinner} {elapsed}", name, bars);
-        bar.bar.enable_steady_tick(Duration::from_secs(1));
-        bar
-    }
-
-    fn with(template: &str, name: &str, bars: &MultiProgress) -> Self {
-        let bar = bars.add(ProgressBar::new(0).with_message(name.to_owned()));
-        // PANIC: the templates are those above, and tests make both bars.
-        let style = ProgressStyle::with_template(template).expect("a template");
-        bar.set_style(style.progress_chars("=> "));
-        Self {
-            bar,
-            begin: Instant::now(),
-        }
-    }
-}
-
-impl Progress for Bar {
-    fn expect(&mut self, runs: u64) {
-        self.bar.inc_length(runs);
-    }
-
-    fn done(&mut self) {
-        self.bar.inc(1);
-    }
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl Control for Loga {
             self.sample(machine);
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
-        } else if is_due(self.residues.next()) {
+        } else if is_due(self.residues.next) {
             self.sample_residue(machine);
         } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
             self.move_gate(machine);

@@ -15,6 +15,7 @@ mod events;
 mod residues;
 mod scans;
 mod setup;
+mod state;
 mod waiting;
 
 use super::bound::Bound;
@@ -29,8 +30,7 @@ use loga::regs::{Occupant, Sampler};
 use loga::share::{Account, Identity, Member};
 use loga::units::Ns;
 use loga::Vectors;
-use residues::Residues;
-use scans::Scans;
+use state::{Residues, Scans};
 use std::collections::VecDeque;
 use waiting::Waiting;
 
@@ -161,7 +161,7 @@ impl Loga {
             main,
             self.sparse_next,
             self.waiting.next(),
-            self.residues.next(),
+            self.residues.next,
         ]
         .into_iter()
         .flatten()

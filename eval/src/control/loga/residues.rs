@@ -6,42 +6,9 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::account::residue::Residue;
 use loga::account::Accounting;
 use loga::ids::{Chid, ClientId};
 use loga::units::Ns;
-
-/// Samples between polling phases.
-pub(super) struct Residues {
-    residue: Residue,
-    /// When the next one is due.
-    next: Option<u64>,
-    /// Samples are taken in this non-polling phase.
-    samples: bool,
-    /// What the last samples found is in the state of the GPU.
-    noted: bool,
-}
-
-impl Residues {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            residue: Residue::new(seed),
-            next: None,
-            samples: false,
-            noted: false,
-        }
-    }
-
-    /// When the next sample is due.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// Whether samples were noted for the decision that is due.
-    pub(super) fn take_noted(&mut self) -> bool {
-        std::mem::take(&mut self.noted)
-    }
-}
 
 impl Loga {
     /// Begins to sample, after a decision.

@@ -13,44 +13,12 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::policies::{PolicyKind, Seen};
+use loga::policies::Seen;
 use loga::share::Member;
 use loga::units::Ns;
 
 /// Time between scans while a policy watches; a free run is longer.
 const WATCHED: u64 = 1_000_000;
-
-/// State of scans.
-pub(super) struct Scans {
-    /// End of the scan that has begun.
-    pub(super) ends: Option<u64>,
-    /// Whether no client is throttled in free runs.
-    evened: bool,
-    /// Whether submissions are trapped while a client is watched.
-    traps: bool,
-    /// Whether a client is watched.
-    watches: bool,
-    /// Commands submitted and completed up to the last scan, by client.
-    counted: Vec<(u64, u64)>,
-}
-
-impl Scans {
-    pub(super) fn new(policy: PolicyKind, enforce: bool, traps: bool, clients: usize) -> Self {
-        let samples = policy == PolicyKind::Sampling;
-        Self {
-            ends: None,
-            evened: samples && !enforce,
-            traps: samples && traps,
-            watches: false,
-            counted: vec![(0, 0); clients],
-        }
-    }
-
-    /// Whether the policy works in stages although decisions are not to be carried out.
-    pub(super) fn evened(&self) -> bool {
-        self.evened
-    }
-}
 
 impl Loga {
     /// The main thread begins to read.

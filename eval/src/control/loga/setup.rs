@@ -2,8 +2,7 @@
 
 //! Construction of LoGA: for a scenario, or for processes on an ideal GPU.
 
-use super::residues::Residues;
-use super::scans::Scans;
+use super::state::{Residues, Scans};
 use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
@@ -65,7 +64,7 @@ impl Loga {
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Some(settings.accounting),
-            enforce: settings.enforce || scans.evened(),
+            enforce: settings.enforce || scans.evened,
             policy,
             poll_always: settings.poll_always,
             group_by,
