@@ -16,7 +16,7 @@ use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
 use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
-use crate::regs::Sampler;
+use crate::regs::OccupantReader;
 use crate::units::Ns;
 use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
@@ -148,8 +148,12 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
         return;
     };
     let mut phase = gpu.phase.lock();
-    if phase.sampler.is_none() {
-        phase.sampler = Some(Sampler::new(gpu.settings.config.source, &chip, COMPUTE));
+    if phase.reader.is_none() {
+        phase.reader = Some(OccupantReader::new(
+            gpu.settings.config.source,
+            &chip,
+            COMPUTE,
+        ));
     }
     books.note_residue(&mut phase);
     books.watch_waits(&mut phase, own);
@@ -179,7 +183,7 @@ impl Books {
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
-        self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.sums.reads = phase.reader.as_ref().map_or(0, OccupantReader::reads);
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);

@@ -84,7 +84,7 @@ impl Books {
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
         }
-        // By the policy, by a limit or by its class. Inactive clients are not throttled.
+        // By the policy, by a limit or by its class. Clients that are asleep are not throttled.
         let members = self.state.shares.members();
         let is_throttled = |at: usize| {
             members

@@ -6,7 +6,7 @@ use super::{Loga, Poller};
 use crate::world::{Booked, Control, Ledger, Machine, Verdict};
 use loga::engine::Wake;
 use loga::ids::ClientId;
-use loga::regs::{self, Sampler, Source};
+use loga::regs::{self, OccupantReader, Source};
 use loga_model::gpu::GR;
 
 /// The engine that is polled, as the registers number it.
@@ -14,9 +14,10 @@ const COMPUTE: u8 = 0;
 
 impl Control for Loga {
     fn come(&mut self, machine: &mut Machine, client: usize) {
-        if self.sampler.is_none() {
+        if self.reader.is_none() {
             let chip = regs::detect(&machine.registers()).ok();
-            self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
+            self.reader =
+                chip.map(|chip| OccupantReader::new(Source::EngineStatus, &chip, COMPUTE));
         }
         self.entities.come(client);
         let channels = machine.channels[client];

@@ -26,7 +26,7 @@ use loga::account::{Accountant, Accounting, Slot};
 use loga::engine::{Action, Wake};
 use loga::gpu::GpuState;
 use loga::ids::{Chid, ClientId};
-use loga::regs::{Occupant, Sampler};
+use loga::regs::{Occupant, OccupantReader};
 use loga::share::{Account, Identity, Member};
 use loga::units::Ns;
 use loga::Vectors;
@@ -78,7 +78,7 @@ pub struct Loga {
     sparse_next: Option<u64>,
     slots: Vec<Slot>,
     /// There from the first client on.
-    sampler: Option<Sampler>,
+    reader: Option<OccupantReader>,
     /// The last occupant that a poll saw, and the one that the next poll will see.
     last: Occupant,
     unseen: Option<(u64, Occupant)>,
@@ -213,10 +213,10 @@ impl Loga {
 
     /// The occupant of the engine, by LoGA's own reading of the registers.
     fn occupant(&mut self, machine: &Machine) -> Occupant {
-        let sample = |sampler: &mut Sampler| sampler.sample(&machine.registers()).ok();
-        self.sampler
+        let read = |reader: &mut OccupantReader| reader.read(&machine.registers()).ok();
+        self.reader
             .as_mut()
-            .and_then(sample)
+            .and_then(read)
             .unwrap_or(Occupant::Unknown)
     }
 

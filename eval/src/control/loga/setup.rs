@@ -171,7 +171,7 @@ impl Loga {
             sparse: Sparse::new(seed),
             sparse_next: None,
             slots: vec![Slot::default(); MAX_CHANNELS],
-            sampler: None,
+            reader: None,
             last: Occupant::Idle,
             unseen: None,
             poller: Poller::Sleeps,
