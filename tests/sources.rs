@@ -373,6 +373,13 @@ fn circles_are_found() {
     );
     // Through a re-export.
     assert_eq!(through(&replaced(3, "use crate::top::One;")), 2);
+    // Tests import what they test.
+    let tests = "#[cfg(test)]\nmod tests {\n    use super::super::a::One;\n}";
+    assert_eq!(through(&replaced(3, tests)), 0);
+    assert_eq!(
+        through(&replaced(3, tests.trim_start_matches("#[cfg(test)]\n"))),
+        2
+    );
     // By the name of the folder's own module.
     assert_eq!(through(&replaced(2, "use super::four;")), 3);
 }
