@@ -3,7 +3,7 @@
 //! [pure] What a policy knows of a client, of the period and of its own past.
 
 use super::KeptOfClient;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// What the caller of a policy supplies; each includes all before it.
@@ -45,7 +45,7 @@ impl Phase {
 
 /// A scan of the GPU's channels, for a policy that works in stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct Scan {
     /// When.
     pub now: Ns,
     /// Time since the scan before.
@@ -73,7 +73,7 @@ pub struct Next {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientState {
     /// Its identity.
-    pub id: ClientId,
+    pub id: GroupId,
     /// Its weight.
     pub weight: Weight,
     /// GPU time it used in the polling phase.
@@ -122,7 +122,7 @@ impl Seen {
 
 impl ClientState {
     /// A client that has not used the GPU in this phase.
-    pub const fn new(id: ClientId, weight: Weight, vtime: VTime) -> Self {
+    pub const fn new(id: GroupId, weight: Weight, vtime: VTime) -> Self {
         Self {
             id,
             weight,

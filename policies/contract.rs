@@ -4,7 +4,7 @@
 //! of the table.
 
 use super::{ClientState, KeptOfGpu, Phase, PolicyKind};
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Clients in a random phase.
@@ -42,7 +42,7 @@ pub(super) fn holds_for(kind: PolicyKind, check: fn(&Decision) -> bool) -> bool 
     let mut random = Random(0x5eed);
     let mut clients = [ClientState::default(); CLIENTS];
     for (index, client) in clients.iter_mut().enumerate() {
-        let id = ClientId::new(u64::try_from(index).unwrap_or_default());
+        let id = GroupId::new(u64::try_from(index).unwrap_or_default());
         let weight = u32::try_from(1 + random.below(1000)).unwrap_or(1);
         *client = ClientState::new(id, Weight::new(weight).unwrap_or_default(), VTime::ZERO);
     }

@@ -87,7 +87,7 @@ fn lightest(clients: &[ClientState]) -> Weight {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_event_rules))]
 mod tests {
     use super::*;
-    use crate::ids::ClientId;
+    use crate::ids::GroupId;
     use crate::policies::{KeptOfGpu, PolicyKind};
 
     /// 12 ms polled, 60 ms not, system time at one second.
@@ -103,7 +103,7 @@ mod tests {
     fn client(busy_ms: u64, ahead_ms: u64) -> ClientState {
         let ahead = VTime::new(Ns::from_ms(ahead_ms).get());
         let vtime = PHASE.t_sys.saturating_add(ahead);
-        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
+        let mut client = ClientState::new(GroupId::default(), Weight::DEFAULT, vtime);
         client.busy = Ns::from_ms(busy_ms);
         client.runs = 1;
         client

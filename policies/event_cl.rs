@@ -38,12 +38,12 @@ fn average_run(client: &ClientState) -> Ns {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_event_cl_rules))]
 mod tests {
     use super::*;
-    use crate::ids::ClientId;
+    use crate::ids::GroupId;
     use crate::policies::{KeptOfGpu, Phase, PolicyKind};
     use crate::units::{VTime, Weight};
 
     fn client(busy_ms: u64, runs: u32) -> ClientState {
-        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, VTime::ZERO);
+        let mut client = ClientState::new(GroupId::default(), Weight::DEFAULT, VTime::ZERO);
         client.busy = Ns::from_ms(busy_ms);
         client.runs = runs;
         client

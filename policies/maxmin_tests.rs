@@ -5,7 +5,7 @@
 use super::maxmin::{want, MaxMin, Past, LONGEST_THROTTLE};
 use super::{ClientState, Phase};
 use crate::fair::WHOLE;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_maxmin_rules))]
@@ -26,7 +26,7 @@ mod tests {
     /// A client that used `busy_ms`, waited for `waited_ms` and is `ahead_ms` ahead of the system.
     fn client(busy_ms: u64, waited_ms: u64, ahead_ms: u64) -> ClientState {
         let vtime = VTime::new(1_000_000_000 + Ns::from_ms(ahead_ms).get());
-        let mut client = ClientState::new(ClientId::default(), Weight::DEFAULT, vtime);
+        let mut client = ClientState::new(GroupId::default(), Weight::DEFAULT, vtime);
         client.busy = Ns::from_ms(busy_ms);
         client.waited = Ns::from_ms(waited_ms);
         client

@@ -15,7 +15,7 @@
 //! client running. The engine checks all of this after each decision (what only scans show, after
 //! scans only) and lets all clients run on a violation.
 //!
-//! A policy that works in stages ([`Rule::Looks`]) decides after scans of the channels instead of
+//! A policy that works in stages ([`Rule::Scans`]) decides after scans of the channels instead of
 //! after polling phases. It also says when to scan again. It may throttle all clients, to let the
 //! channels run empty, for at most [`MAX_BARRIER`](crate::engine::MAX_BARRIER) without a break.
 //!
@@ -40,7 +40,7 @@ mod timeslice;
 #[cfg(any(test, loga_kunit))]
 mod timeslice_tests;
 
-pub use client::{ClientState, Look, Next, Phase, Seen, Sight};
+pub use client::{ClientState, Next, Phase, Scan, Seen, Sight};
 
 use crate::error::Error;
 use crate::names::{Kind, Value};
@@ -58,7 +58,7 @@ pub trait Policy: Sized + 'static {
     /// What its caller has to supply. The engine refuses it where the caller cannot.
     const NEEDS: Sight = match Self::RULE {
         Rule::Phases(_) => Sight::Use,
-        Rule::Looks(_) => Sight::Channels,
+        Rule::Scans(_) => Sight::Channels,
     };
 
     /// Whether it judges by [`ClientState::runs`], which sparse accounting cannot count.
@@ -76,7 +76,7 @@ pub enum Rule<P: Policy> {
     /// After a polling phase; returns the new system virtual time.
     Phases(fn(&Phase, &mut P::OfGpu, &mut [ClientState]) -> VTime),
     /// After a scan: it works in stages, and polling phases only account.
-    Looks(fn(&Look, &mut P::OfGpu, &mut [ClientState]) -> Next),
+    Scans(fn(&Scan, &mut P::OfGpu, &mut [ClientState]) -> Next),
 }
 
 /// Where a policy finds what it keeps, among what all policies may keep. The table implements it.
@@ -104,20 +104,20 @@ impl KeptOfClient {
 fn decide<P: Keeps>(phase: &Phase, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> VTime {
     match P::RULE {
         Rule::Phases(rule) => rule(phase, P::of_gpu_mut(kept), clients),
-        Rule::Looks(_) => phase.t_sys,
+        Rule::Scans(_) => phase.t_sys,
     }
 }
 
-fn look<P: Keeps>(look: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
-    if let Rule::Looks(rule) = P::RULE {
-        return rule(look, P::of_gpu_mut(kept), clients);
+fn decide_scan<P: Keeps>(scan: &Scan, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
+    if let Rule::Scans(rule) = P::RULE {
+        return rule(scan, P::of_gpu_mut(kept), clients);
     }
     clients
         .iter_mut()
         .for_each(|client| client.throttled = false);
     Next {
-        at: look.now.saturating_add(look.turn),
-        t_sys: look.t_sys,
+        at: scan.now.saturating_add(scan.turn),
+        t_sys: scan.t_sys,
         overdue: false,
     }
 }
@@ -227,10 +227,10 @@ macro_rules! policies {
                 }
             }
 
-            /// Whether it works in stages, see [`Rule::Looks`].
+            /// Whether it works in stages, see [`Rule::Scans`].
             pub const fn staged(self) -> bool {
                 match self {
-                    $(PolicyKind::$kind => matches!(<$rule as Policy>::RULE, Rule::Looks(_)),)+
+                    $(PolicyKind::$kind => matches!(<$rule as Policy>::RULE, Rule::Scans(_)),)+
                 }
             }
 
@@ -262,9 +262,9 @@ macro_rules! policies {
             }
 
             /// Decides after a scan. A policy that does not work in stages lets all clients run.
-            pub fn look(self, at: &Look, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
+            pub fn decide_scan(self, at: &Scan, kept: &mut KeptOfGpu, clients: &mut [ClientState]) -> Next {
                 match self {
-                    $(PolicyKind::$kind => look::<$rule>(at, kept, clients),)+
+                    $(PolicyKind::$kind => decide_scan::<$rule>(at, kept, clients),)+
                 }
             }
         }

@@ -24,13 +24,13 @@
 //! Source: LoGA paper, section 2.3; Menychtas et al., Disengaged Scheduling for Fair,
 //! Protected Access to Fast Computational Accelerators (ASPLOS 2014).
 
-use super::{ClientState, Look, Next, Policy, Rule};
+use super::{ClientState, Next, Policy, Rule, Scan};
 use crate::fair;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Time between scans while a turn or a drain lasts.
-const LOOK: Ns = Ns::from_ms(1);
+const SCAN_INTERVAL: Ns = Ns::from_ms(1);
 /// A drain ends after this long, whatever still runs.
 pub(super) const MAX_DRAIN: Ns = Ns::from_ms(1_000);
 /// Commands after which a turn ends early.
@@ -49,9 +49,9 @@ pub(super) enum Stage {
     /// All are throttled until no channel has work; then the first turn begins.
     Drain { since: Ns },
     /// One client runs alone.
-    Turn { of: ClientId, since: Ns },
+    Turn { of: GroupId, since: Ns },
     /// All are throttled until the work of that client is done.
-    Empty { of: ClientId, since: Ns },
+    Empty { of: GroupId, since: Ns },
 }
 
 /// What is kept of the GPU.
@@ -80,51 +80,51 @@ pub struct Sampling;
 
 impl Policy for Sampling {
     const NAME: &'static str = "sampling";
-    const RULE: Rule<Self> = Rule::Looks(Self::look);
+    const RULE: Rule<Self> = Rule::Scans(Self::decide);
     type OfClient = Sample;
     type OfGpu = Season;
 }
 
 impl Sampling {
-    pub(super) fn look(look: &Look, season: &mut Season, clients: &mut [ClientState]) -> Next {
+    pub(super) fn decide(scan: &Scan, season: &mut Season, clients: &mut [ClientState]) -> Next {
         let mut overdue = false;
         match season.stage {
-            Stage::Fresh => begin_season(look, season, clients, Ns::ZERO),
+            Stage::Fresh => begin_season(scan, season, clients, Ns::ZERO),
             Stage::FreeRun { since } => {
-                let ran = look.now.saturating_sub(since).min(MAX_FREE_RUN);
-                begin_season(look, season, clients, ran);
+                let ran = scan.now.saturating_sub(since).min(MAX_FREE_RUN);
+                begin_season(scan, season, clients, ran);
             }
             Stage::Drain { since } => {
-                let lasting = look.now.saturating_sub(since);
+                let lasting = scan.now.saturating_sub(since);
                 let drained = is_drained(clients);
                 overdue = !drained && lasting >= MAX_DRAIN;
                 if overdue {
                     charge_pending(lasting, clients);
                 }
                 if drained || overdue {
-                    return next_turn(look, season, clients, None, overdue);
+                    return next_turn(scan, season, clients, None, overdue);
                 }
             }
             Stage::Turn { of, since } => {
-                observe(look, of, clients);
-                if turn_is_over(look, of, clients, look.now.saturating_sub(since)) {
+                observe(scan, of, clients);
+                if turn_is_over(scan, of, clients, scan.now.saturating_sub(since)) {
                     throttle_all(clients);
-                    let since = look.now;
+                    let since = scan.now;
                     season.stage = Stage::Empty { of, since };
                 }
             }
             Stage::Empty { of, since } => {
-                observe(look, of, clients);
+                observe(scan, of, clients);
                 let drained = is_drained(clients);
-                overdue = !drained && look.now.saturating_sub(since) >= MAX_DRAIN;
+                overdue = !drained && scan.now.saturating_sub(since) >= MAX_DRAIN;
                 if drained || overdue {
-                    return next_turn(look, season, clients, Some(of), overdue);
+                    return next_turn(scan, season, clients, Some(of), overdue);
                 }
             }
         }
         Next {
-            at: look.now.saturating_add(LOOK),
-            t_sys: look.t_sys,
+            at: scan.now.saturating_add(SCAN_INTERVAL),
+            t_sys: scan.t_sys,
             overdue,
         }
     }
@@ -141,7 +141,7 @@ fn is_drained(clients: &[ClientState]) -> bool {
 }
 
 /// Begins the first drain, after a free run that lasted this long.
-fn begin_season(look: &Look, season: &mut Season, clients: &mut [ClientState], ran: Ns) {
+fn begin_season(scan: &Scan, season: &mut Season, clients: &mut [ClientState], ran: Ns) {
     throttle_all(clients);
     for client in clients.iter_mut() {
         let sample = client.kept.of_mut::<Sampling>();
@@ -151,23 +151,23 @@ fn begin_season(look: &Look, season: &mut Season, clients: &mut [ClientState], r
         };
     }
     *season = Season {
-        stage: Stage::Drain { since: look.now },
-        began: look.now,
+        stage: Stage::Drain { since: scan.now },
+        began: scan.now,
         ran,
     };
 }
 
 /// Adds a scan to what is known of the client that has its turn.
-fn observe(look: &Look, of: ClientId, clients: &mut [ClientState]) {
+fn observe(scan: &Scan, of: GroupId, clients: &mut [ClientState]) {
     for client in clients.iter_mut().filter(|client| client.id == of) {
         let seen = client.seen;
         let sample = client.kept.of_mut::<Sampling>();
         if seen.pending || seen.completed > 0 {
             // A command that ended since the last scan ran for half of that time, on average.
             let time = if seen.pending {
-                look.since
+                scan.since
             } else {
-                Ns::new(look.since.get() / 2)
+                Ns::new(scan.since.get() / 2)
             };
             sample.pending = sample.pending.saturating_add(time);
         }
@@ -182,32 +182,32 @@ fn charge_pending(lasting: Ns, clients: &mut [ClientState]) {
     }
 }
 
-fn turn_is_over(look: &Look, of: ClientId, clients: &[ClientState], lasting: Ns) -> bool {
+fn turn_is_over(scan: &Scan, of: GroupId, clients: &[ClientState], lasting: Ns) -> bool {
     clients
         .iter()
         .find(|client| client.id == of)
         .is_none_or(|client| {
-            let length = look.turn.saturating_mul(client.channels.max(1).into());
+            let length = scan.turn.saturating_mul(client.channels.max(1).into());
             lasting >= length || sample(client).done >= ENOUGH
         })
 }
 
 /// Begins the next client's turn, or the free run when all clients have had theirs.
 fn next_turn(
-    look: &Look,
+    scan: &Scan,
     season: &mut Season,
     clients: &mut [ClientState],
-    last: Option<ClientId>,
+    last: Option<GroupId>,
     late: bool,
 ) -> Next {
     let after = |client: &&ClientState| {
         last.is_none_or(|last| client.id > last) && !sample(client).back && client.channels > 0
     };
-    let next: Option<ClientId> = clients.iter().filter(after).map(|client| client.id).min();
-    let since = look.now;
+    let next: Option<GroupId> = clients.iter().filter(after).map(|client| client.id).min();
+    let since = scan.now;
     let mut answer = Next {
-        at: look.now.saturating_add(LOOK),
-        t_sys: look.t_sys,
+        at: scan.now.saturating_add(SCAN_INTERVAL),
+        t_sys: scan.t_sys,
         overdue: late,
     };
     // Beside a command that never ends no client can be sampled alone.
@@ -218,17 +218,17 @@ fn next_turn(
         season.stage = Stage::Turn { of, since };
         return answer;
     }
-    let sampled = look.now.saturating_sub(season.began);
+    let sampled = scan.now.saturating_sub(season.began);
     let run = sampled
-        .max(LOOK)
-        .saturating_mul(look.ratio.into())
+        .max(SCAN_INTERVAL)
+        .saturating_mul(scan.ratio.into())
         .min(MAX_FREE_RUN);
     // A command that never ended ran all along.
     let drained = if late { sampled } else { Ns::ZERO };
     let past = season.ran.saturating_add(drained);
     let lead = run.max(past);
-    answer.t_sys = judge(look.t_sys, past, lead, clients, late);
-    answer.at = look.now.saturating_add(run);
+    answer.t_sys = judge(scan.t_sys, past, lead, clients, late);
+    answer.at = scan.now.saturating_add(run);
     season.stage = Stage::FreeRun { since };
     answer
 }

@@ -3,8 +3,8 @@
 //! Tests of the rules of `sampling`, one for each.
 
 use super::sampling::{Sampling, Season, Stage, MAX_DRAIN};
-use super::{ClientState, Look, Next};
-use crate::ids::ClientId;
+use super::{ClientState, Next, Scan};
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 /// Two clients of 12 channels, scanned when the policy asks for it.
@@ -20,11 +20,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let client = |id| {
-            let mut client = ClientState::new(
-                ClientId::new(id),
-                Weight::DEFAULT,
-                VTime::new(1_000_000_000),
-            );
+            let mut client =
+                ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(1_000_000_000));
             client.channels = 12;
             client
         };
@@ -39,28 +36,28 @@ impl Bench {
     }
 
     /// A scan now; then time moves on to the next.
-    fn look(&mut self) {
-        let look = Look {
+    fn scan(&mut self) {
+        let scan = Scan {
             now: self.now,
             since: Ns::from_ms(1),
             turn: Ns::from_ms(1),
             ratio: 5,
             t_sys: self.t_sys,
         };
-        self.last = Sampling::look(&look, &mut self.season, &mut self.clients);
+        self.last = Sampling::decide(&scan, &mut self.season, &mut self.clients);
         self.t_sys = self.last.t_sys;
         self.overdue += u32::from(self.last.overdue);
         self.now = self.last.at;
     }
 
     /// A scan that shows what these clients completed; a client that runs has work.
-    fn looks_at(&mut self, completed: [u32; 2]) {
+    fn scan_after(&mut self, completed: [u32; 2]) {
         for (client, completed) in self.clients.iter_mut().zip(completed) {
             let runs = !client.throttled;
             client.seen.completed = if runs { completed } else { 0 };
             client.seen.pending = runs && completed > 0;
         }
-        self.look();
+        self.scan();
     }
 
     fn throttled(&self) -> [bool; 2] {
@@ -69,8 +66,8 @@ impl Bench {
 
     /// From a free run to the turn of the first client.
     fn begin_first_turn(&mut self) {
-        self.looks_at([0, 0]);
-        self.looks_at([0, 0]);
+        self.scan_after([0, 0]);
+        self.scan_after([0, 0]);
     }
 
     /// Scans until all clients have had their turn, each with `completed` commands a millisecond.
@@ -83,7 +80,7 @@ impl Bench {
                 [true, false] => alone[1] += 1,
                 _ => {}
             }
-            self.looks_at(completed);
+            self.scan_after(completed);
             // Only after the last turn the next scan is far away.
             if self.last.at.saturating_sub(Ns::from_ms(1)) > Ns::from_ms(1_000)
                 && self.is_free_run()
@@ -114,21 +111,21 @@ mod tests {
     #[test]
     fn barrier_throttles_all_clients() {
         let mut bench = Bench::new();
-        bench.looks_at([1, 1]);
+        bench.scan_after([1, 1]);
         assert_eq!(bench.throttled(), [true, true]);
     }
 
     #[test]
     fn drain_lasts_until_no_channel_has_work() {
         let mut bench = Bench::new();
-        bench.look();
+        bench.scan();
         for _ in 0..20 {
             bench.clients[1].seen.pending = true;
-            bench.look();
+            bench.scan();
             assert_eq!(bench.throttled(), [true, true]);
         }
         bench.clients[1].seen.pending = false;
-        bench.look();
+        bench.scan();
         assert_eq!(bench.throttled(), [false, true]);
         assert_eq!(bench.overdue, 0);
     }
@@ -136,12 +133,12 @@ mod tests {
     #[test]
     fn drain_that_does_not_end_is_counted_and_charged() {
         let mut bench = Bench::new();
-        bench.look();
+        bench.scan();
         let began = bench.now;
         while bench.overdue == 0 {
             bench.clients[0].seen.blocked = true;
             bench.clients[1].seen.pending = true;
-            bench.look();
+            bench.scan();
             assert!(bench.now < began.saturating_add(Ns::from_ms(20_000)));
         }
         // No client can be sampled alone: a free run, without the client that has the endless
@@ -161,11 +158,11 @@ mod tests {
         bench.begin_first_turn();
         assert_eq!(bench.throttled(), [false, true]);
         while bench.throttled() == [false, true] {
-            bench.looks_at([1, 1]);
+            bench.scan_after([1, 1]);
         }
         // What the first had under way ends before the second begins.
         assert_eq!(bench.throttled(), [true, true]);
-        bench.looks_at([0, 0]);
+        bench.scan_after([0, 0]);
         assert_eq!(bench.throttled(), [true, false]);
     }
 
@@ -181,12 +178,12 @@ mod tests {
     fn turn_with_96_commands_ends_early() {
         let mut bench = Bench::new();
         bench.begin_first_turn();
-        let mut looks = 0;
+        let mut scans = 0;
         while bench.throttled() == [false, true] {
-            bench.looks_at([32, 0]);
-            looks += 1;
+            bench.scan_after([32, 0]);
+            scans += 1;
         }
-        assert_eq!(looks, 3);
+        assert_eq!(scans, 3);
     }
 
     #[test]
@@ -280,7 +277,7 @@ mod tests {
         let (mut used, mut before) = ([0u64; 2], bench.now);
         for _ in 0..20_000 {
             // Commands of a millisecond, and of a tenth of that.
-            bench.looks_at([1, 10]);
+            bench.scan_after([1, 10]);
             let time = bench.now.saturating_sub(before).get();
             before = bench.now;
             // Together they take turns, command by command.

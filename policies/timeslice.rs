@@ -19,9 +19,9 @@
 //! Computational Accelerators (ASPLOS 2014), timeslice with overuse control.
 
 use super::sampling::MAX_DRAIN;
-use super::{ClientState, Keeps, Look, Next, Policy, Rule};
+use super::{ClientState, Keeps, Next, Policy, Rule, Scan};
 use crate::fair::mul_div;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 
 /// Slice of a client of the default weight.
@@ -30,9 +30,9 @@ const SLICE: Ns = Ns::from_ms(30);
 const MIN_SLICE: Ns = Ns::from_ms(1);
 const MAX_SLICE: Ns = Ns::from_ms(500);
 /// Time between scans while a slice or a drain is watched.
-const LOOK: Ns = Ns::from_ms(1);
+const SCAN_INTERVAL: Ns = Ns::from_ms(1);
 /// Scans without work after which the engaged form takes the token.
-const IDLE_LOOKS: u32 = 3;
+const IDLE_SCANS: u32 = 3;
 
 /// Where the token is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) enum Stage {
 pub struct Token {
     pub(super) stage: Stage,
     /// The client that has the token or had it last; none if all clients ran since.
-    holder: Option<ClientId>,
+    holder: Option<GroupId>,
 }
 
 /// What is kept of a client.
@@ -76,7 +76,7 @@ pub struct Disengaged;
 
 impl Policy for Engaged {
     const NAME: &'static str = "timeslice-eng";
-    const RULE: Rule<Self> = Rule::Looks(pass_token::<Self>);
+    const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Debt;
     type OfGpu = Token;
 }
@@ -87,7 +87,7 @@ impl Form for Engaged {
 
 impl Policy for Disengaged {
     const NAME: &'static str = "timeslice";
-    const RULE: Rule<Self> = Rule::Looks(pass_token::<Self>);
+    const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Debt;
     type OfGpu = Token;
 }
@@ -97,24 +97,24 @@ impl Form for Disengaged {
 }
 
 pub(super) fn pass_token<F: Form>(
-    look: &Look,
+    scan: &Scan,
     token: &mut Token,
     clients: &mut [ClientState],
 ) -> Next {
     let mut next = Next {
-        at: look.now.saturating_add(LOOK),
-        t_sys: look.t_sys,
+        at: scan.now.saturating_add(SCAN_INTERVAL),
+        t_sys: scan.t_sys,
         overdue: false,
     };
     match token.stage {
         Stage::Runs { until, quiet } => {
             let quiet = if F::ENGAGED {
-                quiet_looks(token.holder, quiet, clients)
+                quiet_scans(token.holder, quiet, clients)
             } else {
                 0
             };
-            if look.now >= until || quiet >= IDLE_LOOKS {
-                begin_drain(look, token, clients);
+            if scan.now >= until || quiet >= IDLE_SCANS {
+                begin_drain(scan, token, clients);
                 return next;
             }
             token.stage = Stage::Runs { until, quiet };
@@ -123,7 +123,7 @@ pub(super) fn pass_token<F: Form>(
             }
         }
         Stage::Drain { since } => {
-            let lasting = look.now.saturating_sub(since);
+            let lasting = scan.now.saturating_sub(since);
             let mut pending = false;
             for client in clients.iter_mut().filter(|client| client.seen.pending) {
                 client.kept.of_mut::<F>().drains = true;
@@ -132,37 +132,37 @@ pub(super) fn pass_token<F: Form>(
             next.overdue = pending && lasting >= MAX_DRAIN;
             if !pending || next.overdue {
                 charge::<F>(lasting, token.holder, clients);
-                next.at = grant::<F>(look, token, clients);
+                next.at = grant::<F>(scan, token, clients);
             }
         }
         Stage::Open if clients.iter().filter(|client| client.wants()).count() > 1 => {
-            begin_drain(look, token, clients);
+            begin_drain(scan, token, clients);
         }
         Stage::Open => {}
     }
     next
 }
 
-/// For how many scans the holder has had no work; [`IDLE_LOOKS`] if it has gone.
-fn quiet_looks(holder: Option<ClientId>, before: u32, clients: &[ClientState]) -> u32 {
+/// For how many scans the holder has had no work; [`IDLE_SCANS`] if it has gone.
+fn quiet_scans(holder: Option<GroupId>, before: u32, clients: &[ClientState]) -> u32 {
     match clients.iter().find(|client| Some(client.id) == holder) {
         Some(client) if client.wants() => 0,
         Some(_) => before.saturating_add(1),
-        None => IDLE_LOOKS,
+        None => IDLE_SCANS,
     }
 }
 
-fn begin_drain(look: &Look, token: &mut Token, clients: &mut [ClientState]) {
+fn begin_drain(scan: &Scan, token: &mut Token, clients: &mut [ClientState]) {
     clients
         .iter_mut()
         .for_each(|client| client.throttled = true);
-    token.stage = Stage::Drain { since: look.now };
+    token.stage = Stage::Drain { since: scan.now };
 }
 
 /// Charges the time until all work was done to the clients that had work, or to the holder if none
 /// was seen. A queue that outlasts the bound of a drain is charged to its client in each drain that
 /// it delays, not to the holder of the token by then.
-fn charge<F: Form>(lasting: Ns, holder: Option<ClientId>, clients: &mut [ClientState]) {
+fn charge<F: Form>(lasting: Ns, holder: Option<GroupId>, clients: &mut [ClientState]) {
     let seen = clients.iter().any(|client| debt::<F>(client).drains);
     for client in clients.iter_mut() {
         let debt = client.kept.of_mut::<F>();
@@ -192,8 +192,8 @@ fn slices_owed<F: Form>(client: &ClientState) -> u64 {
 
 /// Gives the token to the next client that wants it, or lets all clients run when there is none.
 /// Returns when to scan again.
-fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -> Ns {
-    let soon = look.now.saturating_add(LOOK);
+fn grant<F: Form>(scan: &Scan, token: &mut Token, clients: &mut [ClientState]) -> Ns {
+    let soon = scan.now.saturating_add(SCAN_INTERVAL);
     let wanting = |client: &&ClientState| client.wants();
     // When all owe slices, as many rounds are skipped as the least of them owes.
     let rounds = clients.iter().filter(wanting).map(slices_owed::<F>).min();
@@ -207,11 +207,11 @@ fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -
     for client in clients.iter_mut().filter(|client| client.wants()) {
         pay::<F>(client, rounds);
     }
-    let after_last = |id: ClientId| token.holder.is_none_or(|last| id > last);
+    let after_last = |id: GroupId| token.holder.is_none_or(|last| id > last);
     let ready = |client: &&ClientState| client.wants() && slices_owed::<F>(client) == 0;
     let later = |client: &&ClientState| after_last(client.id);
     let id = |client: &ClientState| client.id;
-    let first: Option<ClientId> = clients.iter().filter(ready).map(id).min();
+    let first: Option<GroupId> = clients.iter().filter(ready).map(id).min();
     let next = clients.iter().filter(ready).filter(later).map(id).min();
     let chosen = next.or(first).unwrap_or_default();
     let wrapped = next.is_none();
@@ -223,7 +223,7 @@ fn grant<F: Form>(look: &Look, token: &mut Token, clients: &mut [ClientState]) -
         if client.id == chosen {
             let overuse = core::mem::take(&mut client.kept.of_mut::<F>().overuse);
             let left = slice(client.weight).saturating_sub(overuse);
-            until = look.now.saturating_add(left).max(soon);
+            until = scan.now.saturating_add(left).max(soon);
         } else if passed && client.wants() {
             pay::<F>(client, 1);
         }

@@ -4,8 +4,8 @@
 
 use super::sampling::MAX_DRAIN;
 use super::timeslice::{pass_token, Disengaged, Engaged, Stage, Token};
-use super::{ClientState, Look, Next};
-use crate::ids::ClientId;
+use super::{ClientState, Next, Scan};
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime, Weight};
 
 const CLIENTS: usize = 3;
@@ -21,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new(engaged: bool) -> Self {
-        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+        let client = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
         Self {
             clients: [client(1), client(2), client(3)],
             token: Token::default(),
@@ -32,15 +32,15 @@ impl Bench {
     }
 
     /// A scan now; then time moves on to the next.
-    fn look(&mut self) -> Next {
-        let look = Look {
+    fn scan(&mut self) -> Next {
+        let scan = Scan {
             now: self.now,
-            ..Look::default()
+            ..Scan::default()
         };
         let next = if self.engaged {
-            pass_token::<Engaged>(&look, &mut self.token, &mut self.clients)
+            pass_token::<Engaged>(&scan, &mut self.token, &mut self.clients)
         } else {
-            pass_token::<Disengaged>(&look, &mut self.token, &mut self.clients)
+            pass_token::<Disengaged>(&scan, &mut self.token, &mut self.clients)
         };
         self.overdue += u32::from(next.overdue);
         self.now = next.at;
@@ -49,12 +49,12 @@ impl Bench {
 
     /// A scan of clients that all want the GPU: a throttled client sleeps, a running one has work,
     /// and has none any more when all are throttled.
-    fn look_at_busy(&mut self) -> Next {
+    fn scan_busy(&mut self) -> Next {
         for client in &mut self.clients {
             client.seen.pending = !client.throttled;
             client.seen.blocked = client.throttled;
         }
-        self.look()
+        self.scan()
     }
 
     /// The client that runs alone.
@@ -71,7 +71,7 @@ impl Bench {
         let mut drained = false;
         for _ in 0..2_000 {
             drained |= self.clients.iter().all(|client| client.throttled);
-            self.look_at_busy();
+            self.scan_busy();
             if drained && self.holder().is_some() {
                 break;
             }
@@ -89,7 +89,7 @@ mod tests {
         let mut bench = Bench::new(false);
         for _ in 0..50 {
             bench.clients[1].seen.pending = true;
-            bench.look();
+            bench.scan();
             assert!(bench.clients.iter().all(|client| !client.throttled));
         }
     }
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn barrier_comes_before_the_first_slice() {
         let mut bench = Bench::new(false);
-        bench.look_at_busy();
+        bench.scan_busy();
         assert!(bench.clients.iter().all(|client| client.throttled));
         bench.clients[0].seen.pending = true;
-        bench.look();
+        bench.scan();
         assert!(bench.clients.iter().all(|client| client.throttled));
-        bench.look_at_busy();
+        bench.scan_busy();
         assert_eq!(bench.holder(), Some(1));
     }
 
@@ -120,7 +120,7 @@ mod tests {
                 client.seen.blocked = client.throttled;
             }
             let before = bench.holder();
-            bench.look();
+            bench.scan();
             queued = queued.saturating_sub(1);
             if let Some(holder) = bench.holder().filter(|_| before.is_none()) {
                 turns[holder as usize - 1] += 1;
@@ -148,9 +148,9 @@ mod tests {
         for (weight, ms) in [(100, 30), (300, 90), (1, 1), (10_000, 500)] {
             let mut bench = Bench::new(false);
             bench.clients[0].weight = Weight::new(weight).unwrap_or_default();
-            bench.look_at_busy();
+            bench.scan_busy();
             let granted = bench.now;
-            let next = bench.look_at_busy();
+            let next = bench.scan_busy();
             assert_eq!(bench.holder(), Some(1));
             assert_eq!(next.at.saturating_sub(granted), Ns::from_ms(ms));
         }
@@ -159,11 +159,11 @@ mod tests {
     #[test]
     fn drain_that_does_not_end_is_counted_and_the_token_goes_on() {
         let mut bench = Bench::new(false);
-        bench.look_at_busy();
+        bench.scan_busy();
         let began = bench.now;
         while bench.overdue == 0 {
             bench.clients[2].seen.pending = true;
-            bench.look();
+            bench.scan();
             assert!(bench.now < began.saturating_add(Ns::from_ms(20_000)));
         }
         assert!(bench.now.saturating_sub(began) >= MAX_DRAIN);
@@ -175,10 +175,10 @@ mod tests {
     fn overused(late_ms: u64) -> Bench {
         let mut bench = Bench::new(false);
         assert_eq!(bench.pass(), 1);
-        bench.look_at_busy();
+        bench.scan_busy();
         for _ in 0..late_ms {
             bench.clients[0].seen.pending = true;
-            bench.look();
+            bench.scan();
             assert_eq!(bench.holder(), None);
         }
         bench
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(bench.pass(), 2);
         assert_eq!(bench.pass(), 3);
         // The scan that finds the channels empty comes a millisecond later.
-        bench.look_at_busy();
+        bench.scan_busy();
         let granted = bench.now;
-        bench.look_at_busy();
+        bench.scan_busy();
         assert_eq!(bench.holder(), Some(1));
         let slice = bench.now.saturating_sub(granted);
         assert_eq!(slice, Ns::from_ms(30 - 11));
@@ -214,9 +214,9 @@ mod tests {
         for client in &mut bench.clients {
             client.kept.of_mut::<Disengaged>().overuse = Ns::from_ms(3_000);
         }
-        bench.look_at_busy();
+        bench.scan_busy();
         let before = bench.now;
-        bench.look_at_busy();
+        bench.scan_busy();
         assert_eq!(bench.holder(), Some(1));
         // At once, and a full slice.
         assert_eq!(bench.now.saturating_sub(before), Ns::from_ms(30));
@@ -237,16 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn holder_without_work_for_three_looks_gives_up_engaged() {
+    fn holder_without_work_for_three_scans_gives_up_engaged() {
         let mut bench = Bench::new(true);
         assert_eq!(bench.pass(), 1);
-        let mut looks = 0;
+        let mut scans = 0;
         while bench.holder() == Some(1) {
             bench.clients[0].seen = Default::default();
-            bench.look();
-            looks += 1;
+            bench.scan();
+            scans += 1;
         }
-        assert_eq!(looks, 3);
+        assert_eq!(scans, 3);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(bench.pass(), 1);
         for step in 0..24 {
             bench.clients[0].seen.pending = step % 3 == 2;
-            bench.look();
+            bench.scan();
             assert_eq!(bench.holder(), Some(1));
         }
     }
@@ -264,9 +264,9 @@ mod tests {
     fn holder_that_is_gone_gives_up() {
         let mut bench = Bench::new(true);
         assert_eq!(bench.pass(), 1);
-        bench.clients[0].id = ClientId::new(9);
+        bench.clients[0].id = GroupId::new(9);
         bench.clients[0].seen = Default::default();
-        bench.look();
+        bench.scan();
         assert!(bench.clients.iter().all(|client| client.throttled));
     }
 
@@ -278,7 +278,7 @@ mod tests {
             for client in &mut bench.clients {
                 client.seen = Default::default();
             }
-            bench.look();
+            bench.scan();
         }
         assert!(bench.clients.iter().all(|client| !client.throttled));
     }

@@ -26,7 +26,7 @@ register! {
 
 /// Contexts remembered.
 const CACHED: usize = 64;
-/// Samples after which a context that is in no entry is searched for again: a
+/// Reads after which a context that is in no entry is searched for again: a
 /// search reads the whole table.
 const SEARCH_AGAIN: u32 = 1024;
 
@@ -37,7 +37,7 @@ pub struct ChannelTable {
     cache: [(u32, Chid); CACHED],
     /// Place that is overwritten next.
     oldest: usize,
-    /// Context that is in no entry, and samples left before the next search.
+    /// Context that is in no entry, and reads left before the next search.
     missing: (u32, u32),
 }
 
@@ -58,7 +58,7 @@ impl ChannelTable {
     /// # Errors
     ///
     /// [`DeviceGone`] when a register holds all ones.
-    pub fn sample(&mut self, mmio: &impl Mmio) -> Result<Occupant, DeviceGone> {
+    pub fn read(&mut self, mmio: &impl Mmio) -> Result<Occupant, DeviceGone> {
         let context = ArbCtxPtr::read(mmio)?.context();
         if context == 0 {
             return Ok(Occupant::Idle);
@@ -139,62 +139,62 @@ mod tests {
     }
 
     #[test]
-    fn sample_of_a_busy_context_is_its_channel() {
-        assert_eq!(ChannelTable::new(8).sample(&mmio()), busy(3));
+    fn read_of_a_busy_context_is_its_channel() {
+        assert_eq!(ChannelTable::new(8).read(&mmio()), busy(3));
     }
 
     #[test]
-    fn sample_of_a_known_context_takes_three_reads() {
+    fn read_of_a_known_context_takes_three_reads() {
         let (mut table, mmio) = (ChannelTable::new(8), mmio());
-        assert_eq!(table.sample(&mmio), busy(3));
+        assert_eq!(table.read(&mmio), busy(3));
         let before = mmio.reads();
-        assert_eq!(table.sample(&mmio), busy(3));
+        assert_eq!(table.read(&mmio), busy(3));
         assert_eq!(mmio.reads() - before, 3);
     }
 
     // Regression: the prototype took the interface-enable bit for busy, so that a
     // drained channel was charged for ever.
     #[test]
-    fn sample_of_a_drained_context_is_idle() {
+    fn read_of_a_drained_context_is_idle() {
         let mut mmio = mmio();
         mmio.set(ArbCtxPtr::OFFSET, 0x2000_5678);
-        assert_eq!(ChannelTable::new(8).sample(&mmio), Ok(Occupant::Idle));
+        assert_eq!(ChannelTable::new(8).read(&mmio), Ok(Occupant::Idle));
     }
 
     #[test]
-    fn sample_after_the_entry_changed_searches_again() {
+    fn read_after_the_entry_changed_searches_again() {
         let (mut table, mut mmio) = (ChannelTable::new(8), mmio());
-        assert_eq!(table.sample(&mmio), busy(3));
+        assert_eq!(table.read(&mmio), busy(3));
         mmio.set(INST_3, 0);
         mmio.set(INST_5, 0xa000_1234);
         mmio.set(STATE_5, 0x1700_0001);
-        assert_eq!(table.sample(&mmio), busy(5));
+        assert_eq!(table.read(&mmio), busy(5));
     }
 
     #[test]
-    fn sample_of_a_context_in_no_entry_searches_rarely() {
+    fn read_of_a_context_in_no_entry_searches_rarely() {
         let (mut table, mut mmio) = (ChannelTable::new(8), mmio());
         mmio.set(ArbCtxPtr::OFFSET, 0x2000_9999);
-        assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
+        assert_eq!(table.read(&mmio), Ok(Occupant::Idle));
         let before = mmio.reads();
-        assert_eq!(table.sample(&mmio), Ok(Occupant::Idle));
+        assert_eq!(table.read(&mmio), Ok(Occupant::Idle));
         assert_eq!(mmio.reads() - before, 1);
     }
 
     #[test]
-    fn sample_without_context_is_idle() {
+    fn read_without_context_is_idle() {
         assert_eq!(
-            ChannelTable::new(8).sample(&FakeMmio::new([])),
+            ChannelTable::new(8).read(&FakeMmio::new([])),
             Ok(Occupant::Idle)
         );
     }
 
     #[test]
-    fn sample_of_all_ones_anywhere_is_a_lost_device() {
+    fn read_of_all_ones_anywhere_is_a_lost_device() {
         for register in [ArbCtxPtr::OFFSET, INST_3, STATE_3] {
             let mut mmio = mmio();
             mmio.set(register, 0xffff_ffff);
-            assert_eq!(ChannelTable::new(8).sample(&mmio), Err(DeviceGone));
+            assert_eq!(ChannelTable::new(8).read(&mmio), Err(DeviceGone));
         }
     }
 
@@ -204,6 +204,6 @@ mod tests {
         for context in 0..200 {
             table.remember(context, Chid::from_bits(1));
         }
-        assert_eq!(table.sample(&mmio()), busy(3));
+        assert_eq!(table.read(&mmio()), busy(3));
     }
 }

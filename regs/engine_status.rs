@@ -21,7 +21,7 @@ register! {
         27:16 next_id;
         /// CTX_STATUS.
         15:13 ctx_status => CtxStatus;
-        /// ID_TYPE: the id is that of a channel group.
+        /// ID_TYPE: the id is that of a TSG.
         12:12 id_is_tsg => bool;
         /// ID.
         11:0 id;
@@ -101,7 +101,7 @@ impl EngineStatus {
     }
 }
 
-/// A channel or a channel group.
+/// A channel or a TSG.
 const fn context(id: u32, is_tsg: bool) -> Occupant {
     if is_tsg {
         Occupant::Tsg(TsgId::from_bits(id))

@@ -16,15 +16,15 @@ mod channel_state;
 mod channel_table;
 mod chip;
 mod engine_status;
+mod reader;
 mod register;
-mod sampler;
 mod userd;
 
 pub use channel_state::{ChannelState, Work};
 pub use channel_table::ChannelTable;
 pub use chip::{detect, Chip, Family};
 pub use engine_status::EngineStatus;
-pub use sampler::{Sampler, Source};
+pub use reader::{OccupantReader, Source};
 pub use userd::{userd_base, Ring, USERD_SLOT};
 
 use crate::ids::{Chid, Chipset, TsgId};
@@ -99,7 +99,7 @@ pub enum Occupant {
     Idle,
     /// A channel.
     Channel(Chid),
-    /// A group of channels.
+    /// A TSG.
     Tsg(TsgId),
     /// The engine works, but does not show for which channel.
     Unknown,
@@ -107,7 +107,7 @@ pub enum Occupant {
 
 /// A status word and what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct Reading {
     /// The word as read.
     pub word: u32,
     /// What is charged.

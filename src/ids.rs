@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Identities: channels, channel groups, clients, chips.
+//! [pure] Identities: channels, TSGs, clients, groups of clients, chips.
 
 /// Channel ids that any supported chip can have: 12 bits in the status word.
 pub const MAX_CHANNELS: usize = 4096;
@@ -40,7 +40,7 @@ impl Chid {
     }
 }
 
-/// Hardware id of a channel group (time-slice group).
+/// Hardware id of a TSG (time-slice group): channels that the GPU schedules as one.
 ///
 /// # Invariants
 ///
@@ -49,7 +49,7 @@ impl Chid {
 pub struct TsgId(u16);
 
 impl TsgId {
-    /// The group with the id in the low 12 bits of `raw`, as in a status word.
+    /// The TSG with the id in the low 12 bits of `raw`, as in a status word.
     pub const fn from_bits(raw: u32) -> Self {
         // CAST: 12 bits fit 16.
         Self((raw & 0xfff) as u16)
@@ -60,13 +60,13 @@ impl TsgId {
         self.0
     }
 
-    /// The id, to index a table with one element per group.
+    /// The id, to index a table with one element per TSG.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Identity of a client. Never used twice while the module is loaded.
+/// Identity of a client: of a process on one GPU. Never used twice while the module is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
@@ -74,6 +74,29 @@ impl ClientId {
     /// The client with this number.
     pub const fn new(raw: u64) -> Self {
         Self(raw)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Identity of a group between which GPU time is divided. Never used twice while the module is
+/// loaded; numbers of groups and of clients are not related.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(u64);
+
+impl GroupId {
+    /// The group with this number.
+    pub const fn new(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The group that a client forms alone, where callers keep no groups: it has the client's
+    /// number.
+    pub const fn of_one(client: ClientId) -> Self {
+        Self(client.get())
     }
 
     /// The number.

@@ -3,7 +3,7 @@
 //! Property: no time is lost or made up, whatever the engine shows and whenever it is polled.
 
 use loga::account::{settle, Accountant, PhaseTotals, Slot, MAX_SLOTS};
-use loga::ids::{Chid, ClientId, TsgId};
+use loga::ids::{Chid, GroupId, TsgId};
 use loga::policies::ClientState;
 use loga::regs::Occupant;
 use loga::units::{Ns, VTime, Weight};
@@ -23,7 +23,7 @@ fn occupant() -> impl Strategy<Value = Occupant> {
 }
 
 /// Polls of an engine: time since the last poll, which may be negative, and the occupant.
-fn looks() -> impl Strategy<Value = Vec<(i64, Occupant)>> {
+fn polls() -> impl Strategy<Value = Vec<(i64, Occupant)>> {
     prop::collection::vec((-1000i64..2_000_000, occupant()), 1..200)
 }
 
@@ -32,7 +32,7 @@ fn owner(slot: usize) -> Option<usize> {
 }
 
 fn clients() -> Vec<ClientState> {
-    let state = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+    let state = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
     (0..CLIENTS as u64).map(state).collect()
 }
 
@@ -41,11 +41,11 @@ fn phase(
     accountant: &mut Accountant,
     slots: &mut [Slot],
     start: u64,
-    looks: &[(i64, Occupant)],
+    polls: &[(i64, Occupant)],
 ) -> (PhaseTotals, u64) {
     let (mut now, mut latest) = (start, start);
-    accountant.begin(slots, Ns::new(start), looks[0].1);
-    for (step, occupant) in looks {
+    accountant.begin(slots, Ns::new(start), polls[0].1);
+    for (step, occupant) in polls {
         now = now.saturating_add_signed(*step);
         latest = latest.max(now);
         accountant.observe(slots, Ns::new(now), *occupant);
@@ -56,14 +56,14 @@ fn phase(
 proptest! {
     #[test]
     fn totals_of_any_phase_add_up_to_its_length(
-        phases in prop::collection::vec(looks(), 1..4),
+        phases in prop::collection::vec(polls(), 1..4),
         room in prop_oneof![Just(16usize), Just(4096), Just(MAX_SLOTS)],
     ) {
         let mut accountant = Accountant::new();
         let mut slots = vec![Slot::default(); room];
         let mut start = 1_000_000;
-        for looks in phases {
-            let (mut totals, end) = phase(&mut accountant, &mut slots, start, &looks);
+        for polls in phases {
+            let (mut totals, end) = phase(&mut accountant, &mut slots, start, &polls);
             prop_assert_eq!(totals.length.get(), end - start);
             prop_assert_eq!(
                 totals.length.get(),
@@ -86,16 +86,16 @@ proptest! {
     }
 
     #[test]
-    fn looking_more_often_changes_nothing(looks in looks()) {
-        let twice: Vec<_> = looks
+    fn polling_more_often_changes_nothing(polls in polls()) {
+        let twice: Vec<_> = polls
             .iter()
-            .flat_map(|look| [*look, (0, look.1), (0, look.1)])
+            .flat_map(|poll| [*poll, (0, poll.1), (0, poll.1)])
             .collect();
-        let run = |looks: &[(i64, Occupant)]| {
+        let run = |polls: &[(i64, Occupant)]| {
             let mut slots = vec![Slot::default(); MAX_SLOTS];
-            let totals = phase(&mut Accountant::new(), &mut slots, 0, looks).0;
+            let totals = phase(&mut Accountant::new(), &mut slots, 0, polls).0;
             (totals, slots)
         };
-        prop_assert_eq!(run(&looks), run(&twice));
+        prop_assert_eq!(run(&polls), run(&twice));
     }
 }

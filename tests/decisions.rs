@@ -8,7 +8,7 @@ use loga::engine::{
     Action, Config, Engine, Fallback, KeptOfGpu, Phase, Scale, Sight, Wake, MAX_LATE,
 };
 use loga::fair::estimate;
-use loga::ids::ClientId;
+use loga::ids::GroupId;
 use loga::policies::{ClientState, PolicyKind};
 use loga::units::{Ns, VTime, Weight};
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn clients(weights: &[u32]) -> Vec<ClientState> {
         .zip(weights)
         .map(|(id, weight)| {
             let weight = Weight::new(*weight).unwrap();
-            ClientState::new(ClientId::new(id), weight, VTime::ZERO)
+            ClientState::new(GroupId::new(id), weight, VTime::ZERO)
         })
         .collect()
 }
@@ -244,7 +244,7 @@ proptest! {
             match broken {
                 0 => clients[0].weight = Weight::new(clients[0].weight.get() + 1).unwrap(),
                 1 => clients[0].runs += 1,
-                2 => clients[0].id = ClientId::new(clients[0].id.get() + 1),
+                2 => clients[0].id = GroupId::new(clients[0].id.get() + 1),
                 3 => clients.iter_mut().for_each(|client| client.throttled = true),
                 _ => return VTime::ZERO,
             }

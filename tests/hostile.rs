@@ -4,7 +4,7 @@
 //! result.
 
 use loga::ids::Chipset;
-use loga::regs::{detect, userd_base, Chip, EngineStatus, Family, Mmio, Sampler, Source};
+use loga::regs::{detect, userd_base, Chip, EngineStatus, Family, Mmio, OccupantReader, Source};
 use loga::rm::{request_nr, request_size, Xfer};
 use loga::track::call::parse;
 use loga::track::submission::classify;
@@ -86,9 +86,9 @@ proptest! {
             userd_slot: Some(0x200),
         };
         let source = if table { Source::ChannelTable } else { Source::EngineStatus };
-        let mut sampler = Sampler::new(source, &chip, 0);
+        let mut reader = OccupantReader::new(source, &chip, 0);
         for _ in 0..100 {
-            let _ = sampler.sample(&noise);
+            let _ = reader.read(&noise);
         }
     }
 }

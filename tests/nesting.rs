@@ -4,7 +4,7 @@
 //! what a plain walk from the process to the root gives; and no user raises anything by lowering.
 
 use loga::share::{
-    Change, Class, Entry, GroupBy, Limit, Settings, Subject, Who, MAX_LEVELS, NO_USER,
+    Change, Class, Entry, GroupBy, Identity, Limit, Settings, Subject, MAX_LEVELS, NO_USER,
 };
 use loga::Vectors;
 use proptest::prelude::*;
@@ -36,19 +36,19 @@ fn path(tree: &Tree, mut at: usize) -> Vec<u64> {
 }
 
 /// What the kernel reports of a process, or a cgroup, that is in the cgroup at `at`.
-fn who(tree: &Tree, at: usize, process: u64, user: u32) -> Who {
+fn identity(tree: &Tree, at: usize, process: u64, user: u32) -> Identity {
     let path = path(tree, at);
-    let mut who = Who {
+    let mut identity = Identity {
         process,
         cgroup: path[0],
         user,
-        ..Who::default()
+        ..Identity::default()
     };
     let above = path[1..].iter().rev().take(MAX_LEVELS);
-    for (slot, id) in who.above.iter_mut().zip(above) {
+    for (slot, id) in identity.above.iter_mut().zip(above) {
         *slot = *id;
     }
-    who
+    identity
 }
 
 fn changes() -> impl Strategy<Value = Change> {
@@ -64,33 +64,33 @@ fn changes() -> impl Strategy<Value = Change> {
 
 /// For the process, a cgroup by its position, or the user.
 #[derive(Clone, Copy, Debug)]
-enum Whom {
+enum Target {
     Process,
     Cgroup(usize),
     User,
 }
 
-fn whom() -> impl Strategy<Value = Whom> {
+fn target() -> impl Strategy<Value = Target> {
     prop_oneof![
-        1 => Just(Whom::Process),
-        6 => (0..CGROUPS).prop_map(Whom::Cgroup),
-        1 => Just(Whom::User),
+        1 => Just(Target::Process),
+        6 => (0..CGROUPS).prop_map(Target::Cgroup),
+        1 => Just(Target::User),
     ]
 }
 
-fn subject(whom: Whom) -> Subject {
-    match whom {
-        Whom::Process => Subject::Process(PROCESS),
-        Whom::Cgroup(at) => Subject::Cgroup(ROOT + at as u64),
-        Whom::User => Subject::User(USER),
+fn subject(target: Target) -> Subject {
+    match target {
+        Target::Process => Subject::Process(PROCESS),
+        Target::Cgroup(at) => Subject::Cgroup(ROOT + at as u64),
+        Target::User => Subject::User(USER),
     }
 }
 
-fn within(tree: &Tree, at: usize, whom: Whom) -> Option<Who> {
-    match whom {
-        Whom::Process => Some(who(tree, at, PROCESS, USER)),
-        Whom::Cgroup(at) => Some(who(tree, at, 0, NO_USER)),
-        Whom::User => None,
+fn within(tree: &Tree, at: usize, target: Target) -> Option<Identity> {
+    match target {
+        Target::Process => Some(identity(tree, at, PROCESS, USER)),
+        Target::Cgroup(at) => Some(identity(tree, at, 0, NO_USER)),
+        Target::User => None,
     }
 }
 
@@ -99,18 +99,18 @@ proptest! {
     fn what_holds_is_what_a_walk_to_the_root_says(
         tree in trees(),
         at in 0..CGROUPS,
-        wishes in proptest::collection::vec((whom(), changes()), 0..20),
+        wishes in proptest::collection::vec((target(), changes()), 0..20),
         own in changes(),
         depth in 0..MAX_LEVELS as u32,
     ) {
         let mut settings = Settings::<Vectors>::new(vec![Entry::default(); 64]);
-        for (whom, change) in &wishes {
-            let place = within(&tree, at, *whom);
-            let deep = matches!(whom, Whom::Cgroup(at) if path(&tree, *at).len() > MAX_LEVELS);
-            let taken = settings.set(subject(*whom), place, change);
+        for (target, change) in &wishes {
+            let place = within(&tree, at, *target);
+            let deep = matches!(target, Target::Cgroup(at) if path(&tree, *at).len() > MAX_LEVELS);
+            let taken = settings.set(subject(*target), place, change);
             prop_assert!(taken.is_err() || !deep, "set where no process would find it");
         }
-        let process = who(&tree, at, PROCESS, USER);
+        let process = identity(&tree, at, PROCESS, USER);
         let around = path(&tree, at);
         // The most specific first.
         let mut subjects = vec![Subject::Process(PROCESS)];
@@ -144,8 +144,8 @@ proptest! {
         if lowered.is_err() {
             prop_assert_eq!(after, before);
         }
-        for (whom, change) in wishes.iter().rev() {
-            let _ = settings.set(subject(*whom), within(&tree, at, *whom), change);
+        for (target, change) in wishes.iter().rev() {
+            let _ = settings.set(subject(*target), within(&tree, at, *target), change);
             let most = settings.inherited(&process);
             let is = settings.resolve(&process);
             prop_assert!(is.weight <= most.weight && is.class >= most.class);

@@ -9,7 +9,7 @@ use loga::gpu::{Ended, GpuState};
 use loga::ids::ClientId;
 use loga::policies::PolicyKind;
 use loga::share::{
-    Change, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who, QUIET,
+    Change, Entry, Group, GroupBy, Identity, Member, Row, Settings, Shares, Subject, Totals, QUIET,
 };
 use loga::units::Ns;
 use loga::Vectors;
@@ -70,12 +70,12 @@ impl Books {
             wakes,
         };
         for id in 1..=PROCESSES {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user: (id % 3) as u32,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = books.state.join(ClientId::new(id), who);
+            let joined = books.state.join(ClientId::new(id), identity);
             joined.expect("room");
         }
         books.state.engine.channels_changed(books.now, 12);

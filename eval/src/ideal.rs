@@ -12,7 +12,7 @@ use crate::world::World;
 use loga::engine::Config;
 use loga::error::Error;
 use loga::gpu::GpuState;
-use loga::share::{Account, Change, GroupBy, Subject, Who};
+use loga::share::{Account, Change, GroupBy, Identity, Subject};
 use loga::units::Ns;
 use loga::Vectors;
 use loga_model::gpu::GR;
@@ -81,7 +81,7 @@ impl Process {
 /// One ideal GPU, its processes, and LoGA.
 pub struct IdealGpu {
     world: World<Loga>,
-    who: Vec<Who>,
+    identities: Vec<Identity>,
 }
 
 impl IdealGpu {
@@ -106,20 +106,20 @@ impl IdealGpu {
         switch: Ns,
         seed: u64,
     ) -> Result<Self, Error> {
-        let who = |(at, process): (usize, &Process)| Who {
+        let identity = |(at, process): (usize, &Process)| Identity {
             // CAST: at most 4096 processes.
             process: at as u64 + 1,
             cgroup: process.cgroup,
             user: process.user,
-            ..Who::default()
+            ..Identity::default()
         };
-        let who: Vec<_> = processes.iter().enumerate().map(who).collect();
+        let identities: Vec<_> = processes.iter().enumerate().map(identity).collect();
         let clients: Vec<_> = (0..)
             .zip(processes)
             .map(|(at, one)| one.client(at))
             .collect();
         let clients: Vec<_> = clients.iter().collect();
-        let loga = Loga::ideal(config, group_by, &who, &clients, seed)?;
+        let loga = Loga::ideal(config, group_by, &identities, &clients, seed)?;
         let card = Gpu {
             switch,
             // For one command.
@@ -127,7 +127,7 @@ impl IdealGpu {
         };
         Ok(Self {
             world: World::new(&card, &clients, None, 0, seed, loga),
-            who,
+            identities,
         })
     }
 
@@ -159,9 +159,11 @@ impl IdealGpu {
     ///
     /// What is wrong; then nothing has changed.
     pub fn set_process(&mut self, at: usize, change: &Change) -> Result<(), Error> {
-        let who = self.who[at];
-        let subject = Subject::Process(who.process);
-        self.state_mut().settings.set(subject, Some(who), change)
+        let identity = self.identities[at];
+        let subject = Subject::Process(identity.process);
+        self.state_mut()
+            .settings
+            .set(subject, Some(identity), change)
     }
 
     /// Divides the GPU between something else.
@@ -187,7 +189,7 @@ impl IdealGpu {
 
     /// Reads of sparse accounting so far.
     pub fn reads(&self) -> u64 {
-        self.world.control.sparse().looks()
+        self.world.control.sparse().samples()
     }
 
     /// Length of the strata of sparse accounting.
@@ -204,20 +206,20 @@ impl IdealGpu {
     pub fn ran(&self) -> Vec<Ns> {
         let board = &self.world.machine.board;
         let ran = |at| Ns::new(board.usage(at, GR).run);
-        (0..self.who.len()).map(ran).collect()
+        (0..self.identities.len()).map(ran).collect()
     }
 
     /// Commands that each process has completed.
     pub fn commands(&self) -> Vec<u64> {
         let board = &self.world.machine.board;
         let commands = |at| board.usage(at, GR).commands;
-        (0..self.who.len()).map(commands).collect()
+        (0..self.identities.len()).map(commands).collect()
     }
 
     /// What LoGA has booked for each process.
     pub fn accounts(&self) -> Vec<Account> {
         let account = |at| self.world.control.account(at);
-        (0..self.who.len()).map(account).collect()
+        (0..self.identities.len()).map(account).collect()
     }
 
     /// Notes from now on which process has the GPU.
@@ -228,13 +230,13 @@ impl IdealGpu {
     /// From when on which process had the GPU, or none.
     pub fn watched(&self) -> Vec<(Ns, Option<usize>)> {
         let mut spans: Vec<(Ns, Option<usize>)> = Vec::new();
-        let mut note = |at: u64, who| {
+        let mut note = |at: u64, client| {
             match spans.last_mut() {
-                Some(last) if last.0 == Ns::new(at) => last.1 = who,
-                _ => spans.push((Ns::new(at), who)),
+                Some(last) if last.0 == Ns::new(at) => last.1 = client,
+                _ => spans.push((Ns::new(at), client)),
             }
             let count = spans.len();
-            if count > 1 && spans[count - 2].1 == who {
+            if count > 1 && spans[count - 2].1 == client {
                 spans.pop();
             }
         };

@@ -7,7 +7,7 @@
 
 use loga::account::PhaseTotals;
 use loga::engine::{Config, Engine};
-use loga::ids::ClientId;
+use loga::ids::{ClientId, GroupId};
 use loga::policies::{self, ClientState, PolicyKind};
 use loga::units::{Ns, Weight};
 use serde::{Deserialize, Serialize};
@@ -176,7 +176,7 @@ impl Replay {
         for client in clients {
             let weight = Weight::new(client.weight)
                 .map_err(|error| format!("client {}: {error}", client.id))?;
-            let id = ClientId::new(client.id);
+            let id = GroupId::of_one(ClientId::new(client.id));
             let known = self.states.binary_search_by_key(&id, |state| state.id);
             let mut state = match known {
                 Ok(at) => self.states[at],

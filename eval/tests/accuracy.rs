@@ -33,7 +33,7 @@ fn bound_of_sparse_accounting_holds_in_19_of_20_windows() {
 }
 
 #[test]
-fn strata_are_never_worse_than_independent_looks() {
+fn strata_are_never_worse_than_independent_samples() {
     for load in loads() {
         let strata = measure(&load, SPARSE, WINDOWS, 3).unwrap();
         let way = Method::Uniform { interval_us: 300 };
@@ -45,7 +45,7 @@ fn strata_are_never_worse_than_independent_looks() {
 }
 
 #[test]
-fn clients_in_step_deceive_equidistant_looks_only() {
+fn clients_in_step_deceive_equidistant_samples_only() {
     for name in ["60/240", "120/480"] {
         let regular = of(name, Method::Regular { interval_us: 300 });
         assert!(regular.error95_pt > 20.0, "{regular:?}");

@@ -122,7 +122,7 @@ fn estimates_from_polling_phases_agree_with_the_truth() {
 }
 
 #[test]
-fn nobody_is_held_without_a_policy() {
+fn no_client_is_throttled_without_a_policy() {
     for row in table(2).rows {
         if row.policy == "none" {
             assert!(row.clients.iter().all(|client| client.throttled_pct == 0.0));

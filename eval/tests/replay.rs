@@ -150,7 +150,7 @@ fn times_beyond_64_bits_of_products_are_exact() {
 }
 
 #[test]
-fn policy_none_holds_nobody_back() {
+fn policy_none_throttles_no_client() {
     let line = r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":1,"busy_ns":100,"weight":1},{"id":2,"busy_ns":1,"weight":100}]}"#;
     for decision in decisions("none", &[line; 20]).unwrap() {
         assert!(!decision.contains("true"), "{decision}");

@@ -225,7 +225,7 @@ fn what_makes_no_sense_is_refused_with_file_line_and_what_is_allowed() {
             "[policy]",
             "[costs]\nread = 1\n[policy]",
             "x.toml:3:1: ",
-            "`read_us`, `look_us`, `revoke_us`",
+            "`read_us`, `scan_us`, `revoke_us`",
         ),
         ("[policy]", "[policy", "x.toml:2:", ""),
     ];

@@ -265,7 +265,7 @@ fn throttled_client_is_slowed_by_fault_and_wakeup() {
 }
 
 #[test]
-fn nobody_is_throttled_without_enforcement() {
+fn no_client_is_throttled_without_enforcement() {
     let text = format!(
         "length_ms = 2000\n[policy]\nenforce = false\n{}{}",
         client("a", "", "kernel_us = 1000"),

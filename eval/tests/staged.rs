@@ -8,7 +8,7 @@ use loga_eval::scenario::parse;
 
 /// Nothing costs anything.
 const FREE: &str =
-    "[costs]\nread_us = 0\nlook_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
+    "[costs]\nread_us = 0\nscan_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
 /// One client that always has work and ten that hardly have any.
 const LIGHT: &str = "[[client]]\nname = \"full\"\n[[client.phase]]\nkernel_us = 500\n\
     [[client]]\nname = \"light\"\ncount = 10\n[[client.phase]]\nkernel_us = 10\n\
@@ -46,7 +46,7 @@ fn accounting_of_sampling_idles_the_gpu_and_that_of_event_does_not() {
 }
 
 #[test]
-fn sampling_that_only_accounts_holds_nobody_in_free_runs() {
+fn sampling_that_only_accounts_throttles_no_client_in_free_runs() {
     // The run itself fails if it does: that is an oracle. With enforcement, it does.
     let accounts = gpu("name = \"sampling\"\nenforce = false", 4000, EQUALS);
     let enforces = gpu("name = \"sampling\"", 4000, EQUALS);
@@ -82,20 +82,20 @@ fn timeslices_of_equals_are_equal() {
 }
 
 #[test]
-fn look_costs_time_for_each_channel() {
-    let cpu = |look_us: u32| {
-        let costs = format!("[costs]\nlook_us = {look_us}\nrevoke_us = 0\nwakeup_us = 0\n");
+fn scan_costs_time_for_each_channel() {
+    let cpu = |scan_us: u32| {
+        let costs = format!("[costs]\nscan_us = {scan_us}\nrevoke_us = 0\nwakeup_us = 0\n");
         let gpu = gpu(
             "name = \"timeslice-eng\"",
             2000,
             &format!("{costs}{EQUALS}"),
         );
-        (gpu.loga_cpu_ms, gpu.looks as f64)
+        (gpu.loga_cpu_ms, gpu.scans as f64)
     };
-    let ((cheap, _), (dear, looks)) = (cpu(1), cpu(20));
+    let ((cheap, _), (dear, scans)) = (cpu(1), cpu(20));
     // 24 channels. Scans at a high price come a little later, so they are fewer.
-    let expected = looks * 24.0 * 0.019;
-    assert!(looks > 500.0, "{looks}");
+    let expected = scans * 24.0 * 0.019;
+    assert!(scans > 500.0, "{scans}");
     assert!(
         ((dear - cheap) / expected - 1.0).abs() < 0.15,
         "{cheap} {dear} {expected}"
@@ -131,7 +131,7 @@ fn maxmin_gives_away_what_who_wants_little_does_not_use() {
 }
 
 #[test]
-fn copies_are_no_commands_to_who_looks() {
+fn copies_are_no_commands_to_a_scan() {
     let app = |copy: &str| {
         format!("[[client]]\nname = \"app\"\n[[client.phase]]\n{copy}_us = 9000\nkernel_us = 100\n{DEMO_LIGHT}")
     };

@@ -352,7 +352,7 @@ impl Machine {
     }
 
     /// Lets PMC_BOOT_0 name another chip; nothing else changes.
-    pub fn look_like(&self, boot0: u32) {
+    pub fn set_chip(&self, boot0: u32) {
         self.with(|core| {
             core.board.bar0.write(regs::PMC_BOOT_0.into(), boot0);
             let channels = regs::CHANNELS;

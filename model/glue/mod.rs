@@ -73,7 +73,7 @@ impl Stand {
         for gpu in 0..params.gpus {
             let machine = Machine::new(params, pci::apertures(gpu))?;
             if params::is_turing(gpu) {
-                machine.look_like(regs::PMC_BOOT_0_TU104);
+                machine.set_chip(regs::PMC_BOOT_0_TU104);
             }
             let rm = rm::Rm::new()?;
             let card = KBox::pin_init(

@@ -28,7 +28,7 @@ impl Commands {
     ///
     /// Channels of other engines than compute show nothing. Commands that wait for a semaphore, and
     /// those left in a channel that was stopped, are neither pending nor done.
-    pub fn look(&mut self, state: ChannelState, ring: Option<Ring>) -> Seen {
+    pub fn note_scan(&mut self, state: ChannelState, ring: Option<Ring>) -> Seen {
         if !state.is_compute() {
             return Seen::default();
         }
@@ -88,13 +88,13 @@ mod tests {
     const FAULTED: u32 = 0x0040_0001;
     const DISABLED: u32 = 0x0000_0000;
 
-    fn look(commands: &mut Commands, word: u32, get: u32, put: u32) -> Seen {
-        commands.look(ChannelState::from_bits(word), Some(Ring { get, put }))
+    fn scan(commands: &mut Commands, word: u32, get: u32, put: u32) -> Seen {
+        commands.note_scan(ChannelState::from_bits(word), Some(Ring { get, put }))
     }
 
     #[test]
-    fn first_look_counts_nothing() {
-        let seen = look(&mut Commands::default(), RUNS, 7, 9);
+    fn first_scan_counts_nothing() {
+        let seen = scan(&mut Commands::default(), RUNS, 7, 9);
         assert_eq!((seen.submitted, seen.completed), (0, 0));
         assert!(seen.pending);
     }
@@ -102,12 +102,12 @@ mod tests {
     #[test]
     fn command_counts_as_completed_when_the_channel_is_idle_again() {
         let mut commands = Commands::default();
-        look(&mut commands, IDLE, 4, 4);
-        let seen = look(&mut commands, RUNS, 5, 5);
+        scan(&mut commands, IDLE, 4, 4);
+        let seen = scan(&mut commands, RUNS, 5, 5);
         assert_eq!((seen.submitted, seen.completed), (1, 0));
-        let seen = look(&mut commands, RUNS, 7, 8);
+        let seen = scan(&mut commands, RUNS, 7, 8);
         assert_eq!((seen.submitted, seen.completed), (3, 2));
-        let seen = look(&mut commands, IDLE, 8, 8);
+        let seen = scan(&mut commands, IDLE, 8, 8);
         assert_eq!((seen.submitted, seen.completed), (0, 2));
         assert!(!seen.pending);
     }
@@ -115,38 +115,42 @@ mod tests {
     #[test]
     fn index_that_falls_went_round_the_ring() {
         let mut commands = Commands::default();
-        look(&mut commands, IDLE, 30, 30);
-        let seen = look(&mut commands, IDLE, 3, 3);
+        scan(&mut commands, IDLE, 30, 30);
+        let seen = scan(&mut commands, IDLE, 3, 3);
         assert_eq!((seen.submitted, seen.completed), (5, 5));
     }
 
     #[test]
     fn work_that_is_not_fetched_is_pending() {
         let mut commands = Commands::default();
-        assert!(look(&mut commands, IDLE, 4, 5).pending);
-        assert!(!look(&mut commands, IDLE, 5, 5).pending);
-        assert!(look(&mut commands, WAITS, 5, 5).pending);
+        assert!(scan(&mut commands, IDLE, 4, 5).pending);
+        assert!(!scan(&mut commands, IDLE, 5, 5).pending);
+        assert!(scan(&mut commands, WAITS, 5, 5).pending);
     }
 
     #[test]
     fn channel_that_cannot_go_on_is_not_pending() {
         for word in [ACQUIRES, FAULTED, DISABLED] {
-            assert!(!look(&mut Commands::default(), word, 4, 5).pending);
+            assert!(!scan(&mut Commands::default(), word, 4, 5).pending);
         }
     }
 
     #[test]
     fn copies_show_nothing() {
         let mut commands = Commands::default();
-        assert_eq!(look(&mut commands, COPIES, 4, 5), Seen::default());
-        assert_eq!(look(&mut commands, COPIES, 9, 9), Seen::default());
+        assert_eq!(scan(&mut commands, COPIES, 4, 5), Seen::default());
+        assert_eq!(scan(&mut commands, COPIES, 9, 9), Seen::default());
     }
 
     #[test]
     fn ring_that_cannot_be_read_leaves_the_state() {
         let mut commands = Commands::default();
-        let seen = commands.look(ChannelState::from_bits(RUNS), None);
+        let seen = commands.note_scan(ChannelState::from_bits(RUNS), None);
         assert!(seen.pending);
-        assert!(!commands.look(ChannelState::from_bits(IDLE), None).pending);
+        assert!(
+            !commands
+                .note_scan(ChannelState::from_bits(IDLE), None)
+                .pending
+        );
     }
 }

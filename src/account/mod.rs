@@ -50,7 +50,7 @@ named! {
 /// Bits in one word of the set of used slots.
 const WORD_BITS: usize = 64;
 
-/// What one channel (or channel group) did in a polling phase.
+/// What one channel (or TSG) did in a polling phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Time for which its work was on the engine.
@@ -60,7 +60,7 @@ pub struct Slot {
     pub runs: u32,
 }
 
-/// Index of the slot of an occupant: channels first, groups from [`MAX_CHANNELS`].
+/// Index of the slot of an occupant: channels first, TSGs from [`MAX_CHANNELS`].
 /// Nothing for an idle engine or an unknown occupant.
 pub const fn slot_of(occupant: Occupant) -> Option<usize> {
     match occupant {
@@ -89,7 +89,7 @@ pub struct PhaseTotals {
     pub switches: u64,
     /// Time that throttled clients ran in this phase and the non-polling phase before it. It is
     /// charged to them one to one, so the scaled part of the period excludes it.
-    pub apart: Ns,
+    pub direct: Ns,
 }
 
 impl PhaseTotals {
@@ -100,7 +100,7 @@ impl PhaseTotals {
         unknown: Ns::ZERO,
         ran: Ns::ZERO,
         switches: 0,
-        apart: Ns::ZERO,
+        direct: Ns::ZERO,
     };
 }
 

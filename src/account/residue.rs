@@ -31,7 +31,7 @@ const FIRST: Ns = Ns::from_us(64);
 /// Samples in a phase in which no client is throttled.
 pub const EVEN: u64 = 10;
 /// Samples at most: those of the longest phase, and one for each doubling up to a tenth of it.
-const LOOKS_MAX: usize = 32;
+const SAMPLES_MAX: usize = 32;
 
 /// Samples one engine between polling phases. One per GPU.
 pub struct Residue {
@@ -46,7 +46,7 @@ pub struct Residue {
     charged: Ns,
     /// End of the phase.
     until: Ns,
-    found: [(Chid, Ns); LOOKS_MAX],
+    found: [(Chid, Ns); SAMPLES_MAX],
     len: usize,
 }
 
@@ -61,7 +61,7 @@ impl Residue {
             end: Ns::ZERO,
             charged: Ns::ZERO,
             until: Ns::ZERO,
-            found: [(Chid::from_bits(0), Ns::ZERO); LOOKS_MAX],
+            found: [(Chid::from_bits(0), Ns::ZERO); SAMPLES_MAX],
             len: 0,
         }
     }
@@ -81,7 +81,7 @@ impl Residue {
 
     /// Notes the occupant `now`, at the instant that was drawn or later, and returns when to sample
     /// next. Strata that were missed are charged to this occupant.
-    pub fn look(&mut self, now: Ns, occupant: Occupant) -> Option<Ns> {
+    pub fn sample(&mut self, now: Ns, occupant: Occupant) -> Option<Ns> {
         while self.end < now && self.end < self.until {
             self.lengthen();
         }
@@ -119,7 +119,7 @@ impl Residue {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_drain))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_residue))]
 mod tests {
     use super::*;
 
@@ -130,10 +130,10 @@ mod tests {
     /// Samples a phase in which the throttled client runs for `rest`, then none. Returns the
     /// samples made and the time that it is charged.
     fn phase_with(residue: &mut Residue, rest: Ns) -> (u32, Ns) {
-        let (mut looks, mut next) = (0, residue.begin(START, PHASE, true));
+        let (mut samples, mut next) = (0, residue.begin(START, PHASE, true));
         while let Some(now) = next {
-            looks += 1;
-            next = residue.look(
+            samples += 1;
+            next = residue.sample(
                 now,
                 if now < START.saturating_add(rest) {
                     Occupant::Channel(THROTTLED)
@@ -143,15 +143,15 @@ mod tests {
             );
         }
         let times = residue.found().iter().map(|(_, time)| *time);
-        (looks, times.fold(Ns::ZERO, Ns::saturating_add))
+        (samples, times.fold(Ns::ZERO, Ns::saturating_add))
     }
 
     #[test]
     fn client_that_runs_through_is_charged_the_phase() {
-        let (looks, charged) = phase_with(&mut Residue::new(1), PHASE);
+        let (samples, charged) = phase_with(&mut Residue::new(1), PHASE);
         assert_eq!(charged, PHASE);
         // Four doublings up to a millisecond, and ten of the rest.
-        assert_eq!(looks, 14);
+        assert_eq!(samples, 14);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn phase_of_no_length_is_not_looked_at() {
+    fn phase_of_no_length_is_not_sampled() {
         assert_eq!(Residue::new(1).begin(START, Ns::ZERO, true), None);
     }
 
@@ -169,14 +169,14 @@ mod tests {
         for length_ms in [1u64, 30, 60_000] {
             let length = Ns::from_ms(length_ms);
             let mut residue = Residue::new(3);
-            let (mut looks, mut next) = (0, residue.begin(START, length, false));
+            let (mut samples, mut next) = (0, residue.begin(START, length, false));
             while let Some(now) = next {
-                looks += 1;
-                next = residue.look(now, Occupant::Channel(THROTTLED));
+                samples += 1;
+                next = residue.sample(now, Occupant::Channel(THROTTLED));
             }
             let times = residue.found().iter().map(|(_, time)| *time);
             assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
-            assert_eq!(looks, 10);
+            assert_eq!(samples, 10);
         }
     }
 
@@ -186,9 +186,9 @@ mod tests {
         let mut residue = Residue::new(3);
         let mut next = residue.begin(START, length, true);
         while let Some(now) = next {
-            next = residue.look(now, Occupant::Channel(THROTTLED));
+            next = residue.sample(now, Occupant::Channel(THROTTLED));
         }
-        assert!(residue.found().len() < LOOKS_MAX);
+        assert!(residue.found().len() < SAMPLES_MAX);
         let times = residue.found().iter().map(|(_, time)| *time);
         assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
     }
@@ -216,16 +216,16 @@ mod tests {
         assert!(first.is_some());
         // Late by several strata: up to the end of the one of 960 to 1960 us.
         let late = START.saturating_add(Ns::from_us(1000));
-        assert!(residue.look(late, Occupant::Channel(THROTTLED)) > Some(late));
+        assert!(residue.sample(late, Occupant::Channel(THROTTLED)) > Some(late));
         assert_eq!(residue.found(), [(THROTTLED, Ns::from_us(1960))]);
     }
 
     #[test]
-    fn look_after_the_end_of_the_phase_is_the_last() {
+    fn sample_after_the_end_of_the_phase_is_the_last() {
         let mut residue = Residue::new(1);
         residue.begin(START, PHASE, true);
         let late = START.saturating_add(Ns::from_ms(11));
-        assert_eq!(residue.look(late, Occupant::Channel(THROTTLED)), None);
+        assert_eq!(residue.sample(late, Occupant::Channel(THROTTLED)), None);
         assert_eq!(residue.found(), [(THROTTLED, PHASE)]);
     }
 }

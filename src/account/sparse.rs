@@ -61,7 +61,7 @@ pub struct Sparse {
     current: Occupant,
     totals: PhaseTotals,
     used: UsedSlots,
-    looks: u64,
+    samples: u64,
 }
 
 impl Sparse {
@@ -77,7 +77,7 @@ impl Sparse {
             current: Occupant::Idle,
             totals: PhaseTotals::ZERO,
             used: UsedSlots::new(),
-            looks: 0,
+            samples: 0,
         }
     }
 
@@ -91,7 +91,7 @@ impl Sparse {
         clear(slots, &mut self.used);
         self.totals = PhaseTotals::default();
         self.interval = interval.max(MIN_INTERVAL).min(WATCH_INTERVAL);
-        if self.looks > 0 && now <= self.end.saturating_add(self.interval) {
+        if self.samples > 0 && now <= self.end.saturating_add(self.interval) {
             return self.next;
         }
         self.charged = now;
@@ -103,8 +103,8 @@ impl Sparse {
     ///
     /// Strata that were missed, because the timer came late, are charged to this occupant: up to
     /// the end of the stratum in which `now` lies.
-    pub fn look(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) -> Ns {
-        self.looks = self.looks.saturating_add(1);
+    pub fn sample(&mut self, slots: &mut [Slot], now: Ns, occupant: Occupant) -> Ns {
+        self.samples = self.samples.saturating_add(1);
         if now > self.end {
             let missed = now.saturating_sub(self.end).get() / self.interval.get().max(1);
             let whole = self.interval.saturating_mul(missed.saturating_add(1));
@@ -137,8 +137,8 @@ impl Sparse {
     }
 
     /// Samples so far.
-    pub const fn looks(&self) -> u64 {
-        self.looks
+    pub const fn samples(&self) -> u64 {
+        self.samples
     }
 
     /// Length of the strata.

@@ -23,7 +23,7 @@ mod tests {
         let start = Ns::from_ms(1000);
         let mut next = sparse.begin(&mut slots, start, MIN_INTERVAL);
         while next < Ns::from_ms(2000) {
-            next = sparse.look(&mut slots, next, occupant(next.get()));
+            next = sparse.sample(&mut slots, next, occupant(next.get()));
         }
         (sparse.end(), slots)
     }
@@ -47,7 +47,7 @@ mod tests {
 
     // A client that runs in step with the strata, or with any multiple of them.
     #[test]
-    fn client_in_step_with_the_looks_gets_its_share() {
+    fn client_in_step_with_the_samples_gets_its_share() {
         let in_step: [fn(u64) -> Occupant; 3] = [
             |now| {
                 if now % 300_000 < 60_000 {
@@ -98,7 +98,7 @@ mod tests {
             while next < Ns::new(start + LENGTH) {
                 let is_busy = next.get() % ROUND < BUSY;
                 let occupant = if is_busy { A } else { Occupant::Idle };
-                next = sparse.look(&mut slots, next, occupant);
+                next = sparse.sample(&mut slots, next, occupant);
             }
             let real = sparse.end().length.get() / ROUND * BUSY;
             let error = slots[1].ran.get().abs_diff(real);
@@ -121,14 +121,14 @@ mod tests {
         let mut slots = [Slot::default(); 4];
         let mut sparse = Sparse::new(7);
         sparse.begin(&mut slots, Ns::from_ms(10), MIN_INTERVAL);
-        sparse.look(&mut slots, Ns::from_us(12_600), A);
+        sparse.sample(&mut slots, Ns::from_us(12_600), A);
         // Eight whole strata and the one in which it is.
         assert_eq!(sparse.end().length, Ns::from_us(2_700));
         assert_eq!(slots[1].ran, Ns::from_us(2_700));
     }
 
     #[test]
-    fn stratum_without_a_look_goes_to_the_next_phase() {
+    fn stratum_without_a_sample_goes_to_the_next_phase() {
         let mut slots = [Slot::default(); 4];
         let mut sparse = Sparse::new(7);
         let mut next = sparse.begin(&mut slots, Ns::from_ms(10), MIN_INTERVAL);
@@ -136,7 +136,7 @@ mod tests {
         for phase in 1..=100u64 {
             let end = Ns::from_us(10_000 + phase * 1_300);
             while next < end {
-                next = sparse.look(&mut slots, next, A);
+                next = sparse.sample(&mut slots, next, A);
             }
             sum = sum.saturating_add(sparse.end().length);
             next = sparse.begin(&mut slots, end, MIN_INTERVAL);
@@ -145,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn phase_that_ends_before_its_look_does_not_draw_it_anew() {
+    fn phase_that_ends_before_its_sample_does_not_draw_it_anew() {
         let mut slots = [Slot::default(); 4];
         let mut sparse = Sparse::new(7);
         let first = sparse.begin(&mut slots, Ns::from_ms(10), MIN_INTERVAL);
-        let next = sparse.look(&mut slots, first, A);
+        let next = sparse.sample(&mut slots, first, A);
         for _ in 0..100 {
             assert_eq!(sparse.begin(&mut slots, first, MIN_INTERVAL), next);
         }

@@ -2,7 +2,7 @@
 
 //! [pure] Runs a policy and checks what it did.
 
-use crate::policies::{ClientState, Look, Next, Phase};
+use crate::policies::{ClientState, Next, Phase, Scan};
 use crate::units::{Ns, VTime};
 
 /// How a policy broke its contract.
@@ -40,18 +40,18 @@ pub(super) fn run(
 }
 
 /// As [`run`], for a scan. `longest` is how far ahead the next scan may be.
-pub(super) fn run_look(
-    look: &Look,
+pub(super) fn run_scan(
+    scan: &Scan,
     clients: &mut [ClientState],
     longest: Ns,
-    rule: &mut dyn FnMut(&Look, &mut [ClientState]) -> Next,
+    rule: &mut dyn FnMut(&Scan, &mut [ClientState]) -> Next,
 ) -> Result<Next, Violation> {
     let inputs = |client: &ClientState| inputs(client) ^ scan_inputs(client);
     let before = remember(clients, inputs);
-    let next = rule(look, clients);
-    let late = look.now.saturating_add(longest);
-    let deadline = (next.at <= look.now || next.at > late).then_some(Violation::Deadline);
-    let touched = touched(clients, inputs, before, next.t_sys, look.t_sys).err();
+    let next = rule(scan, clients);
+    let late = scan.now.saturating_add(longest);
+    let deadline = (next.at <= scan.now || next.at > late).then_some(Violation::Deadline);
+    let touched = touched(clients, inputs, before, next.t_sys, scan.t_sys).err();
     match touched.or(deadline) {
         None => Ok(next),
         Some(violation) => Err(undo(clients, violation)),
@@ -139,14 +139,14 @@ fn scan_inputs(client: &ClientState) -> u64 {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_check))]
 mod tests {
     use super::*;
-    use crate::ids::ClientId;
+    use crate::ids::GroupId;
     use crate::units::Weight;
 
     type Touch = fn(&mut ClientState);
 
     /// All inputs of a policy about a client.
     const INPUTS: [Touch; 6] = [
-        |client| client.id = ClientId::new(9),
+        |client| client.id = GroupId::new(9),
         |client| client.weight = Weight::new(101).unwrap_or_default(),
         |client| client.busy = Ns::new(1),
         |client| client.waited = Ns::new(1),
@@ -164,7 +164,7 @@ mod tests {
     ];
 
     fn two() -> [ClientState; 2] {
-        let client = |id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(5));
+        let client = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(5));
         [client(1), client(2)]
     }
 
@@ -182,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn look_that_changes_any_one_input_is_found() {
+    fn scan_that_changes_any_one_input_is_found() {
         let longest = Ns::from_ms(1);
         for touch in INPUTS.into_iter().chain(SCAN_INPUTS) {
-            let answer = run_look(&Look::default(), &mut two(), longest, &mut |_, clients| {
+            let answer = run_scan(&Scan::default(), &mut two(), longest, &mut |_, clients| {
                 touch(&mut clients[1]);
                 Next {
                     at: longest,

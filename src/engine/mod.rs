@@ -12,8 +12,8 @@
 //!    └──────────────── no channels ──────────────┴───────────────────┘
 //! ```
 //!
-//! A policy that works in stages decides apart from these phases, after scans of the channels: see
-//! [`Engine::look`]. Polling phases then only account.
+//! A policy that works in stages decides separately from these phases, after scans of the channels:
+//! see [`Engine::decide_scan`]. Polling phases then only account.
 //!
 //! The engine trusts no policy: see [`Engine::decide`]. It fails open: whenever something is wrong,
 //! all clients run, and the reason is counted.
@@ -35,7 +35,7 @@ mod switch_tests;
 mod watchdog;
 
 pub use crate::policies::{
-    ClientState, KeptOfClient, KeptOfGpu, Look, Next, Phase, PolicyKind, Seen, Sight,
+    ClientState, KeptOfClient, KeptOfGpu, Next, Phase, PolicyKind, Scan, Seen, Sight,
 };
 pub use census::{Census, MOST_CHANNELS};
 pub use check::Violation;
@@ -69,8 +69,8 @@ pub enum Action {
     StartPolling,
     /// Stop the poller, wait until it has stopped, and call [`Engine::decide`].
     StopPolling,
-    /// Scan the channels of every client and call [`Engine::look`].
-    Look,
+    /// Scan the channels of every client and call [`Engine::decide_scan`].
+    Scan,
 }
 
 /// Where in the cycle the engine is.
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Whether a client is throttled by a decision of the policy.
-    pub const fn holds_somebody(&self) -> bool {
+    pub const fn has_throttled(&self) -> bool {
         self.throttled != 0
     }
 
@@ -223,13 +223,13 @@ impl Engine {
             State::Polling { deadline, .. } | State::NonPolling { deadline, .. } => Some(deadline),
             State::Stopping { since } => Some(since),
         };
-        phase.into_iter().chain(self.next_look()).min()
+        phase.into_iter().chain(self.next_scan()).min()
     }
 
     /// When a scan is due, or nothing.
-    pub fn next_look(&self) -> Option<Ns> {
-        let look = self.stages.due(&self.config);
-        look.filter(|_| self.state != State::Parked || self.stages.changed())
+    pub fn next_scan(&self) -> Option<Ns> {
+        let due = self.stages.due(&self.config);
+        due.filter(|_| self.state != State::Parked || self.stages.changed())
     }
 
     /// Whether [`Engine::wake`] would begin a polling phase now.
@@ -247,9 +247,9 @@ impl Engine {
     /// Moves on, if it is time.
     pub fn wake(&mut self, now: Ns, wake: Wake) -> Action {
         let action = self.wake_phase(now, wake);
-        let look = self.next_deadline().filter(|_| action == Action::None);
-        match look.filter(|due| *due <= now) {
-            Some(_) => Action::Look,
+        let due = self.next_deadline().filter(|_| action == Action::None);
+        match due.filter(|due| *due <= now) {
+            Some(_) => Action::Scan,
             None => action,
         }
     }
@@ -327,7 +327,7 @@ impl Engine {
         let span = totals.length.saturating_add(self.nonpoll);
         let phase = Phase {
             poll: totals.length,
-            nonpoll: self.nonpoll.saturating_sub(totals.apart),
+            nonpoll: self.nonpoll.saturating_sub(totals.direct),
             lead: span.max(self.planned.period()),
             idle: totals.idle,
             t_sys: self.t_sys,

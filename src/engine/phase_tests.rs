@@ -3,7 +3,7 @@
 //! Tests of the phases, the decisions and the watchdog.
 
 use super::*;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::Weight;
 
 /// An engine with 12 channels that has begun to poll at time zero.
@@ -48,7 +48,7 @@ fn totals(length_ms: u64, idle_ms: u64) -> PhaseTotals {
 /// Clients that used `busy_ms` each; the first is a second ahead.
 fn clients(busy_ms: [u64; 2]) -> [ClientState; 2] {
     [(1, VTime::new(1_000_000_000)), (2, VTime::ZERO)].map(|(id, vtime)| {
-        let mut client = ClientState::new(ClientId::new(id), Weight::DEFAULT, vtime);
+        let mut client = ClientState::new(GroupId::new(id), Weight::DEFAULT, vtime);
         client.busy = ms(busy_ms[usize::from(id == 2)]);
         client
     })
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_after_a_busy_phase_forgets_idle_looks() {
+    fn watchdog_after_a_busy_phase_forgets_idle_checks() {
         let mut engine = throttling();
         engine.note_idle(ms(13), true);
         engine.wake(ms(72), Wake::Timer);

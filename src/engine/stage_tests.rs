@@ -3,7 +3,7 @@
 //! Tests of scans: the engine does not trust policies that work in stages either.
 
 use super::*;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::Weight;
 
 fn staged() -> Engine {
@@ -21,13 +21,13 @@ fn staged() -> Engine {
 }
 
 fn clients() -> [ClientState; 2] {
-    [1, 2].map(|id| ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::new(1_000)))
+    [1, 2].map(|id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::new(1_000)))
 }
 
-fn after(look: &Look, time: Ns) -> Next {
+fn after(scan: &Scan, time: Ns) -> Next {
     Next {
-        at: look.now.saturating_add(time),
-        t_sys: look.t_sys,
+        at: scan.now.saturating_add(time),
+        t_sys: scan.t_sys,
         overdue: false,
     }
 }
@@ -37,9 +37,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn look_is_asked_for_only_with_stages_and_enforcement() {
+    fn scan_is_asked_for_only_with_stages_and_enforcement() {
         let mut engine = staged();
-        assert_eq!(engine.wake(Ns::ZERO, Wake::Timer), Action::Look);
+        assert_eq!(engine.wake(Ns::ZERO, Wake::Timer), Action::Scan);
         let account_only = Config {
             enforce: false,
             ..*engine.config()
@@ -50,29 +50,29 @@ mod tests {
 
     #[test]
     fn stage_that_breaks_its_contract_lets_all_clients_run() {
-        type Rule = fn(&Look, &mut [ClientState]) -> Next;
+        type Rule = fn(&Scan, &mut [ClientState]) -> Next;
         let broken: [(Violation, Rule); 4] = [
-            (Violation::Inputs, |look, clients| {
+            (Violation::Inputs, |scan, clients| {
                 clients[0].seen.pending = true;
-                after(look, Ns::from_ms(1))
+                after(scan, Ns::from_ms(1))
             }),
-            (Violation::VirtualTime, |look, clients| {
+            (Violation::VirtualTime, |scan, clients| {
                 clients[0].vtime = VTime::ZERO;
-                after(look, Ns::from_ms(1))
+                after(scan, Ns::from_ms(1))
             }),
-            (Violation::Deadline, |look, _| after(look, Ns::ZERO)),
-            (Violation::Deadline, |look, _| {
-                after(look, Ns::new(u64::MAX))
+            (Violation::Deadline, |scan, _| after(scan, Ns::ZERO)),
+            (Violation::Deadline, |scan, _| {
+                after(scan, Ns::new(u64::MAX))
             }),
         ];
         for (violation, rule) in broken {
             let (mut engine, mut clients) = (staged(), clients());
-            engine.look_by(Ns::from_ms(1), &mut clients, &mut |look, _, clients| {
+            engine.decide_scan_by(Ns::from_ms(1), &mut clients, &mut |scan, _, clients| {
                 clients
                     .iter_mut()
                     .for_each(|client| client.throttled = true);
                 clients[0].kept = KeptOfClient::Timeslice(Default::default());
-                rule(look, clients)
+                rule(scan, clients)
             });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
             assert!(clients.iter().all(|client| !client.throttled));
@@ -86,11 +86,11 @@ mod tests {
         let (mut engine, mut clients) = (staged(), clients());
         let mut now = Ns::ZERO;
         while engine.last_fallback().is_none() && now < Ns::from_ms(10_000) {
-            engine.look_by(now, &mut clients, &mut |look, _, clients| {
+            engine.decide_scan_by(now, &mut clients, &mut |scan, _, clients| {
                 clients
                     .iter_mut()
                     .for_each(|client| client.throttled = true);
-                after(look, Ns::from_ms(30_000))
+                after(scan, Ns::from_ms(30_000))
             });
             now = engine.stages.due(engine.config()).unwrap_or(now);
         }
@@ -103,33 +103,33 @@ mod tests {
     }
 
     #[test]
-    fn look_that_comes_too_late_fires_the_watchdog() {
+    fn scan_that_comes_too_late_fires_the_watchdog() {
         let (mut engine, mut clients) = (staged(), clients());
-        engine.look_by(Ns::ZERO, &mut clients, &mut |look, _, clients| {
+        engine.decide_scan_by(Ns::ZERO, &mut clients, &mut |scan, _, clients| {
             clients[0].throttled = true;
-            after(look, Ns::from_ms(1))
+            after(scan, Ns::from_ms(1))
         });
         assert_eq!(engine.watchdog(Ns::from_ms(2_001)), None);
         assert!(engine.watchdog(Ns::from_ms(2_002)).is_some());
     }
 
     #[test]
-    fn look_after_a_change_of_policy_is_not_late() {
+    fn scan_after_a_change_of_policy_is_not_late() {
         let (mut engine, mut clients) = (staged(), clients());
-        engine.look_by(Ns::from_ms(9_000), &mut clients, &mut |look, _, clients| {
+        engine.decide_scan_by(Ns::from_ms(9_000), &mut clients, &mut |scan, _, clients| {
             clients[0].throttled = true;
-            after(look, Ns::from_ms(1))
+            after(scan, Ns::from_ms(1))
         });
         let other = Config {
             policy: PolicyKind::Sampling,
             ..*engine.config()
         };
         assert!(engine.set_config(other).is_ok());
-        assert!(engine.holds_somebody());
+        assert!(engine.has_throttled());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
         // A phase may end before the scan comes.
         engine.decide(&PhaseTotals::default(), &mut clients);
-        assert!(!engine.holds_somebody());
+        assert!(!engine.has_throttled());
         assert_eq!(engine.watchdog(Ns::from_ms(9_001)), None);
     }
 
@@ -153,7 +153,7 @@ mod tests {
                 // The work of the first never ends; that of the second does once it is throttled.
                 clients[0].seen.pending = true;
                 clients[1].seen.pending = !clients[1].throttled;
-                engine.look(now, &mut clients);
+                engine.decide_scan(now, &mut clients);
                 ran |= !clients[1].throttled && now >= Ns::from_ms(1_000);
                 now = engine.stages.due(engine.config()).unwrap_or(now);
             }

@@ -3,7 +3,7 @@
 //! [pure] Scans, for policies that work in stages, and changes of policy.
 
 use super::{check, ClientState, Config, Engine, Fallback, KeptOfClient, KeptOfGpu};
-use super::{Look, Next, MAX_NONPOLL};
+use super::{Next, Scan, MAX_NONPOLL};
 use crate::units::{Ns, VTime};
 
 /// A policy may throttle all clients for this long without a break: longer than any policy waits
@@ -49,32 +49,32 @@ impl Stages {
 impl Engine {
     /// Decides which clients are throttled until the next scan.
     ///
-    /// Call it after [`super::Action::Look`], with [`ClientState::seen`] and
+    /// Call it after [`super::Action::Scan`], with [`ClientState::seen`] and
     /// [`ClientState::channels`] of every client; carry out the difference in `throttled`
     /// afterwards. Right after a change of policy it lets all clients run.
     ///
     /// The policy's answer is checked as in [`Engine::decide`].
-    pub fn look(&mut self, now: Ns, clients: &mut [ClientState]) {
+    pub fn decide_scan(&mut self, now: Ns, clients: &mut [ClientState]) {
         let policy = self.config.policy;
-        self.look_by(now, clients, &mut |look, kept, clients| {
-            policy.look(look, kept, clients)
+        self.decide_scan_by(now, clients, &mut |scan, kept, clients| {
+            policy.decide_scan(scan, kept, clients)
         });
     }
 
-    /// As [`Engine::look`], with a rule that need not be in the table.
-    pub(super) fn look_by(
+    /// As [`Engine::decide_scan`], with a rule that need not be in the table.
+    pub(super) fn decide_scan_by(
         &mut self,
         now: Ns,
         clients: &mut [ClientState],
-        rule: &mut dyn FnMut(&Look, &mut KeptOfGpu, &mut [ClientState]) -> Next,
+        rule: &mut dyn FnMut(&Scan, &mut KeptOfGpu, &mut [ClientState]) -> Next,
     ) {
         self.apply_change(clients);
         if !(self.config.enforce && self.config.policy.staged()) {
             self.settle_throttles(clients);
             return;
         }
-        self.stats.looks = self.stats.looks.saturating_add(1);
-        let look = Look {
+        self.stats.scans = self.stats.scans.saturating_add(1);
+        let scan = Scan {
             now,
             since: now.saturating_sub(self.stages.last.unwrap_or(now)),
             turn: Ns::from_ms(self.config.poll_ms.into()),
@@ -83,8 +83,8 @@ impl Engine {
         };
         self.stages.last = Some(now);
         let mut kept = self.kept;
-        let answer = check::run_look(&look, clients, MAX_NONPOLL, &mut |look, clients| {
-            rule(look, &mut kept, clients)
+        let answer = check::run_scan(&scan, clients, MAX_NONPOLL, &mut |scan, clients| {
+            rule(scan, &mut kept, clients)
         });
         match answer {
             Ok(next) => {

@@ -20,7 +20,7 @@ pub struct Stats {
     /// Length of the non-polling phase before it.
     pub last_nonpoll: Ns,
     /// Scans for policies that work in stages.
-    pub looks: u64,
+    pub scans: u64,
     /// Times a channel did not run empty within the bound of such a policy.
     pub overdue: u64,
     /// Times the policy was changed, or enforcement switched on.

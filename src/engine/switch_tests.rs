@@ -3,7 +3,7 @@
 //! Tests of changes of policy under load: every ordered pair.
 
 use super::*;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::units::Weight;
 
 const CLIENTS: usize = 3;
@@ -28,7 +28,7 @@ impl Bench {
         engine.wake(Ns::ZERO, Wake::ChannelsChanged);
         let mut clients = [ClientState::default(); CLIENTS];
         for (id, client) in (1..).zip(&mut clients) {
-            *client = ClientState::new(ClientId::new(id), Weight::DEFAULT, VTime::ZERO);
+            *client = ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
             client.channels = 12;
         }
         Some(Self {
@@ -62,7 +62,7 @@ impl Bench {
                 totals.idle = totals.length.saturating_sub(totals.ran);
                 self.engine.decide(&totals, &mut self.clients);
             }
-            Action::Look => {
+            Action::Scan => {
                 for client in &mut self.clients {
                     client.seen = Seen {
                         pending: !client.throttled,
@@ -71,7 +71,7 @@ impl Bench {
                         completed: u32::from(!client.throttled),
                     };
                 }
-                self.engine.look(self.now, &mut self.clients);
+                self.engine.decide_scan(self.now, &mut self.clients);
             }
             Action::None | Action::StartPolling => {}
         }
@@ -116,7 +116,7 @@ mod tests {
             for _ in 0..2 {
                 bench.engine.next_deadline();
                 let action = bench.engine.wake(now, Wake::Timer);
-                if action == Action::Look {
+                if action == Action::Scan {
                     break;
                 }
                 if action == Action::StopPolling {
@@ -130,7 +130,7 @@ mod tests {
                 .clients
                 .iter_mut()
                 .for_each(|client| client.seen = Seen::default());
-            bench.engine.look(now, &mut bench.clients);
+            bench.engine.decide_scan(now, &mut bench.clients);
             let staged = bench.engine.config().policy.staged();
             staged || bench.clients.iter().all(|client| !client.throttled)
         }));
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_a_policy_kept_is_gone_after_a_change() {
         assert!(holds_for_pairs(|bench, to| {
-            bench.engine.look(bench.now, &mut bench.clients);
+            bench.engine.decide_scan(bench.now, &mut bench.clients);
             let clear = bench.clients.iter().all(|client| client.kept.is_clear());
             clear && (to.staged() || bench.engine.kept == KeptOfGpu::Nothing)
         }));
@@ -190,7 +190,7 @@ mod tests {
         }
         assert!(bench.clients[0].vtime > bench.clients[2].vtime);
         assert!(set(&mut bench, true).is_ok());
-        bench.engine.look(bench.now, &mut bench.clients);
+        bench.engine.decide_scan(bench.now, &mut bench.clients);
         assert_eq!(bench.clients[0].vtime, bench.clients[2].vtime);
     }
 }

@@ -26,7 +26,7 @@ use crate::account::Accounting;
 use crate::engine::{Config, Engine};
 use crate::error::Error;
 use crate::ids::ClientId;
-use crate::share::{Settings, Shares, Who};
+use crate::share::{Identity, Settings, Shares};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -90,9 +90,9 @@ impl<S: Storage> GpuState<S> {
     /// # Errors
     ///
     /// [`Error::Full`] without room.
-    pub fn join(&mut self, id: ClientId, who: Who) -> Result<usize, Error> {
+    pub fn join(&mut self, id: ClientId, identity: Identity) -> Result<usize, Error> {
         let t_sys = self.engine.start_vtime();
-        self.shares.join(id, who, &self.settings, t_sys)
+        self.shares.join(id, identity, &self.settings, t_sys)
     }
 
     /// Notes that a process has moved to another cgroup or user.
@@ -100,9 +100,9 @@ impl<S: Storage> GpuState<S> {
     /// # Errors
     ///
     /// [`Error::Full`]; then it stays where it was.
-    pub fn rejoin(&mut self, at: usize, who: Who) -> Result<(), Error> {
+    pub fn rejoin(&mut self, at: usize, identity: Identity) -> Result<(), Error> {
         let t_sys = self.engine.start_vtime();
-        self.shares.rejoin(at, who, &self.settings, t_sys)
+        self.shares.rejoin(at, identity, &self.settings, t_sys)
     }
 
     /// Removes the process at `at`; the later ones move up.

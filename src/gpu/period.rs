@@ -91,7 +91,7 @@ impl<S: Storage> GpuState<S> {
         self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
         self.sums.switches = self.sums.switches.saturating_add(totals.switches);
         let span = self.engine.span(&totals);
-        totals.apart = self.shares.gather(&self.settings, totals.length, span);
+        totals.direct = self.shares.gather(&self.settings, totals.length, span);
         totals
     }
 
@@ -136,7 +136,7 @@ impl<S: Storage> GpuState<S> {
     /// [`Shares::see`]: crate::share::Shares::see
     pub fn begin_scan(&mut self) {
         self.shares.wake_all();
-        self.shares.begin_look();
+        self.shares.begin_scan();
     }
 
     /// The scan has ended: the policy decides, and throttled members are marked.
@@ -150,7 +150,7 @@ impl<S: Storage> GpuState<S> {
     pub fn decide_scan(&mut self, now: Ns) -> Option<Fallback> {
         let before = self.engine.stats().fallbacks;
         self.shares.wake_all();
-        self.engine.look(now, self.shares.states_mut());
+        self.engine.decide_scan(now, self.shares.states_mut());
         self.fallback_since(before)
     }
 

@@ -28,12 +28,12 @@ fn gpu(config: Config) -> GpuState<Vectors> {
     let settings = Settings::new(vec![Entry::default(); 4]);
     let mut gpu = GpuState::new(engine, shares, settings);
     for id in 1..=CLIENTS as u64 {
-        let who = Who {
+        let identity = Identity {
             process: id,
             user: 100 + id as u32,
-            ..Who::default()
+            ..Identity::default()
         };
-        assert_eq!(gpu.join(ClientId::new(id), who), Ok(id as usize - 1));
+        assert_eq!(gpu.join(ClientId::new(id), identity), Ok(id as usize - 1));
     }
     gpu.engine.channels_changed(Ns::ZERO, CHANNELS);
     gpu

@@ -252,7 +252,7 @@ impl<S: Storage> Shares<S> {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_awake))]
 mod tests {
     use super::super::{
-        Change, Entry, GroupBy, Period, Settings, Subject, ThrottledBy, Totals, Who,
+        Change, Entry, GroupBy, Identity, Period, Settings, Subject, ThrottledBy, Totals,
     };
     use super::*;
     use crate::account::{Accounts, Slot};
@@ -272,12 +272,12 @@ mod tests {
         let (members, groups, states) = (&mut members[..], &mut groups[..], &mut states[..]);
         let mut shares = Shares::new(members, groups, states, Totals::new(&mut [][..]), group_by);
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            let joined = shares.join(ClientId::new(id), identity, &settings, VTime::ZERO);
             assert!(joined.is_ok());
         }
         check(&mut shares, &mut settings);
@@ -412,12 +412,12 @@ mod tests {
     fn sleeper_can_leave_move_and_be_counted_in_other_groups() {
         with_three(GroupBy::User, |shares, settings| {
             decide(shares, settings, QUIET, 2, 7);
-            let who = Who {
+            let identity = Identity {
                 process: 2,
                 user: 6,
-                ..Who::default()
+                ..Identity::default()
             };
-            assert_eq!(shares.rejoin(1, who, settings, VTime::new(7)), Ok(()));
+            assert_eq!(shares.rejoin(1, identity, settings, VTime::new(7)), Ok(()));
             assert_eq!(seen(shares), (1, true));
             shares.leave(0, VTime::new(7));
             assert_eq!(seen(shares), (1, true));

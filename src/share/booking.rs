@@ -19,14 +19,14 @@ use crate::units::{Ns, VTime, Weight};
 
 /// What throttled processes used of a period, which is charged to them one to one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Apart {
+pub(super) struct Direct {
     /// Of the polling phase.
     polled: Ns,
     /// Of both phases.
     all: Ns,
 }
 
-impl Apart {
+impl Direct {
     /// Nothing.
     pub(super) const NONE: Self = Self {
         polled: Ns::ZERO,
@@ -123,9 +123,9 @@ impl<S: Storage> Shares<S> {
             return;
         }
         self.compared = self.compares;
-        let (mut apart, phase) = (Apart::NONE, self.phase);
-        self.each_awake(|member| apart.add(member.in_phase(phase)));
-        let (poll, span) = apart.without(poll, span);
+        let (mut direct, phase) = (Direct::NONE, self.phase);
+        self.each_awake(|member| direct.add(member.in_phase(phase)));
+        let (poll, span) = direct.without(poll, span);
         self.each_awake(|member| {
             (member.counted, member.evaded) = (None, None);
             let Some(residue) = member.residue.filter(|_| member.throttled_by.is_none()) else {
@@ -145,12 +145,12 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Sums up what the processes used for the groups. Before the decision; takes changed settings
-    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::apart`].
+    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::direct`].
     /// `poll` is the length of the polling phase, `span` that of the period.
     pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
         self.compare(poll, span);
         self.take_over(settings);
-        (self.apart, self.wanting) = (Apart::NONE, 0);
+        (self.direct, self.wanting) = (Direct::NONE, 0);
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
         }
@@ -165,7 +165,7 @@ impl<S: Storage> Shares<S> {
             let Some(state) = states.get_mut(group.state_index) else {
                 continue;
             };
-            self.apart.add(member.in_phase(self.phase));
+            self.direct.add(member.in_phase(self.phase));
             let used = &member.used;
             if !member.sits_out() {
                 member.wants = !used.busy().is_zero()
@@ -192,7 +192,7 @@ impl<S: Storage> Shares<S> {
                 self.wanting = self.wanting.saturating_add(state.weight.get().into());
             }
         }
-        self.apart.all
+        self.direct.all
     }
 
     /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
@@ -211,7 +211,7 @@ impl<S: Storage> Shares<S> {
                     part(group, state.weight, self.wanting, period.span)
                 })
             });
-            let received = received(member, period, &self.apart);
+            let received = received(member, period, &self.direct);
             book(member, period, received, entitled);
             let spent = Spent {
                 used: received,
@@ -255,7 +255,7 @@ impl<S: Storage> Shares<S> {
             group.cap = 0;
         }
         for member in self.members.all_mut() {
-            member.resolved = settings.resolve(&member.who);
+            member.resolved = settings.resolve(&member.identity);
             if let Some(group) = self.groups.all_mut().get_mut(member.group) {
                 let cap = member.resolved.limit.unwrap_or(Limit::NONE).get();
                 group.cap = group.cap.saturating_add(cap);
@@ -263,9 +263,9 @@ impl<S: Storage> Shares<S> {
         }
         for group in self.groups.all_mut() {
             if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
-                state.weight = settings.weight_of(group.subject, &group.who);
+                state.weight = settings.weight_of(group.subject, &group.identity);
             }
-            let own = settings.limit_of(group.subject, &group.who);
+            let own = settings.limit_of(group.subject, &group.identity);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
         }
         // A process that is under a limit now may not sleep.
@@ -340,8 +340,8 @@ impl<S: Storage> Shares<S> {
                 group.account.add(&got);
             }
             let [user, cgroup] = &mut member.rows;
-            *user = totals.charge(Kind::User, &member.who, *user, &got, member.booked);
-            *cgroup = totals.charge(Kind::Cgroup, &member.who, *cgroup, &got, member.booked);
+            *user = totals.charge(Kind::User, &member.identity, *user, &got, member.booked);
+            *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, member.booked);
         }
     }
 }
@@ -363,12 +363,12 @@ fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
 
 /// GPU time that a process is charged for a period.
 #[inline]
-fn received(member: &Member, period: &Period, apart: &Apart) -> Ns {
+fn received(member: &Member, period: &Period, direct: &Direct) -> Ns {
     match (member.ran_on(), member.counted) {
         (Some(ran), _) => ran,
         (None, Some(found)) => found.saturating_add(member.evaded.unwrap_or_default()),
         (None, None) => {
-            let (poll, span) = apart.without(period.poll, period.span);
+            let (poll, span) = direct.without(period.poll, period.span);
             fair::estimate(member.used.busy, poll, span)
         }
     }

@@ -9,11 +9,11 @@
 //! length at its start.
 
 use super::member::{Group, Parts};
-use super::setting::{GroupBy, Limit, Setting, Subject, Who};
+use super::setting::{GroupBy, Identity, Limit, Setting, Subject};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
-use crate::ids::ClientId;
+use crate::ids::GroupId;
 use crate::policies::ClientState;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
@@ -23,11 +23,11 @@ impl<S: Storage> Shares<S> {
     /// the process in.
     pub(super) fn group_for(
         &mut self,
-        who: &Who,
+        identity: &Identity,
         settings: &Settings<S>,
         t_sys: VTime,
     ) -> Option<usize> {
-        let subject = settings.group_of(who, self.group_by, self.depth);
+        let subject = settings.group_of(identity, self.group_by, self.depth);
         let at = match self.groups().iter().position(|g| g.subject() == subject) {
             Some(at) => at,
             None => {
@@ -36,11 +36,11 @@ impl<S: Storage> Shares<S> {
                 }
                 let group = Group {
                     subject,
-                    who: *who,
+                    identity: *identity,
                     ..Group::default()
                 };
-                let weight = settings.weight_of(subject, who);
-                let state = ClientState::new(ClientId::new(self.next), weight, t_sys);
+                let weight = settings.weight_of(subject, identity);
+                let state = ClientState::new(GroupId::new(self.next), weight, t_sys);
                 self.next = self.next.saturating_add(1);
                 let (id, state_index) = (state.id, self.states.push(state)?);
                 self.empty = self.empty.saturating_add(1);
@@ -115,12 +115,12 @@ impl<S: Storage> Shares<S> {
 
     /// GPU time by which the group of a process's user that is furthest ahead is ahead of the
     /// system, where processes are groups.
-    pub(super) fn lead_of_user(&self, who: &Who, t_sys: VTime) -> Ns {
+    pub(super) fn lead_of_user(&self, identity: &Identity, t_sys: VTime) -> Ns {
         if self.group_by != GroupBy::Process {
             return Ns::ZERO;
         }
         let groups = self.groups().iter().enumerate();
-        let own = groups.filter(|(_, group)| group.who.user == who.user);
+        let own = groups.filter(|(_, group)| group.identity.user == identity.user);
         let leads = own.map(|(at, _)| self.lead(at, t_sys));
         leads.max().unwrap_or(Ns::ZERO)
     }
@@ -204,33 +204,33 @@ impl<S: Storage> Settings<S> {
     /// cgroups below makes more of them; a process that is less deep belongs to the group of its
     /// cgroup. With `depth` 0, the group is the nearest cgroup around the process for which a
     /// weight is set, else the one at level 1. The root is the group of its own processes only.
-    pub fn group_of(&self, who: &Who, by: GroupBy, depth: u32) -> Subject {
+    pub fn group_of(&self, identity: &Identity, by: GroupBy, depth: u32) -> Subject {
         match (by, usize::try_from(depth)) {
-            (GroupBy::Process, _) => Subject::Process(who.process),
-            (GroupBy::User, _) => Subject::User(who.user),
-            (GroupBy::Cgroup, Ok(level @ 1..)) => Subject::Cgroup(who.cgroup_at(level)),
+            (GroupBy::Process, _) => Subject::Process(identity.process),
+            (GroupBy::User, _) => Subject::User(identity.user),
+            (GroupBy::Cgroup, Ok(level @ 1..)) => Subject::Cgroup(identity.cgroup_at(level)),
             (GroupBy::Cgroup, _) => {
-                let root = who.cgroup_at(0);
+                let root = identity.cgroup_at(0);
                 let has_weight = |id: &u64| {
                     let setting = self.get(Subject::Cgroup(*id));
                     setting.is_some_and(|setting| setting.weight.is_some())
                 };
-                let mut cgroups = who.cgroups().filter(|id| *id != root);
-                Subject::Cgroup(cgroups.find(has_weight).unwrap_or(who.cgroup_at(1)))
+                let mut cgroups = identity.cgroups().filter(|id| *id != root);
+                Subject::Cgroup(cgroups.find(has_weight).unwrap_or(identity.cgroup_at(1)))
             }
         }
     }
 
-    /// The weight of a group, of which `who` is a process.
-    pub fn weight_of(&self, group: Subject, who: &Who) -> Weight {
+    /// The weight of a group to which the process with `identity` belongs.
+    pub fn weight_of(&self, group: Subject, identity: &Identity) -> Weight {
         match group {
-            Subject::Process(_) => self.resolve(who).weight,
+            Subject::Process(_) => self.resolve(identity).weight,
             Subject::User(_) => self
                 .get(group)
                 .and_then(|set| set.weight)
                 .unwrap_or_default(),
             Subject::Cgroup(id) => {
-                let mut around = self.around(id, who);
+                let mut around = self.around(id, identity);
                 around
                     .find_map(|setting| setting.weight)
                     .unwrap_or_default()
@@ -238,17 +238,21 @@ impl<S: Storage> Settings<S> {
         }
     }
 
-    /// The lowest limit for a group as a whole, of which `who` is a process.
-    pub fn limit_of(&self, group: Subject, who: &Who) -> Option<Limit> {
+    /// The lowest limit for a group as a whole to which the process with `identity` belongs.
+    pub fn limit_of(&self, group: Subject, identity: &Identity) -> Option<Limit> {
         match group {
-            Subject::Cgroup(id) => self.around(id, who).filter_map(|set| set.limit).min(),
+            Subject::Cgroup(id) => self.around(id, identity).filter_map(|set| set.limit).min(),
             _ => self.entry(group).and_then(Entry::limit),
         }
     }
 
     /// What is set for a cgroup around a process, and for the cgroups around that one.
-    fn around<'a>(&'a self, cgroup: u64, who: &'a Who) -> impl Iterator<Item = &'a Setting> + 'a {
-        let cgroups = who.cgroups().skip_while(move |id| *id != cgroup);
+    fn around<'a>(
+        &'a self,
+        cgroup: u64,
+        identity: &'a Identity,
+    ) -> impl Iterator<Item = &'a Setting> + 'a {
+        let cgroups = identity.cgroups().skip_while(move |id| *id != cgroup);
         cgroups.filter_map(|id| self.get(Subject::Cgroup(id)))
     }
 }

@@ -6,7 +6,7 @@
 //! lowered is kept apart from what an administrator set. The lower one of both holds, so that no
 //! user raises anything, whatever an administrator sets before or later.
 
-use super::setting::{Change, Limit, Setting, Subject, Who};
+use super::setting::{Change, Identity, Limit, Setting, Subject};
 use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
 use crate::error::Error;
 use crate::storage::Storage;
@@ -24,19 +24,19 @@ impl<S: Storage> Settings<S> {
     /// [`Error::OutOfRange`], [`Error::NothingToSet`]; [`Error::NotLower`] for more than what
     /// an administrator lets it have, [`Error::Full`] for more than [`MAX_LOWERED_OF_USER`] or
     /// [`MAX_LOWERED`] such processes. Then nothing has changed.
-    pub fn lower(&mut self, who: &Who, change: &Change) -> Result<(), Error> {
-        let subject = Subject::Process(who.process);
+    pub fn lower(&mut self, identity: &Identity, change: &Change) -> Result<(), Error> {
+        let subject = Subject::Process(identity.process);
         let old = self.entry(subject).copied().unwrap_or_default();
         let lowered = change.apply(&old.lowered)?;
-        check_lower(change, &self.inherited(who))?;
+        check_lower(change, &self.inherited(identity))?;
         if old.subject != subject || old.lowered.is_empty() {
-            self.check_lowered_room(who.user)?;
+            self.check_lowered_room(identity.user)?;
         }
         // The budget stays: a debt under an administrator's limit is not shaken off.
         self.put(Entry {
             subject,
             lowered,
-            within: Some(*who),
+            within: Some(*identity),
             ..old
         })
     }
@@ -46,8 +46,8 @@ impl<S: Storage> Settings<S> {
     /// # Errors
     ///
     /// [`Error::NotSet`] if it lowered nothing.
-    pub fn clear_lowered(&mut self, who: &Who) -> Result<(), Error> {
-        let old = self.entry(Subject::Process(who.process)).copied();
+    pub fn clear_lowered(&mut self, identity: &Identity) -> Result<(), Error> {
+        let old = self.entry(Subject::Process(identity.process)).copied();
         let entry = old.filter(|old| !old.lowered.is_empty());
         let mut entry = entry.ok_or(Error::NotSet)?;
         if entry.setting.is_empty() {
@@ -58,8 +58,8 @@ impl<S: Storage> Settings<S> {
     }
 
     /// What would hold for a process if its user had lowered nothing.
-    pub fn inherited(&self, who: &Who) -> Resolved {
-        self.collect(who, |entry| entry.setting.limit)
+    pub fn inherited(&self, identity: &Identity) -> Resolved {
+        self.collect(identity, |entry| entry.setting.limit)
     }
 
     /// Refuses to lower one more process for a user that has lowered too many.
@@ -103,11 +103,11 @@ mod tests {
     use super::*;
     use crate::storage::Borrowed;
 
-    fn process(process: u64) -> Who {
-        Who {
+    fn process(process: u64) -> Identity {
+        Identity {
             process,
             user: 30,
-            ..Who::default()
+            ..Identity::default()
         }
     }
 
@@ -115,24 +115,24 @@ mod tests {
     fn user_takes_back_what_it_lowered_and_no_more() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let who = process(10);
+        let identity = process(10);
         let user = Subject::User(30);
         assert_eq!(settings.set(user, None, &Change::weight(50)), Ok(()));
-        assert_eq!(settings.lower(&who, &Change::weight(7)), Ok(()));
-        assert_eq!(settings.resolve(&who).weight.get(), 7);
-        assert_eq!(settings.lower(&who, &Change::weight(50)), Ok(()));
+        assert_eq!(settings.lower(&identity, &Change::weight(7)), Ok(()));
+        assert_eq!(settings.resolve(&identity).weight.get(), 7);
+        assert_eq!(settings.lower(&identity, &Change::weight(50)), Ok(()));
         let refused = Error::NotLower {
             name: "weight",
             value: 51,
             max: 50,
         };
-        assert_eq!(settings.lower(&who, &Change::weight(51)), Err(refused));
+        assert_eq!(settings.lower(&identity, &Change::weight(51)), Err(refused));
         // A lower setting of the administrator holds over what the user set before.
         assert_eq!(settings.set(user, None, &Change::weight(3)), Ok(()));
-        assert_eq!(settings.resolve(&who).weight.get(), 3);
-        assert_eq!(settings.clear_lowered(&who), Ok(()));
-        assert_eq!(settings.clear_lowered(&who), Err(Error::NotSet));
-        assert_eq!(settings.resolve(&who).weight.get(), 3);
+        assert_eq!(settings.resolve(&identity).weight.get(), 3);
+        assert_eq!(settings.clear_lowered(&identity), Ok(()));
+        assert_eq!(settings.clear_lowered(&identity), Err(Error::NotSet));
+        assert_eq!(settings.resolve(&identity).weight.get(), 3);
         assert_eq!(settings.all().len(), 1);
     }
 
@@ -140,20 +140,26 @@ mod tests {
     fn user_leaves_the_idle_class_only_if_it_chose_it() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let who = process(10);
-        assert_eq!(settings.lower(&who, &Change::class(Class::Idle)), Ok(()));
-        assert_eq!(settings.resolve(&who).class, Class::Idle);
-        assert_eq!(settings.lower(&who, &Change::class(Class::Normal)), Ok(()));
-        assert_eq!(settings.resolve(&who).class, Class::Normal);
-        let own = Subject::Process(10);
+        let identity = process(10);
         assert_eq!(
-            settings.set(own, Some(who), &Change::class(Class::Idle)),
+            settings.lower(&identity, &Change::class(Class::Idle)),
             Ok(())
         );
-        let refused = settings.lower(&who, &Change::class(Class::Normal));
+        assert_eq!(settings.resolve(&identity).class, Class::Idle);
+        assert_eq!(
+            settings.lower(&identity, &Change::class(Class::Normal)),
+            Ok(())
+        );
+        assert_eq!(settings.resolve(&identity).class, Class::Normal);
+        let own = Subject::Process(10);
+        assert_eq!(
+            settings.set(own, Some(identity), &Change::class(Class::Idle)),
+            Ok(())
+        );
+        let refused = settings.lower(&identity, &Change::class(Class::Normal));
         assert_eq!(refused, Err(Error::NotIdle));
-        assert_eq!(settings.clear_lowered(&who), Ok(()));
-        assert_eq!(settings.resolve(&who).class, Class::Idle);
+        assert_eq!(settings.clear_lowered(&identity), Ok(()));
+        assert_eq!(settings.resolve(&identity).class, Class::Idle);
     }
 
     // A user could start the budget of its process anew again and again.
@@ -161,22 +167,25 @@ mod tests {
     fn debt_under_a_limit_stays_when_a_user_lowers_it() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let (who, own) = (process(10), Subject::Process(10));
-        assert_eq!(settings.set(own, Some(who), &Change::limit(40)), Ok(()));
+        let (identity, own) = (process(10), Subject::Process(10));
+        assert_eq!(
+            settings.set(own, Some(identity), &Change::limit(40)),
+            Ok(())
+        );
         let spent = super::super::Spent {
             used: crate::units::Ns::from_ms(500),
             allowed: true,
         };
         let period = crate::units::Ns::from_ms(6);
-        settings.spend(&settings.resolve(&who), &spent);
+        settings.spend(&settings.resolve(&identity), &spent);
         settings.settle(period, period, period);
-        let resolved = settings.resolve(&who);
+        let resolved = settings.resolve(&identity);
         assert!(settings.exhausted(&resolved));
         for percent in [39, 40] {
-            assert_eq!(settings.lower(&who, &Change::limit(percent)), Ok(()));
+            assert_eq!(settings.lower(&identity, &Change::limit(percent)), Ok(()));
             assert!(settings.exhausted(&resolved));
         }
-        assert_eq!(settings.clear_lowered(&who), Ok(()));
+        assert_eq!(settings.clear_lowered(&identity), Ok(()));
         assert!(settings.exhausted(&resolved));
     }
 
@@ -195,7 +204,7 @@ mod tests {
         };
         assert_eq!(settings.lower(&process(33), &Change::weight(1)), Err(full));
         assert_eq!(settings.lower(&process(1), &Change::limit(5)), Ok(()));
-        let other = Who {
+        let other = Identity {
             user: 31,
             ..process(34)
         };

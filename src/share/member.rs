@@ -3,11 +3,11 @@
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
 use super::awake::Activity;
-use super::setting::{Subject, Who};
+use super::setting::{Identity, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::{Charge, Slot};
-use crate::ids::ClientId;
+use crate::ids::{ClientId, GroupId};
 use crate::units::Ns;
 
 /// What a process, group, user or cgroup got of a GPU since it appeared. All values only grow.
@@ -97,7 +97,7 @@ pub enum ThrottledBy {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Member {
     pub(super) id: ClientId,
-    pub(super) who: Who,
+    pub(super) identity: Identity,
     pub(super) used: Used,
     /// The phase that `used` is of.
     pub(super) phase: u32,
@@ -136,14 +136,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// Its identity.
+    /// Its number.
     pub const fn id(&self) -> ClientId {
         self.id
     }
 
     /// Its process, cgroups and user.
-    pub const fn who(&self) -> &Who {
-        &self.who
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it did in the last polling phase.
@@ -258,10 +258,10 @@ impl Charge for Member {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
     /// The id of its state.
-    pub(super) id: ClientId,
+    pub(super) id: GroupId,
     pub(super) subject: Subject,
-    /// Any of its processes: shows which cgroups are around it.
-    pub(super) who: Who,
+    /// That of any of its processes: shows which cgroups are around it.
+    pub(super) identity: Identity,
     pub(super) members: u32,
     /// Its processes that take part in decisions.
     pub(super) awake: u32,
@@ -302,8 +302,8 @@ impl Group {
         is_first
     }
 
-    /// Its identity.
-    pub const fn id(&self) -> ClientId {
+    /// Its number.
+    pub const fn id(&self) -> GroupId {
         self.id
     }
 

@@ -25,16 +25,16 @@
 //! | `groups` | how groups come and go |
 //! | `awake` | which processes take part in decisions |
 //! | `booking` | what happens around a decision |
-//! | `looking` | the same around a scan, for policies that work in stages |
+//! | `scanning` | the same around a scan, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
 mod awake;
 mod booking;
 mod budget;
 mod groups;
-mod looking;
 mod lowering;
 mod member;
+mod scanning;
 mod setting;
 mod settings;
 #[cfg(any(test, loga_kunit))]
@@ -49,7 +49,7 @@ pub use booking::Period;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_THROTTLE};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
-pub use setting::{Change, Class, GroupBy, Limit, Setting, Subject, Who, MAX_LEVELS};
+pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;
 pub use totals::{Kind, Row, Totals, MAX_ROWS, MAX_TOTALS};

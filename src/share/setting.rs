@@ -11,9 +11,9 @@ use crate::units::{Ns, Weight};
 /// everything below, however deep.
 pub const MAX_LEVELS: usize = 16;
 
-/// The process, its cgroups and its user. The numbers are those of the initial namespaces.
+/// A process, its cgroups and its user. The numbers are those of the initial namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct Identity {
     /// Key of the process, never used again while the machine runs.
     pub process: u64,
     /// Its cgroup; 0 if there is none.
@@ -25,7 +25,7 @@ pub struct Who {
     pub user: u32,
 }
 
-impl Who {
+impl Identity {
     /// Its cgroup and the cgroups around it, the nearest first.
     pub fn cgroups(&self) -> impl Iterator<Item = u64> + '_ {
         let own = core::iter::once(self.cgroup);
@@ -230,20 +230,20 @@ mod tests {
 
     #[test]
     fn cgroups_of_a_process_are_the_nearest_first() {
-        let mut who = Who {
+        let mut identity = Identity {
             cgroup: 4,
-            ..Who::default()
+            ..Identity::default()
         };
-        for (slot, id) in who.above.iter_mut().zip([1, 2, 3]) {
+        for (slot, id) in identity.above.iter_mut().zip([1, 2, 3]) {
             *slot = id;
         }
-        assert!(who.cgroups().eq([4, 3, 2, 1]));
-        assert_eq!(who.level(), 3);
-        assert_eq!(who.cgroup_at(1), 2);
-        assert_eq!(who.cgroup_at(3), 4);
-        assert_eq!(who.cgroup_at(9), 4);
-        assert!(who.is_in(1) && who.is_in(4) && !who.is_in(5));
-        assert!(Who::default().cgroups().next().is_none());
+        assert!(identity.cgroups().eq([4, 3, 2, 1]));
+        assert_eq!(identity.level(), 3);
+        assert_eq!(identity.cgroup_at(1), 2);
+        assert_eq!(identity.cgroup_at(3), 4);
+        assert_eq!(identity.cgroup_at(9), 4);
+        assert!(identity.is_in(1) && identity.is_in(4) && !identity.is_in(5));
+        assert!(Identity::default().cgroups().next().is_none());
     }
 
     #[test]

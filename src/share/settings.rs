@@ -13,14 +13,14 @@
 //! `lowering`.
 
 use super::budget::{Budget, Spent};
-use super::setting::{Change, Class, Limit, Setting, Subject, Who, MAX_LEVELS};
+use super::setting::{Change, Class, Identity, Limit, Setting, Subject, MAX_LEVELS};
 use crate::error::Error;
 use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, Weight};
 
 /// Settings of one GPU. A table of them takes less than 200 KiB.
 pub const MAX_SETTINGS: usize = 512;
-/// As [`Who::user`] of a cgroup: no user has this number.
+/// As [`Identity::user`] of a cgroup: no user has this number.
 pub const NO_USER: u32 = u32::MAX;
 
 /// What is set for one subject, and the budget of its limit.
@@ -31,7 +31,7 @@ pub struct Entry {
     /// What its user lowered, for a process.
     pub(super) lowered: Setting,
     /// Cgroups and user of a process; the place of a cgroup.
-    pub(super) within: Option<Who>,
+    pub(super) within: Option<Identity>,
     pub(super) budget: Budget,
     pub(super) spent: Spent,
 }
@@ -55,7 +55,7 @@ impl Entry {
     /// For a process: the user it belonged to when something was set for it.
     pub fn user(&self) -> Option<u32> {
         let within = self.within.filter(|_| self.subject.is_process());
-        within.map(|who| who.user)
+        within.map(|identity| identity.user)
     }
 
     /// The weight that is set for it.
@@ -184,7 +184,7 @@ impl<S: Storage> Settings<S> {
     pub fn set(
         &mut self,
         subject: Subject,
-        within: Option<Who>,
+        within: Option<Identity>,
         change: &Change,
     ) -> Result<(), Error> {
         let old = self.entry(subject).copied().unwrap_or_default();
@@ -261,9 +261,9 @@ impl<S: Storage> Settings<S> {
     }
 
     /// What holds for a process.
-    pub fn resolve(&self, who: &Who) -> Resolved {
-        let mut resolved = self.collect(who, Entry::limit);
-        let own = self.entry(Subject::Process(who.process));
+    pub fn resolve(&self, identity: &Identity) -> Resolved {
+        let mut resolved = self.collect(identity, Entry::limit);
+        let own = self.entry(Subject::Process(identity.process));
         if let Some(lowered) = own.map(Entry::lowered) {
             resolved.weight = lowered
                 .weight
@@ -275,10 +275,14 @@ impl<S: Storage> Settings<S> {
     }
 
     /// What administrators set for a process and around it, with these limits.
-    pub(super) fn collect(&self, who: &Who, limit: fn(&Entry) -> Option<Limit>) -> Resolved {
+    pub(super) fn collect(
+        &self,
+        identity: &Identity,
+        limit: fn(&Entry) -> Option<Limit>,
+    ) -> Resolved {
         let mut resolved = Resolved::default();
         let (mut weight, mut class) = (None, None);
-        for at in self.places(who) {
+        for at in self.places(identity) {
             let Some(entry) = self.all().get(at) else {
                 continue;
             };
@@ -294,10 +298,10 @@ impl<S: Storage> Settings<S> {
     }
 
     /// Positions of everything set for a process or around it, the most specific first.
-    fn places<'a>(&'a self, who: &'a Who) -> impl Iterator<Item = usize> + 'a {
-        let process = core::iter::once(Subject::Process(who.process));
-        let cgroups = who.cgroups().map(Subject::Cgroup);
-        let user = core::iter::once(Subject::User(who.user));
+    fn places<'a>(&'a self, identity: &'a Identity) -> impl Iterator<Item = usize> + 'a {
+        let process = core::iter::once(Subject::Process(identity.process));
+        let cgroups = identity.cgroups().map(Subject::Cgroup);
+        let user = core::iter::once(Subject::User(identity.user));
         let subjects = process.chain(cgroups).chain(user);
         subjects.filter_map(|subject| self.find(subject).ok())
     }
@@ -337,8 +341,8 @@ impl<S: Storage> Settings<S> {
     }
 
     /// Refuses a cgroup that is not in the path kept of a process below it.
-    fn check_place(&self, subject: Subject, within: Option<Who>) -> Result<(), Error> {
-        let level = within.map_or(0, |who| who.level());
+    fn check_place(&self, subject: Subject, within: Option<Identity>) -> Result<(), Error> {
+        let level = within.map_or(0, |identity| identity.level());
         match subject {
             Subject::Cgroup(_) if level >= MAX_LEVELS => Err(Error::CgroupTooDeep {
                 max: MAX_LEVELS.saturating_sub(1),
@@ -352,7 +356,7 @@ impl<S: Storage> Settings<S> {
     fn check_limit(
         &self,
         subject: Subject,
-        within: Option<Who>,
+        within: Option<Identity>,
         limit: Option<Limit>,
     ) -> Result<(), Error> {
         let Some(limit) = limit else {
@@ -363,8 +367,8 @@ impl<S: Storage> Settings<S> {
             let entry = entry.filter(|entry| entry.subject != subject);
             entry.and_then(|entry| entry.setting.limit)
         };
-        if let Some(who) = within {
-            let group = self.places(&who).filter_map(limit_at).min();
+        if let Some(identity) = within {
+            let group = self.places(&identity).filter_map(limit_at).min();
             if let Some(group) = group.filter(|group| limit > *group) {
                 return Err(Error::LimitAboveGroup {
                     limit: limit.get(),
@@ -373,10 +377,10 @@ impl<S: Storage> Settings<S> {
             }
         }
         let is_inside = |entry: &&Entry| {
-            let inside = |who: Who| match subject {
+            let inside = |identity: Identity| match subject {
                 Subject::Process(_) => false,
-                Subject::User(user) => who.user == user,
-                Subject::Cgroup(id) => who.is_in(id),
+                Subject::User(user) => identity.user == user,
+                Subject::Cgroup(id) => identity.is_in(id),
             };
             entry.subject != subject && entry.within.is_some_and(inside)
         };

@@ -11,7 +11,7 @@ use crate::units::Ns;
 mod tests {
     use super::*;
 
-    const WHO: Who = Who {
+    const IDENTITY: Identity = Identity {
         process: 10,
         cgroup: 20,
         above: [0; MAX_LEVELS],
@@ -25,16 +25,16 @@ mod tests {
     fn more_specific_setting_wins() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.resolve(&WHO).weight.get(), 100);
+        assert_eq!(settings.resolve(&IDENTITY).weight.get(), 100);
         for (subject, value) in [(USER, 3), (CGROUP, 2), (PROCESS, 1)] {
             assert_eq!(
-                settings.set(subject, Some(WHO), &Change::weight(value)),
+                settings.set(subject, Some(IDENTITY), &Change::weight(value)),
                 Ok(())
             );
-            assert_eq!(settings.resolve(&WHO).weight.get(), value);
+            assert_eq!(settings.resolve(&IDENTITY).weight.get(), value);
         }
         assert_eq!(settings.clear(PROCESS), Ok(()));
-        assert_eq!(settings.resolve(&WHO).weight.get(), 2);
+        assert_eq!(settings.resolve(&IDENTITY).weight.get(), 2);
         assert_eq!(settings.clear(PROCESS), Err(Error::NotSet));
     }
 
@@ -51,7 +51,7 @@ mod tests {
             settings.set(Subject::Process(20), None, &Change::weight(5)),
             Ok(())
         );
-        assert_eq!(settings.resolve(&WHO), Resolved::default());
+        assert_eq!(settings.resolve(&IDENTITY), Resolved::default());
     }
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
             max: 1,
         };
         assert_eq!(settings.set(CGROUP, None, &Change::weight(5)), Err(full));
-        assert_eq!(settings.resolve(&WHO).weight.get(), 5);
+        assert_eq!(settings.resolve(&IDENTITY).weight.get(), 5);
         assert_eq!(settings.all().len(), 1);
     }
 
@@ -80,17 +80,23 @@ mod tests {
             group: 50,
         };
         assert_eq!(
-            settings.set(PROCESS, Some(WHO), &Change::limit(51)),
+            settings.set(PROCESS, Some(IDENTITY), &Change::limit(51)),
             Err(refused)
         );
-        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(50)), Ok(()));
+        assert_eq!(
+            settings.set(PROCESS, Some(IDENTITY), &Change::limit(50)),
+            Ok(())
+        );
     }
 
     #[test]
     fn limit_of_a_group_below_a_members_is_refused() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(60)), Ok(()));
+        assert_eq!(
+            settings.set(PROCESS, Some(IDENTITY), &Change::limit(60)),
+            Ok(())
+        );
         let refused = Error::LimitBelowMember {
             limit: 59,
             member: 60,
@@ -104,46 +110,46 @@ mod tests {
     }
 
     /// A process in cgroup 3, which is in 2, which is in the root.
-    fn nested(process: u64, own: u64) -> Who {
-        let mut who = Who {
+    fn nested(process: u64, own: u64) -> Identity {
+        let mut identity = Identity {
             process,
             cgroup: own,
             user: 30,
-            ..Who::default()
+            ..Identity::default()
         };
-        (who.above[0], who.above[1]) = (1, 2);
-        who
+        (identity.above[0], identity.above[1]) = (1, 2);
+        identity
     }
 
     /// Where cgroup 2 is, or 3.
-    fn place(cgroup: u64) -> Option<Who> {
-        let mut who = Who {
+    fn place(cgroup: u64) -> Option<Identity> {
+        let mut identity = Identity {
             user: NO_USER,
             ..nested(0, cgroup)
         };
         if cgroup == 2 {
-            who.above[1] = 0;
+            identity.above[1] = 0;
         }
-        Some(who)
+        Some(identity)
     }
 
     #[test]
     fn nearest_cgroup_gives_the_weight_and_all_of_them_limits() {
         let mut store = [Entry::default(); 6];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let who = nested(10, 3);
+        let identity = nested(10, 3);
         let both = |percent| Change {
             weight: Some(percent * 10),
             ..Change::limit(percent)
         };
         let outer = settings.set(Subject::Cgroup(2), place(2), &both(30));
         assert_eq!(outer, Ok(()));
-        assert_eq!(settings.resolve(&who).weight.get(), 300);
-        assert_eq!(settings.resolve(&who).limit, Limit::new(30).ok());
+        assert_eq!(settings.resolve(&identity).weight.get(), 300);
+        assert_eq!(settings.resolve(&identity).limit, Limit::new(30).ok());
         let inner = settings.set(Subject::Cgroup(3), place(3), &both(20));
         assert_eq!(inner, Ok(()));
-        assert_eq!(settings.resolve(&who).weight.get(), 200);
-        assert_eq!(settings.resolve(&who).limit, Limit::new(20).ok());
+        assert_eq!(settings.resolve(&identity).weight.get(), 200);
+        assert_eq!(settings.resolve(&identity).limit, Limit::new(20).ok());
         // In another cgroup below the outer one.
         assert_eq!(settings.resolve(&nested(11, 4)).weight.get(), 300);
         // What one process uses is used of both.
@@ -151,11 +157,11 @@ mod tests {
             used: Ns::from_ms(500),
             allowed: true,
         };
-        settings.spend(&settings.resolve(&who), &spent);
+        settings.spend(&settings.resolve(&identity), &spent);
         let period = Ns::from_ms(6);
         settings.settle(period, period, period);
-        let throttled = |who: &Who| settings.exhausted(&settings.resolve(who));
-        assert!(throttled(&who) && throttled(&nested(11, 4)));
+        let throttled = |identity: &Identity| settings.exhausted(&settings.resolve(identity));
+        assert!(throttled(&identity) && throttled(&nested(11, 4)));
         assert!(settings.all().iter().all(Entry::exhausted));
     }
 
@@ -185,10 +191,10 @@ mod tests {
     fn cgroup_too_deep_to_be_found_is_refused() {
         let mut store = [Entry::default(); 1];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        let deep = Who {
+        let deep = Identity {
             cgroup: 99,
             above: [7; MAX_LEVELS],
-            ..Who::default()
+            ..Identity::default()
         };
         let refused = settings.set(Subject::Cgroup(99), Some(deep), &Change::limit(1));
         assert_eq!(refused, Err(Error::CgroupTooDeep { max: 15 }));
@@ -199,12 +205,12 @@ mod tests {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         let (one, other) = (nested(10, 3), nested(11, 4));
-        let of = |settings: &Settings<Borrowed<'_>>, who: &Who, depth| {
-            settings.group_of(who, GroupBy::Cgroup, depth)
+        let of = |settings: &Settings<Borrowed<'_>>, identity: &Identity, depth| {
+            settings.group_of(identity, GroupBy::Cgroup, depth)
         };
-        for who in [&one, &other] {
-            assert_eq!(of(&settings, who, 0), Subject::Cgroup(2));
-            assert_eq!(of(&settings, who, 1), Subject::Cgroup(2));
+        for identity in [&one, &other] {
+            assert_eq!(of(&settings, identity, 0), Subject::Cgroup(2));
+            assert_eq!(of(&settings, identity, 1), Subject::Cgroup(2));
         }
         assert_eq!(of(&settings, &one, 2), Subject::Cgroup(3));
         assert_eq!(of(&settings, &one, 15), Subject::Cgroup(3));
@@ -212,7 +218,7 @@ mod tests {
         assert_eq!(heavy, Ok(()));
         assert_eq!(of(&settings, &one, 0), Subject::Cgroup(3));
         assert_eq!(of(&settings, &other, 0), Subject::Cgroup(2));
-        let weight_of = |group, who| settings.weight_of(group, who).get();
+        let weight_of = |group, identity| settings.weight_of(group, identity).get();
         assert_eq!(weight_of(Subject::Cgroup(3), &one), 300);
         assert_eq!(weight_of(Subject::Cgroup(2), &other), 100);
     }
@@ -221,16 +227,22 @@ mod tests {
     fn lowest_of_all_limits_is_reported() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::limit(60)), Ok(()));
+        assert_eq!(
+            settings.set(PROCESS, Some(IDENTITY), &Change::limit(60)),
+            Ok(())
+        );
         assert_eq!(settings.set(USER, None, &Change::limit(80)), Ok(()));
-        assert_eq!(settings.resolve(&WHO).limit, Limit::new(60).ok());
+        assert_eq!(settings.resolve(&IDENTITY).limit, Limit::new(60).ok());
     }
 
     #[test]
     fn settings_of_dead_processes_are_forgotten() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
-        assert_eq!(settings.set(PROCESS, Some(WHO), &Change::weight(5)), Ok(()));
+        assert_eq!(
+            settings.set(PROCESS, Some(IDENTITY), &Change::weight(5)),
+            Ok(())
+        );
         assert_eq!(
             settings.set(Subject::Process(11), None, &Change::weight(5)),
             Ok(())

@@ -33,11 +33,11 @@ fn store() -> Store {
     }
 }
 
-fn who(process: u64, user: u32) -> Who {
-    Who {
+fn identity(process: u64, user: u32) -> Identity {
+    Identity {
         process,
         user,
-        ..Who::default()
+        ..Identity::default()
     }
 }
 
@@ -87,17 +87,17 @@ mod tests {
             GroupBy::Process,
         );
         for id in 1..=3 {
-            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         assert!(!shares.has_room());
-        let refused = shares.join(ClientId::new(4), who(4, 0), &settings, T_SYS);
+        let refused = shares.join(ClientId::new(4), identity(4, 0), &settings, T_SYS);
         assert!(refused.is_err());
         shares.leave(1, T_SYS);
         assert!(shares.has_room());
         assert_eq!(shares.find(ClientId::new(3)), Some(1));
         assert_eq!(shares.find(ClientId::new(2)), None);
-        let joined = shares.join(ClientId::new(4), who(4, 0), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(4), identity(4, 0), &settings, T_SYS);
         assert_eq!(joined, Ok(2));
     }
 
@@ -114,13 +114,13 @@ mod tests {
             GroupBy::User,
         );
         assert!(shares
-            .join(ClientId::new(1), who(1, 7), &settings, T_SYS)
+            .join(ClientId::new(1), identity(1, 7), &settings, T_SYS)
             .is_ok());
         shares.states_mut()[0].vtime = VTime::new(5_000_000);
         shares.leave(0, T_SYS);
         assert_eq!(shares.groups().len(), 1);
         assert!(shares
-            .join(ClientId::new(2), who(2, 7), &settings, T_SYS)
+            .join(ClientId::new(2), identity(2, 7), &settings, T_SYS)
             .is_ok());
         assert_eq!(shares.states()[0].vtime, VTime::new(5_000_000));
         shares.leave(0, VTime::new(5_000_000));
@@ -140,15 +140,15 @@ mod tests {
             Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
-        let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(1), identity(1, 7), &settings, T_SYS);
         assert_eq!(joined, Ok(0));
         shares.states_mut()[0].vtime = VTime::new(5_000_000);
         // Another user owes nothing; a child owes what its parent does.
-        let joined = shares.join(ClientId::new(2), who(2, 8), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(2), identity(2, 8), &settings, T_SYS);
         assert_eq!(joined, Ok(1));
         assert_eq!(shares.states()[1].vtime, T_SYS);
         shares.leave(0, T_SYS);
-        let joined = shares.join(ClientId::new(3), who(3, 7), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(3), identity(3, 7), &settings, T_SYS);
         assert_eq!(joined, Ok(1));
         let group = shares.members()[1].group();
         let state = shares.state_of(group).unwrap_or_default();
@@ -156,7 +156,7 @@ mod tests {
         // What has been paid is not inherited.
         shares.leave(1, VTime::new(6_000_000));
         let later = VTime::new(6_000_000);
-        let joined = shares.join(ClientId::new(4), who(4, 7), &settings, later);
+        let joined = shares.join(ClientId::new(4), identity(4, 7), &settings, later);
         assert_eq!(joined, Ok(1));
         let group = shares.members()[1].group();
         assert_eq!(shares.state_of(group).unwrap_or_default().vtime, later);
@@ -179,7 +179,7 @@ mod tests {
             GroupBy::User,
         );
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
-            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         use_us(&mut shares, 0, 600);
@@ -212,11 +212,11 @@ mod tests {
             GroupBy::User,
         );
         for id in 1..=2 {
-            let joined = shares.join(ClientId::new(id), who(id, 7), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, 7), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 4_000_000);
-        assert_eq!(shares.rejoin(1, who(2, 8), &settings, T_SYS), Ok(()));
+        assert_eq!(shares.rejoin(1, identity(2, 8), &settings, T_SYS), Ok(()));
         assert_eq!(shares.groups().len(), 2);
         assert_eq!(shares.states()[0].vtime.get(), T_SYS.get() + 2_000_000);
         assert_eq!(shares.states()[1].vtime.get(), T_SYS.get() + 2_000_000);
@@ -236,7 +236,7 @@ mod tests {
             GroupBy::User,
         );
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
-            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         use_us(&mut shares, 0, 500);
@@ -285,7 +285,7 @@ mod tests {
             GroupBy::Process,
         );
         for (id, user) in [(1, 7), (2, 8)] {
-            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         for (enforce, by) in [
@@ -319,7 +319,7 @@ mod tests {
             Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
-        let joined = shares.join(ClientId::new(1), who(1, 7), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(1), identity(1, 7), &settings, T_SYS);
         assert!(joined.is_ok());
         let mut ran = 0;
         for at in 1..=1200 {
@@ -360,7 +360,7 @@ mod tests {
             GroupBy::Process,
         );
         for id in 1..=2 {
-            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         shares.states_mut()[0].throttled = true;
@@ -402,7 +402,7 @@ mod tests {
             GroupBy::Process,
         );
         for id in 1..=2 {
-            let joined = shares.join(ClientId::new(id), who(id, 0), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         let mut told = 0;
@@ -438,7 +438,7 @@ mod tests {
             Totals::new(&mut store.rows[..]),
             GroupBy::Process,
         );
-        let joined = shares.join(ClientId::new(1), who(1, 0), &settings, T_SYS);
+        let joined = shares.join(ClientId::new(1), identity(1, 0), &settings, T_SYS);
         assert!(joined.is_ok());
         shares.note_residue([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
         shares.begin();
@@ -458,7 +458,7 @@ mod tests {
             GroupBy::User,
         );
         for (id, user) in [(1, 7), (2, 8)] {
-            let joined = shares.join(ClientId::new(id), who(id, user), &settings, T_SYS);
+            let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         // What the first one used counts once.
@@ -468,7 +468,7 @@ mod tests {
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &period(6));
         }
-        assert_eq!(shares.rejoin(0, who(1, 8), &settings, T_SYS), Ok(()));
+        assert_eq!(shares.rejoin(0, identity(1, 8), &settings, T_SYS), Ok(()));
         shares.begin();
         use_us(&mut shares, 0, 300);
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);

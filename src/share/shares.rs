@@ -3,9 +3,9 @@
 //! [pure] The processes and groups of one GPU.
 
 use super::awake::{Activity, END};
-use super::booking::Apart;
+use super::booking::Direct;
 use super::member::{Group, Member, ThrottledBy};
-use super::setting::{GroupBy, Who};
+use super::setting::{GroupBy, Identity};
 use super::settings::Settings;
 use super::totals::Totals;
 use crate::account::{Accounts, Charge, Slot};
@@ -50,7 +50,7 @@ pub struct Shares<S: Storage> {
     pub(super) last_poll: Ns,
     pub(super) last_span: Ns,
     /// Time charged one to one in the period that is being booked.
-    pub(super) apart: Apart,
+    pub(super) direct: Direct,
     /// Phases so far.
     pub(super) phase: u32,
     /// Whether samples of all processes are compared with this phase, and were with the last one.
@@ -86,7 +86,7 @@ impl<S: Storage> Shares<S> {
             generation: 0,
             last_poll: Ns::ZERO,
             last_span: Ns::ZERO,
-            apart: Apart::NONE,
+            direct: Direct::NONE,
             phase: 0,
             compares: false,
             compared: false,
@@ -179,7 +179,7 @@ impl<S: Storage> Shares<S> {
     pub fn join(
         &mut self,
         id: ClientId,
-        who: Who,
+        identity: Identity,
         settings: &Settings<S>,
         t_sys: VTime,
     ) -> Result<usize, Error> {
@@ -190,8 +190,8 @@ impl<S: Storage> Shares<S> {
         if !self.has_room() {
             return Err(full);
         }
-        let (lead, groups) = (self.lead_of_user(&who, t_sys), self.next);
-        let group = self.group_for(&who, settings, t_sys).ok_or(full)?;
+        let (lead, groups) = (self.lead_of_user(&identity, t_sys), self.next);
+        let group = self.group_for(&identity, settings, t_sys).ok_or(full)?;
         if self.next != groups {
             self.owe(group, lead);
         }
@@ -201,8 +201,8 @@ impl<S: Storage> Shares<S> {
             .members
             .push(Member {
                 id,
-                who,
-                resolved: settings.resolve(&who),
+                identity,
+                resolved: settings.resolve(&identity),
                 group,
                 throttled_by: throttled.then_some(ThrottledBy::Policy),
                 ..Member::default()
@@ -236,7 +236,7 @@ impl<S: Storage> Shares<S> {
     pub fn rejoin(
         &mut self,
         at: usize,
-        who: Who,
+        identity: Identity,
         settings: &Settings<S>,
         t_sys: VTime,
     ) -> Result<(), Error> {
@@ -246,14 +246,14 @@ impl<S: Storage> Shares<S> {
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return Ok(());
         };
-        let old = member.who;
-        member.who = who;
-        member.resolved = settings.resolve(&who);
+        let old = member.identity;
+        member.identity = identity;
+        member.resolved = settings.resolve(&identity);
         let group = member.group;
-        let subject = settings.group_of(&who, self.group_by, self.depth);
+        let subject = settings.group_of(&identity, self.group_by, self.depth);
         if let Some(group) = self.groups.all_mut().get_mut(group) {
             if group.subject == subject {
-                group.who = who;
+                group.identity = identity;
                 return Ok(());
             }
         }
@@ -261,7 +261,7 @@ impl<S: Storage> Shares<S> {
         let moved = self.move_member(at, settings, t_sys);
         if moved.is_err() {
             if let Some(member) = self.members.all_mut().get_mut(at) {
-                member.who = old;
+                member.identity = old;
                 member.resolved = settings.resolve(&old);
             }
         }
@@ -284,7 +284,9 @@ impl<S: Storage> Shares<S> {
             name: "groups",
             max: self.groups.room(),
         };
-        let group = self.group_for(&member.who, settings, t_sys).ok_or(full)?;
+        let group = self
+            .group_for(&member.identity, settings, t_sys)
+            .ok_or(full)?;
         // Making room for the group may have moved the old one.
         let old = self.members().get(at).map_or(group, |member| member.group);
         if let Some(member) = self.members.all_mut().get_mut(at) {
@@ -311,7 +313,7 @@ impl<S: Storage> Shares<S> {
             let Some(member) = self.members().get(at) else {
                 break;
             };
-            let subject = settings.group_of(&member.who, self.group_by, self.depth);
+            let subject = settings.group_of(&member.identity, self.group_by, self.depth);
             if self.groups().get(member.group).map(Group::subject) == Some(subject) {
                 continue;
             }
@@ -352,7 +354,7 @@ impl<S: Storage> Shares<S> {
                 break;
             };
             // There is room for as many groups as members.
-            let Some(group) = self.group_for(&member.who, settings, t_sys) else {
+            let Some(group) = self.group_for(&member.identity, settings, t_sys) else {
                 break;
             };
             self.owe(group, member.lead);

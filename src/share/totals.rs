@@ -9,7 +9,7 @@
 //! nearest cgroup around it that has many rows, and no other.
 
 use super::member::Account;
-use super::setting::{Who, MAX_LEVELS};
+use super::setting::{Identity, MAX_LEVELS};
 use crate::storage::{Bounded, Storage};
 use crate::units::Ns;
 
@@ -32,10 +32,10 @@ pub enum Kind {
 
 impl Kind {
     /// The user or cgroup of a process.
-    pub fn key(self, who: &Who) -> u64 {
+    pub fn key(self, identity: &Identity) -> u64 {
         match self {
-            Kind::User => who.user.into(),
-            Kind::Cgroup => who.cgroup,
+            Kind::User => identity.user.into(),
+            Kind::Cgroup => identity.cgroup,
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Row {
     pub kind: Kind,
     /// User id or cgroup id; nothing in the row for all others.
     pub key: Option<u64>,
-    /// For a cgroup, the cgroups around it: [`Who::above`].
+    /// For a cgroup, the cgroups around it: [`Identity::above`].
     pub above: [u64; MAX_LEVELS],
     /// What its processes got.
     pub account: Account,
@@ -61,13 +61,13 @@ pub struct Row {
 
 impl Row {
     /// An empty row for the user or the cgroup of a process.
-    fn of(who: &Who, kind: Kind, now: Ns) -> Self {
+    fn of(identity: &Identity, kind: Kind, now: Ns) -> Self {
         Self {
             kind,
-            key: Some(kind.key(who)),
+            key: Some(kind.key(identity)),
             above: match kind {
                 Kind::User => [0; MAX_LEVELS],
-                Kind::Cgroup => who.above,
+                Kind::Cgroup => identity.above,
             },
             since: now,
             last: now,
@@ -131,24 +131,32 @@ impl<S: Storage> Totals<S> {
     /// Adds to the total of the user or the cgroup of a process. `hint` is what the last call for
     /// the same one returned, or any number; with a good one the call takes the same time for any
     /// number of rows.
-    pub fn charge(&mut self, kind: Kind, who: &Who, hint: u16, account: &Account, now: Ns) -> u16 {
+    pub fn charge(
+        &mut self,
+        kind: Kind,
+        identity: &Identity,
+        hint: u16,
+        account: &Account,
+        now: Ns,
+    ) -> u16 {
         let row = self.rows.all_mut().get_mut(usize::from(hint));
-        if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(kind.key(who))) {
+        if let Some(row) = row.filter(|row| row.kind == kind && row.key == Some(kind.key(identity)))
+        {
             row.account.add(account);
             row.last = row.last.max(now);
             return hint;
         }
         self.merge(&Row {
             account: *account,
-            ..Row::of(who, kind, now)
+            ..Row::of(identity, kind, now)
         })
     }
 
     /// Counts a process that begins to use the GPU.
-    pub fn begin_process(&mut self, kind: Kind, who: &Who, now: Ns) {
+    pub fn begin_process(&mut self, kind: Kind, identity: &Identity, now: Ns) {
         self.merge(&Row {
             processes: 1,
-            ..Row::of(who, kind, now)
+            ..Row::of(identity, kind, now)
         });
     }
 
@@ -270,21 +278,21 @@ mod tests {
         }
     }
 
-    fn user(user: u32) -> Who {
-        Who {
+    fn user(user: u32) -> Identity {
+        Identity {
             user,
-            ..Who::default()
+            ..Identity::default()
         }
     }
 
     /// A cgroup in another one, which is in the root.
-    fn below(parent: u64, cgroup: u64) -> Who {
-        let mut who = Who {
+    fn below(parent: u64, cgroup: u64) -> Identity {
+        let mut identity = Identity {
             cgroup,
-            ..Who::default()
+            ..Identity::default()
         };
-        (who.above[0], who.above[1]) = (1, parent);
-        who
+        (identity.above[0], identity.above[1]) = (1, parent);
+        identity
     }
 
     /// GPU time of all rows of a kind together, and how many there are.

@@ -51,7 +51,7 @@ pub const EVENT_GPU_LOST: u32 = 5;
 pub const EVENT_POLICY: u32 = 6;
 /// The GPU answers again.
 pub const EVENT_GPU_BACK: u32 = 7;
-/// A channel that no client owns was on the engine; `value` is its number, groups from 4096.
+/// A channel that no client owns was on the engine; `value` is its number, TSGs from 4096.
 /// At most one a second.
 pub const EVENT_UNKNOWN: u32 = 8;
 /// A client was found on the engine outside of polling phases for longer than within them, beyond

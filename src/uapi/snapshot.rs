@@ -115,12 +115,12 @@ pub struct Gpu {
     /// channels run unthrottled.
     pub unmanaged_mappings: u64,
     /// * Time between two samples on average, if accounting is sparse; else zero.
-    pub look_ns: u64,
+    pub sample_interval_ns: u64,
     /// * Times that a client was found on the engine outside of polling phases for longer than
     ///   within them, beyond the errors of both and over many periods; see [`Client::evasions`].
     pub evasions: u64,
     /// * The last channel without a known owner that was on the engine, if
-    ///   [`GPU_UNKNOWN_SEEN`]; ids of channel groups count from 4096.
+    ///   [`GPU_UNKNOWN_SEEN`]; ids of TSGs count from 4096.
     pub unknown_chid: u32,
     /// How GPU time is accounted: position in [`Accounting::NAMES`](crate::account::Accounting).
     pub accounting: u32,

@@ -9,7 +9,7 @@ use crate::gpu::{Ended, GpuState};
 use crate::ids::{Chid, ClientId};
 use crate::policies::{PolicyKind, Seen};
 use crate::regs::Occupant;
-use crate::share::{GroupBy, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS};
+use crate::share::{GroupBy, Identity, Settings, Shares, Totals, MAX_SETTINGS, MAX_TOTALS};
 use crate::storage::{find_near, Storage};
 use crate::units::Ns;
 use kernel::bindings;
@@ -130,13 +130,13 @@ impl Round {
 
     fn join(&mut self, number: u32) -> Result {
         let client = ClientId::new(u64::from(number) + 1);
-        let who = Who {
+        let identity = Identity {
             process: client.get(),
             cgroup: (number / PER_USER).into(),
             user: number / PER_USER,
-            ..Who::default()
+            ..Identity::default()
         };
-        let joined = self.state.join(client, who);
+        let joined = self.state.join(client, identity);
         let owner = joined.map_err(|_| ENOMEM)?;
         for page in 0..PAGES {
             // CAST: a few thousand.
@@ -182,7 +182,7 @@ impl Round {
         for _ in 0..MAX_WAKES {
             match self.state.engine.wake(self.now, Wake::ChannelsChanged) {
                 action if action == wanted => return,
-                Action::Look => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
+                Action::Scan => self.now = self.now.saturating_add(Ns::from_ms(1_000)),
                 _ => {
                     let next = self.state.engine.next_deadline().unwrap_or(self.now);
                     self.now = self.now.max(next);

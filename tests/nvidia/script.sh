@@ -52,7 +52,7 @@ same() {
 }
 
 # The chip that the card's register names, where a branch needs two.
-look_like() {
+set_chip() {
 	[ "$BRANCH" != 550-open ] || loga-nvidia write "$card" 0 "$1" || give_up "the card's register is written"
 }
 
@@ -67,12 +67,12 @@ unload() {
 # fresh: a driver that no client has called.
 fresh() {
 	unload
-	look_like $turing
+	set_chip $turing
 	insmod /lib/loga/nvidia.ko || give_up "nvidia.ko is loaded"
 	insmod /lib/loga/nvidia-uvm.ko || give_up "nvidia-uvm.ko is loaded"
 	rm -f /dev/nvidia-uvm
 	mknod /dev/nvidia-uvm c "$(awk '$2 == "nvidia-uvm" { print $1 }' /proc/devices)" 0
-	look_like $kepler
+	set_chip $kepler
 }
 
 # attached: LoGA follows the model's card and the driver's files.
@@ -197,7 +197,7 @@ own_clients() {
 # The register at 2008 has the number of channels on all chips since Maxwell.
 not_followed() {
 	fresh
-	look_like $turing
+	set_chip $turing
 	loga-nvidia write "$card" 2008 800
 	insmod /lib/loga/loga.ko enforce=1 || give_up "loga.ko is loaded"
 	check "a Turing is not attached to" grep -q '^0$' /sys/module/loga/parameters/attach

@@ -24,7 +24,7 @@ use std::fmt::{self, Display, Formatter};
 /// Length of a window.
 pub const WINDOW: Ns = Ns::from_ms(2_000);
 /// Cost of a sample, with the interrupt of its timer.
-pub const LOOK_US: f64 = 3.0;
+pub const SAMPLE_US: f64 = 3.0;
 /// Cost of a sample in the virtual machine, where reading a register takes no time.
 pub const READ_US: f64 = 1.6;
 
@@ -107,12 +107,12 @@ pub struct Accuracy {
     pub load: &'static str,
     /// The way, in words.
     pub way: String,
-    /// Share of a core, in percent, if a sample costs [`LOOK_US`]; polls take all of their phase.
+    /// Share of a core, in percent, if a sample costs [`SAMPLE_US`]; polls take all of their phase.
     pub cpu_pct: f64,
     /// The same if a sample costs [`READ_US`].
     pub cpu_cheap_pct: f64,
     /// Samples per second.
-    pub looks_per_s: f64,
+    pub samples_per_s: f64,
     /// Mean error of the worst client, in points: what is left when noise averages out.
     pub bias_pt: f64,
     /// Error that 95 % of the windows stay below, of the worst client, in points.
@@ -129,7 +129,7 @@ struct Estimate {
     time: Vec<u64>,
     length: u64,
     bounds: Option<Vec<u64>>,
-    looks: u64,
+    samples: u64,
     polled: u64,
 }
 
@@ -141,20 +141,20 @@ struct Estimate {
 pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accuracy, Error> {
     let room = Ns::from_ms(2_000);
     let timeline = Timeline::of(
-        load,
+        &load.processes,
         Ns::from_ms(1_100)
             .saturating_add(room)
             .saturating_add(WINDOW),
     )?;
     let mut random = Random(seed.max(1));
     let mut errors = vec![Vec::new(); timeline.clients];
-    let (mut cpu, mut cheap, mut looks) = (0.0, 0.0, 0);
+    let (mut cpu, mut cheap, mut samples) = (0.0, 0.0, 0);
     let mut covered = vec![0u32; timeline.clients];
     let mut bounds = vec![0.0; timeline.clients];
     let length = WINDOW.get() as f64;
     for _ in 0..windows {
         let from = Ns::from_ms(1_000).saturating_add(Ns::new(random.below(room.get())));
-        let truth = timeline.truth(from);
+        let truth = timeline.truth(from, from.saturating_add(WINDOW));
         let said = estimate(&timeline, way, from, &mut random);
         for (at, (truth, time)) in truth.iter().zip(&said.time).enumerate() {
             let share = *time as f64 / said.length.max(1) as f64;
@@ -166,9 +166,9 @@ pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accu
                 covered[at] += u32::from(error.abs() <= stated);
             }
         }
-        looks += said.looks;
-        cpu += said.polled as f64 + said.looks as f64 * LOOK_US * 1e3;
-        cheap += said.polled as f64 + said.looks as f64 * READ_US * 1e3;
+        samples += said.samples;
+        cpu += said.polled as f64 + said.samples as f64 * SAMPLE_US * 1e3;
+        cheap += said.polled as f64 + said.samples as f64 * READ_US * 1e3;
     }
     let total = f64::from(windows) * length;
     let (worst, error95_pt) = worst(&errors);
@@ -178,7 +178,7 @@ pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accu
         way: way.to_string(),
         cpu_pct: 100.0 * cpu / total,
         cpu_cheap_pct: 100.0 * cheap / total,
-        looks_per_s: looks as f64 / total * 1e9,
+        samples_per_s: samples as f64 / total * 1e9,
         bias_pt: errors
             .iter()
             .map(|list| mean(list.iter().copied()).abs())
@@ -219,9 +219,9 @@ fn estimate(timeline: &Timeline, way: Method, from: Ns, random: &mut Random) -> 
     }
 }
 
-fn occupant(who: Option<usize>) -> Occupant {
+fn occupant(client: Option<usize>) -> Occupant {
     // CAST: a handful of processes.
-    who.map_or(Occupant::Idle, |at| {
+    client.map_or(Occupant::Idle, |at| {
         Occupant::Channel(Chid::from_bits(at as u32))
     })
 }
@@ -238,8 +238,8 @@ fn burst(timeline: &Timeline, from: Ns, poll_ms: u64, ratio: u64, random: &mut R
     while begin < end {
         let until = begin.saturating_add(poll).min(end);
         accountant.begin(&mut slots, begin, occupant(timeline.at(begin)));
-        for (now, who) in timeline.changes(begin, until) {
-            accountant.observe(&mut slots, *now, occupant(*who));
+        for (now, client) in timeline.changes(begin, until) {
+            accountant.observe(&mut slots, *now, occupant(*client));
         }
         polled += accountant.end(&mut slots, until).length.get();
         for (sum, slot) in time.iter_mut().zip(&slots) {
@@ -251,7 +251,7 @@ fn burst(timeline: &Timeline, from: Ns, poll_ms: u64, ratio: u64, random: &mut R
         time,
         length: polled,
         bounds: None,
-        looks: 0,
+        samples: 0,
         polled,
     }
 }
@@ -263,7 +263,7 @@ fn sparse(timeline: &Timeline, from: Ns, interval_us: u64, random: &mut Random) 
     let mut sparse = Sparse::new(random.next());
     let mut next = sparse.begin(&mut slots, from, interval);
     while next < from.saturating_add(WINDOW) {
-        next = sparse.look(&mut slots, next, occupant(timeline.at(next)));
+        next = sparse.sample(&mut slots, next, occupant(timeline.at(next)));
     }
     let interval = sparse.interval();
     let bounds = slots.iter().map(|slot| {
@@ -274,7 +274,7 @@ fn sparse(timeline: &Timeline, from: Ns, interval_us: u64, random: &mut Random) 
         time: slots.iter().map(|slot| slot.ran.get()).collect(),
         length: sparse.end().length.get(),
         bounds: Some(bounds.collect()),
-        looks: sparse.looks(),
+        samples: sparse.samples(),
         polled: 0,
     }
 }
@@ -291,8 +291,8 @@ fn samples(
     let mut now = from.saturating_add(Ns::new(step(random)));
     while now < from.saturating_add(WINDOW) {
         count += 1;
-        if let Some(who) = timeline.at(now) {
-            time[who] += 1;
+        if let Some(client) = timeline.at(now) {
+            time[client] += 1;
         }
         now = now.saturating_add(Ns::new(step(random)));
     }
@@ -300,7 +300,7 @@ fn samples(
         time,
         length: count,
         bounds: None,
-        looks: count,
+        samples: count,
         polled: 0,
     }
 }
@@ -356,7 +356,7 @@ pub fn all(windows: u32, seed: u64) -> Result<Vec<Accuracy>, Error> {
 /// The same as a table.
 pub fn text(all: &[Accuracy], windows: u32, seed: u64) -> String {
     let mut text = format!(
-        "Windows of 2 s, {windows} each, seed {seed}. CPU in percent of a core: {LOOK_US} us per \
+        "Windows of 2 s, {windows} each, seed {seed}. CPU in percent of a core: {SAMPLE_US} us per \
          sample with its interrupt, in brackets {READ_US} us. Errors in points of share.\n"
     );
     let mut load = "";
@@ -373,7 +373,7 @@ pub fn text(all: &[Accuracy], windows: u32, seed: u64) -> String {
         text += &format!(
             "  {:<24} {cpu:>16} {:>9.0} {:>7.2} {:>7.2} {:>7} {:>8}\n",
             one.way,
-            one.looks_per_s,
+            one.samples_per_s,
             one.bias_pt,
             one.error95_pt,
             or_none(one.bound_pt),

@@ -2,8 +2,7 @@
 
 //! What a load does on the ideal GPU, unscheduled.
 
-use super::{Load, WINDOW};
-use crate::ideal::IdealGpu;
+use crate::ideal::{IdealGpu, Process};
 use loga::engine::Config;
 use loga::error::Error;
 use loga::policies::PolicyKind;
@@ -19,22 +18,22 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// What a load does, alone on the GPU, until `end`.
+    /// What these processes do, alone on the GPU, until `end`.
     ///
     /// # Errors
     ///
     /// Too many processes.
-    pub fn of(load: &Load, end: Ns) -> Result<Self, Error> {
+    pub fn of(processes: &[Process], end: Ns) -> Result<Self, Error> {
         let config = Config {
             policy: PolicyKind::None,
             ..Config::paper()
         };
-        let mut machine = IdealGpu::new(&load.processes, config, GroupBy::Process)?;
+        let mut machine = IdealGpu::new(processes, config, GroupBy::Process)?;
         machine.watch();
         machine.run_until(end);
         Ok(Self {
             spans: machine.watched(),
-            clients: load.processes.len(),
+            clients: processes.len(),
             end,
         })
     }
@@ -46,18 +45,17 @@ impl Timeline {
     }
 
     /// Time of each client in a window.
-    pub(super) fn truth(&self, from: Ns) -> Vec<u64> {
-        let to = from.saturating_add(WINDOW);
+    pub(super) fn truth(&self, from: Ns, to: Ns) -> Vec<u64> {
         let mut time = vec![0; self.clients];
         let first = self.spans.partition_point(|span| span.0 <= from);
         for at in first.saturating_sub(1)..self.spans.len() {
-            let (begin, who) = self.spans[at];
+            let (begin, client) = self.spans[at];
             if begin >= to {
                 break;
             }
             let end = self.spans.get(at + 1).map_or(self.end, |next| next.0);
-            if let Some(who) = who {
-                time[who] += end.min(to).saturating_sub(begin.max(from)).get();
+            if let Some(client) = client {
+                time[client] += end.min(to).saturating_sub(begin.max(from)).get();
             }
         }
         time

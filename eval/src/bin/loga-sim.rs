@@ -191,7 +191,7 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
     }
     let name = args.input.file.display().to_string();
     let report = report::report(&name, &scenario, &outcomes);
-    print(table_or_json(&report, args.json, report::text))
+    print(table_or_json(&report, args.json, report::text::text))
 }
 
 fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
@@ -208,7 +208,7 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
     print(table_or_json(&compared, args.json, compare::text))?;
     let beside = || PathBuf::from(file.with_extension("svg").file_name().unwrap_or_default());
     let path = args.svg.clone().unwrap_or_else(beside);
-    let picture = compare::picture(&compared).map_err(|error| work(error.to_string()))?;
+    let picture = compare::picture::picture(&compared).map_err(|error| work(error.to_string()))?;
     let written = whole::replace(&path, picture.as_bytes());
     written.map_err(|error| work(format!("{}: {error}", path.display())))?;
     match compared.rows.iter().find_map(|row| row.failed.clone()) {

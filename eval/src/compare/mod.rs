@@ -10,13 +10,13 @@
 //! - *overhead*: kernel time that the GPU did not run although it does without a scheduler.
 //! - *slowdown*: time of a round over that alone, the geometric mean over the clients.
 
-mod picture;
-
-pub use picture::picture;
+pub mod picture;
 
 use crate::outcome::{Error, Outcome};
-use crate::report::{jain, optional, table, Spread};
+use crate::report::jain;
+use crate::report::text::{optional, table};
 use crate::results::stats::geometric_mean;
+use crate::results::stats::Spread;
 use crate::run::run;
 use crate::scenario::{Client, Kind, Scenario};
 use serde::Serialize;

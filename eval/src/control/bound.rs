@@ -18,7 +18,7 @@ pub(super) struct Use {
     /// GPU time in the polling phase, in ns.
     pub(super) busy: u64,
     /// GPU time while it was throttled, charged directly, in ns.
-    pub(super) apart: u64,
+    pub(super) direct: u64,
 }
 
 /// Checks the bound.
@@ -76,8 +76,8 @@ impl Bound {
     ) -> Option<String> {
         // CAST: all of these are times that a double holds exactly.
         let all: u64 = uses.iter().map(|one| one.busy).sum();
-        let apart: u64 = uses.iter().map(|one| one.apart).sum();
-        let rest = span.saturating_sub(apart) as f64;
+        let direct: u64 = uses.iter().map(|one| one.direct).sum();
+        let rest = span.saturating_sub(direct) as f64;
         self.period = self.period.max(span.max(lead) as f64);
         let wants = |one: &&Use| self.always[one.entity];
         let lightest = uses.iter().map(|one| one.weight).min()?;
@@ -95,7 +95,7 @@ impl Bound {
                 one.busy as f64 / all as f64 * rest
             };
             let clock = self.clocks[one.entity].get_or_insert(floor);
-            *clock += (share + one.apart as f64) / weight(one.weight);
+            *clock += (share + one.direct as f64) / weight(one.weight);
             least = least.min(*clock);
             most = most.max(*clock);
         }
@@ -128,7 +128,7 @@ mod tests {
             entity,
             weight: Weight::DEFAULT,
             busy: busy_ms * 1_000_000,
-            apart: 0,
+            direct: 0,
         };
         periods.iter().find_map(|(a, b)| {
             bound.period(
@@ -155,7 +155,7 @@ mod tests {
             entity,
             weight: Weight::DEFAULT,
             busy,
-            apart: 0,
+            direct: 0,
         };
         for _ in 0..3 {
             let uses = [all(0, 12_000_000), all(1, 0)];

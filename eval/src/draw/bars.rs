@@ -2,7 +2,7 @@
 
 //! Grouped bars over names.
 
-use super::look::{self, GRID, TEXT};
+use super::marks::{self, GRID, TEXT};
 use super::{number, style, title, whisker, Chart, Drawn};
 use crate::results::{At, GEOMETRIC_MEAN};
 use plotters::prelude::*;
@@ -65,17 +65,17 @@ pub(super) fn draw(chart: &Chart) -> Drawn {
             let ends = [(group as f64, reach.start), (group as f64, reach.end)];
             plane.draw_series(LineSeries::new(ends, GRID.stroke_width(2)))?;
         }
-        let bars = chart.series.iter().zip(&chart.looks).enumerate();
-        for (number, (series, look)) in bars {
+        let bars = chart.series.iter().zip(&chart.styles).enumerate();
+        for (number, (series, style)) in bars {
             let Some(point) = series.point(name) else {
                 continue;
             };
             let from = middle + width * (number as f64 - count / 2.0);
             let corners = [(from, chart.base), (from + 0.92 * width, point.mean)];
-            plane.draw_series([Rectangle::new(corners, look.colour.filled())])?;
+            plane.draw_series([Rectangle::new(corners, style.colour.filled())])?;
             // Seen even where the bar has no height.
             let end = [(corners[0].0, point.mean), corners[1]];
-            plane.draw_series(LineSeries::new(end, look.colour.stroke_width(2)))?;
+            plane.draw_series(LineSeries::new(end, style.colour.stroke_width(2)))?;
             let at = |y: f64| {
                 let (x, y) = plane.backend_coord(&(from + 0.46 * width, y));
                 (x - left, y - top)
@@ -88,7 +88,7 @@ pub(super) fn draw(chart: &Chart) -> Drawn {
                 whisker(chart.area, low.0, low.1, high.1)?;
             }
             if let Some(paper) = point.paper {
-                look::paper(chart.area, at(paper))?;
+                marks::paper(chart.area, at(paper))?;
             }
         }
         let (x, y) = plane.backend_coord(&(middle, reach.start));

@@ -2,7 +2,7 @@
 
 //! Lines over values.
 
-use super::look::GRID;
+use super::marks::GRID;
 use super::{number, style, title, whisker, Chart, Drawn};
 use crate::results::At;
 use plotters::prelude::*;
@@ -49,19 +49,19 @@ pub(super) fn draw(chart: &Chart) -> Drawn {
         let line = BLACK.stroke_width(1);
         plane.draw_series(LineSeries::new([(0.0, 1.0), (most * 1.04, 1.0)], line))?;
     }
-    for (series, look) in chart.series.iter().zip(&chart.looks) {
+    for (series, style) in chart.series.iter().zip(&chart.styles) {
         let line = || {
             series
                 .points
                 .iter()
                 .filter_map(|one| Some((value(&one.at)?, one.mean)))
         };
-        let style = look.colour.stroke_width(2);
-        if look.dashed {
-            plane.draw_series(DashedLineSeries::new(line(), 6, 5, style))?;
+        let stroke = style.colour.stroke_width(2);
+        if style.dashed {
+            plane.draw_series(DashedLineSeries::new(line(), 6, 5, stroke))?;
             continue;
         }
-        plane.draw_series(LineSeries::new(line(), style))?;
+        plane.draw_series(LineSeries::new(line(), stroke))?;
         for ((x, mean), point) in line().zip(&series.points) {
             let pixel = |y: f64| plane.backend_coord(&(x, y));
             // What is drawn on a part of the picture is counted from its corner.
@@ -71,9 +71,9 @@ pub(super) fn draw(chart: &Chart) -> Drawn {
                 let (low, high) = (place(mean - point.deviation), place(mean + point.deviation));
                 whisker(chart.area, low.0, low.1, high.1)?;
             }
-            look.mark(chart.area, place(mean))?;
+            style.mark(chart.area, place(mean))?;
             if let Some(paper) = point.paper {
-                super::look::paper(chart.area, place(paper))?;
+                super::marks::paper(chart.area, place(paper))?;
             }
         }
     }

@@ -5,22 +5,16 @@
 
 mod bars;
 mod lines;
-mod look;
+mod marks;
 
-pub use look::label;
+pub use marks::label;
 
 use crate::results::{At, Axis, Experiment, Series};
-use look::{Look, TEXT};
-use plotters::coord::Shift;
+use marks::{Area, Drawn, Style, TEXT};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 use std::ops::Range;
-
-/// Where a chart is drawn.
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What the plotting library says.
-type Drawn = Result<(), Box<dyn Error>>;
 
 /// Height of the line with the names of the series, in pixels.
 const LEGEND: u32 = 34;
@@ -56,7 +50,7 @@ pub fn picture(one: &Experiment) -> Result<String, Box<dyn Error>> {
                 title: panel.as_deref(),
                 x: &one.x,
                 y: &one.y,
-                looks: series.iter().map(|one| look_in(&names, one)).collect(),
+                styles: series.iter().map(|one| style_in(&names, one)).collect(),
                 series,
                 base: base(one),
             };
@@ -79,7 +73,7 @@ struct Chart<'a, 'b> {
     y: &'a Axis,
     series: Vec<&'a Series>,
     /// Colour and mark of each of them.
-    looks: Vec<Look>,
+    styles: Vec<Style>,
     /// Where bars begin.
     base: f64,
 }
@@ -129,9 +123,9 @@ fn names(one: &Experiment) -> Vec<&str> {
     names
 }
 
-fn look_in(names: &[&str], series: &Series) -> Look {
+fn style_in(names: &[&str], series: &Series) -> Style {
     let at = names.iter().position(|name| *name == series.name);
-    Look::of(&series.name, at.unwrap_or_default())
+    Style::of(&series.name, at.unwrap_or_default())
 }
 
 /// Width and height in pixels: wide for many names, narrow for a line.
@@ -180,22 +174,22 @@ fn legend(area: &Area, names: &[&str], bars: bool, paper: bool) -> Drawn {
         Ok(x + room(text) as i32)
     };
     for (at, name) in names.iter().enumerate() {
-        let look = Look::of(name, at);
+        let style = Style::of(name, at);
         if bars {
             let corners = [(x - 5, y - 5), (x + 5, y + 5)];
-            area.draw(&Rectangle::new(corners, look.colour.filled()))?;
-        } else if look.dashed {
+            area.draw(&Rectangle::new(corners, style.colour.filled()))?;
+        } else if style.dashed {
             for from in [x - 12, x + 3] {
                 let ends = [(from, y), (from + 9, y)];
-                area.draw(&PathElement::new(ends, look.colour.stroke_width(2)))?;
+                area.draw(&PathElement::new(ends, style.colour.stroke_width(2)))?;
             }
         } else {
-            look.mark(area, (x, y))?;
+            style.mark(area, (x, y))?;
         }
         x = tell(label(name), x)?;
     }
     if paper {
-        look::paper(area, (x, y))?;
+        marks::paper(area, (x, y))?;
         tell("number in the paper", x)?;
     }
     Ok(())

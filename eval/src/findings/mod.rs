@@ -12,9 +12,11 @@ mod quality;
 mod scheduling;
 
 pub use agreement::{agreement, Agreement, Pair, LIMIT};
-pub use scheduling::moves_away;
 
 use crate::results::{At, Experiment, Point, Series, FIGURES, GEOMETRIC_MEAN};
+
+/// From which part on a change against no scheduling counts as one.
+const CHANGE: f64 = 0.02;
 
 /// A finding of the paper.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +151,13 @@ fn list(names: &[&str]) -> String {
     } else {
         names.join(", ")
     }
+}
+
+/// Whether a policy moves a turnaround to the other side of that without scheduling than the
+/// optimum, by enough to count.
+pub fn moves_away(turnaround: f64, none: f64, fair: f64) -> bool {
+    let change = turnaround - none;
+    change.abs() >= CHANGE * none && change * (fair - none) < 0.0
 }
 
 #[cfg(test)]

@@ -2,12 +2,10 @@
 
 //! Section 5.5: how close to the fair optimum schedulers bring applications beside throttles.
 
-use super::{applications, list, Evidence, Finding, Results};
+use super::{applications, list, moves_away, Evidence, Finding, Results};
 
 /// Ratios that differ by less than this part of the optimum are taken for equal.
 const EQUAL: f64 = 0.01;
-/// From which part on a change against no scheduling counts as one.
-const CHANGE: f64 = 0.02;
 /// How close LoGA-CL has to be to NEON to be similar.
 const SIMILAR: f64 = 0.1;
 
@@ -148,13 +146,6 @@ impl One<'_> {
     fn wrong(&self, turnaround: f64) -> bool {
         moves_away(turnaround, self.none, self.fair)
     }
-}
-
-/// Whether a policy moves a turnaround to the other side of that without scheduling than the
-/// optimum, by enough to count.
-pub fn moves_away(turnaround: f64, none: f64, fair: f64) -> bool {
-    let change = turnaround - none;
-    change.abs() >= CHANGE * none && change * (fair - none) < 0.0
 }
 
 /// The applications that were run with all of these.

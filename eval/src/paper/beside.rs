@@ -3,7 +3,7 @@
 //! [tool] An application beside throttles, under a policy: what Figures 7, 8 and 11 are made of.
 
 use super::plan::{Plan, Progress};
-use super::way::{Way, NEON_LOOK_US};
+use super::way::{Way, NEON_SCAN_US};
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
 use crate::results::stats::mean;
 use crate::results::{Setting, Throttles, Unit};
@@ -128,7 +128,7 @@ impl App {
 
     fn scenario(&self, throttles: Throttles, way: Way, plan: &Plan) -> Scenario {
         let mut costs = plan.costs;
-        costs.look = way.look_us.map_or(costs.look, Micros::new);
+        costs.scan = way.scan_us.map_or(costs.scan, Micros::new);
         let app = Client {
             repeat: Some(self.iterations),
             ..Client::new("app", self.profile.phases.clone())
@@ -201,8 +201,8 @@ pub(super) fn settings(throttles: &str) -> Vec<Setting> {
         ),
         number("costs.read_us", 1.0, us, "section 3.3"),
         number(
-            "costs.look_us",
-            NEON_LOOK_US,
+            "costs.scan_us",
+            NEON_SCAN_US,
             us,
             "assumed, for each channel of each scan of sampling: NEON reads a word of memory; the \
              module reads three registers",

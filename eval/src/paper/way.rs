@@ -6,7 +6,7 @@ use crate::scenario::{Kind, Policy};
 use loga::policies::PolicyKind;
 
 /// Cost of the scan of a channel for NEON, in us: it reads a word of memory, not registers.
-pub(super) const NEON_LOOK_US: f64 = 0.1;
+pub(super) const NEON_SCAN_US: f64 = 0.1;
 /// LoGA as in the paper.
 pub(super) const EVENT: Policy = Policy::of(Kind::Loga(PolicyKind::Event));
 /// It accounts all the time.
@@ -24,7 +24,7 @@ pub(super) struct Way {
     /// The scheduler.
     pub(super) policy: Policy,
     /// Cost of the scan of a channel, in us, where it differs from the plan.
-    pub(super) look_us: Option<f64>,
+    pub(super) scan_us: Option<f64>,
 }
 
 impl Way {
@@ -51,7 +51,7 @@ impl Way {
     /// NEON: what sets it apart from the policy `sampling` of LoGA is that submissions of a client
     /// that is watched are trapped, and the cost of a scan.
     pub(super) const SAMPLING: Self = Self {
-        look_us: Some(NEON_LOOK_US),
+        scan_us: Some(NEON_SCAN_US),
         ..Self::new(
             "sampling",
             Policy {
@@ -72,7 +72,7 @@ impl Way {
         Self {
             name,
             policy,
-            look_us: None,
+            scan_us: None,
         }
     }
 

@@ -5,10 +5,7 @@
 //! Nothing here depends on the machine or the hour: the same scenario and seed give the same
 //! bytes. `docs/scenarios.md` says what the figures mean.
 
-mod text;
-
-pub use text::text;
-pub(crate) use text::{optional, table};
+pub mod text;
 
 pub use loga_results::stats::Spread;
 
@@ -75,7 +72,7 @@ pub struct Gpu {
     /// Decisions made.
     pub decisions: u64,
     /// Scans of the channels, of policies that work in stages.
-    pub looks: u64,
+    pub scans: u64,
     /// Times a client was throttled.
     pub throttles: u64,
     /// Faults or traps taken by clients.
@@ -220,7 +217,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
         loga_in_clients_ms: ms(ledger.in_clients),
         jain: jain(&shares),
         decisions: ledger.decisions,
-        looks: ledger.looks,
+        scans: ledger.scans,
         throttles: ledger.throttles,
         faults: ledger.faults,
         events: outcome.events,

@@ -2,7 +2,8 @@
 
 //! The figures as tables.
 
-use super::{Client, Gpu, Report, Spread};
+use super::{Client, Gpu, Report};
+use crate::results::stats::Spread;
 use comfy_table::{presets, CellAlignment, Table};
 use std::fmt::Write;
 

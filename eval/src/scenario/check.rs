@@ -2,13 +2,14 @@
 
 //! From the file as it is written to a scenario that makes sense.
 
-use super::file::{self, File, Launch};
-use super::{Between, Client, Error, Gpu, Phase, Profile, Scenario, Span, TIMESLICE};
+use super::file::{self, Between, File};
+use super::phase::{phase, REPEAT_MAX};
+use super::plain::{Client, Error, Gpu, Phase, Scenario, TIMESLICE};
+use super::profile::Profile;
+use super::text::Text;
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
-use loga::units::{Ns, Weight};
-use serde::de::DeserializeOwned;
-use std::ops::Range;
+use loga::units::Weight;
 use std::path::Path;
 use toml::Spanned;
 
@@ -16,46 +17,6 @@ use toml::Spanned;
 const SEEDS_MAX: u64 = 10_000;
 /// Most GPUs.
 const GPUS_MAX: usize = 64;
-/// Most times that something is done; in practice for ever.
-const REPEAT_MAX: u64 = 1_000_000_000_000;
-/// Longest queue: the ring of a channel holds that many commands.
-pub(crate) const DEPTH_MAX: u64 = 1000;
-/// A file's name and text, to say where something is.
-pub(super) struct Text<'a> {
-    pub(super) name: &'a str,
-    pub(super) text: &'a str,
-}
-
-impl Text<'_> {
-    /// What the text says.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        toml::from_str(self.text).map_err(|error| {
-            let reason = error.message().trim().replace('\n', "; ");
-            self.error(error.span().unwrap_or(0..0), reason)
-        })
-    }
-
-    /// An error at a place in the text.
-    pub(super) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
-        Error {
-            place: format!("{}:{line}:{column}", self.name),
-            reason: reason.into(),
-        }
-    }
-
-    /// A number, if it is in range.
-    fn number(&self, name: &str, value: &Spanned<u64>, min: u64, max: u64) -> Result<u64, Error> {
-        let number = *value.get_ref();
-        if (min..=max).contains(&number) {
-            return Ok(number);
-        }
-        let reason = format!("{name} = {number} is out of range, want {min} to {max}");
-        Err(self.error(value.span(), reason))
-    }
-}
 
 /// Reads a scenario from the text of the file `name`.
 pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
@@ -280,34 +241,5 @@ fn phases(source: &Text, one: &file::Client) -> Result<Vec<Phase>, Error> {
         } else {
             error
         }
-    })
-}
-
-pub(super) fn phase(source: &Text, written: &Spanned<file::Phase>) -> Result<Phase, Error> {
-    let phase = written.get_ref();
-    let nothing = phase.cpu_us.is_none() && phase.copy_us.is_none() && phase.kernel_us.is_none();
-    if nothing {
-        let reason = "a phase without work, want at least one of cpu_us, copy_us, kernel_us";
-        return Err(source.error(written.span(), reason));
-    }
-    let depth = match (phase.launch, &phase.depth) {
-        (Launch::Synchronous, None) => 1,
-        (Launch::Queued, Some(depth)) => source.number("depth", depth, 1, DEPTH_MAX)?,
-        (Launch::Queued, None) => {
-            let reason = format!("launch = \"queued\" wants depth, 1 to {DEPTH_MAX}");
-            return Err(source.error(written.span(), reason));
-        }
-        (Launch::Synchronous, Some(depth)) => {
-            let reason = "depth is only for launch = \"queued\"";
-            return Err(source.error(depth.span(), reason));
-        }
-    };
-    Ok(Phase {
-        cpu: phase.cpu_us.unwrap_or(Span::Constant(Ns::ZERO)),
-        copy: phase.copy_us,
-        kernel: phase.kernel_us,
-        // CAST: at most DEPTH_MAX.
-        depth: depth as u32,
-        repeat: source.number("repeat", &phase.repeat, 1, REPEAT_MAX)?,
     })
 }

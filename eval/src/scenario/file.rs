@@ -179,8 +179,8 @@ pub struct Costs {
     #[serde(rename = "read_us")]
     pub read: Micros,
     /// The scan of one channel, for policies that work in stages.
-    #[serde(rename = "look_us")]
-    pub look: Micros,
+    #[serde(rename = "scan_us")]
+    pub scan: Micros,
     /// Taking the submission mappings of one client away, or giving them back.
     #[serde(rename = "revoke_us")]
     pub revoke: Micros,
@@ -285,7 +285,7 @@ impl Default for Costs {
     fn default() -> Self {
         Self {
             read: Micros(Ns::from_us(1)),
-            look: Micros(Ns::from_us(3)),
+            scan: Micros(Ns::from_us(3)),
             revoke: Micros(Ns::from_us(5)),
             fault: Micros(Ns::from_us(2)),
             wakeup: Micros(Ns::from_us(5)),
@@ -299,7 +299,7 @@ impl Costs {
     pub fn by_name(&mut self, name: &str) -> Option<&mut Micros> {
         match name {
             "read_us" => Some(&mut self.read),
-            "look_us" => Some(&mut self.look),
+            "scan_us" => Some(&mut self.scan),
             "revoke_us" => Some(&mut self.revoke),
             "fault_us" => Some(&mut self.fault),
             "wakeup_us" => Some(&mut self.wakeup),

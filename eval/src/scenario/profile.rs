@@ -5,10 +5,11 @@
 //! A file of `eval/profiles` describes one iteration of an application by phases as a scenario has
 //! them. The table `from` has the source of every value; a value without one is refused.
 
-use super::check::{self, Text};
 use super::file;
+use super::phase::phase;
+use super::plain::{Error, Phase};
+use super::text::Text;
 use super::time::Span;
-use super::{Error, Phase};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -141,7 +142,7 @@ impl Profile {
         }
         for (number, one) in file.phases.get_ref().iter().enumerate() {
             let written = Spanned::new(one.span(), one.get_ref().phase());
-            phases.push(check::phase(&source, &written)?);
+            phases.push(phase(&source, &written)?);
             for given in origins(&source, one)? {
                 values.push(Value {
                     name: format!("phase {number}: {}", given.key),

@@ -2,7 +2,7 @@
 
 //! Changes to a scenario from the command line: `policy.poll_ms=2`, `client.hog.weight=300`.
 
-use super::Error;
+use super::plain::Error;
 use toml::{Table, Value};
 
 /// Applies changes to the text of a file; the result is a text with a name of its own.

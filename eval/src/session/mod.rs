@@ -3,24 +3,25 @@
 //! Runs the experiments one after the other and keeps their results: what is already there, made
 //! from the same inputs, is not run again.
 
+mod progress;
 mod script;
 
 pub use script::Script;
 
 use crate::draw::picture;
 use crate::page::page;
-use crate::paper::{self, Plan, Progress};
+use crate::paper::{self, Plan};
 use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Setting, Unit, FIGURES};
 use crate::scenario::{Costs, Micros};
 use crate::whole;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::MultiProgress;
+use progress::{say, Bar};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// Name of the report in the folder of the results.
 pub const REPORT: &str = "report.html";
@@ -82,7 +83,7 @@ impl Session {
     /// Everything in the virtual machine, and the same in the simulator.
     fn run_machine(&self, own: &str, bars: &MultiProgress) -> Vec<Result<Experiment, String>> {
         let mut all = Vec::new();
-        let mut look = None;
+        let mut read = None;
         let Some(machine) = &self.machine else {
             return all;
         };
@@ -91,7 +92,7 @@ impl Session {
             Err(error) => return vec![Err(error)],
         };
         for name in names {
-            let real = match machine.run(&name, self, bars) {
+            let real = match machine.run(&name, &self.folder, |inputs| self.kept(inputs), bars) {
                 Ok(real) => real,
                 Err(error) => {
                     all.push(Err(format!("virtual machine, {name}: {error}")));
@@ -99,8 +100,8 @@ impl Session {
                 }
             };
             for one in real.iter().filter(|one| FIGURES.contains(&&*one.figure)) {
-                look = one.setting(READ).cloned().or(look);
-                let plan = as_machine(one, look.as_ref());
+                read = one.setting(READ).cloned().or(read);
+                let plan = as_machine(one, read.as_ref());
                 let run = |plan| self.simulate(&one.figure, &plan, own, Some(one), bars);
                 all.push(plan.and_then(run));
             }
@@ -201,15 +202,15 @@ fn keep(results: &mut Vec<Experiment>, wrong: &mut Vec<String>, one: Result<Expe
 
 /// The simulator's plan for what was run in the virtual machine: with the costs that were measured
 /// there, and with that of a poll as measured in an earlier experiment, if not in this.
-fn as_machine(real: &Experiment, look: Option<&Setting>) -> Result<Plan, String> {
+fn as_machine(real: &Experiment, earlier: Option<&Setting>) -> Result<Plan, String> {
     let mut settings = real.settings.clone();
-    let read = real.setting(READ).or(look);
+    let read = real.setting(READ).or(earlier);
     if real.setting(READ).is_none() {
         settings.extend(read.cloned());
     }
     settings.extend(read.and_then(Setting::micros).map(|us| {
         let origin = "three times a read: the scan of a channel";
-        Setting::number("costs.look_us", us * READS, Unit::Micros, origin)
+        Setting::number("costs.scan_us", us * READS, Unit::Micros, origin)
     }));
     let mut costs = Costs::default();
     for setting in &settings {
@@ -249,56 +250,6 @@ fn own_digest() -> Result<String, String> {
     Ok(digest(&[&bytes]))
 }
 
-/// Prints a line above the bars.
-fn say(bars: &MultiProgress, line: &str) {
-    bars.suspend(|| println!("{line}"));
-}
-
-/// A progress bar of an experiment; nothing is drawn without a terminal.
-struct Bar {
-    bar: ProgressBar,
-    begin: Instant,
-}
-
-impl Bar {
-    /// One that shows how many runs are done.
-    fn new(name: &str, bars: &MultiProgress) -> Self {
-        Self::with(
-            "{msg} [{bar:30}] {pos}/{len} {elapsed} ({eta} left)",
-            name,
-            bars,
-        )
-    }
-
-    /// One that shows that something goes on of which no more is known.
-    fn waiting(name: &str, bars: &MultiProgress) -> Self {
-        let bar = Self::with("{msg} {spinner} {elapsed}", name, bars);
-        bar.bar.enable_steady_tick(Duration::from_secs(1));
-        bar
-    }
-
-    fn with(template: &str, name: &str, bars: &MultiProgress) -> Self {
-        let bar = bars.add(ProgressBar::new(0).with_message(name.to_owned()));
-        // PANIC: the templates are those above, and tests make both bars.
-        let style = ProgressStyle::with_template(template).expect("a template");
-        bar.set_style(style.progress_chars("=> "));
-        Self {
-            bar,
-            begin: Instant::now(),
-        }
-    }
-}
-
-impl Progress for Bar {
-    fn expect(&mut self, runs: u64) {
-        self.bar.inc_length(runs);
-    }
-
-    fn done(&mut self) {
-        self.bar.inc(1);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,7 +266,7 @@ mod tests {
         let read = number(READ, 1.5, Unit::Micros);
         let costs = as_machine(&real, Some(&read)).unwrap().costs;
         let assumed = Costs::default();
-        let ours = [costs.switch, costs.read, costs.look, costs.fault];
+        let ours = [costs.switch, costs.read, costs.scan, costs.fault];
         assert_eq!(ours, [8.1, 1.5, 4.5, 2.0].map(Micros::new));
         assert_eq!(
             (costs.revoke, costs.wakeup),

@@ -2,7 +2,7 @@
 
 //! Experiments in the virtual machine, by the script that starts it.
 
-use super::{say, Bar, Session};
+use super::progress::{say, Bar};
 use crate::results::{Experiment, Origin};
 use indicatif::MultiProgress;
 use std::fs;
@@ -31,7 +31,7 @@ impl Script {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Runs one, if its results are not there.
+    /// Runs one, if `kept` has no results of its inputs, and leaves the results in `folder`.
     ///
     /// # Errors
     ///
@@ -39,16 +39,17 @@ impl Script {
     pub(super) fn run(
         &self,
         name: &str,
-        session: &Session,
+        folder: &Path,
+        kept: impl Fn(&str) -> Vec<Experiment>,
         bars: &MultiProgress,
     ) -> Result<Vec<Experiment>, String> {
         let inputs = self.ask(&["--inputs", name])?.trim().to_owned();
-        let kept = session.kept(&inputs);
+        let kept = kept(&inputs);
         if !kept.is_empty() {
             say(bars, &format!("{name}, virtual machine: kept"));
             return Ok(kept);
         }
-        let staged = session.folder.join(format!("{name}.part"));
+        let staged = folder.join(format!("{name}.part"));
         let failed = |error| format!("{}: {error}", staged.display());
         let _ = fs::remove_dir_all(&staged);
         fs::create_dir_all(&staged).map_err(failed)?;
@@ -59,8 +60,7 @@ impl Script {
         let mut results = read(&staged)?;
         for one in &mut results {
             one.inputs.clone_from(&inputs);
-            one.write(&session.folder)
-                .map_err(|error| error.to_string())?;
+            one.write(folder).map_err(|error| error.to_string())?;
         }
         let _ = fs::remove_dir_all(&staged);
         let seconds = bar.begin.elapsed().as_secs_f64();

@@ -40,7 +40,7 @@ pub struct Ledger {
     /// Decisions made.
     pub decisions: u64,
     /// Scans of the channels, of policies that work in stages.
-    pub looks: u64,
+    pub scans: u64,
     /// Times that a client was throttled.
     pub throttles: u64,
     /// Faults or traps taken by clients.
@@ -69,7 +69,7 @@ pub trait Control {
     fn ended(&mut self, _: &mut Machine, _client: usize, _engine: usize) {}
 
     /// Everything that is due now has happened on the GPU.
-    fn look(&mut self, _: &mut Machine) {}
+    fn observe(&mut self, _: &mut Machine) {}
 
     /// When it wants to act next.
     fn next(&self) -> Option<u64> {

@@ -122,7 +122,7 @@ impl<C: Control> World<C> {
             }
         }
         self.machine.board.now = end;
-        self.control.look(&mut self.machine);
+        self.control.observe(&mut self.machine);
         false
     }
 
@@ -169,11 +169,11 @@ impl<C: Control> World<C> {
             } else if self.machine.rung || self.machine.due.is_some_and(|due| due <= now) {
                 self.machine.advance();
             } else if self.control.next().is_some_and(|next| next <= now) {
-                self.control.look(&mut self.machine);
+                self.control.observe(&mut self.machine);
                 self.control.act(&mut self.machine);
                 self.obey();
             } else {
-                self.control.look(&mut self.machine);
+                self.control.observe(&mut self.machine);
                 return;
             }
         }

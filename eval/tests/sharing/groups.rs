@@ -94,7 +94,7 @@ fn totals_of_users_are_what_their_processes_received() {
     assert_eq!(count, 2);
     let members = machine.state().shares.members();
     let of_user = |user: u32| {
-        let mine = members.iter().filter(|m| m.who().user == user);
+        let mine = members.iter().filter(|m| m.identity().user == user);
         mine.map(|m| m.account().received.get()).sum::<u64>()
     };
     for row in &rows[..count] {

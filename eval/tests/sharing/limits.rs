@@ -94,7 +94,7 @@ fn limit_without_enforcement_is_not_carried_out() {
 }
 
 #[test]
-fn idle_class_runs_only_while_nobody_else_wants_the_gpu() {
+fn idle_class_runs_only_while_no_other_client_wants_the_gpu() {
     let mut processes = hogs(&[1000], 12);
     processes.push(Process {
         from: Ns::from_ms(2000),

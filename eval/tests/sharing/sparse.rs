@@ -27,7 +27,7 @@ fn sparse(processes: &[Process], policy: PolicyKind, seed: u64) -> IdealGpu {
 fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
     const RUNS: usize = 20;
     let (mut errors, mut within) = (vec![Vec::new(); processes.len()], vec![0; processes.len()]);
-    let mut looks = 0;
+    let mut samples = 0;
     for seed in 1..=RUNS as u64 {
         let mut machine = sparse(processes, PolicyKind::None, seed * 77);
         machine.run_until(Ns::from_ms(500));
@@ -38,7 +38,7 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
         let before = (machine.ran(), received(&machine), machine.reads());
         machine.run_until(Ns::from_ms(2500));
         let after = (machine.ran(), received(&machine), machine.reads());
-        looks += after.2 - before.2;
+        samples += after.2 - before.2;
         for at in 0..processes.len() {
             let truth = after.0[at].saturating_sub(before.0[at]).get() as f64;
             let got = after.1[at].received.saturating_sub(before.1[at].received);
@@ -59,7 +59,7 @@ fn sparse_errors(processes: &[Process]) -> (f64, f64, u64) {
     (
         worst,
         100.0 * least as f64 / RUNS as f64,
-        looks / (2 * RUNS as u64),
+        samples / (2 * RUNS as u64),
     )
 }
 
@@ -76,17 +76,17 @@ fn varying(list: &[(u64, u64)]) -> Vec<Process> {
 fn sparse_accounting_of_the_demo_and_of_small_clients_is_close() {
     let demo = [(1000, 0), (200, 800), (200, 800), (200, 800)];
     for list in [&demo[..], &[(10, 1000); 10]] {
-        let (error, within, looks) = sparse_errors(&varying(list));
-        println!("{list:?}: {error:.2} points, {within} % within, {looks} samples/s");
+        let (error, within, samples) = sparse_errors(&varying(list));
+        println!("{list:?}: {error:.2} points, {within} % within, {samples} samples/s");
         // A point, and what lies between the windows here and the periods booked.
         assert!(error <= 2.0, "{list:?}: {error}");
         assert!(within >= 80.0, "{list:?}: {within}");
-        assert!(looks <= 3334, "{list:?}: {looks}");
+        assert!(samples <= 3334, "{list:?}: {samples}");
     }
 }
 
 #[test]
-fn sparse_accounting_of_clients_in_step_with_the_looks_is_unbiased() {
+fn sparse_accounting_of_clients_in_step_with_the_samples_is_unbiased() {
     for (kernel, sleep) in [(60, 240), (120, 480), (30, 1170)] {
         let processes = [Process::new(kernel, sleep), Process::new(15, 285)];
         let truth = 2.0 * kernel as f64 / (kernel + sleep) as f64;
@@ -104,9 +104,9 @@ fn sparse_accounting_of_clients_in_step_with_the_looks_is_unbiased() {
 
 #[test]
 fn sparse_accounting_of_one_client_is_rare_and_still_measures() {
-    let (error, _, looks) = sparse_errors(&varying(&[(500, 500)]));
-    println!("alone: {error:.2} points, {looks} samples/s");
-    assert!(looks <= 110, "{looks}");
+    let (error, _, samples) = sparse_errors(&varying(&[(500, 500)]));
+    println!("alone: {error:.2} points, {samples} samples/s");
+    assert!(samples <= 110, "{samples}");
     // 1.96 standard deviations of 200 independent samples are 6.9 points, and some more.
     assert!(error <= 12.0, "{error}");
 }

@@ -5,7 +5,7 @@
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::request::Named;
-use crate::share::{Subject, Who, NO_USER};
+use crate::share::{Identity, Subject, NO_USER};
 use kernel::prelude::*;
 
 /// The subject of a setting.
@@ -14,7 +14,7 @@ pub(super) struct Chosen {
     /// The process.
     pub(crate) process: Option<Process>,
     /// The identity of the process, or the place of the cgroup.
-    pub(crate) within: Option<Who>,
+    pub(crate) within: Option<Identity>,
 }
 
 impl Chosen {
@@ -44,7 +44,7 @@ impl Chosen {
                     return Err(ESRCH);
                 }
                 return Ok(Self {
-                    within: there.then_some(Who {
+                    within: there.then_some(Identity {
                         process: 0,
                         cgroup: place.cgroup,
                         above: place.above,
@@ -54,11 +54,11 @@ impl Chosen {
                 });
             }
         };
-        let who = process.who().ok_or(ESRCH)?;
+        let identity = process.identity().ok_or(ESRCH)?;
         Ok(Self {
-            subject: Subject::Process(who.process),
+            subject: Subject::Process(identity.process),
             process: Some(process),
-            within: Some(who),
+            within: Some(identity),
         })
     }
 
@@ -74,6 +74,6 @@ impl Chosen {
     pub(super) fn is_gone(&self) -> bool {
         self.process
             .as_ref()
-            .is_some_and(|process| process.who().is_none())
+            .is_some_and(|process| process.identity().is_none())
     }
 }

@@ -58,7 +58,7 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (spent, late) = (samples.spent.get(), samples.late.get());
         writeln!(
             f,
-            "gpu{} looks {} spent_ns {spent} late_ns {late}",
+            "gpu{} samples {} spent_ns {spent} late_ns {late}",
             gpu.device.index, samples.samples
         )?;
     }

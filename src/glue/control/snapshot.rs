@@ -66,7 +66,7 @@ fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         knobs: [0; uapi::MAX_KNOBS],
         // CAST: at most `MAX_SETTINGS`.
         settings: books.state.settings.all().len() as u32,
-        look_ns: sample_interval(books).map_or(0, Ns::get),
+        sample_interval_ns: sample_interval(books).map_or(0, Ns::get),
         unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
         evasions: books.sums.evasions,
     };
@@ -136,7 +136,7 @@ impl View {
             return;
         }
         for member in books.state.shares.members() {
-            if !self.reader.may_see(member.who().user) {
+            if !self.reader.may_see(member.identity().user) {
                 continue;
             }
             if let Some(part) = self.parts.get_mut(member.group()) {
@@ -166,7 +166,7 @@ impl View {
         Some(uapi::Client {
             id: member.id().get(),
             pid: client.pid.number(),
-            uid: shown_uid(member.who().user),
+            uid: shown_uid(member.identity().user),
             comm: client.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
             state: match (client.throttled_since, member.used().busy.is_zero()) {
@@ -183,7 +183,7 @@ impl View {
                     .filter(|_| client.throttled_since.is_some()),
             ),
             group: group.id.get(),
-            cgroup: shown_cgroup(member.who(), self.root),
+            cgroup: shown_cgroup(member.identity(), self.root),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
             error_ns: error_of(books, &account).get(),
@@ -327,7 +327,7 @@ impl Tables {
         view.prepare(books);
         let view = &*view;
         let members = books.state.shares.members();
-        let visible = |member: &Member| view.reader.may_see(member.who().user);
+        let visible = |member: &Member| view.reader.may_see(member.identity().user);
         let clients = members
             .iter()
             .enumerate()

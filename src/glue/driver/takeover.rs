@@ -195,7 +195,7 @@ impl Tracker {
 /// through the control file whose ioctl prepared the mapping, else the one that opened the file,
 /// else the caller. A process of another user than the caller's never pays for the page.
 fn claimant(record: Option<&FileRecord>, caller: Process) -> Claimant {
-    let user = |process: &Process| process.who().map(|who| who.user);
+    let user = |process: &Process| process.identity().map(|identity| identity.user);
     let own = user(&caller);
     let is_own = |process: &&Process| own.is_some() && user(process) == own;
     let allocator = record.and_then(|record| record.allocator.as_ref());

@@ -17,7 +17,7 @@ use crate::gpu::GpuState;
 use crate::ids::ClientId;
 use crate::regs::Chip;
 use crate::share::{
-    Group, GroupBy, Kind, Member, Settings, Shares, Totals, Who, MAX_SETTINGS, MAX_TOTALS,
+    Group, GroupBy, Identity, Kind, Member, Settings, Shares, Totals, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -103,7 +103,7 @@ impl ClientKernel {
         About {
             client: member.id().get(),
             process: &self.pid,
-            user: member.who().user,
+            user: member.identity().user,
             comm: &self.comm,
         }
     }
@@ -219,8 +219,8 @@ impl Books {
         if let Some(at) = self.find_process(process) {
             return Ok(at);
         }
-        let who = process.who().ok_or(NoClient::Refused(ESRCH))?;
-        if let Some(at) = self.overflow_of(&who) {
+        let identity = process.identity().ok_or(NoClient::Refused(ESRCH))?;
+        if let Some(at) = self.overflow_of(&identity) {
             return Ok(at);
         }
         let count = self.clients.len();
@@ -233,7 +233,7 @@ impl Books {
         let id = ClientId::new(self.next_id);
         let at = self
             .state
-            .join(id, who)
+            .join(id, identity)
             .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
         let client = ClientKernel {
@@ -246,9 +246,9 @@ impl Books {
             since: ffi::now(),
         };
         for kind in [Kind::User, Kind::Cgroup] {
-            self.state.shares.totals().begin_process(kind, &who, client.since);
+            self.state.shares.totals().begin_process(kind, &identity, client.since);
         }
-        trace::client_create(self.gpu, id.get(), client.tgid, who.user, &client.comm);
+        trace::client_create(self.gpu, id.get(), client.tgid, identity.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
             events::appeared(self.gpu, &client.about(member));
         }
@@ -259,12 +259,12 @@ impl Books {
 
     /// The client that further processes of a user are accounted with, if the user has
     /// [`MAX_CLIENTS_OF_USER`] clients.
-    fn overflow_of(&self, who: &Who) -> Option<usize> {
+    fn overflow_of(&self, identity: &Identity) -> Option<usize> {
         if self.clients.len() < MAX_CLIENTS_OF_USER {
             return None;
         }
         let members = self.state.shares.members().iter().enumerate();
-        let mut own = members.filter(|(_, member)| member.who().user == who.user);
+        let mut own = members.filter(|(_, member)| member.identity().user == identity.user);
         let (first, _) = own.next()?;
         (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
     }
@@ -329,10 +329,10 @@ impl Books {
         else {
             return;
         };
-        if let Some(who) = client.pid.who() {
-            if who != *member.who() {
+        if let Some(identity) = client.pid.identity() {
+            if identity != *member.identity() {
                 // Without room for another group it stays in its old one.
-                let _ = self.state.rejoin(at, who);
+                let _ = self.state.rejoin(at, identity);
             }
         } else if !self.pages.has_owner(member.id()) {
             self.forget(at);

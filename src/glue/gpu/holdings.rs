@@ -197,7 +197,7 @@ impl Books {
             return;
         };
         let client = self.clients.get(page.at());
-        let owner_lives = client.is_some_and(|client| client.pid.who().is_some());
+        let owner_lives = client.is_some_and(|client| client.pid.identity().is_some());
         let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
             Some(live) => live,
             // The device does not answer; the last state is kept while the owner lives.
@@ -249,7 +249,8 @@ impl Books {
     }
 
     /// Opens and shuts gates according to the decision, which applies for `patience` at most.
-    /// [`Gpu::turn_gates`] does the rest. An inactive client is not throttled: its gates are open.
+    /// [`Gpu::turn_gates`] does the rest. A client that is asleep is not throttled: its gates are
+    /// open.
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         let mut throttled: u32 = 0;

@@ -8,7 +8,7 @@ use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::is_alive;
 use crate::request::KnobChange;
-use crate::share::{Change, Entry, Subject, Who};
+use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
 
 impl Gpu {
@@ -46,7 +46,7 @@ impl Gpu {
     pub(crate) fn set_share(
         &self,
         subject: Subject,
-        within: Option<Who>,
+        within: Option<Identity>,
         change: Option<&Change>,
         all: bool,
     ) -> Result<Option<Entry>, Error> {
@@ -62,15 +62,15 @@ impl Gpu {
                 settings.set(subject, within, change)?;
             }
             (None, true, _) => settings.clear(subject)?,
-            (Some(change), false, Some(who)) => match settings.lower(&who, change) {
+            (Some(change), false, Some(identity)) => match settings.lower(&identity, change) {
                 // Entries of exited processes may fill the table.
                 Err(Error::Full { .. }) => {
                     settings.retain_processes(is_alive);
-                    settings.lower(&who, change)?;
+                    settings.lower(&identity, change)?;
                 }
                 lowered => lowered?,
             },
-            (None, false, Some(who)) => settings.clear_lowered(&who)?,
+            (None, false, Some(identity)) => settings.clear_lowered(&identity)?,
             (_, false, None) => return Err(Error::NotOwn),
         }
         Ok(before)

@@ -16,7 +16,7 @@ use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
 use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
-use crate::regs::Sampler;
+use crate::regs::OccupantReader;
 use crate::units::Ns;
 use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
@@ -94,7 +94,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     books.watch_throttles(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
-        if books.state.engine.next_look().is_some_and(|at| at <= now) {
+        if books.state.engine.next_scan().is_some_and(|at| at <= now) {
             books.scan(gpu, own);
         }
         return false;
@@ -124,7 +124,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
             books.watch_residue(&mut phase, gpu);
             gpu.end_turn();
         }
-        Action::Look => books.scan(gpu, own),
+        Action::Scan => books.scan(gpu, own),
     }
     true
 }
@@ -148,8 +148,12 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
         return;
     };
     let mut phase = gpu.phase.lock();
-    if phase.sampler.is_none() {
-        phase.sampler = Some(Sampler::new(gpu.settings.config.source, &chip, COMPUTE));
+    if phase.reader.is_none() {
+        phase.reader = Some(OccupantReader::new(
+            gpu.settings.config.source,
+            &chip,
+            COMPUTE,
+        ));
     }
     books.note_residue(&mut phase);
     books.watch_waits(&mut phase, own);
@@ -164,11 +168,11 @@ impl Books {
     /// When the main thread has to wake. While it waits for its turn to poll, only for a scan.
     fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
         if waits_for_turn {
-            return self.state.engine.next_look();
+            return self.state.engine.next_scan();
         }
         let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {
-            Some(_) => (WATCH, self.state.engine.holds_somebody()),
+            Some(_) => (WATCH, self.state.engine.has_throttled()),
             None => (SWEEP, !self.clients.is_empty()),
         };
         let later = || ffi::now().saturating_add(time);
@@ -179,7 +183,7 @@ impl Books {
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
-        self.sums.reads = phase.sampler.as_ref().map_or(0, Sampler::reads);
+        self.sums.reads = phase.reader.as_ref().map_or(0, OccupantReader::reads);
         self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);

@@ -12,7 +12,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
-use crate::regs::{Occupant, Sampler};
+use crate::regs::{Occupant, OccupantReader};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Phase {
     pub(crate) slots: KVVec<Slot>,
     /// Of the phase that ended last.
     pub(crate) totals: PhaseTotals,
-    pub(super) sampler: Option<Sampler>,
+    pub(super) reader: Option<OccupantReader>,
     /// Iterations since attaching; samples count too.
     pub(crate) polls: u64,
     /// For sparse accounting and for the residue. `None` while the timer is started: its callback
@@ -65,7 +65,7 @@ impl Phase {
             accountant: Accountant::new(),
             slots,
             totals: PhaseTotals::default(),
-            sampler: None,
+            reader: None,
             polls: 0,
             samples: Some(Samples::new()?),
             timer: SampleTimer::new(device)?,
@@ -178,10 +178,10 @@ impl Phase {
         None
     }
 
-    /// Moves the slots, sampler and waits into `samples`, or back.
+    /// Moves the slots, reader and waits into `samples`, or back.
     fn exchange(&mut self, samples: &mut Samples) {
         core::mem::swap(&mut self.slots, &mut samples.slots);
-        core::mem::swap(&mut self.sampler, &mut samples.sampler);
+        core::mem::swap(&mut self.reader, &mut samples.reader);
         core::mem::swap(&mut self.waits, &mut samples.waits);
     }
 }

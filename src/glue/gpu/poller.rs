@@ -18,7 +18,7 @@ use crate::glue::kernel::preempt::PollGuard;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
-use crate::regs::{ChannelState, Occupant, Sampler};
+use crate::regs::{ChannelState, Occupant, OccupantReader};
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
@@ -31,7 +31,7 @@ const POLLS_PER_RESCHED: u32 = 1024;
 
 /// State of the poll loop: the register reader, the accounts, and the last occupant.
 struct PollLoop<'a> {
-    sampler: &'a mut Sampler,
+    reader: &'a mut OccupantReader,
     accountant: &'a mut Accountant,
     slots: &'a mut [Slot],
     last: Occupant,
@@ -41,7 +41,7 @@ impl PollLoop<'_> {
     /// Polls once, and books a change of the occupant. False if the device has gone.
     #[inline(always)]
     fn poll(&mut self, device: &Device) -> bool {
-        match self.sampler.sample(&device.bar0) {
+        match self.reader.read(&device.bar0) {
             Ok(occupant) if occupant == self.last => {}
             Ok(occupant) => {
                 self.last = occupant;
@@ -75,7 +75,7 @@ impl PollLoop<'_> {
     fn yield_cpu(&mut self, device: &Device, guard: &mut PollGuard) -> bool {
         let from = ffi::now();
         guard.yield_cpu(from);
-        let found = self.sampler.sample(&device.bar0);
+        let found = self.reader.read(&device.bar0);
         self.last = *found.as_ref().unwrap_or(&self.last);
         note_gap(device, self.accountant, self.slots, from, self.last);
         found.is_ok()
@@ -86,14 +86,14 @@ impl Phase {
     /// Polls until `stop_polling` is set. False if the device has gone.
     #[inline(never)]
     fn poll(&mut self, gpu: &Gpu) -> bool {
-        let Some(sampler) = self.sampler.as_mut() else {
+        let Some(reader) = self.reader.as_mut() else {
             return true;
         };
         let device = &*gpu.device;
         let mut guard = PollGuard::new();
-        let first = sampler.sample(&device.bar0);
+        let first = reader.read(&device.bar0);
         let mut poll_loop = PollLoop {
-            sampler,
+            reader,
             accountant: &mut self.accountant,
             slots: &mut self.slots,
             last: *first.as_ref().unwrap_or(&Occupant::Idle),

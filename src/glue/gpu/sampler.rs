@@ -20,7 +20,7 @@ use crate::account::Slot;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Waker;
-use crate::regs::{ChannelState, Occupant, Sampler};
+use crate::regs::{ChannelState, Occupant, OccupantReader};
 use crate::units::Ns;
 use core::cell::UnsafeCell;
 use kernel::impl_has_hr_timer;
@@ -49,7 +49,7 @@ pub(super) struct Samples {
     /// Moved here from the phase while the timer is started.
     pub(super) slots: KVVec<Slot>,
     /// As `slots`.
-    pub(super) sampler: Option<Sampler>,
+    pub(super) reader: Option<OccupantReader>,
     /// As `slots`.
     pub(super) waits: Waits<Vectors>,
     /// Wakes the main thread if the device has gone.
@@ -76,7 +76,7 @@ impl Samples {
             residue: Residue::new(ffi::random()),
             residues: false,
             slots: KVVec::new(),
-            sampler: None,
+            reader: None,
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             main: None,
             costs: SampleCosts::default(),
@@ -199,8 +199,8 @@ impl Samples {
     /// device has gone.
     fn sample(&mut self, device: &Device) -> Option<Ns> {
         let now = ffi::now();
-        let sampler = self.sampler.as_mut()?;
-        let Ok(occupant) = sampler.sample(&device.bar0) else {
+        let reader = self.reader.as_mut()?;
+        let Ok(occupant) = reader.read(&device.bar0) else {
             return self.lose(device);
         };
         let asks = !self.residues && self.costs.samples % SAMPLES_PER_CHECK == 0;
@@ -208,9 +208,9 @@ impl Samples {
             return self.lose(device);
         }
         let next = if self.residues {
-            self.residue.look(now, occupant)
+            self.residue.sample(now, occupant)
         } else {
-            Some(self.sparse.look(&mut self.slots, now, occupant))
+            Some(self.sparse.sample(&mut self.slots, now, occupant))
         };
         let spent = ffi::now().saturating_sub(now);
         self.costs.samples = self.costs.samples.saturating_add(1);

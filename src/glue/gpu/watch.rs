@@ -84,7 +84,7 @@ impl Books {
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
         }
-        // By the policy, by a limit or by its class. Inactive clients are not throttled.
+        // By the policy, by a limit or by its class. Clients that are asleep are not throttled.
         let members = self.state.shares.members();
         let is_throttled = |at: usize| {
             members
@@ -153,7 +153,7 @@ impl Books {
                 };
                 let slots = own.slots.as_ref();
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
-                let seen = channel.commands.look(state, ring);
+                let seen = channel.commands.note_scan(state, ring);
                 self.state.shares.see(at, &seen, 1);
             }
         }
@@ -165,7 +165,7 @@ impl Books {
     /// If the main thread hangs, no client is throttled for ever: each fault that waits in a gate
     /// has a bound of its own, and needs no lock for it.
     pub(super) fn watch_throttles(&mut self, gpu: &Gpu) {
-        if !self.state.engine.holds_somebody() || gpu.device.is_away() {
+        if !self.state.engine.has_throttled() || gpu.device.is_away() {
             return;
         }
         let now = ffi::now();

@@ -3,7 +3,7 @@
 //! [glue] Processes, users and cgroups: identity of a client, and how a caller sees it.
 
 use super::ffi;
-use crate::share::Who;
+use crate::share::Identity;
 use crate::uapi;
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -53,11 +53,11 @@ impl Process {
     }
 
     /// Its identity: user and cgroups; `None` once it has begun to exit.
-    pub(crate) fn who(&self) -> Option<Who> {
+    pub(crate) fn identity(&self) -> Option<Identity> {
         let mut identity = ffi::Identity::default();
         // SAFETY: The reference that this value stands for.
         let alive = unsafe { ffi::loga_process_identity(self.0.as_ptr(), &raw mut identity) };
-        alive.then_some(Who {
+        alive.then_some(Identity {
             process: identity.key,
             cgroup: identity.cgroup,
             above: identity.above,
@@ -128,9 +128,9 @@ pub(crate) fn shown_uid(user: u32) -> u32 {
 
 /// The cgroup of a process as the caller's cgroup namespace shows it: 0 for one outside. `root`
 /// is the root of that namespace.
-pub(crate) fn shown_cgroup(who: &Who, root: u64) -> u64 {
-    if who.is_in(root) {
-        who.cgroup
+pub(crate) fn shown_cgroup(identity: &Identity, root: u64) -> u64 {
+    if identity.is_in(root) {
+        identity.cgroup
     } else {
         0
     }

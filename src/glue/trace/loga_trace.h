@@ -4,7 +4,7 @@
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. gpu is the index of the GPU, client the
  * number that /dev/loga shows, chid a hardware channel id; for an occupant of the
- * engine, ids of channel groups count from 4096, -1 is an idle engine and -2 an
+ * engine, ids of TSGs count from 4096, -1 is an idle engine and -2 an
  * unknown occupant. pid and uid are those of the initial namespaces.
  */
 

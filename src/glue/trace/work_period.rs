@@ -68,7 +68,9 @@ impl WorkPeriods {
             let busy = client.used().busy;
             if !busy.is_zero() {
                 // There is room: `grow`.
-                let _ = self.users.push_within_capacity((client.who().user, busy));
+                let _ = self
+                    .users
+                    .push_within_capacity((client.identity().user, busy));
             }
         }
         order::sort_by_key(&mut self.users, |&(uid, _)| uid);

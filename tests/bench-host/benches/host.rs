@@ -10,7 +10,7 @@ use loga::account::{Accountant, Slot, MAX_SLOTS};
 use loga::engine::{Config, Engine};
 use loga::ids::{Chid, Chipset};
 use loga::policies::{PolicyKind, Sight};
-use loga::regs::{Chip, Family, Occupant, Sampler, Source, USERD_SLOT};
+use loga::regs::{Chip, Family, Occupant, OccupantReader, Source, USERD_SLOT};
 use loga::share::GroupBy;
 use loga::units::Ns;
 use loga_bench_host::clients::{at_decision, COUNTS};
@@ -50,7 +50,7 @@ enum Running {
 fn poll(
     rounds: u64,
     running: Running,
-    mut look: impl FnMut(&FakeRegisters) -> Occupant,
+    mut read: impl FnMut(&FakeRegisters) -> Occupant,
 ) -> Duration {
     let registers = FakeRegisters::default();
     let mut accountant = Accountant::new();
@@ -67,7 +67,7 @@ fn poll(
                 Running::Last => CHANNELS - 1,
             });
         }
-        let occupant = look(black_box(&registers));
+        let occupant = read(black_box(&registers));
         if occupant != last {
             last = occupant;
             accountant.observe(&mut slots, Ns::new(round), occupant);
@@ -85,9 +85,9 @@ fn poll_step(criterion: &mut Criterion) {
         for source in [Source::EngineStatus, Source::ChannelTable] {
             group.bench_function(BenchmarkId::new(source.name(), name), |bencher| {
                 bencher.iter_custom(|rounds| {
-                    let mut sampler = Sampler::new(source, &CHIP, 0);
+                    let mut reader = OccupantReader::new(source, &CHIP, 0);
                     poll(rounds, running, |registers| {
-                        sampler.sample(registers).unwrap_or(Occupant::Unknown)
+                        reader.read(registers).unwrap_or(Occupant::Unknown)
                     })
                 });
             });
@@ -99,9 +99,9 @@ fn poll_step(criterion: &mut Criterion) {
     group.finish();
     let mut group = criterion.benchmark_group("poll_step");
     let registers = FakeRegisters::default();
-    let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+    let mut reader = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
     group.bench_function("processor_only", |bencher| {
-        bencher.iter(|| sampler.sample(black_box(&registers)));
+        bencher.iter(|| reader.read(black_box(&registers)));
     });
     group.finish();
 }

@@ -3,7 +3,7 @@
 //! Clients at a decision: half of them used the GPU, their weights and virtual times differ.
 
 use loga::account::PhaseTotals;
-use loga::ids::ClientId;
+use loga::ids::GroupId;
 use loga::policies::ClientState;
 use loga::units::{Ns, VTime, Weight};
 
@@ -20,7 +20,7 @@ pub fn at_decision(count: u64) -> (PhaseTotals, Vec<ClientState>) {
         // CAST: at most 300.
         let weight = Weight::new(50 + (number * 7 % 251) as u32).unwrap_or(Weight::DEFAULT);
         let vtime = VTime::new(number * 7919 % 1000 * 1_000_000);
-        let mut state = ClientState::new(ClientId::new(number), weight, vtime);
+        let mut state = ClientState::new(GroupId::new(number), weight, vtime);
         if number % 2 == 0 {
             state.busy = Ns::new(share * (number % 4 + 1) / 2);
             // CAST: at most 9.

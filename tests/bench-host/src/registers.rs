@@ -74,7 +74,7 @@ pub fn modelled(measured: Duration, reads: u64) -> Duration {
 mod tests {
     use super::*;
     use loga::ids::{Chid, Chipset};
-    use loga::regs::{Chip, Family, Occupant, Sampler, Source, USERD_SLOT};
+    use loga::regs::{Chip, Family, Occupant, OccupantReader, Source, USERD_SLOT};
 
     #[test]
     fn both_sources_see_the_same_channel() {
@@ -86,11 +86,11 @@ mod tests {
         };
         for source in [Source::EngineStatus, Source::ChannelTable] {
             let registers = FakeRegisters::default();
-            let mut sampler = Sampler::new(source, &chip, 0);
+            let mut reader = OccupantReader::new(source, &chip, 0);
             for channel in [0, 5, 95] {
                 registers.run(channel);
                 let seen = Occupant::Channel(Chid::from_bits(channel.into()));
-                assert_eq!(sampler.sample(&registers), Ok(seen));
+                assert_eq!(reader.read(&registers), Ok(seen));
             }
         }
     }

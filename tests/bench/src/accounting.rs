@@ -64,9 +64,9 @@ pub(crate) fn small(findings: &mut Findings) -> Result<(), String> {
 
 /// Cost and error of sparse accounting, with clients and with one alone.
 fn sparse(findings: &mut Findings, mix: &str, loads: &[Pattern]) -> Result<(), String> {
-    let (cost, looks) = cost_beside(loads)?;
+    let (cost, samples) = cost_beside(loads)?;
     findings.check(&format!("{mix}: CPU time, sparse"), cost, "%", 0.0..=1.0);
-    looks.record(findings, mix);
+    samples.record(findings, mix);
     // Samples become rare after a second.
     let (cost, _) = cost_beside(&loads[..1])?;
     findings.record(
@@ -160,15 +160,15 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
 }
 
 /// LoGA's use of a processor while these loads run, in percent, and its samples.
-fn cost_beside(loads: &[Pattern]) -> Result<(f64, Looks), String> {
+fn cost_beside(loads: &[Pattern]) -> Result<(f64, Samples), String> {
     let _stage = Stage::without_loga(QUIET_MODEL)?;
     let without = Beside::count(loads)?;
     let _stage = Stage::measured(QUIET_MODEL, COUNTED)?;
-    let before = Looks::now()?;
+    let before = Samples::now()?;
     let with = Beside::count(loads)?;
-    let looks = Looks::now()?.since(&before, with.busy_s);
+    let samples = Samples::now()?.since(&before, with.busy_s);
     let lost_s = (without.counted - with.counted) / without.per_second;
-    Ok((100.0 * lost_s / with.busy_s, looks))
+    Ok((100.0 * lost_s / with.busy_s, samples))
 }
 
 /// The count of a thread while loads run.
@@ -207,35 +207,35 @@ impl Beside {
 
 /// LoGA's figures of its samples.
 #[derive(Default)]
-struct Looks {
-    looks: f64,
+struct Samples {
+    samples: f64,
     spent_ns: f64,
     late_ns: f64,
     /// Time of the samples, where it is known.
     during_s: f64,
 }
 
-impl Looks {
+impl Samples {
     fn now() -> Result<Self, String> {
         let path = "/sys/kernel/debug/loga/costs";
         let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-        let line = text.lines().find(|line| line.starts_with("gpu0 looks "));
+        let line = text.lines().find(|line| line.starts_with("gpu0 samples "));
         let words: Vec<&str> = line.unwrap_or("").split_whitespace().collect();
-        let [_, _, looks, _, spent, _, late] = words[..] else {
-            return Err(format!("{path}: no line about looks"));
+        let [_, _, samples, _, spent, _, late] = words[..] else {
+            return Err(format!("{path}: no line about samples"));
         };
         let number = |word: &str| word.parse().map_err(|_| format!("{path}: {word}"));
-        Ok(Looks {
-            looks: number(looks)?,
+        Ok(Samples {
+            samples: number(samples)?,
             spent_ns: number(spent)?,
             late_ns: number(late)?,
             during_s: 0.0,
         })
     }
 
-    fn since(&self, before: &Looks, during_s: f64) -> Looks {
-        Looks {
-            looks: self.looks - before.looks,
+    fn since(&self, before: &Samples, during_s: f64) -> Samples {
+        Samples {
+            samples: self.samples - before.samples,
             spent_ns: self.spent_ns - before.spent_ns,
             late_ns: self.late_ns - before.late_ns,
             during_s,
@@ -243,15 +243,15 @@ impl Looks {
     }
 
     fn record(&self, findings: &mut Findings, mix: &str) {
-        let each = |name: &str| format!("{mix}: {name} of a look");
+        let each = |name: &str| format!("{mix}: {name} of a sample");
         findings.record(
             &each("time inside the callback"),
-            self.spent_ns / self.looks,
+            self.spent_ns / self.samples,
             "ns",
         );
-        findings.record(&each("lateness"), self.late_ns / self.looks, "ns");
-        let rate = self.looks / self.during_s;
-        findings.record(&format!("{mix}: looks per second"), rate, "");
+        findings.record(&each("lateness"), self.late_ns / self.samples, "ns");
+        let rate = self.samples / self.during_s;
+        findings.record(&format!("{mix}: samples per second"), rate, "");
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
                     .collect::<Result<_, _>>()?;
                 latency(findings, name.trim_end_matches("_ns"), samples)?;
             }
-            [_, "looks" | "decide_ns" | "start_ns", ..] => {}
+            [_, "samples" | "decide_ns" | "start_ns", ..] => {}
             _ => return Err(format!("{COSTS}: unreadable: {line}")),
         }
     }

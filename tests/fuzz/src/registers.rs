@@ -12,8 +12,8 @@ use loga::regs::EngineStatus;
 use loga::regs::Error;
 use loga::regs::Mmio;
 use loga::regs::Occupant;
+use loga::regs::OccupantReader;
 use loga::regs::Ring;
-use loga::regs::Sampler;
 use loga::regs::Source;
 use loga::regs::Work;
 use loga::regs::ALL_ONES;
@@ -188,14 +188,14 @@ fn card(card: &Card, input: &mut Input<'_>) {
         "{chip:?}"
     );
     for source in [Source::EngineStatus, Source::ChannelTable] {
-        let mut sampler = Sampler::new(source, &chip, input.u8() % 4);
+        let mut reader = OccupantReader::new(source, &chip, input.u8() % 4);
         let mut last = None;
         for _ in 0..4 {
-            let before = (sampler.reads(), card.reads.get());
-            let occupant = sampler.sample(card);
+            let before = (reader.reads(), card.reads.get());
+            let occupant = reader.read(card);
             let reads = card.reads.get() - before.1;
             assert_eq!(
-                sampler.reads() - before.0,
+                reader.reads() - before.0,
                 u64::from(reads),
                 "{source:?} miscounts"
             );

@@ -129,7 +129,7 @@ pub fn run_words(data: &[u8]) {
             assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
         }
         // Neither reads anything but the text and, for a path, the file system.
-        let directory = loga_cli::who::Directory::default();
+        let directory = loga_cli::directory::Directory::default();
         if let Ok(uid) = directory.user_id(line) {
             assert_ne!(uid, u32::MAX);
         }

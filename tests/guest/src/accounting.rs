@@ -235,7 +235,7 @@ fn costs_are_told_during_polling_phases() -> Verdict {
     for _ in 0..20 {
         let path = "/sys/kernel/debug/loga/costs";
         let costs = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-        ensure!(costs.contains("gpu0 looks "), "{costs}");
+        ensure!(costs.contains("gpu0 samples "), "{costs}");
         std::thread::sleep(Duration::from_millis(30));
     }
     let after = stage.stat()?;

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 crate::ktap::tests![
     user_sees_only_its_own_clients_and_changes_nothing,
-    user_is_not_told_when_the_gpu_is_looked_at,
+    user_is_not_told_when_the_gpu_is_polled,
     events_tell_the_life_of_a_client,
     slow_reader_of_events_sees_how_many_it_lost,
     totals_outlive_processes_until_root_resets_them,
@@ -88,7 +88,7 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
 
 /// Takes snapshots of the GPU at many instants, as a user with a client: nothing in them changes
 /// with phases, decisions or other clients.
-fn user_is_not_told_when_the_gpu_is_looked_at() -> Verdict {
+fn user_is_not_told_when_the_gpu_is_polled() -> Verdict {
     let stage = Stage::set(LAZY, "accounting=burst")?;
     let of_root = Load::start(HOG)?;
     let of_user = Load::start_as(1000, HOG)?;

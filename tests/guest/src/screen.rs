@@ -73,7 +73,7 @@ impl Top {
     }
 
     /// Reads the output drawn until now.
-    fn look(&mut self) -> Result<String, String> {
+    fn contents(&mut self) -> Result<String, String> {
         let mut files = [PollFd::new(self.keys.as_fd(), PollFlags::POLLIN)];
         let ready = poll(&mut files, 100u16).map_err(|errno| errno.to_string())?;
         if ready != 0 {
@@ -91,7 +91,7 @@ impl Top {
     fn wait_until(&mut self, what: &str, so: impl Fn(&str) -> bool) -> Result<(), String> {
         let since = Instant::now();
         loop {
-            let contents = self.look()?;
+            let contents = self.contents()?;
             if so(&contents) {
                 return Ok(());
             }
@@ -138,7 +138,7 @@ fn top_on_a_terminal_shows_clients_obeys_keys_and_restores_it() -> Verdict {
     top.press("q")?;
     let since = Instant::now();
     let status = loop {
-        top.look()?;
+        top.contents()?;
         let ended = top.child.try_wait().map_err(|error| error.to_string())?;
         if let Some(status) = ended {
             break status;

@@ -22,14 +22,14 @@ use std::time::Duration;
 
 crate::ktap::tests![
     sparse_shares_of_the_demo_are_within_their_bounds: timed,
-    sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right: timed,
-    sparse_looks_are_rare_with_one_active_client: timed,
-    sparse_without_channels_does_not_look,
+    sparse_shares_of_clients_nearly_in_step_with_the_samples_are_right: timed,
+    sparse_samples_are_rare_with_one_active_client: timed,
+    sparse_without_channels_takes_no_sample,
     sparse_accounting_throttles_fairly: timed,
     way_of_accounting_is_switched_under_load: timed,
     sparse_module_is_detached_and_unloaded,
     sparse_device_lost_lets_all_clients_run,
-    sparse_gpus_are_looked_at_apart: timed,
+    sparse_gpus_are_sampled_separately: timed,
     sparse_settings_that_cannot_be_are_refused,
 ];
 
@@ -128,7 +128,7 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
 
 /// A process wakes some 11 us after its pause, so that the cycles are of 311 and 611 us: samples at
 /// equal distances pass here too. Clients exactly in step are tested next to the estimator.
-fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict {
+fn sparse_shares_of_clients_nearly_in_step_with_the_samples_are_right() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let loads = [
         Load::start(&format!("--kernel-us 60 --cycle-us 300 {WAIT}"))?,
@@ -140,7 +140,7 @@ fn sparse_shares_of_clients_nearly_in_step_with_the_looks_are_right() -> Verdict
     stage.teardown()
 }
 
-fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
+fn sparse_samples_are_rare_with_one_active_client() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} {EXACT}"))?;
     let one = [Load::start(&format!(
         "--kernel-us 600 --sleep-us 400 {WAIT}"
@@ -180,7 +180,7 @@ fn sparse_looks_are_rare_with_one_active_client() -> Verdict {
     stage.teardown()
 }
 
-fn sparse_without_channels_does_not_look() -> Verdict {
+fn sparse_without_channels_takes_no_sample() -> Verdict {
     let stage = Stage::set(LAZY, SPARSE)?;
     let samples =
         || -> Result<u64, String> { Ok(stage.stat_during(Duration::from_secs(1))?.polls) };
@@ -328,7 +328,7 @@ fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     stage.teardown()
 }
 
-fn sparse_gpus_are_looked_at_apart() -> Verdict {
+fn sparse_gpus_are_sampled_separately() -> Verdict {
     for poller in ["per-gpu", "shared"] {
         let stage = Stage::set(
             &format!("{LAZY} gpus=2"),

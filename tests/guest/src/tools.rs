@@ -86,9 +86,9 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
         ("set --pid 99999 --weight 3", 1, "no process 99999"),
         ("set --pid 1 --clear", 1, "nothing is set for process 1"),
         (
-            "set --user nobody-here --weight 3",
+            "set --user no-such-user --weight 3",
             1,
-            "no user 'nobody-here'",
+            "no user 'no-such-user'",
         ),
         (
             "set --cgroup 4711471147 --weight 3",

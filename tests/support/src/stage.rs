@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Pause between two checks while waiting for something.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
 /// polling, then 100 ms without.
@@ -161,7 +161,7 @@ impl Stage {
             if let Some(client) = last.as_ref().filter(|client| so(client)) {
                 return Ok(client.clone());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         Err(format!(
             "process {pid} was not {what} within {limit:?}; last: {last:?}"
@@ -190,7 +190,7 @@ impl Stage {
             if self.client(pid)?.is_none() {
                 return Ok(());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         Err(format!("process {pid} is still a client after 5 s"))
     }

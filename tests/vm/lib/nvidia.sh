@@ -57,7 +57,7 @@ static inline char *strncpy(char *to, const char *from, size_t size)\
 }
 
 # Address translation services on x86 want CONFIG_MMU_NOTIFIER, which the test
-# kernel lacks. Only GPUs newer than the model's use them: nobody registers.
+# kernel lacks. Only GPUs newer than the model's use them: no driver registers.
 fix_mmu_notifier() {
 	sed -i '/^#include "uvm_va_space_mm.h"/a \
 #define __mmu_notifier_register(notifier, mm) (-EOPNOTSUPP)\

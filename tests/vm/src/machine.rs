@@ -24,7 +24,7 @@ use crate::transfer::Receiver;
 use crate::trouble;
 
 /// How often the files that QEMU writes are read.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const READ_EVERY: Duration = Duration::from_millis(20);
 
 /// The part of the console that goes to standard output while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,7 +303,7 @@ impl Session {
                     .push(format!("no end after {} s: killed", limit.as_secs()));
                 return Ok(());
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(READ_EVERY);
         }
     }
 

@@ -12,13 +12,14 @@
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
 //! | [`top`] | the terminal user interface, without the terminal |
-//! | [`names`], [`who`] | numbers in words; users and cgroups |
+//! | [`names`], [`directory`] | numbers in words; users and cgroups |
 //! | `fake` | a kernel module for tests |
 
 pub mod cli;
 pub mod commands;
 pub mod control;
 pub mod device;
+pub mod directory;
 pub mod error;
 #[cfg(test)]
 mod fake;
@@ -26,4 +27,3 @@ pub mod names;
 pub mod stat;
 pub mod table;
 pub mod top;
-pub mod who;

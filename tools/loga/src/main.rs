@@ -17,7 +17,7 @@ use loga_cli::commands::top;
 use loga_cli::commands::totals;
 use loga_cli::commands::Failure;
 use loga_cli::device::Device;
-use loga_cli::who::Directory;
+use loga_cli::directory::Directory;
 use std::io;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;

@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn share_from_sparse_accounting_shows_its_bound() {
         let mut sparse = snapshot(1);
-        sparse.info.look_ns = 500_000;
+        sparse.info.sample_interval_ns = 500_000;
         sparse.clients[1].variance_us2 = 36_000_000;
         let stat = Stat::new(&sparse, None);
         // 1.96 times the root of 36.25 ms^2, and two strata, of 600 ms.

@@ -141,7 +141,7 @@ impl Loga {
                 entity,
                 weight: self.entities.get(entity).weight,
                 busy: 0,
-                apart: 0,
+                direct: 0,
             });
             let direct = before
                 .binary_search_by_key(&member.id(), |before| before.id)
@@ -151,7 +151,7 @@ impl Loga {
             match direct {
                 Some(before) => {
                     let received = member.account().received;
-                    one.apart += received.saturating_sub(before.received).get();
+                    one.direct += received.saturating_sub(before.received).get();
                 }
                 None => one.busy += member.used().busy.get(),
             }

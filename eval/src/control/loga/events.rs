@@ -6,7 +6,7 @@ use super::{Loga, Poller};
 use crate::world::{Booked, Control, Ledger, Machine, Verdict};
 use loga::engine::Wake;
 use loga::ids::ClientId;
-use loga::regs::{self, Sampler, Source};
+use loga::regs::{self, OccupantReader, Source};
 use loga_model::gpu::GR;
 
 /// The engine that is polled, as the registers number it.
@@ -14,9 +14,10 @@ const COMPUTE: u8 = 0;
 
 impl Control for Loga {
     fn come(&mut self, machine: &mut Machine, client: usize) {
-        if self.sampler.is_none() {
+        if self.reader.is_none() {
             let chip = regs::detect(&machine.registers()).ok();
-            self.sampler = chip.map(|chip| Sampler::new(Source::EngineStatus, &chip, COMPUTE));
+            self.reader =
+                chip.map(|chip| OccupantReader::new(Source::EngineStatus, &chip, COMPUTE));
         }
         self.entities.come(client);
         let channels = machine.channels[client];
@@ -24,10 +25,10 @@ impl Control for Loga {
         for slot in first..first + usize::from(channels.allocated) {
             self.owner[slot] = Some(client);
         }
-        let (id, who) = (ClientId::new(self.ids), self.kept[client].who);
+        let (id, identity) = (ClientId::new(self.ids), self.kept[client].identity);
         self.ids += 1;
         // There is room for all clients.
-        let joined = self.state.join(id, who);
+        let joined = self.state.join(id, identity);
         let kept = &mut self.kept[client];
         (kept.id, kept.here) = (joined.ok().map(|_| id), true);
         self.allocated += u32::from(channels.allocated);
@@ -74,7 +75,7 @@ impl Control for Loga {
     }
 
     #[inline]
-    fn look(&mut self, machine: &mut Machine) {
+    fn observe(&mut self, machine: &mut Machine) {
         let Poller::Polls(since) = self.poller else {
             return;
         };
@@ -84,7 +85,7 @@ impl Control for Loga {
         }
         self.last = occupant;
         let now = machine.now();
-        let at = self.next_look(since, now);
+        let at = self.next_poll(since, now);
         if self.unseen.is_some_and(|(before, _)| before < at) {
             self.see(at - 1);
         }
@@ -105,14 +106,14 @@ impl Control for Loga {
             self.sample(machine);
         } else if is_due(self.waiting.next()) {
             self.waiting.sample(machine, self.last);
-        } else if is_due(self.residues.next()) {
-            self.look_drain(machine);
+        } else if is_due(self.residues.next) {
+            self.sample_residue(machine);
         } else if is_due(self.todo.front().map(|(at, _, _)| *at)) {
             self.move_gate(machine);
         } else if is_due(self.decides) {
             self.decide(machine);
-        } else if is_due(self.looks.ends) {
-            self.end_look(machine);
+        } else if is_due(self.scans.ends) {
+            self.end_scan(machine);
         } else if is_due(self.rung) {
             self.rung = None;
             self.wake(machine, Wake::ChannelsChanged);

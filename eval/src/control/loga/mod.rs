@@ -8,13 +8,14 @@
 //! thread wakes `wakeup_us` after a deadline, waits for the poller, decides, and revokes or
 //! restores one client after the other, `revoke_us` each. A client without its mapping takes a
 //! fault of `fault_us` at its next submission, and sleeps while it is throttled. For policies that
-//! work in stages the main thread scans the channels, `look_us` each.
+//! work in stages the main thread scans the channels, `scan_us` each.
 
 mod books;
 mod events;
-mod looks;
 mod residues;
+mod scans;
 mod setup;
+mod state;
 mod waiting;
 
 use super::bound::Bound;
@@ -25,12 +26,11 @@ use loga::account::{Accountant, Accounting, Slot};
 use loga::engine::{Action, Wake};
 use loga::gpu::GpuState;
 use loga::ids::{Chid, ClientId};
-use loga::regs::{Occupant, Sampler};
-use loga::share::{Account, Member, Who};
+use loga::regs::{Occupant, OccupantReader};
+use loga::share::{Account, Identity, Member};
 use loga::units::Ns;
 use loga::Vectors;
-use looks::Looks;
-use residues::Residues;
+use state::{Residues, Scans};
 use std::collections::VecDeque;
 use waiting::Waiting;
 
@@ -48,7 +48,7 @@ enum Poller {
 /// A client: fields that the state of the GPU does not have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
-    who: Who,
+    identity: Identity,
     /// Its identity, once it has come.
     id: Option<ClientId>,
     /// It has come and not gone.
@@ -78,7 +78,7 @@ pub struct Loga {
     sparse_next: Option<u64>,
     slots: Vec<Slot>,
     /// There from the first client on.
-    sampler: Option<Sampler>,
+    reader: Option<OccupantReader>,
     /// The last occupant that a poll saw, and the one that the next poll will see.
     last: Occupant,
     unseen: Option<(u64, Occupant)>,
@@ -89,7 +89,7 @@ pub struct Loga {
     rung: Option<u64>,
     /// When it has the poller's acknowledgement.
     decides: Option<u64>,
-    looks: Looks,
+    scans: Scans,
     /// Its next actions: to close or open the gate of a client.
     todo: VecDeque<(u64, usize, bool)>,
     allocated: u32,
@@ -111,7 +111,7 @@ pub struct Loga {
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     read: u64,
-    look: u64,
+    scan: u64,
     revoke: u64,
     fault: u64,
     wakeup: u64,
@@ -151,7 +151,7 @@ impl Loga {
         };
         let gate = self.todo.front().map(|(at, _, _)| *at);
         // While the main thread waits for the poller, or scans, it does nothing else.
-        let main = match self.decides.or(self.looks.ends) {
+        let main = match self.decides.or(self.scans.ends) {
             Some(at) => Some(at),
             None => [self.main, self.rung].into_iter().flatten().min(),
         };
@@ -161,7 +161,7 @@ impl Loga {
             main,
             self.sparse_next,
             self.waiting.next(),
-            self.residues.next(),
+            self.residues.next,
         ]
         .into_iter()
         .flatten()
@@ -180,16 +180,16 @@ impl Loga {
         let now = machine.now();
         match self.state.engine.wake(Ns::new(now), wake) {
             Action::None => {}
-            Action::Look => {
+            Action::Scan => {
                 let free = self.todo.back().map_or(now, |(at, _, _)| *at);
-                self.begin_look(free.max(now));
+                self.begin_scan(free.max(now));
             }
             Action::StartPolling => {
                 self.poller = Poller::Starts(now.saturating_add(self.costs.wakeup));
             }
             Action::StopPolling => {
                 self.decides = Some(match self.poller {
-                    Poller::Polls(since) => self.next_look(since, now),
+                    Poller::Polls(since) => self.next_poll(since, now),
                     _ => now,
                 });
             }
@@ -204,7 +204,7 @@ impl Loga {
     }
 
     /// End of the poll that sees the occupant at `now`.
-    fn next_look(&self, since: u64, now: u64) -> u64 {
+    fn next_poll(&self, since: u64, now: u64) -> u64 {
         match self.costs.read {
             0 => now,
             read => since + (now - since).div_ceil(read) * read,
@@ -213,10 +213,10 @@ impl Loga {
 
     /// The occupant of the engine, by LoGA's own reading of the registers.
     fn occupant(&mut self, machine: &Machine) -> Occupant {
-        let sample = |sampler: &mut Sampler| sampler.sample(&machine.registers()).ok();
-        self.sampler
+        let read = |reader: &mut OccupantReader| reader.read(&machine.registers()).ok();
+        self.reader
             .as_mut()
-            .and_then(sample)
+            .and_then(read)
             .unwrap_or(Occupant::Unknown)
     }
 
@@ -231,7 +231,7 @@ impl Loga {
 
     fn start_polling(&mut self, machine: &Machine) {
         let now = machine.now();
-        self.end_drain();
+        self.end_residue();
         self.watch(now);
         if self.state.plan().0 == Accounting::Sparse {
             self.poller = Poller::Sleeps;
@@ -251,7 +251,7 @@ impl Loga {
     fn sample(&mut self, machine: &Machine) {
         let now = Ns::new(machine.now());
         let occupant = self.occupant(machine);
-        let next = self.sparse.look(&mut self.slots, now, occupant);
+        let next = self.sparse.sample(&mut self.slots, now, occupant);
         self.sparse_next = Some(next.get().max(now.get() + 1));
         self.ledger.cpu += self.costs.read;
         self.waiting.sample_beside(machine, occupant);
@@ -291,7 +291,7 @@ impl Loga {
             }
             // It never began.
             _ => {
-                self.end_drain();
+                self.end_residue();
                 self.accountant
                     .begin(&mut self.slots, Ns::new(now), Occupant::Idle);
                 self.accountant.end(&mut self.slots, Ns::new(now))
@@ -303,7 +303,7 @@ impl Loga {
         self.end_phase(machine, totals, is_sparse);
         self.ledger.decisions += 1;
         self.drive_gates(machine);
-        self.begin_drain(now);
+        self.begin_residue(now);
         self.plan();
     }
 

@@ -6,46 +6,13 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::account::residue::Residue;
 use loga::account::Accounting;
 use loga::ids::{Chid, ClientId};
 use loga::units::Ns;
 
-/// Samples between polling phases.
-pub(super) struct Residues {
-    residue: Residue,
-    /// When the next one is due.
-    next: Option<u64>,
-    /// Samples are taken in this non-polling phase.
-    samples: bool,
-    /// What the last samples found is in the state of the GPU.
-    noted: bool,
-}
-
-impl Residues {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            residue: Residue::new(seed),
-            next: None,
-            samples: false,
-            noted: false,
-        }
-    }
-
-    /// When the next sample is due.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// Whether samples were noted for the decision that is due.
-    pub(super) fn take_noted(&mut self) -> bool {
-        std::mem::take(&mut self.noted)
-    }
-}
-
 impl Loga {
     /// Begins to sample, after a decision.
-    pub(super) fn begin_drain(&mut self, now: u64) {
+    pub(super) fn begin_residue(&mut self, now: u64) {
         let engine = &self.state.engine;
         if engine.config().policy.staged() || engine.accounting() != Accounting::Burst {
             return;
@@ -60,15 +27,18 @@ impl Loga {
     }
 
     /// A sample is due.
-    pub(super) fn look_drain(&mut self, machine: &Machine) {
+    pub(super) fn sample_residue(&mut self, machine: &Machine) {
         let occupant = self.occupant(machine);
-        let next = self.residues.residue.look(Ns::new(machine.now()), occupant);
+        let next = self
+            .residues
+            .residue
+            .sample(Ns::new(machine.now()), occupant);
         self.residues.next = next.map(Ns::get);
         self.ledger.cpu += self.costs.read;
     }
 
     /// The next polling phase begins.
-    pub(super) fn end_drain(&mut self) {
+    pub(super) fn end_residue(&mut self) {
         self.residues.next = None;
         if !std::mem::take(&mut self.residues.samples) {
             return;

@@ -2,8 +2,7 @@
 
 //! Construction of LoGA: for a scenario, or for processes on an ideal GPU.
 
-use super::looks::Looks;
-use super::residues::Residues;
+use super::state::{Residues, Scans};
 use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
@@ -19,7 +18,7 @@ use loga::ids::MAX_CHANNELS;
 use loga::policies::{ClientState, PolicyKind};
 use loga::regs::Occupant;
 use loga::share::{
-    Change, Class, Entry, Group, GroupBy, Member, Row, Settings, Shares, Subject, Totals, Who,
+    Change, Class, Entry, Group, GroupBy, Identity, Member, Row, Settings, Shares, Subject, Totals,
     MAX_LEVELS, MAX_SETTINGS, MAX_TOTALS,
 };
 use std::collections::VecDeque;
@@ -30,9 +29,9 @@ const ROOT: u64 = 1;
 /// The parts of LoGA.
 struct Setup<'a> {
     config: Config,
-    who: &'a [Who],
+    identities: &'a [Identity],
     entities: Entities,
-    looks: Looks,
+    scans: Scans,
     bound: Bound,
     seed: u64,
 }
@@ -51,7 +50,7 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let entities = Entities::new(clients, settings.by);
-        let looks = Looks::new(policy, settings.enforce, settings.trap, clients.len());
+        let scans = Scans::new(policy, settings.enforce, settings.trap, clients.len());
         let group_by = match settings.by {
             Between::Client => GroupBy::Process,
             Between::User => GroupBy::User,
@@ -65,7 +64,7 @@ impl Loga {
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Some(settings.accounting),
-            enforce: settings.enforce || looks.evened(),
+            enforce: settings.enforce || scans.evened,
             policy,
             poll_always: settings.poll_always,
             group_by,
@@ -81,26 +80,26 @@ impl Loga {
             [Between::User, Between::Cgroup].map(|by| Entities::new(clients, by));
         let mut above = [0; MAX_LEVELS];
         above[0] = ROOT;
-        let who = |client: usize| Who {
+        let identity = |client: usize| Identity {
             // CAST: (all) at most 4096 clients.
             process: client as u64 + 1,
             user: users.of(client) as u32 + 1,
             cgroup: cgroups.of(client) as u64 + ROOT + 1,
             above,
         };
-        let who: Vec<_> = (0..clients.len()).map(who).collect();
+        let identities: Vec<_> = (0..clients.len()).map(identity).collect();
         let bound = Bound::new(policy, settings.enforce, always, depth);
         let mut loga = Self::with(Setup {
             config,
-            who: &who,
+            identities: &identities,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         })?;
         loga.costs = Times {
             read: costs.read.0.get(),
-            look: costs.look.0.get(),
+            scan: costs.scan.0.get(),
             revoke: costs.revoke.0.get(),
             fault: costs.fault.0.get(),
             wakeup: costs.wakeup.0.get(),
@@ -118,7 +117,7 @@ impl Loga {
     pub fn ideal(
         config: Config,
         group_by: GroupBy,
-        who: &[Who],
+        identities: &[Identity],
         clients: &[&Client],
         seed: u64,
     ) -> Result<Self, Error> {
@@ -128,14 +127,14 @@ impl Loga {
             ..config
         };
         let entities = Entities::new(clients, Between::Client);
-        let looks = Looks::new(config.policy, true, false, clients.len());
+        let scans = Scans::new(config.policy, true, false, clients.len());
         // The bound is one of equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
         Self::with(Setup {
             config,
-            who,
+            identities,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         })
@@ -144,15 +143,15 @@ impl Loga {
     fn with(setup: Setup<'_>) -> Result<Self, Error> {
         let Setup {
             config,
-            who,
+            identities,
             entities,
-            looks,
+            scans,
             bound,
             seed,
         } = setup;
-        let count = who.len();
-        let kept = |who: &Who| Kept {
-            who: *who,
+        let count = identities.len();
+        let kept = |identity: &Identity| Kept {
+            identity: *identity,
             ..Kept::default()
         };
         Ok(Self {
@@ -172,17 +171,17 @@ impl Loga {
             sparse: Sparse::new(seed),
             sparse_next: None,
             slots: vec![Slot::default(); MAX_CHANNELS],
-            sampler: None,
+            reader: None,
             last: Occupant::Idle,
             unseen: None,
             poller: Poller::Sleeps,
             main: None,
             rung: None,
             decides: None,
-            looks,
+            scans,
             todo: VecDeque::new(),
             allocated: 0,
-            kept: who.iter().map(kept).collect(),
+            kept: identities.iter().map(kept).collect(),
             gone: Vec::new(),
             waiting: Waiting::new(&config, 0, seed),
             residues: Residues::new(seed),
@@ -198,22 +197,22 @@ impl Loga {
     /// Sets the weights, limits and classes of the scenario.
     fn set_shares(&mut self, by: Between, clients: &[&Client]) -> Result<(), Error> {
         for (number, client) in clients.iter().enumerate() {
-            let who = self.kept[number].who;
+            let identity = self.kept[number].identity;
             let own = Change {
                 limit: client.limit_pct,
                 class: Some(client.class).filter(|class| *class != Class::Normal),
                 ..Change::default()
             };
             let weight = Change::weight(client.weight.get());
-            let process = Subject::Process(who.process);
+            let process = Subject::Process(identity.process);
             let settings = &mut self.state.settings;
             match by {
-                Between::Client => settings.set(process, Some(who), &weight)?,
-                Between::User => settings.set(Subject::User(who.user), None, &weight)?,
-                Between::Cgroup => settings.set(Subject::Cgroup(who.cgroup), None, &weight)?,
+                Between::Client => settings.set(process, Some(identity), &weight)?,
+                Between::User => settings.set(Subject::User(identity.user), None, &weight)?,
+                Between::Cgroup => settings.set(Subject::Cgroup(identity.cgroup), None, &weight)?,
             }
             if own != Change::default() {
-                settings.set(process, Some(who), &own)?;
+                settings.set(process, Some(identity), &own)?;
             }
         }
         Ok(())

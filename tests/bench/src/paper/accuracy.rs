@@ -77,7 +77,7 @@ pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
             at,
             &each(|window| window.loga_run_ns(0)),
         )?;
-        one.settings = vec![gauge::look(&windows[0])];
+        one.settings = vec![gauge::poll(&windows[0])];
     }
     Ok(one)
 }
@@ -118,7 +118,7 @@ pub(super) fn load(quick: bool) -> Result<Experiment, String> {
             at,
             &each(|window| window.loga_share(0)),
         )?;
-        one.settings = vec![gauge::look(&windows[0])];
+        one.settings = vec![gauge::poll(&windows[0])];
     }
     Ok(one)
 }
@@ -146,6 +146,6 @@ pub(super) fn cpu(quick: bool) -> Result<Experiment, String> {
     add(&mut one.series, "event", "event", &polled)?;
     one.series[0].points[0].paper = Some(16.7);
     one.series[1].points[0].paper = Some(17.0);
-    one.settings = vec![gauge::look(&windows[0])];
+    one.settings = vec![gauge::poll(&windows[0])];
     Ok(one)
 }

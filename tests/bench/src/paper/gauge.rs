@@ -69,12 +69,8 @@ fn ticks(stat: &str) -> Option<[u64; 2]> {
 }
 
 /// Cost of a poll, from a window in which LoGA polled.
-pub(super) fn look(window: &Window) -> Setting {
-    cost(
-        "costs.read_us",
-        window.poll_ns(),
-        "time polled over looks of the poller",
-    )
+pub(super) fn poll(window: &Window) -> Setting {
+    cost("costs.read_us", window.poll_ns(), "time polled over polls")
 }
 
 /// Mean excess of the kernels of a window over the requested length, in ns.

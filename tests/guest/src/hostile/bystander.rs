@@ -170,7 +170,7 @@ const NEIGHBOURS: &[&str] = &[
     "bomb 200 60000",
     "churn 1 60000",
     "many 256 60000",
-    "look",
+    "snapshots",
     "listen",
 ];
 

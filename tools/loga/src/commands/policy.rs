@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn unprivileged_caller_may_look_but_not_change() {
+    fn unprivileged_caller_may_read_but_not_change() {
         let fake = FakeKernel::new(1);
         fake.drop_privileges();
         policy(&fake, "show").expect("shown");

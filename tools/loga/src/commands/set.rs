@@ -8,10 +8,10 @@ use super::JSON_VERSION;
 use crate::cli;
 use crate::control::Calls;
 use crate::control::Control;
+use crate::directory::Directory;
 use crate::error::Error;
 use crate::names;
 use crate::table;
-use crate::who::Directory;
 use loga::uapi;
 use serde::Serialize;
 use std::fmt;
@@ -214,8 +214,16 @@ fn list(
         }
     }
     if !arguments.json {
-        let titles = ["GPU", "FOR", "WHO", "WEIGHT", "LIMIT", "CLASS", "EXHAUSTED"];
-        let grid = table::grid(&titles, &["FOR", "WHO", "CLASS", "EXHAUSTED"], rows);
+        let titles = [
+            "GPU",
+            "FOR",
+            "SUBJECT",
+            "WEIGHT",
+            "LIMIT",
+            "CLASS",
+            "EXHAUSTED",
+        ];
+        let grid = table::grid(&titles, &["FOR", "SUBJECT", "CLASS", "EXHAUSTED"], rows);
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())

@@ -7,9 +7,9 @@ use super::Failure;
 use crate::cli;
 use crate::control::Calls;
 use crate::control::Control;
+use crate::directory::Directory;
 use crate::top::app::App;
 use crate::top::view;
-use crate::who::Directory;
 use ratatui::backend::Backend;
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::Event;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_counted() {
+    fn snapshots_are_counted() {
         let fake = FakeKernel::new(1);
         let control = Control::over(&fake);
         let keys = |wait| {

@@ -91,7 +91,10 @@ impl Client {
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
         let measured_ns = since(|client| client.measured_ns);
-        let error_ns = error_ns(since(|client| client.variance_us2), phases.look_ns);
+        let error_ns = error_ns(
+            since(|client| client.variance_us2),
+            phases.sample_interval_ns,
+        );
         let gpu_time_ns = since(|client| client.gpu_time_ns);
         let entitled_ns = since(|client| client.entitled_ns);
         Client {
@@ -126,10 +129,12 @@ impl Client {
     }
 }
 
-/// What a time of this variance may be wrong by, with a sample every `look_ns`.
-fn error_ns(variance_us2: u64, look_ns: u64) -> u64 {
-    match (variance_us2, look_ns) {
+/// What a time of this variance may be wrong by, with a sample every `sample_interval_ns`.
+fn error_ns(variance_us2: u64, sample_interval_ns: u64) -> u64 {
+    match (variance_us2, sample_interval_ns) {
         (0, 0) => 0,
-        (variance_us2, look_ns) => bound(variance_us2, Ns::new(look_ns)).get(),
+        (variance_us2, sample_interval_ns) => {
+            bound(variance_us2, Ns::new(sample_interval_ns)).get()
+        }
     }
 }

@@ -46,7 +46,7 @@ const WITHHELD: [&str; 22] = [
     "overdue_drains",
     "t_sys_ns",
     "settings",
-    "look_ns",
+    "sample_interval_ns",
     "open_files",
     "unmanaged_files",
     "evasions",
@@ -138,7 +138,7 @@ pub struct Stat {
     pub settings: u32,
     /// Time between two samples on average, if accounting is sparse; else 0.
     #[serde(default)]
-    pub look_ns: u64,
+    pub sample_interval_ns: u64,
     /// Open files that are managed.
     pub open_files: u32,
     /// Files that were open before and are passed through.
@@ -146,7 +146,7 @@ pub struct Stat {
     /// Mappings of submission pages that LoGA could not take on: their channels run unthrottled.
     #[serde(default)]
     pub unmanaged_mappings: u64,
-    /// The last channel without a known owner that was on the engine; ids of channel groups count
+    /// The last channel without a known owner that was on the engine; ids of TSGs count
     /// from 4096. Nothing if there was none.
     #[serde(default)]
     pub unknown_chid: Option<u32>,
@@ -191,7 +191,7 @@ impl Stat {
                         span_ns
                     },
                     polled_ns: (!withheld).then_some(polled_ns),
-                    look_ns: info.look_ns,
+                    sample_interval_ns: info.sample_interval_ns,
                 };
                 Client::new(client, earlier, &phases, t_sys_ns)
             })
@@ -210,7 +210,7 @@ impl Stat {
                         span_ns
                     },
                     polled_ns: (!withheld).then_some(polled_ns),
-                    look_ns: info.look_ns,
+                    sample_interval_ns: info.sample_interval_ns,
                 };
                 Group::new(group, earlier, &phases, t_sys_ns)
             })
@@ -257,7 +257,7 @@ impl Stat {
             ratio: config.ratio,
             randomize: config.randomize,
             settings: info.settings,
-            look_ns: info.look_ns,
+            sample_interval_ns: info.sample_interval_ns,
             open_files: info.open_files,
             unmanaged_files: info.unmanaged_files,
             unmanaged_mappings: info.unmanaged_mappings,
@@ -292,7 +292,7 @@ struct Phases {
     /// Nothing if the caller may not know.
     polled_ns: Option<u64>,
     /// Time between two samples, if accounting is sparse; else 0.
-    look_ns: u64,
+    sample_interval_ns: u64,
 }
 
 impl Phases {

@@ -8,7 +8,7 @@ pub use super::rows::Column;
 use super::rows::Row;
 pub use super::rows::View;
 use crate::control::Snapshot;
-use crate::who::Directory;
+use crate::directory::Directory;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyEventKind;

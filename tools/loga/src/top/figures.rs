@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn look_within_a_phase_keeps_the_shares_but_not_the_state() {
+    fn stat_within_a_phase_keeps_the_shares_but_not_the_state() {
         let mut figures = Figures::new(snapshot(1));
         figures.update(snapshot(2));
         let mut same = snapshot(2);

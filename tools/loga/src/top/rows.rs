@@ -4,10 +4,10 @@
 
 use super::figures::Figures;
 use super::figures::History;
+use crate::directory::Directory;
 use crate::stat::Client;
 use crate::stat::Group;
 use crate::table;
-use crate::who::Directory;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 

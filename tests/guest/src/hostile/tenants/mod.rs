@@ -468,14 +468,14 @@ fn snapshots_of_a_user_do_not_stall_others() -> Verdict {
     }
     let bystander = Bystander::open()?;
     let alone = bystander.watch(WATCH)?;
-    let mut lookers = Vec::new();
+    let mut readers = Vec::new();
     for _ in 0..8 {
-        lookers.push(Program::start("look")?);
+        readers.push(Program::start("snapshots")?);
     }
     std::thread::sleep(Duration::from_millis(300));
     let beside = bystander.watch(WATCH)?;
     println!("# {alone}\n# beside 8 that take snapshots: {beside}");
     beside.check()?;
-    drop((bystander, lookers, clients));
+    drop((bystander, readers, clients));
     stage.teardown()
 }

@@ -33,7 +33,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, Act)] = &[
     ("contained", contained),
     ("wander", wander),
     ("listen", listen),
-    ("look", look),
+    ("snapshots", snapshots),
     ("rest", rest),
 ];
 
@@ -192,7 +192,7 @@ fn rest(_: &[String]) -> Result<(), String> {
 }
 
 /// Takes snapshots without a pause.
-fn look(_: &[String]) -> Result<(), String> {
+fn snapshots(_: &[String]) -> Result<(), String> {
     let device = Device::open().map_err(|error| error.to_string())?;
     loop {
         device.snapshot(0).map_err(|error| error.to_string())?;

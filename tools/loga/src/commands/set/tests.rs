@@ -77,8 +77,11 @@ fn refusals_name_for_whom_and_what_would_be_right() {
     assert_eq!(said, "nothing to set: want --weight, --limit or --class");
     let said = set(&fake, "--pid 100 --weight 3 --gpu 4").expect_err("no such GPU");
     assert_eq!(said, "there is no GPU 4: want 0, the only one");
-    let said = set(&fake, "--user nobody-here --weight 3").expect_err("no such user");
-    assert!(said.starts_with("there is no user 'nobody-here'"), "{said}");
+    let said = set(&fake, "--user no-such-user --weight 3").expect_err("no such user");
+    assert!(
+        said.starts_with("there is no user 'no-such-user'"),
+        "{said}"
+    );
     assert!(fake.gpus.borrow()[0].shares.is_empty());
 }
 

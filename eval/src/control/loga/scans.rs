@@ -13,61 +13,29 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::policies::{PolicyKind, Seen};
+use loga::policies::Seen;
 use loga::share::Member;
 use loga::units::Ns;
 
 /// Time between scans while a policy watches; a free run is longer.
 const WATCHED: u64 = 1_000_000;
 
-/// State of scans.
-pub(super) struct Looks {
-    /// End of the scan that has begun.
-    pub(super) ends: Option<u64>,
-    /// Whether no client is throttled in free runs.
-    evened: bool,
-    /// Whether submissions are trapped while a client is watched.
-    traps: bool,
-    /// Whether a client is watched.
-    watches: bool,
-    /// Commands submitted and completed up to the last scan, by client.
-    counted: Vec<(u64, u64)>,
-}
-
-impl Looks {
-    pub(super) fn new(policy: PolicyKind, enforce: bool, traps: bool, clients: usize) -> Self {
-        let samples = policy == PolicyKind::Sampling;
-        Self {
-            ends: None,
-            evened: samples && !enforce,
-            traps: samples && traps,
-            watches: false,
-            counted: vec![(0, 0); clients],
-        }
-    }
-
-    /// Whether the policy works in stages although decisions are not to be carried out.
-    pub(super) fn evened(&self) -> bool {
-        self.evened
-    }
-}
-
 impl Loga {
     /// The main thread begins to read.
-    pub(super) fn begin_look(&mut self, now: u64) {
+    pub(super) fn begin_scan(&mut self, now: u64) {
         let channels = u64::from(self.allocated);
-        let cost = self.costs.look.saturating_mul(channels);
+        let cost = self.costs.scan.saturating_mul(channels);
         self.ledger.cpu += cost;
-        self.looks.ends = Some(now.saturating_add(cost));
+        self.scans.ends = Some(now.saturating_add(cost));
     }
 
     /// It has read all channels, and asks the engine.
-    pub(super) fn end_look(&mut self, machine: &mut Machine) {
+    pub(super) fn end_scan(&mut self, machine: &mut Machine) {
         let now = machine.now();
-        self.looks.ends = None;
+        self.scans.ends = None;
         self.forget_gone();
         self.scan(machine);
-        if self.looks.evened {
+        if self.scans.evened {
             let t_sys = self.state.engine.start_vtime();
             let states = self.state.shares.states_mut();
             let most = states.iter().map(|state| state.vtime).fold(t_sys, Ord::max);
@@ -75,14 +43,14 @@ impl Loga {
         }
         let before = self.vtimes();
         let fallback = self.state.end_scan(Ns::new(now));
-        self.ledger.looks += 1;
-        let next = self.state.engine.next_look();
+        self.ledger.scans += 1;
+        let next = self.state.engine.next_scan();
         let soon = Ns::new(now.saturating_add(WATCHED));
-        self.looks.watches = next.is_some_and(|next| next <= soon);
+        self.scans.watches = next.is_some_and(|next| next <= soon);
         self.check_vtimes(&before);
         self.check_fallback(fallback);
         let throttled = |member: &Member| member.throttled_by().is_some();
-        let free = self.looks.evened && !self.looks.watches;
+        let free = self.scans.evened && !self.scans.watches;
         if free && self.state.shares.members().iter().any(throttled) {
             self.violate("accounting alone: a client is throttled in a free run".to_owned());
         }
@@ -98,7 +66,7 @@ impl Loga {
                 continue;
             };
             let work = machine.board.work(client);
-            let before = &mut self.looks.counted[client];
+            let before = &mut self.scans.counted[client];
             let seen = Seen {
                 pending: work.pending(),
                 blocked: self.kept[client].asleep,
@@ -114,7 +82,7 @@ impl Loga {
 
     /// Whether the submission of a client is trapped, because it is watched.
     pub(super) fn is_trapped(&self, client: usize) -> bool {
-        let looks = &self.looks;
-        looks.traps && looks.watches && !self.kept[client].closed
+        let scans = &self.scans;
+        scans.traps && scans.watches && !self.kept[client].closed
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One poll of an engine, by either source.
+//! One read of the occupant of an engine, from either source.
 //!
 //! Source of the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware).
 
 use super::register::register;
-use super::{ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Sample};
+use super::{ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Reading};
 use crate::names::named;
 
 register! {
@@ -28,23 +28,23 @@ named! {
     }
 }
 
-/// Polls one engine.
-pub struct Sampler {
+/// Reads what is on one engine.
+pub struct OccupantReader {
     source: Source,
     /// Offset of the engine's status word.
     offset: u32,
-    last: Sample,
+    last: Reading,
     table: ChannelTable,
     reads: u64,
 }
 
-impl Sampler {
-    /// A sampler of `engine` of `chip`; engine 0 is compute. The channel table shows engine 0 only.
+impl OccupantReader {
+    /// A reader of `engine` of `chip`; engine 0 is compute. The channel table shows engine 0 only.
     pub const fn new(source: Source, chip: &Chip, engine: u8) -> Self {
         Self {
             source,
             offset: EngineStatus::offset(engine),
-            last: Sample {
+            last: Reading {
                 word: 0,
                 occupant: Occupant::Idle,
             },
@@ -60,10 +60,10 @@ impl Sampler {
     ///
     /// [`Error::DeviceGone`].
     #[inline]
-    pub fn sample(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
+    pub fn read(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
         match self.source {
-            Source::EngineStatus => self.sample_status(mmio),
-            Source::ChannelTable => self.sample_table(mmio),
+            Source::EngineStatus => self.read_status(mmio),
+            Source::ChannelTable => self.read_table(mmio),
         }
     }
 
@@ -78,11 +78,11 @@ impl Sampler {
     }
 
     /// The last status word and what it meant; meaningless for the channel table.
-    pub const fn last(&self) -> Sample {
+    pub const fn last(&self) -> Reading {
         self.last
     }
 
-    fn sample_status(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
+    fn read_status(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
         let word = mmio.read32(self.offset);
         self.reads = self.reads.saturating_add(1);
         // The meaning of a word in a switch changes while the word stays the same.
@@ -95,16 +95,16 @@ impl Sampler {
             Mailbox::read(mmio)?.loading()
         };
         let occupant = EngineStatus::decode(word, loading)?;
-        self.last = Sample { word, occupant };
+        self.last = Reading { word, occupant };
         Ok(occupant)
     }
 
-    fn sample_table(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
+    fn read_table(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
         let counted = Counted {
             mmio,
             reads: core::cell::Cell::new(0),
         };
-        let occupant = self.table.sample(&counted);
+        let occupant = self.table.read(&counted);
         self.reads = self.reads.saturating_add(counted.reads.get());
         Ok(occupant?)
     }
@@ -124,7 +124,7 @@ impl<M: Mmio> Mmio for Counted<'_, M> {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_sampler))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_regs_reader))]
 mod tests {
     use super::super::{FakeMmio, Family, USERD_SLOT};
     use super::*;
@@ -142,48 +142,48 @@ mod tests {
     }
 
     #[test]
-    fn sample_of_the_status_word_takes_one_read() {
-        let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+    fn read_of_the_status_word_takes_one_read() {
+        let mut reader = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
         let mut mmio = FakeMmio::new([(0x2640, 0x8000_2005)]);
-        assert_eq!(sampler.sample(&mmio), channel(5));
-        assert_eq!(sampler.sample(&mmio), channel(5));
+        assert_eq!(reader.read(&mmio), channel(5));
+        assert_eq!(reader.read(&mmio), channel(5));
         mmio.set(0x2640, 0x8000_2006);
-        assert_eq!(sampler.sample(&mmio), channel(6));
+        assert_eq!(reader.read(&mmio), channel(6));
         assert_eq!(mmio.reads(), 3);
-        assert_eq!(sampler.reads(), 3);
+        assert_eq!(reader.reads(), 3);
     }
 
     #[test]
-    fn sample_in_a_switch_follows_the_firmware_each_time() {
-        let mut sampler = Sampler::new(Source::EngineStatus, &CHIP, 0);
+    fn read_in_a_switch_follows_the_firmware_each_time() {
+        let mut reader = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
         let mut mmio = FakeMmio::new([(0x2640, 0x8009_e005), (0x40_9808, 0)]);
-        assert_eq!(sampler.sample(&mmio), channel(5));
+        assert_eq!(reader.read(&mmio), channel(5));
         mmio.set(0x40_9808, 0x0008_0000);
-        assert_eq!(sampler.sample(&mmio), channel(9));
-        assert_eq!(sampler.reads(), 4);
+        assert_eq!(reader.read(&mmio), channel(9));
+        assert_eq!(reader.reads(), 4);
     }
 
     #[test]
-    fn sample_of_a_lost_device_fails_every_time() {
+    fn read_of_a_lost_device_fails_every_time() {
         for source in [Source::EngineStatus, Source::ChannelTable] {
-            let mut sampler = Sampler::new(source, &CHIP, 0);
+            let mut reader = OccupantReader::new(source, &CHIP, 0);
             let mmio = FakeMmio::new([(0x2640, 0xffff_ffff), (0x40_9a0c, 0xffff_ffff)]);
-            assert_eq!(sampler.sample(&mmio), Err(Error::DeviceGone));
-            assert_eq!(sampler.sample(&mmio), Err(Error::DeviceGone));
+            assert_eq!(reader.read(&mmio), Err(Error::DeviceGone));
+            assert_eq!(reader.read(&mmio), Err(Error::DeviceGone));
         }
     }
 
     #[test]
-    fn sample_by_both_sources_agrees() {
+    fn read_by_both_sources_agrees() {
         let mmio = FakeMmio::new([
             (0x2640, 0x8000_2003),
             (0x40_9a0c, 0x2000_1234),
             (0x80_0018, 0xa000_1234),
             (0x80_001c, 0x1700_0001),
         ]);
-        let mut status = Sampler::new(Source::EngineStatus, &CHIP, 0);
-        let mut table = Sampler::new(Source::ChannelTable, &CHIP, 0);
-        assert_eq!(status.sample(&mmio), table.sample(&mmio));
+        let mut status = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
+        let mut table = OccupantReader::new(Source::ChannelTable, &CHIP, 0);
+        assert_eq!(status.read(&mmio), table.read(&mmio));
         assert_eq!(table.reads(), 1 + 4 + 1);
     }
 

@@ -12,7 +12,7 @@ use crate::units::Ns;
 
 impl<S: Storage> Shares<S> {
     /// Forgets what the last scan showed. Before a new one begins.
-    pub fn begin_look(&mut self) {
+    pub fn begin_scan(&mut self) {
         for state in self.states_mut() {
             state.seen = Seen::default();
             state.channels = 0;
@@ -52,9 +52,9 @@ impl<S: Storage> Shares<S> {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_looking))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_scanning))]
 mod tests {
-    use super::super::{Entry, Group, GroupBy, Member, ThrottledBy, Totals, Who};
+    use super::super::{Entry, Group, GroupBy, Identity, Member, ThrottledBy, Totals};
     use super::*;
     use crate::ids::ClientId;
     use crate::policies::ClientState;
@@ -77,12 +77,12 @@ mod tests {
             GroupBy::User,
         );
         for (id, user) in [(1, 5), (2, 5), (3, 6)] {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            let joined = shares.join(ClientId::new(id), identity, &settings, VTime::ZERO);
             assert!(joined.is_ok());
         }
         check(&mut shares, &settings);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn group_shows_what_its_processes_show() {
         by_user(|shares, _| {
-            shares.begin_look();
+            shares.begin_scan();
             shares.see(0, &BUSY, 12);
             shares.see(1, &BUSY, 2);
             shares.see(1, &ASLEEP, 0);
@@ -117,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn look_forgets_the_one_before() {
+    fn scan_forgets_the_one_before() {
         by_user(|shares, _| {
             shares.see(2, &BUSY, 12);
-            shares.begin_look();
+            shares.begin_scan();
             assert_eq!(shares.states()[1].seen, Seen::default());
             assert_eq!(shares.states()[1].channels, 0);
         });
@@ -130,7 +130,7 @@ mod tests {
     fn sleep_under_a_limit_is_no_wish() {
         by_user(|shares, _| {
             shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Limit);
-            shares.begin_look();
+            shares.begin_scan();
             shares.see(2, &ASLEEP, 1);
             assert!(!shares.states()[1].seen.blocked);
             shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Policy);
@@ -190,12 +190,12 @@ mod tests {
             GroupBy::Process,
         );
         for (id, user) in [(1, 5), (2, 6)] {
-            let who = Who {
+            let identity = Identity {
                 process: id,
                 user,
-                ..Who::default()
+                ..Identity::default()
             };
-            let joined = shares.join(ClientId::new(id), who, &settings, VTime::ZERO);
+            let joined = shares.join(ClientId::new(id), identity, &settings, VTime::ZERO);
             assert!(joined.is_ok());
         }
         let period = Period {
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn process_that_is_gone_is_not_seen() {
         by_user(|shares, _| {
-            shares.begin_look();
+            shares.begin_scan();
             shares.see(7, &BUSY, 1);
             assert!(shares.states().iter().all(|state| state.channels == 0));
         });

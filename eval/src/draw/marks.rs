@@ -3,8 +3,14 @@
 //! Colours and marks: a series has the same in every figure, and shapes differ too, for readers
 //! that see no colours.
 
-use super::{Area, Drawn};
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::error::Error;
+
+/// Where a chart is drawn.
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What the plotting library says.
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 /// Colour of text and error bars.
 pub(super) const TEXT: RGBColor = RGBColor(40, 40, 40);
@@ -46,7 +52,7 @@ pub fn label(name: &str) -> &str {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Style {
     pub(super) colour: RGBColor,
     /// Dashed where it is drawn as a line: what was asked for, not measured.
     pub(super) dashed: bool,
@@ -56,7 +62,7 @@ pub(super) struct Look {
     hollow: bool,
 }
 
-impl Look {
+impl Style {
     /// Of the series with this name, the `at`th of its figure.
     pub(super) fn of(name: &str, at: usize) -> Self {
         let known = SERIES.iter().find(|known| known.0 == name);
