@@ -75,7 +75,6 @@ impl<S: Storage> GpuState<S> {
     ) -> PhaseTotals {
         let mut totals = phase.totals;
         let shares = &mut self.shares;
-        shares.begin();
         settle(&mut totals, phase.slots, phase.used, owner, shares);
         if self.engine.config().wants() == Sight::Waits {
             // In the order of the table, without some of the clients.

@@ -118,7 +118,7 @@ impl<S: Storage> Shares<S> {
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return;
         };
-        member.activity.last = self.phase;
+        member.activity.last = self.phase.wrapping_sub(1);
         if member.activity.awake {
             return;
         }
@@ -292,7 +292,6 @@ mod tests {
         t_sys: u64,
     ) {
         for _ in 0..count {
-            shares.begin();
             let slot = Slot {
                 ran: Ns::from_us(100),
                 runs: 1,

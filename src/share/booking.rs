@@ -70,12 +70,6 @@ pub struct Period {
 }
 
 impl<S: Storage> Shares<S> {
-    /// A phase has ended, of which time is charged to the members from now on. What they used in
-    /// the one before counts no more, see [`Member::in_phase`].
-    pub fn begin(&mut self) {
-        self.phase = self.phase.wrapping_add(1);
-    }
-
     /// Changes every process that is awake.
     fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
         let members = self.members.all_mut();
@@ -232,6 +226,7 @@ impl<S: Storage> Shares<S> {
             self.deactivate_idle();
         }
         self.drop_paid_groups(period.t_sys);
+        self.phase = self.phase.wrapping_add(1);
     }
 
     /// Lets all processes run, whatever was decided: until the next decision.

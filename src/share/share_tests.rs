@@ -16,21 +16,37 @@ const T_SYS: VTime = VTime::new(1_000_000);
 
 /// Room for three processes and three groups.
 struct Store {
+    tables: Tables,
+    entries: [Entry; 3],
+}
+
+struct Tables {
     members: [Member; 3],
     groups: [Group; 3],
     states: [ClientState; 3],
-    entries: [Entry; 3],
     rows: [Row; 4],
 }
 
 fn store() -> Store {
     Store {
-        members: [Member::default(); 3],
-        groups: [Group::default(); 3],
-        states: [ClientState::default(); 3],
+        tables: Tables {
+            members: [Member::default(); 3],
+            groups: [Group::default(); 3],
+            states: [ClientState::default(); 3],
+            rows: [Row::default(); 4],
+        },
         entries: [Entry::default(); 3],
-        rows: [Row::default(); 4],
     }
+}
+
+fn shares(tables: &mut Tables, group_by: GroupBy) -> Few<'_> {
+    Shares::new(
+        &mut tables.members[..],
+        &mut tables.groups[..],
+        &mut tables.states[..],
+        Totals::new(&mut tables.rows[..]),
+        group_by,
+    )
 }
 
 fn identity(process: u64, user: u32) -> Identity {
@@ -79,13 +95,7 @@ mod tests {
     fn process_past_the_room_is_refused_until_one_leaves() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         for id in 1..=3 {
             let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -106,13 +116,7 @@ mod tests {
     fn group_without_processes_stays_until_it_has_paid() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::User,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::User);
         assert!(shares
             .join(ClientId::new(1), identity(1, 7), &settings, T_SYS)
             .is_ok());
@@ -133,13 +137,7 @@ mod tests {
     fn process_of_a_user_that_owes_starts_as_far_ahead() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         let joined = shares.join(ClientId::new(1), identity(1, 7), &settings, T_SYS);
         assert_eq!(joined, Ok(0));
         shares.states_mut()[0].vtime = VTime::new(5_000_000);
@@ -171,13 +169,7 @@ mod tests {
             ..Change::default()
         };
         assert_eq!(settings.set(Subject::User(7), None, &heavy), Ok(()));
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::User,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::User);
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
             let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -204,13 +196,7 @@ mod tests {
     fn process_that_moves_takes_its_part_along() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::User,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::User);
         for id in 1..=2 {
             let joined = shares.join(ClientId::new(id), identity(id, 7), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -228,13 +214,7 @@ mod tests {
     fn throttling_a_group_throttles_all_its_processes() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::User,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::User);
         for (id, user) in [(1, 7), (2, 7), (3, 8)] {
             let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -254,7 +234,6 @@ mod tests {
             Some(ThrottledBy::Policy)
         );
         assert_eq!(shares.members()[2].throttled_by(), None);
-        shares.begin();
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.book(&mut settings, &period(12));
         assert_eq!(shares.members()[1].account().throttled, Ns::from_ms(6));
@@ -277,13 +256,7 @@ mod tests {
             ..Change::default()
         };
         assert_eq!(settings.set(Subject::User(7), None, &strict), Ok(()));
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         for (id, user) in [(1, 7), (2, 8)] {
             let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -293,7 +266,6 @@ mod tests {
             (true, Some(ThrottledBy::Limit)),
             (false, None),
         ] {
-            shares.begin();
             use_us(&mut shares, 0, 500);
             use_us(&mut shares, 1, 500);
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
@@ -312,13 +284,7 @@ mod tests {
     fn hog_alone_gets_its_limit_though_its_commands_have_no_length() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         let joined = shares.join(ClientId::new(1), identity(1, 7), &settings, T_SYS);
         assert!(joined.is_ok());
         let mut ran = 0;
@@ -330,7 +296,6 @@ mod tests {
                 };
                 assert_eq!(settings.set(Subject::User(7), None, &fifth), Ok(()));
             }
-            shares.begin();
             if shares.members()[0].throttled_by().is_none() {
                 ran += u32::from(at > 200);
                 let slot = Slot {
@@ -352,13 +317,7 @@ mod tests {
     fn process_that_runs_on_while_throttled_pays_one_to_one() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         for id in 1..=2 {
             let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -368,7 +327,6 @@ mod tests {
         let found = [(1, 1500), (2, 4000), (1, 500)];
         let found = found.map(|(id, us)| (ClientId::new(id), Ns::from_us(us)));
         shares.note_residue(found.into_iter(), true);
-        shares.begin();
         use_us(&mut shares, 0, 400);
         use_us(&mut shares, 1, 600);
         assert_eq!(
@@ -394,13 +352,7 @@ mod tests {
     fn process_that_runs_between_polling_phases_is_charged_what_was_found() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         for id in 1..=2 {
             let joined = shares.join(ClientId::new(id), identity(id, 0), &settings, T_SYS);
             assert!(joined.is_ok());
@@ -410,7 +362,6 @@ mod tests {
             let found = [(1, 2), (2, 3)];
             let found = found.map(|(id, ms)| (ClientId::new(id), Ns::from_ms(ms)));
             shares.note_residue(found.into_iter(), true);
-            shares.begin();
             use_us(&mut shares, 1, 1000);
             shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
             shares.book(&mut settings, &period(at * 6));
@@ -431,17 +382,10 @@ mod tests {
     fn released_process_is_not_charged_for_what_was_found() {
         let mut store = store();
         let settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::Process,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
         let joined = shares.join(ClientId::new(1), identity(1, 0), &settings, T_SYS);
         assert!(joined.is_ok());
         shares.note_residue([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
-        shares.begin();
         assert_eq!(shares.gather(&settings, Ns::ZERO, Ns::ZERO), Ns::ZERO);
         assert_eq!(shares.states()[0].vtime, T_SYS);
     }
@@ -450,26 +394,18 @@ mod tests {
     fn time_stays_with_the_group_and_the_user_where_it_was_used() {
         let mut store = store();
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
-        let mut shares = Shares::<Borrowed<'_>>::new(
-            &mut store.members[..],
-            &mut store.groups[..],
-            &mut store.states[..],
-            Totals::new(&mut store.rows[..]),
-            GroupBy::User,
-        );
+        let mut shares = shares(&mut store.tables, GroupBy::User);
         for (id, user) in [(1, 7), (2, 8)] {
             let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
             assert!(joined.is_ok());
         }
         // What the first one used counts once.
         for (at, us) in [(0, 500), (1, 0)] {
-            shares.begin();
             use_us(&mut shares, at, us);
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &period(6));
         }
         assert_eq!(shares.rejoin(0, identity(1, 8), &settings, T_SYS), Ok(()));
-        shares.begin();
         use_us(&mut shares, 0, 300);
         shares.gather(&settings, Ns::ZERO, Ns::ZERO);
         shares.book(&mut settings, &period(12));

@@ -51,7 +51,7 @@ pub struct Shares<S: Storage> {
     pub(super) last_span: Ns,
     /// Time charged one to one in the period that is being booked.
     pub(super) direct: Direct,
-    /// Phases so far.
+    /// Number of the phase that is charged next; the first is 1.
     pub(super) phase: u32,
     /// Whether samples of all processes are compared with this phase, and were with the last one.
     pub(super) compares: bool,
@@ -87,7 +87,7 @@ impl<S: Storage> Shares<S> {
             last_poll: Ns::ZERO,
             last_span: Ns::ZERO,
             direct: Direct::NONE,
-            phase: 0,
+            phase: 1,
             compares: false,
             compared: false,
             has_quiet: false,
