@@ -129,24 +129,8 @@ fn times(runs: &[RunResult], experiment: &str, policy: &str, application: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::Cell;
+    use crate::results::tests::run;
     use loga_results::At;
-    use serde_json::Value;
-
-    fn run(experiment: &str, policy: &str, repetition: u32, turnaround_ms: f64) -> RunResult {
-        RunResult {
-            cell: Cell {
-                experiment: experiment.to_owned(),
-                policy: policy.to_owned(),
-                application: "bfs".to_owned(),
-                repetition,
-            },
-            turnaround_ms,
-            iterations: 1,
-            stat: Value::Null,
-            throttle: Value::Null,
-        }
-    }
 
     #[test]
     fn overhead_is_over_no_module_and_quality_over_alone() {

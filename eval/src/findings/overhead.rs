@@ -2,7 +2,7 @@
 
 //! Section 5.3: what accounting costs applications beside throttles.
 
-use super::{applications, increase, list, same_size, Evidence, Finding, Results};
+use super::{applications, increase, same_size, Evidence, Finding, Results};
 use crate::results::{At, Point, Series, GEOMETRIC_MEAN};
 
 /// How much event accounting may cost and count as nothing, in percent.
@@ -176,11 +176,9 @@ fn independent(results: &Results) -> Result<Evidence, String> {
     let mut most: f64 = 0.0;
     for panel in PANELS {
         for (_, ratio) in ratios(results, panel, "event")? {
-            most = if ratio.abs() > most.abs() {
-                ratio
-            } else {
-                most
-            };
+            if ratio.abs() > most.abs() {
+                most = ratio;
+            }
         }
     }
     Ok(Evidence {
@@ -194,12 +192,7 @@ fn dip(results: &Results) -> Result<Evidence, String> {
     let event = ratios(results, "dwt2d", "event")?;
     let [first, last] = ends(&line);
     let least = line.iter().map(|one| one.1).fold(f64::INFINITY, f64::min);
-    let below = |one: &&(f64, f64)| {
-        event
-            .iter()
-            .any(|other| other.0 == one.0 && one.1 < other.1)
-    };
-    let below = line.iter().filter(below).count();
+    let below = below(&line, &event);
     Ok(Evidence {
         holds: least < first && least < last && below == 0,
         ours: format!(
@@ -214,16 +207,11 @@ fn fall(results: &Results) -> Result<Evidence, String> {
     let line = ratios(results, "mummergpu", "sampling")?;
     let event = ratios(results, "mummergpu", "event")?;
     let [first, last] = ends(&line);
-    let beyond: Vec<_> = line.iter().filter(|one| one.0 > 16.0).collect();
+    let beyond: Vec<_> = line.iter().copied().filter(|one| one.0 > 16.0).collect();
     if beyond.is_empty() {
         return Err("mummergpu was not run beside more than 16 throttles".to_owned());
     }
-    let below = |one: &&&(f64, f64)| {
-        event
-            .iter()
-            .any(|other| other.0 == one.0 && one.1 < other.1)
-    };
-    let below = beyond.iter().filter(below).count();
+    let below = below(&beyond, &event);
     Ok(Evidence {
         holds: slope(&line) < 0.0 && below == beyond.len(),
         ours: format!(
@@ -243,12 +231,15 @@ fn ratios(results: &Results, panel: &str, name: &str) -> Result<Vec<(f64, f64)>,
     };
     let line: Vec<_> = series.points.iter().filter_map(ratio).collect();
     if line.len() < 2 {
-        return Err(format!(
-            "{panel}: {} has fewer than two points",
-            list(&[name])
-        ));
+        return Err(format!("{panel}: {name} has fewer than two points"));
     }
     Ok(line)
+}
+
+/// How many points of a line are below those of another with as many throttles.
+fn below(line: &[(f64, f64)], than: &[(f64, f64)]) -> usize {
+    let below = |one: &&(f64, f64)| than.iter().any(|other| other.0 == one.0 && one.1 < other.1);
+    line.iter().filter(below).count()
 }
 
 /// First and last value of a line that is not empty.
