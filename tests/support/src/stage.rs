@@ -2,6 +2,7 @@
 
 //! [tool] The two modules loaded for one test, and both sides' figures.
 
+use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
 use crate::modules::MODEL;
@@ -13,6 +14,9 @@ use std::time::Instant;
 
 /// Pause between two checks while waiting for something.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// TIMEOUT: for a process to start, and to be found on the GPU.
+const MEASURED_LIMIT: Duration = Duration::from_secs(20);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
 /// polling, then 100 ms without.
@@ -97,6 +101,16 @@ impl Stage {
         modules::remove_patiently(LOGA)
     }
 
+    /// Lets the first card fall off the bus, or come back.
+    ///
+    /// # Errors
+    ///
+    /// The model's errno.
+    pub fn set_lost(&self, lost: bool) -> Result<(), String> {
+        let value = if lost { "1" } else { "0" };
+        modules::set(MODEL, "lost", value).map_err(|errno| format!("lost={value}: {errno}"))
+    }
+
     /// Removes both modules; dropping the stage does the same without reporting errors.
     ///
     /// # Errors
@@ -166,6 +180,30 @@ impl Stage {
         Err(format!(
             "process {pid} was not {what} within {limit:?}; last: {last:?}"
         ))
+    }
+
+    /// Waits until LoGA has measured a process.
+    ///
+    /// # Errors
+    ///
+    /// It has not in time.
+    pub fn wait_until_measured(&self, pid: u32) -> Result<Client, String> {
+        self.wait_for_client(pid, MEASURED_LIMIT, "measured", |client| {
+            client.measured_ns > 0
+        })
+    }
+
+    /// Waits until LoGA has measured each of these.
+    ///
+    /// # Errors
+    ///
+    /// It has not in time.
+    pub fn wait_until_all_measured<'a>(
+        &self,
+        loads: impl IntoIterator<Item = &'a Load>,
+    ) -> Result<(), String> {
+        let mut loads = loads.into_iter();
+        loads.try_for_each(|load| self.wait_until_measured(load.pid()).map(drop))
     }
 
     /// Waits until LoGA throttles a process.

@@ -11,6 +11,7 @@
 
 pub(crate) mod injection;
 
+use crate::agent::client_works;
 use crate::agent::Agent;
 use crate::agent::SOON;
 use crate::ktap::ensure;
@@ -22,6 +23,7 @@ use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::threads;
+use crate::throttling::throttled_hog;
 use loga::rm::nr;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
@@ -51,7 +53,8 @@ const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
 /// For how long the threads do not run.
 const STARVED: Duration = Duration::from_secs(9);
 
-fn set(parameter: &str, value: &str) -> Result<(), String> {
+/// Writes a parameter of the model.
+pub(crate) fn set(parameter: &str, value: &str) -> Result<(), String> {
     modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
 }
 
@@ -63,10 +66,7 @@ struct Throttled {
 
 impl Throttled {
     fn new(stage: &Stage) -> Result<Self, String> {
-        let mut hog = Agent::with_channels(1)?;
-        let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-        hog.send("run 1000 1500")?;
-        stage.wait_until_throttled(hog.pid())?;
+        let (hog, light) = throttled_hog(stage, 1500)?;
         Ok(Throttled { hog, light })
     }
 
@@ -81,14 +81,6 @@ impl Throttled {
     }
 }
 
-/// Checks that a client can open, run and exit.
-fn check_work() -> Verdict {
-    let mut agent = Agent::with_channels(2)?;
-    let run = agent.ask("run 100 100")?;
-    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
-    Ok(())
-}
-
 /// Registers fail while a client is throttled, and recover.
 fn with_registers(state: &str) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
@@ -98,7 +90,7 @@ fn with_registers(state: &str) -> Verdict {
     set("registers", "0")?;
     let longest = ended?;
     println!("# longest store {} ms", longest.as_millis());
-    check_work()?;
+    client_works(2)?;
     stage.teardown()
 }
 
@@ -156,7 +148,7 @@ fn answers_when_calls_fail() -> Result<Vec<String>, String> {
             answers.push(format!(
                 "{name} {value} after={after}: {opened:?} {freed:?} {again:?}"
             ));
-            check_work().map_err(|error| format!("after {name} had failed: {error}"))?;
+            client_works(2).map_err(|error| format!("after {name} had failed: {error}"))?;
         }
     }
     set("fail_after", "0")?;
@@ -239,6 +231,6 @@ fn starved_threads_leave_no_client_throttled() -> Verdict {
         longest < BLOCKED_MAX,
         "a client was blocked for {longest:?} while LoGA's threads did not run"
     );
-    check_work()?;
+    client_works(2)?;
     stage.teardown()
 }

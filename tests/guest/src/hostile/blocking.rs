@@ -257,12 +257,7 @@ fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
     );
     // Another user's process is a client of its own, and is accounted.
     let stranger = Load::start_as(1001, "--kernel-us 200 --wait block --channels 1")?;
-    let client = stage.wait_for_client(
-        stranger.pid(),
-        Duration::from_secs(10),
-        "accounted",
-        |client| client.measured_ns > 0,
-    )?;
+    let client = stage.wait_until_measured(stranger.pid())?;
     println!("# {clients} clients; the stranger is client {}", client.id);
     drop(stranger);
     drop(program);
