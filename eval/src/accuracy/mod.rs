@@ -121,10 +121,6 @@ struct Estimate {
 }
 
 /// Compares a way with the truth in a number of windows, each at a random place.
-///
-/// # Errors
-///
-/// As [`Timeline::of`].
 pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accuracy, Error> {
     let room = Ns::from_ms(2_000);
     let end = Ns::from_ms(1_100).saturating_add(room);
@@ -321,10 +317,6 @@ pub fn ways() -> Vec<Method> {
 }
 
 /// All methods on all loads.
-///
-/// # Errors
-///
-/// As [`measure`].
 pub fn all(windows: u32, seed: u64) -> Result<Vec<Accuracy>, Error> {
     let mut all = Vec::new();
     for load in loads() {

@@ -34,10 +34,6 @@ const LENGTH: Ns = Ns::from_ms(10_000);
 const LENGTH_CPU: Ns = Ns::from_ms(100_000);
 
 /// Runs an experiment by its number; nothing if there is none.
-///
-/// # Errors
-///
-/// A run does not count.
 pub fn figure(
     number: &str,
     plan: &Plan,

@@ -23,7 +23,7 @@ use crate::scenarios::HOG;
 use crate::scenarios::LIGHT;
 use crate::stage::Stage;
 use crate::stage::FINE;
-use crate::threads::Count;
+use crate::threads::count;
 use crate::window::Window;
 use loga_results::stats::mean;
 use loga_results::stats::quantile;
@@ -182,8 +182,8 @@ struct Beside {
 
 impl Beside {
     fn count(loads: &[Pattern]) -> Result<Self, String> {
-        let count = Count::start();
-        let (begin, before) = (Instant::now(), count.now());
+        let count = count();
+        let (begin, before) = (Instant::now(), count.rounds());
         let running: Vec<_> = loads
             .iter()
             .zip(1..)
@@ -195,11 +195,13 @@ impl Beside {
         let busy = begin.elapsed();
         let rest = COUNTED_FOR.checked_sub(begin.elapsed());
         sleep(rest.ok_or_else(|| format!("the loads ran for {busy:?}, not {COUNTED_FOR:?}"))?);
-        let counted = count.now() - before;
+        let counted = count.rounds() - before;
+        let (since, before) = (Instant::now(), count.rounds());
+        sleep(Duration::from_millis(500));
         Ok(Self {
             // CAST: (both) some hundred millions.
             counted: counted as f64,
-            per_second: count.during(Duration::from_millis(500)),
+            per_second: (count.rounds() - before) as f64 / since.elapsed().as_secs_f64(),
             busy_s: busy.as_secs_f64(),
         })
     }

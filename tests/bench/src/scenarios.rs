@@ -12,7 +12,7 @@ use crate::shares;
 use crate::stage::Stage;
 use crate::stage::FINE;
 use crate::threads::apart;
-use crate::threads::Control;
+use crate::threads::control;
 use crate::window;
 use crate::window::Window;
 use std::ops::RangeInclusive;
@@ -258,7 +258,7 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
                 Beside::Loga => Stage::measured("", "policy=event")?,
                 Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
             };
-            let busy = (beside == Beside::BusyThread).then(Control::start);
+            let busy = (beside == Beside::BusyThread).then(control);
             let window = Window::of(&[load], 3.0)?;
             drop(busy);
             drop(stage);

@@ -3,6 +3,7 @@
 //! [tool] Tests of attribution: which client is charged, and when the poller stops.
 
 use crate::agent::Agent;
+use crate::busy::Busy;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -15,14 +16,6 @@ use crate::stage::LAZY;
 use crate::throttling::throttled_hog;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 crate::ktap::tests![
@@ -80,44 +73,6 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<S
     ensure!(unknown < 0.01, "{:.2} % unknown", unknown * 100.0);
     ensure!(sum <= 1.01, "the shares sum up to {sum}");
     Ok(stat)
-}
-
-/// A thread that computes without a pause; ends when dropped.
-#[derive(Debug)]
-struct Busy(Arc<AtomicBool>, Arc<AtomicU64>, Option<JoinHandle<()>>);
-
-impl Busy {
-    fn on(processor: usize) -> Result<Self, String> {
-        let mut cpus = CpuSet::new();
-        cpus.set(processor).map_err(|error| error.to_string())?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let rounds = Arc::new(AtomicU64::new(0));
-        let counted = rounds.clone();
-        let thread = std::thread::spawn(move || {
-            // Without it no thread competes with the poller, and the test fails.
-            let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            // A pause would hand the machine's time to the other processor.
-            while !told.load(Ordering::Relaxed) {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(Busy(stop, rounds, Some(thread)))
-    }
-
-    /// Its rounds so far.
-    fn rounds(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.2.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 fn poller_without_open_files_does_not_run() -> Verdict {
@@ -189,7 +144,8 @@ fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
         Load::start(&format!("--kernel-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --sleep-us 500 {WAIT}"))?,
     ];
-    let busy = Busy::on(1)?;
+    // A pause would hand the machine's time to the other processor.
+    let busy = Busy::on(1, || {});
     let stat = compare(&stage, &loads, 1, 3.0)?;
     let rounds = busy.rounds();
     drop(busy);

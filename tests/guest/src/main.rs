@@ -55,6 +55,7 @@ use clap::Parser;
 use clap::Subcommand;
 use hostile::storms;
 use ktap::Test;
+use loga_support::busy;
 use loga_support::load;
 use loga_support::modules;
 use loga_support::stage;

@@ -95,10 +95,6 @@ pub(crate) fn refused(version: &str) -> Round {
 
 /// A GPU file that waits for its GPU, asked when it is opened and again before it is closed, after
 /// another time in every round.
-///
-/// # Errors
-///
-/// The file cannot be opened.
 pub(crate) fn waiting(version: &str) -> Round {
     let file = files::open()?;
     let unchanging = |answers: Vec<String>| -> Vec<String> {

@@ -62,19 +62,11 @@ impl Stage {
     }
 
     /// As [`Stage::set`], with the poller on a processor of its own and the phases of the paper.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn measured(model: &str, loga: &str) -> Result<Self, String> {
         Stage::set(model, &format!("{EXACT} {MEASURED} {loga}"))
     }
 
     /// Loads only the model.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::set`].
     pub fn without_loga(model: &str) -> Result<Self, String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)?;
@@ -83,49 +75,29 @@ impl Stage {
     }
 
     /// Loads LoGA.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be loaded.
     pub fn add_loga(&self, parameters: &str) -> Result<(), String> {
         modules::load(LOGA, parameters)
             .map_err(|errno| format!("insmod {LOGA} {parameters}: {errno}"))
     }
 
     /// Removes LoGA.
-    ///
-    /// # Errors
-    ///
-    /// It is still in use.
     pub fn remove_loga(&self) -> Result<(), String> {
         modules::remove_patiently(LOGA)
     }
 
     /// Lets the first card fall off the bus, or come back.
-    ///
-    /// # Errors
-    ///
-    /// The model's errno.
     pub fn set_lost(&self, lost: bool) -> Result<(), String> {
         let value = if lost { "1" } else { "0" };
         modules::set(MODEL, "lost", value).map_err(|errno| format!("lost={value}: {errno}"))
     }
 
     /// Removes both modules; dropping the stage does the same without reporting errors.
-    ///
-    /// # Errors
-    ///
-    /// A module is still in use.
     pub fn teardown(self) -> Result<(), String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)
     }
 
     /// LoGA's figures of the first GPU since it was loaded.
-    ///
-    /// # Errors
-    ///
-    /// LoGA is not loaded.
     pub fn stat(&self) -> Result<Stat, String> {
         let snapshot = Device::open()
             .and_then(|device| device.snapshot(0))
@@ -134,10 +106,6 @@ impl Stage {
     }
 
     /// LoGA's figures of the first GPU over `time`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::stat`].
     pub fn stat_during(&self, time: Duration) -> Result<Stat, String> {
         let device = Device::open().map_err(|error| error.to_string())?;
         let take = || device.snapshot(0).map_err(|error| error.to_string());
@@ -147,20 +115,12 @@ impl Stage {
     }
 
     /// LoGA's client for a process.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::stat`].
     pub fn client(&self, pid: u32) -> Result<Option<Client>, String> {
         let stat = self.stat()?;
         Ok(client_of(&stat, pid).cloned())
     }
 
     /// Waits at most `limit` until a client fulfils a condition.
-    ///
-    /// # Errors
-    ///
-    /// It does not in time.
     pub fn wait_for_client(
         &self,
         pid: u32,
@@ -183,10 +143,6 @@ impl Stage {
     }
 
     /// Waits until LoGA has measured a process.
-    ///
-    /// # Errors
-    ///
-    /// It has not in time.
     pub fn wait_until_measured(&self, pid: u32) -> Result<Client, String> {
         self.wait_for_client(pid, MEASURED_LIMIT, "measured", |client| {
             client.measured_ns > 0
@@ -194,10 +150,6 @@ impl Stage {
     }
 
     /// Waits until LoGA has measured each of these.
-    ///
-    /// # Errors
-    ///
-    /// It has not in time.
     pub fn wait_until_all_measured<'a>(
         &self,
         loads: impl IntoIterator<Item = &'a Load>,
@@ -207,10 +159,6 @@ impl Stage {
     }
 
     /// Waits until LoGA throttles a process.
-    ///
-    /// # Errors
-    ///
-    /// It does not in time.
     pub fn wait_until_throttled(&self, pid: u32) -> Result<Client, String> {
         self.wait_for_client(pid, Duration::from_secs(15), "throttled", |client| {
             client.state == "throttled"

@@ -63,29 +63,17 @@ impl Truth {
     }
 
     /// As [`Truth::read`], of one of several GPUs.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn read_of(gpu: u32) -> Result<Self, String> {
         let (text, path) = file(gpu, "summary")?;
         Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
     }
 
     /// Starts a new window.
-    ///
-    /// # Errors
-    ///
-    /// The model is not loaded.
     pub fn reset() -> Result<(), String> {
         Truth::reset_of(0)
     }
 
     /// As [`Truth::reset`], on one of several GPUs.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn reset_of(gpu: u32) -> Result<(), String> {
         let path = format!("{DIRECTORY}{gpu}/reset");
         fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
@@ -154,10 +142,6 @@ impl Truth {
 
 /// Percentages of wall time for which some processes were on the engine, after `settle_ms`, during
 /// `ms`.
-///
-/// # Errors
-///
-/// As [`Truth::read`].
 pub fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f64; N], String> {
     sleep(Duration::from_millis(settle_ms));
     Truth::reset()?;

@@ -10,7 +10,7 @@ use super::gauge;
 use super::series;
 use crate::stage::Stage;
 use crate::threads::apart;
-use crate::threads::Control;
+use crate::threads::control;
 use loga_results::reduced::APPLICATIONS;
 use loga_results::reduced::FIVE_LONG;
 use loga_results::reduced::FIVE_SHORT;
@@ -83,7 +83,7 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
     let without = all(Weighing::Alike)?;
     one.settings.push(processor.idle()?);
     let busy = {
-        let _busy = Control::start();
+        let _busy = control();
         all(Weighing::Alike)?
     };
     let mut ways = vec![(BUSY, over(busy, &without))];

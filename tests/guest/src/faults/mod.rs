@@ -14,6 +14,7 @@ pub(crate) mod injection;
 use crate::agent::client_works;
 use crate::agent::Agent;
 use crate::agent::SOON;
+use crate::busy::pin;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -25,9 +26,6 @@ use crate::stage::LONG_PHASES;
 use crate::threads;
 use crate::throttling::throttled_hog;
 use loga::rm::nr;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -184,9 +182,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
 
 /// Keeps processor 1 busy for `time`, at a priority above all other threads.
 fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
-    let mut cpus = CpuSet::new();
-    cpus.set(1).map_err(|errno| errno.to_string())?;
-    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|errno| errno.to_string())?;
+    pin(0, 1).map_err(|errno| errno.to_string())?;
     let urgent = nix::libc::sched_param {
         sched_priority: URGENT,
     };
@@ -205,8 +201,6 @@ fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
 fn starved_threads_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
     let throttled = Throttled::new(&stage)?;
-    let mut cpus = CpuSet::new();
-    cpus.set(1).map_err(|errno| errno.to_string())?;
     let threads = threads::named("loga")?;
     ensure!(
         threads.len() >= 2,
@@ -215,7 +209,7 @@ fn starved_threads_leave_no_client_throttled() -> Verdict {
     );
     for pid in threads.iter().map(|thread| thread.pid) {
         // The poller is bound there already and cannot be moved.
-        let _ = sched_setaffinity(Pid::from_raw(pid), &cpus);
+        let _ = pin(pid, 1);
     }
     let started = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
