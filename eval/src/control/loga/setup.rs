@@ -27,16 +27,6 @@ use std::collections::VecDeque;
 /// The cgroup around those of all clients.
 const ROOT: u64 = 1;
 
-/// The parts of LoGA.
-struct Setup<'a> {
-    config: Config,
-    who: &'a [Who],
-    entities: Entities,
-    looks: Looks,
-    bound: Bound,
-    seed: u64,
-}
-
 impl Loga {
     /// LoGA with a policy and the settings of a scenario.
     ///
@@ -90,14 +80,7 @@ impl Loga {
         };
         let who: Vec<_> = (0..clients.len()).map(who).collect();
         let bound = Bound::new(policy, settings.enforce, always, depth);
-        let mut loga = Self::with(Setup {
-            config,
-            who: &who,
-            entities,
-            looks,
-            bound,
-            seed,
-        })?;
+        let mut loga = Self::with(config, &who, entities, looks, bound, seed)?;
         loga.costs = Times {
             read: costs.read.0.get(),
             look: costs.look.0.get(),
@@ -131,25 +114,17 @@ impl Loga {
         let looks = Looks::new(config.policy, true, false, clients.len());
         // The bound is one of equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
-        Self::with(Setup {
-            config,
-            who,
-            entities,
-            looks,
-            bound,
-            seed,
-        })
+        Self::with(config, who, entities, looks, bound, seed)
     }
 
-    fn with(setup: Setup<'_>) -> Result<Self, Error> {
-        let Setup {
-            config,
-            who,
-            entities,
-            looks,
-            bound,
-            seed,
-        } = setup;
+    fn with(
+        config: Config,
+        who: &[Who],
+        entities: Entities,
+        looks: Looks,
+        bound: Bound,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let count = who.len();
         let kept = |who: &Who| Kept {
             who: *who,

@@ -35,6 +35,24 @@ fn repetitions(quick: bool) -> u32 {
     }
 }
 
+/// Adds what was intended for a load, what it did and what LoGA saw.
+fn measure(
+    one: &mut Experiment,
+    quick: bool,
+    intended: f64,
+    load: Pattern,
+    truth: fn(&Window) -> f64,
+    event: fn(&Window) -> f64,
+) -> Result<(), String> {
+    let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+    let each = |figure: fn(&Window) -> f64| windows.iter().map(figure).collect::<Vec<_>>();
+    add(&mut one.series, "intended", intended, &[intended])?;
+    add(&mut one.series, "truth", intended, &each(truth))?;
+    add(&mut one.series, "event", intended, &each(event))?;
+    one.settings = vec![gauge::look(&windows[0])];
+    Ok(())
+}
+
 /// Figure 9: one throttle at full load, polled all the time.
 pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
     let axes = [
@@ -55,29 +73,10 @@ pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
             spin: true,
             ..Pattern::new(us, 0)
         };
-        let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+        let truth = |window: &Window| window.true_run_ns(0) / 1000.0;
+        let event = |window: &Window| window.loga_run_ns(0) / 1000.0;
         // CAST: a few hundred.
-        let at = us as f64;
-        let each = |figure: fn(&Window) -> f64| -> Vec<f64> {
-            windows
-                .iter()
-                .map(|window| figure(window) / 1000.0)
-                .collect()
-        };
-        add(&mut one.series, "intended", at, &[at])?;
-        add(
-            &mut one.series,
-            "truth",
-            at,
-            &each(|window| window.true_run_ns(0)),
-        )?;
-        add(
-            &mut one.series,
-            "event",
-            at,
-            &each(|window| window.loga_run_ns(0)),
-        )?;
-        one.settings = vec![gauge::look(&windows[0])];
+        measure(&mut one, quick, us as f64, load, truth, event)?;
     }
     Ok(one)
 }
@@ -100,25 +99,10 @@ pub(super) fn load(quick: bool) -> Result<Experiment, String> {
             spin: true,
             ..Pattern::new(us, 0)
         };
-        let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+        let truth = |window: &Window| window.busy_share(0);
+        let event = |window: &Window| window.loga_share(0);
         // CAST: a few hundred.
-        let at = us as f64 / 10.0;
-        let each =
-            |figure: fn(&Window) -> f64| -> Vec<f64> { windows.iter().map(figure).collect() };
-        add(&mut one.series, "intended", at, &[at])?;
-        add(
-            &mut one.series,
-            "truth",
-            at,
-            &each(|window| window.busy_share(0)),
-        )?;
-        add(
-            &mut one.series,
-            "event",
-            at,
-            &each(|window| window.loga_share(0)),
-        )?;
-        one.settings = vec![gauge::look(&windows[0])];
+        measure(&mut one, quick, us as f64 / 10.0, load, truth, event)?;
     }
     Ok(one)
 }
