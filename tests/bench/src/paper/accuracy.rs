@@ -9,7 +9,6 @@ use super::series;
 use crate::load::Pattern;
 use crate::stage::Stage;
 use crate::window::Window;
-use loga_results::Axis;
 use loga_results::Experiment;
 
 /// Repetitions, and how long each is, in seconds: the paper has ten of ten seconds, which would take
@@ -55,17 +54,10 @@ fn measure(
 
 /// Figure 9: one throttle at full load, polled all the time.
 pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("intended kernel length", "us"),
-        Axis::new("measured kernel length", "us"),
-    ];
     let mut one = Experiment {
-        paper: "underestimates by up to 6 %, because two registers of different engines are read \
-                that do not change together; the relative error does not depend on the length"
-            .to_owned(),
         assumed: vec!["the model changes both registers at once".to_owned()],
         series: series(&["intended", "truth", "event"]),
-        ..empty("9", "Intended and measured kernel length of throttle", axes)
+        ..empty("9")
     };
     let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
@@ -83,14 +75,9 @@ pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
 
 /// Figure 10: a kernel in each cycle of 1000 us, polled all the time.
 pub(super) fn load(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("intended load", "percent"),
-        Axis::new("measured load", "percent"),
-    ];
     let mut one = Experiment {
-        paper: "within 2.5 % of the intended load in all cases".to_owned(),
         series: series(&["intended", "truth", "event"]),
-        ..empty("10", "Intended and measured GPU load", axes)
+        ..empty("10")
     };
     let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
@@ -109,19 +96,14 @@ pub(super) fn load(quick: bool) -> Result<Experiment, String> {
 
 /// Section 5.6: CPU time with phases of 1 ms and 5 ms per channel.
 pub(super) fn cpu(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("policy", ""),
-        Axis::new("CPU time", "percent of one CPU"),
-    ];
     let mut one = Experiment {
-        paper: "16.7 % expected, 17 % measured; the rest is put down to decisions".to_owned(),
         assumed: vec![
             "the poller's time between the beginning and the end of its polling phases; what the \
              main thread takes is not in it"
                 .to_owned(),
         ],
         series: series(&["intended", "event"]),
-        ..empty("5.6", "CPU time of LoGA", axes)
+        ..empty("5.6")
     };
     let _stage = Stage::measured("", "policy=event")?;
     let windows = Window::several(&[Pattern::new(200, 0)], CPU_S, repetitions(quick))?;
