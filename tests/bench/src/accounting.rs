@@ -128,35 +128,18 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
         "{name}: error of the share, 95 % of {} windows",
         windows.len()
     );
-    match most {
-        Some(most) => {
-            findings.check(&label, worst.0, "points", 0.0..=most);
-            findings.record(
-                &format!("{name}: mean error of that client"),
-                worst.1,
-                "points",
-            );
-            findings.record(&format!("{name}: its stated bound"), worst.2, "points");
-            let within = 100.0 * f64::from(within) / f64::from(all);
-            findings.record(&format!("{name}: shares within their bound"), within, "%");
-        }
-        None => {
-            findings.record(&label, worst.0, "points");
-            findings.record(
-                &format!("{name}: mean error of that client"),
-                worst.1,
-                "points",
-            );
-        }
+    findings.check(&label, worst.0, "points", most.map(|most| 0.0..=most));
+    let label = format!("{name}: mean error of that client");
+    findings.record(&label, worst.1, "points");
+    if most.is_some() {
+        findings.record(&format!("{name}: its stated bound"), worst.2, "points");
+        let within = 100.0 * f64::from(within) / f64::from(all);
+        findings.record(&format!("{name}: shares within their bound"), within, "%");
     }
-    let idle =
-        |pick: fn((f64, f64)) -> f64| mean(windows.iter().map(|window| pick(window.idle_shares())));
-    findings.record(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
-    findings.record(
-        &format!("{name}: idle, model"),
-        idle(|(_, model)| model),
-        "%",
-    );
+    let idle = windows.iter().map(Window::idle_shares);
+    let (loga, model): (Vec<_>, Vec<_>) = idle.unzip();
+    findings.record(&format!("{name}: idle, LoGA"), mean(loga), "%");
+    findings.record(&format!("{name}: idle, model"), mean(model), "%");
 }
 
 /// LoGA's use of a processor while these loads run, in percent, and its samples.
