@@ -37,8 +37,6 @@ use crate::truth::shares;
 use loga::uapi;
 use nix::errno::Errno;
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
@@ -169,12 +167,8 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
     set(for_user(USER), limit(20))?;
     let mut program = Program::start("subordinate")?;
-    let mut line = String::new();
-    let output = program.output().ok_or("no output")?;
-    BufReader::new(output)
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?;
-    ensure!(line == "ready\n", "{line:?}");
+    let line = program.line(SOON)?;
+    ensure!(line == "ready", "{line:?}");
     let map = format!("/proc/{}/uid_map", program.pid());
     fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
     program.send("go")?;
@@ -399,11 +393,7 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
 fn listener_of_one_user_leaves_room_for_others() -> Verdict {
     let stage = Stage::set(&model(LAZY), "")?;
     let mut program = Program::start("listen")?;
-    let mut line = String::new();
-    let output = program.output().ok_or("no output")?;
-    BufReader::new(output)
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?;
+    let line = program.line(SOON)?;
     println!("# one user listens with {} files", line.trim());
     let other = as_user(1001, || {
         let calls = Calls::open()?;
