@@ -131,10 +131,6 @@ fn last(machine: &IdealGpu) -> Ns {
 }
 
 /// Calculates all cases.
-///
-/// # Errors
-///
-/// As [`one`].
 pub fn all() -> Result<Vec<Convergence>, Error> {
     let mut table = Vec::new();
     for policy in [PolicyKind::Event, PolicyKind::MaxMin] {

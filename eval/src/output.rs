@@ -6,10 +6,6 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 /// A value as its table, or as JSON if that is asked for; ends in a new line.
-///
-/// # Errors
-///
-/// It cannot be put into JSON.
 pub fn table_or_json<T: Serialize + ?Sized>(
     value: &T,
     json: bool,

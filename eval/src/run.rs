@@ -25,10 +25,6 @@ pub fn run(scenario: &Scenario, seed: u64, trace: &mut Option<Trace>) -> Result<
 }
 
 /// Runs one GPU of a scenario with one seed: GPUs share nothing.
-///
-/// # Errors
-///
-/// As [`run`].
 pub fn run_gpu(
     scenario: &Scenario,
     gpu: usize,

@@ -46,22 +46,14 @@ fn run_with_the_same_seed_prints_the_same_bytes() {
 fn run_with_several_seeds_prints_mean_and_deviation() {
     let demo = scenario("demo.toml");
     let kernel = "client.hog.phase.0.kernel_us={ exponential = 500 }";
-    let args = [
-        "run",
-        &demo,
-        "--seeds",
-        "3",
-        "--set",
-        kernel,
-        "--set",
-        "length_ms=500",
-    ];
-    let out = sim(&args, "");
-    let printed = text(&out.stdout);
-    assert!(
-        printed.contains("3 runs, mean +- standard deviation"),
-        "{printed}"
+    let changes = ["--set", kernel, "--set", "length_ms=500"];
+    let out = sim(
+        &[&["run", &demo, "--seeds", "3"][..], &changes].concat(),
+        "",
     );
+    let printed = text(&out.stdout);
+    let title = "3 runs, mean +- standard deviation";
+    assert!(printed.contains(title), "{printed}");
     assert!(!printed.contains("hog      0.00"), "{printed}");
 }
 
@@ -78,30 +70,26 @@ fn run_under_a_policy_of_the_command_line_uses_it() {
 fn run_of_what_makes_no_sense_exits_with_2_and_says_where() {
     let demo = scenario("demo.toml");
     for (args, reason) in [
-        (vec!["run", "/nonexistent.toml"], "/nonexistent.toml: "),
+        ("run /nonexistent.toml", "/nonexistent.toml: "),
         (
-            vec!["run", &demo, "--policy", "fifo"],
-            "unknown policy \"fifo\", want one of",
+            "run DEMO --policy fifo",
+            r#"unknown policy "fifo", want one of"#,
         ),
         (
-            vec!["run", &demo, "--seeds", "0"],
+            "run DEMO --seeds 0",
             "seeds = 0 is out of range, want 1 to 10000",
         ),
         (
-            vec!["paper", "12"],
-            "no experiment \"12\", want one of 7a, 7b, 8, 9, 10, 11, 5.6",
+            "paper 12",
+            r#"no experiment "12", want one of 7a, 7b, 8, 9, 10, 11, 5.6"#,
         ),
-        (vec!["replay", "-"], "--policy"),
-        (
-            vec!["replay", "-", "--policy", "hardware"],
-            "want one of maxmin, event",
-        ),
-        (
-            vec!["replay", "/nonexistent", "--policy", "event"],
-            "/nonexistent: ",
-        ),
+        ("replay -", "--policy"),
+        ("replay - --policy hardware", "want one of maxmin, event"),
+        ("replay /nonexistent --policy event", "/nonexistent: "),
     ] {
-        let out = sim(&args, "");
+        let words = args.split(' ').map(|word| word.replace("DEMO", &demo));
+        let words: Vec<_> = words.collect();
+        let out = sim(&words.iter().map(String::as_str).collect::<Vec<_>>(), "");
         assert_eq!(out.status.code(), Some(2), "{args:?}");
         assert!(out.stdout.is_empty());
         let message = text(&out.stderr);

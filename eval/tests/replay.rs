@@ -19,134 +19,106 @@ fn decisions(policy: &str, lines: &[&str]) -> Result<Vec<String>, (Vec<String>, 
     }
 }
 
-fn check(policy: &str, pairs: &[(&str, &str)]) {
-    let (given, wanted): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
-    assert_eq!(decisions(policy, &given).unwrap(), wanted);
+/// JSON objects with these members; `all` has the values of each, separated by commas.
+fn objects(names: [&str; 3], all: &str) -> String {
+    let object = |values: &str| {
+        let members = names.iter().zip(values.split_whitespace());
+        let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    };
+    let all = all.split(", ").filter(|values| !values.is_empty());
+    all.map(object).collect::<Vec<_>>().join(",")
+}
+
+/// Checks decisions of `event` after periods with phases of these lengths in ns. A row has the id,
+/// GPU time and weight of each client, then the time of the system, then the id and virtual time of
+/// each client and whether it is throttled.
+fn check_event((poll, nonpoll): (u64, u64), periods: &str) {
+    let (mut given, mut wanted) = (Vec::new(), Vec::new());
+    let rows = periods.lines().filter(|row| row.contains('|'));
+    for row in rows {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let clients = objects(["id", "busy_ns", "weight"], cells[0]);
+        given.push(format!(
+            r#"{{"t_poll_ns":{poll},"t_nonpoll_ns":{nonpoll},"clients":[{clients}]}}"#
+        ));
+        let clients = objects(["id", "vtime_ns", "throttled"], cells[2]);
+        wanted.push(format!(
+            r#"{{"t_sys_ns":{},"clients":[{clients}]}}"#,
+            cells[1]
+        ));
+    }
+    let given: Vec<_> = given.iter().map(String::as_str).collect();
+    assert!(!given.is_empty());
+    assert_eq!(decisions("event", &given).unwrap(), wanted);
 }
 
 #[test]
 fn two_alike_share_a_period_by_their_use() {
-    check(
-        "event",
-        &[
-            // 6000 ns by 3 : 1; the limit is 1500 + 6000.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":1500,"clients":[{"id":1,"vtime_ns":4500,"throttled":false},{"id":2,"vtime_ns":1500,"throttled":false}]}"#,
-            ),
-            // 9000 and 3000: apart by exactly a period, so no client is throttled.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":9000,"throttled":false},{"id":2,"vtime_ns":3000,"throttled":false}]}"#,
-            ),
-            // 13500 and 4500: beyond.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":750,"weight":100},{"id":2,"busy_ns":250,"weight":100}]}"#,
-                r#"{"t_sys_ns":4500,"clients":[{"id":1,"vtime_ns":13500,"throttled":true},{"id":2,"vtime_ns":4500,"throttled":false}]}"#,
-            ),
-            // The throttled one uses nothing; the other gets the whole period and catches up.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":0,"weight":100},{"id":2,"busy_ns":1000,"weight":100}]}"#,
-                r#"{"t_sys_ns":10500,"clients":[{"id":1,"vtime_ns":13500,"throttled":false},{"id":2,"vtime_ns":10500,"throttled":false}]}"#,
-            ),
-        ],
-    );
+    let periods = "
+        # 6000 ns by 3 : 1; the limit is 1500 + 6000.
+        1 750 100, 2 250 100 | 1500 | 1 4500 false, 2 1500 false
+        # 9000 and 3000: apart by exactly a period, so no client is throttled.
+        1 750 100, 2 250 100 | 3000 | 1 9000 false, 2 3000 false
+        # 13500 and 4500: beyond.
+        1 750 100, 2 250 100 | 4500 | 1 13500 true, 2 4500 false
+        # The throttled one uses nothing; the other gets the whole period and catches up.
+        1 0 100, 2 1000 100 | 10500 | 1 13500 false, 2 10500 false
+    ";
+    check_event((1000, 5000), periods);
 }
 
 #[test]
 fn weights_divide_and_the_lightest_sets_the_lead() {
-    check(
-        "event",
-        &[
-            // 3000 each; over 3: 1000; over 0.5: 6000. The lead is 6000 / 0.5.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":1000,"clients":[{"id":1,"vtime_ns":1000,"throttled":false},{"id":2,"vtime_ns":6000,"throttled":false}]}"#,
-            ),
-            // 2000 and 12000: within 2000 + 12000.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":2000,"clients":[{"id":1,"vtime_ns":2000,"throttled":false},{"id":2,"vtime_ns":12000,"throttled":false}]}"#,
-            ),
-            // 3000 and 18000: beyond 3000 + 12000.
-            (
-                r#"{"t_poll_ns":1000,"t_nonpoll_ns":5000,"clients":[{"id":1,"busy_ns":400,"weight":300},{"id":2,"busy_ns":400,"weight":50}]}"#,
-                r#"{"t_sys_ns":3000,"clients":[{"id":1,"vtime_ns":3000,"throttled":false},{"id":2,"vtime_ns":18000,"throttled":true}]}"#,
-            ),
-        ],
-    );
+    let periods = "
+        # 3000 each; over 3: 1000; over 0.5: 6000. The lead is 6000 / 0.5.
+        1 400 300, 2 400 50 | 1000 | 1 1000 false, 2 6000 false
+        # 2000 and 12000: within 2000 + 12000.
+        1 400 300, 2 400 50 | 2000 | 1 2000 false, 2 12000 false
+        # 3000 and 18000: beyond 3000 + 12000.
+        1 400 300, 2 400 50 | 3000 | 1 3000 false, 2 18000 true
+    ";
+    check_event((1000, 5000), periods);
 }
 
 #[test]
 fn new_client_starts_at_the_time_of_the_system_and_so_does_one_that_returns() {
-    check(
-        "event",
-        &[
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":7,"busy_ns":100,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":7,"vtime_ns":600,"throttled":false}]}"#,
-            ),
-            // The new one starts at 600 and gets a quarter of 600.
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":25,"weight":100},{"id":7,"busy_ns":75,"weight":100}]}"#,
-                r#"{"t_sys_ns":750,"clients":[{"id":3,"vtime_ns":750,"throttled":false},{"id":7,"vtime_ns":1050,"throttled":false}]}"#,
-            ),
-            // 7 has gone.
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":40,"weight":100}]}"#,
-                r#"{"t_sys_ns":1350,"clients":[{"id":3,"vtime_ns":1350,"throttled":false}]}"#,
-            ),
-            // It is back, with nothing of what it was: 1350 + 300.
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":3,"busy_ns":50,"weight":100},{"id":7,"busy_ns":50,"weight":100}]}"#,
-                r#"{"t_sys_ns":1650,"clients":[{"id":3,"vtime_ns":1650,"throttled":false},{"id":7,"vtime_ns":1650,"throttled":false}]}"#,
-            ),
-        ],
-    );
+    let periods = "
+        7 100 100 | 600 | 7 600 false
+        # The new one starts at 600 and gets a quarter of 600.
+        3 25 100, 7 75 100 | 750 | 3 750 false, 7 1050 false
+        # 7 has gone.
+        3 40 100 | 1350 | 3 1350 false
+        # It is back, with nothing of what it was: 1350 + 300.
+        3 50 100, 7 50 100 | 1650 | 3 1650 false, 7 1650 false
+    ";
+    check_event((100, 500), periods);
 }
 
 #[test]
 fn idle_client_is_lifted_and_an_idle_gpu_stands_still() {
-    check(
-        "event",
-        &[
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":1,"busy_ns":60,"weight":100},{"id":2,"busy_ns":0,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"throttled":false},{"id":2,"vtime_ns":600,"throttled":false}]}"#,
-            ),
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[{"id":1,"busy_ns":0,"weight":100},{"id":2,"busy_ns":0,"weight":100}]}"#,
-                r#"{"t_sys_ns":600,"clients":[{"id":1,"vtime_ns":600,"throttled":false},{"id":2,"vtime_ns":600,"throttled":false}]}"#,
-            ),
-            (
-                r#"{"t_poll_ns":100,"t_nonpoll_ns":500,"clients":[]}"#,
-                r#"{"t_sys_ns":600,"clients":[]}"#,
-            ),
-        ],
-    );
+    let periods = "
+        1 60 100, 2 0 100 | 600 | 1 600 false, 2 600 false
+        1 0 100, 2 0 100 | 600 | 1 600 false, 2 600 false
+        | 600 |
+    ";
+    check_event((100, 500), periods);
 }
 
 #[test]
 fn unknown_names_are_skipped_and_the_order_of_clients_is_that_of_their_ids() {
-    check(
-        "event",
-        &[(
-            r#"{"gpu":0,"t_poll_ns":100,"t_nonpoll_ns":0,"clients":[{"id":9,"pid":4,"busy_ns":50},{"id":2,"busy_ns":50,"weight":100,"runs":3}],"idle_ns":0}"#,
-            r#"{"t_sys_ns":50,"clients":[{"id":2,"vtime_ns":50,"throttled":false},{"id":9,"vtime_ns":50,"throttled":false}]}"#,
-        )],
-    );
+    let line = r#"{"gpu":0,"t_poll_ns":100,"t_nonpoll_ns":0,"clients":[{"id":9,"pid":4,"busy_ns":50},{"id":2,"busy_ns":50,"weight":100,"runs":3}],"idle_ns":0}"#;
+    let wanted = r#"{"t_sys_ns":50,"clients":[{"id":2,"vtime_ns":50,"throttled":false},{"id":9,"vtime_ns":50,"throttled":false}]}"#;
+    assert_eq!(decisions("event", &[line]).unwrap(), [wanted]);
 }
 
 #[test]
 fn times_beyond_64_bits_of_products_are_exact() {
     // 10 s polled and 50 s not: products of 10^20.
-    check(
-        "event",
-        &[(
-            r#"{"t_poll_ns":10000000000,"t_nonpoll_ns":50000000000,"clients":[{"id":1,"busy_ns":2500000000,"weight":100},{"id":2,"busy_ns":7500000000,"weight":100}]}"#,
-            r#"{"t_sys_ns":15000000000,"clients":[{"id":1,"vtime_ns":15000000000,"throttled":false},{"id":2,"vtime_ns":45000000000,"throttled":false}]}"#,
-        )],
-    );
+    let periods = "
+        1 2500000000 100, 2 7500000000 100 | 15000000000 | 1 15000000000 false, 2 45000000000 false
+    ";
+    check_event((10_000_000_000, 50_000_000_000), periods);
 }
 
 #[test]

@@ -51,188 +51,59 @@ fn good_scenario_is_read_as_it_is_written() {
     assert_eq!(light.phases[1].cpu, Span::Constant(Ns::from_us(800)));
 }
 
+/// What, instead of what, the line (and column) of the file, and what is said.
+const REFUSED: &str = r#"
+count = 3 | cuont = 3 | 10 | unknown field `cuont`
+"event" | "event"\naccounting = "sprase" | 4:14 | unknown accounting "sprase", want one of burst, sparse
+"event" | "event"\nscale = "clients" | 4:9 | unknown scale "clients", want one of active, channels
+count = 3 | away_ms = [20, 10] | 10:11 | away_ms ends before it begins, want [from, to]
+count = 3 | limit_pct = 101 | 10:13 | limit_pct = 101 is out of range, want 1 to 100
+count = 3 | class = "realtime" | 10 | expected `normal` or `idle`
+count = 3 | cuont = 3 | 10 | `count`
+kernel_us = 1000 | kernel_us = -1 | 7:13 | negative time -1, want 0 to
+cpu_us = 800 | cpu_us = -0.5 | 18 | negative time -0.5, want 0 to
+length_ms = 100 | length_ms = -100 | 1 | negative time -100, want 0 to
+length_ms = 100 | length_ms = 0 | 1 | want more than 0
+"event" | "fifo" | 3:8 | unknown policy "fifo", want one of maxmin, event
+"event" | "fifo" | 3:8 | hardware, per-command, exclusive, token-bucket
+[[client.phase]]\nkernel_us = 1000 |  | 5:8 | client "hog" has no phases, want
+[[client.phase]]\nkernel_us = 1000 | phase = [] | 5:8 | has no phases
+kernel_us = 1000 |  | 6 | want at least one of cpu_us, copy_us, kernel_us
+kernel_us = 1000 | kernel_us = 0 | 5 | takes no time at all
+"queued" | "async" | 14:10 | expected `synchronous` or `queued`
+depth = 4 | depth = 0 | 15 | want 1 to 1000
+depth = 4 |  | 12 | wants depth
+launch = "queued" |  | 15 | only for launch = "queued"
+weight = 50 | weight = 0 | 11 | want 1 to 10000
+weight = 50 | weight = 20000 | 11 | want 1 to 10000
+weight = 50 | gpu = 1 | 11 | gpu = 1 is out of range, want 0 to 0
+weight = 50 | channels = 0 | 11 | want 1 to 4096
+weight = 50 | channels = 2000 | 9 | allocate 6012 channels, want at most 4096
+weight = 50 | arrive_ms = 5\nleave_ms = 5 | 12 | want a later time
+[policy] | until = "hog"\n[policy] | 2:9 | never ends
+[policy] | until = "hgo"\n[policy] | 2:9 | want one of hog, light-0
+[policy] | seeds = 0\n[policy] | 2:9 | seeds = 0 is out of range
+[policy] | [policy]\nratio = 0 | 3:9 | want 1 to 1000
+[policy] | [costs]\nread = 1\n[policy] | 3:1 | `read_us`, `scan_us`, `revoke_us`
+[policy] | [policy | 2 |
+"#;
+
+/// The cells of a table, row by row; `\n` in them stands for the end of a line.
+fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [String; N]> + '_ {
+    table.lines().filter(|row| !row.is_empty()).map(|row| {
+        let cells = row.split('|').map(|cell| cell.trim().replace("\\n", "\n"));
+        let cells: Vec<_> = cells.collect();
+        cells.try_into().unwrap_or_else(|_| panic!("{row}"))
+    })
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_file_line_and_what_is_allowed() {
-    let cases = [
-        // What, instead of what, where, and what is said.
-        (
-            "count = 3",
-            "cuont = 3",
-            "x.toml:10:",
-            "unknown field `cuont`",
-        ),
-        (
-            "name = \"event\"",
-            "name = \"event\"\naccounting = \"sprase\"",
-            "x.toml:4:14: ",
-            "unknown accounting \"sprase\", want one of burst, sparse",
-        ),
-        (
-            "name = \"event\"",
-            "name = \"event\"\nscale = \"clients\"",
-            "x.toml:4:9: ",
-            "unknown scale \"clients\", want one of active, channels",
-        ),
-        (
-            "count = 3",
-            "away_ms = [20, 10]",
-            "x.toml:10:11: ",
-            "away_ms ends before it begins, want [from, to]",
-        ),
-        (
-            "count = 3",
-            "limit_pct = 101",
-            "x.toml:10:13: ",
-            "limit_pct = 101 is out of range, want 1 to 100",
-        ),
-        (
-            "count = 3",
-            "class = \"realtime\"",
-            "x.toml:10:",
-            "expected `normal` or `idle`",
-        ),
-        ("count = 3", "cuont = 3", "x.toml:10:", "`count`"),
-        (
-            "kernel_us = 1000",
-            "kernel_us = -1",
-            "x.toml:7:13: ",
-            "negative time -1, want 0 to",
-        ),
-        (
-            "cpu_us = 800",
-            "cpu_us = -0.5",
-            "x.toml:18:",
-            "negative time -0.5, want 0 to",
-        ),
-        (
-            "length_ms = 100",
-            "length_ms = -100",
-            "x.toml:1:",
-            "negative time -100, want 0 to",
-        ),
-        (
-            "length_ms = 100",
-            "length_ms = 0",
-            "x.toml:1:",
-            "want more than 0",
-        ),
-        (
-            "\"event\"",
-            "\"fifo\"",
-            "x.toml:3:8: ",
-            "unknown policy \"fifo\", want one of maxmin, event",
-        ),
-        (
-            "\"event\"",
-            "\"fifo\"",
-            "x.toml:3:8: ",
-            "hardware, per-command, exclusive, token-bucket",
-        ),
-        (
-            "[[client.phase]]\nkernel_us = 1000",
-            "",
-            "x.toml:5:8: ",
-            "client \"hog\" has no phases, want",
-        ),
-        (
-            "[[client.phase]]\nkernel_us = 1000",
-            "phase = []",
-            "x.toml:5:8: ",
-            "has no phases",
-        ),
-        (
-            "kernel_us = 1000",
-            "",
-            "x.toml:6:",
-            "want at least one of cpu_us, copy_us, kernel_us",
-        ),
-        (
-            "kernel_us = 1000",
-            "kernel_us = 0",
-            "x.toml:5:",
-            "takes no time at all",
-        ),
-        (
-            "\"queued\"",
-            "\"async\"",
-            "x.toml:14:10: ",
-            "expected `synchronous` or `queued`",
-        ),
-        ("depth = 4", "depth = 0", "x.toml:15:", "want 1 to 1000"),
-        ("depth = 4", "", "x.toml:12:", "wants depth"),
-        (
-            "launch = \"queued\"",
-            "",
-            "x.toml:15:",
-            "only for launch = \"queued\"",
-        ),
-        ("weight = 50", "weight = 0", "x.toml:11:", "want 1 to 10000"),
-        (
-            "weight = 50",
-            "weight = 20000",
-            "x.toml:11:",
-            "want 1 to 10000",
-        ),
-        (
-            "weight = 50",
-            "gpu = 1",
-            "x.toml:11:",
-            "gpu = 1 is out of range, want 0 to 0",
-        ),
-        (
-            "weight = 50",
-            "channels = 0",
-            "x.toml:11:",
-            "want 1 to 4096",
-        ),
-        (
-            "weight = 50",
-            "channels = 2000",
-            "x.toml:9:",
-            "allocate 6012 channels, want at most 4096",
-        ),
-        (
-            "weight = 50",
-            "arrive_ms = 5\nleave_ms = 5",
-            "x.toml:12:",
-            "want a later time",
-        ),
-        (
-            "[policy]",
-            "until = \"hog\"\n[policy]",
-            "x.toml:2:9: ",
-            "never ends",
-        ),
-        (
-            "[policy]",
-            "until = \"hgo\"\n[policy]",
-            "x.toml:2:9: ",
-            "want one of hog, light-0",
-        ),
-        (
-            "[policy]",
-            "seeds = 0\n[policy]",
-            "x.toml:2:9: ",
-            "seeds = 0 is out of range",
-        ),
-        (
-            "[policy]",
-            "[policy]\nratio = 0",
-            "x.toml:3:9: ",
-            "want 1 to 1000",
-        ),
-        (
-            "[policy]",
-            "[costs]\nread = 1\n[policy]",
-            "x.toml:3:1: ",
-            "`read_us`, `scan_us`, `revoke_us`",
-        ),
-        ("[policy]", "[policy", "x.toml:2:", ""),
-    ];
-    for (from, to, place, reason) in cases {
-        let message = refused(from, to);
-        assert!(message.starts_with(place), "{to}: {message}");
-        assert!(message.contains(reason), "{to}: {message}");
+    for [from, to, place, reason] in rows(REFUSED) {
+        let message = refused(&from, &to);
+        let place = format!("x.toml:{place}:");
+        assert!(message.starts_with(&place), "{to}: {message}");
+        assert!(message.contains(&reason), "{to}: {message}");
     }
 }
 
@@ -291,39 +162,22 @@ fn changes_reach_every_part_of_the_file() {
     assert_eq!(scenario.seeds, 7);
 }
 
+/// A change, the beginning of the message, and what is said.
+const BAD_CHANGES: &str = r#"
+policy.pol_ms=2      | x.toml with --set policy.pol_ms=2  | unknown field `pol_ms`
+policy.poll_ms       | --set policy.poll_ms:              | want key=value
+client.hgo.weight=1  | --set client.hgo.weight=1:         | want one of hog, light
+length_ms.x=1        | --set length_ms.x=1:               | is a value, not a table
+policy.name=fifo     | x.toml with --set policy.name=fifo | unknown policy
+length_ms=-1         | x.toml with --set length_ms=-1     | negative time
+"#;
+
 #[test]
 fn changes_that_make_no_sense_are_named() {
-    for (change, place, reason) in [
-        (
-            "policy.pol_ms=2",
-            "x.toml with --set policy.pol_ms=2",
-            "unknown field `pol_ms`",
-        ),
-        ("policy.poll_ms", "--set policy.poll_ms: ", "want key=value"),
-        (
-            "client.hgo.weight=1",
-            "--set client.hgo.weight=1: ",
-            "want one of hog, light",
-        ),
-        (
-            "length_ms.x=1",
-            "--set length_ms.x=1: ",
-            "is a value, not a table",
-        ),
-        (
-            "policy.name=fifo",
-            "x.toml with --set policy.name=fifo",
-            "unknown policy",
-        ),
-        (
-            "length_ms=-1",
-            "x.toml with --set length_ms=-1",
-            "negative time",
-        ),
-    ] {
-        let message = good(&[change]).unwrap_err();
-        assert!(message.starts_with(place), "{change}: {message}");
-        assert!(message.contains(reason), "{change}: {message}");
+    for [change, place, reason] in rows(BAD_CHANGES) {
+        let message = good(&[&change]).unwrap_err();
+        assert!(message.starts_with(&place), "{change}: {message}");
+        assert!(message.contains(&reason), "{change}: {message}");
     }
 }
 

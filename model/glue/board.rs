@@ -43,7 +43,7 @@ pub struct Apertures {
 }
 
 /// The owner of a channel.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Owner {
     pub(super) pid: i32,
     pub(super) space: Option<usize>,
@@ -67,7 +67,7 @@ pub(super) struct Board {
 }
 
 /// Completions of one client not reported to the host yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Completed {
     /// Commands.
     pub(super) commands: u32,
@@ -91,25 +91,11 @@ impl Board {
             userd: Aperture::new(at.bar1 + at.userd, userd_size)?,
             userd_offset: at.userd,
             vidmem: Aperture::new(at.bar3, at.bar3_size)?,
-            owners: KVVec::from_elem(
-                Owner {
-                    pid: 0,
-                    space: None,
-                },
-                channels,
-                GFP_KERNEL,
-            )?,
+            owners: KVVec::from_elem(Owner::default(), channels, GFP_KERNEL)?,
             spaces,
             truth: Truth::new(entries, accounts, now),
             silent: false,
-            completed: KVVec::from_elem(
-                Completed {
-                    commands: 0,
-                    last: Chid(0),
-                },
-                SPACES,
-                GFP_KERNEL,
-            )?,
+            completed: KVVec::from_elem(Completed::default(), SPACES, GFP_KERNEL)?,
             due: [0; DUE_WORDS],
         };
         board.bar0.fill(0);

@@ -11,12 +11,20 @@ use kernel::prelude::*;
 #[allow(improper_ctypes)]
 extern "C" {
     fn loga_model_vmalloc_user(size: c_ulong) -> *mut c_void;
-    fn loga_model_vfree(memory: *mut c_void);
-    fn loga_model_map_vmalloc(
+    // Of the kernel, in `include/linux/vmalloc.h`.
+    fn vfree(memory: *const c_void);
+    fn remap_vmalloc_range(
         vma: *mut bindings::vm_area_struct,
         memory: *mut c_void,
         page: c_ulong,
     ) -> c_int;
+}
+
+/// The word at an offset of `size` bytes; `None` past the end or unaligned.
+fn word(address: *mut u8, size: u64, offset: u64) -> Option<*mut u32> {
+    let inside = offset % 4 == 0 && offset.checked_add(4)? <= size;
+    // CAST: below the size of an allocation or a mapping.
+    inside.then_some(address.wrapping_add(offset as usize).cast())
 }
 
 /// Zeroed, page-aligned system memory that can be mapped into programs.
@@ -89,16 +97,12 @@ impl Memory {
         let page = usize::try_from(offset / super::PAGE)?;
         // SAFETY: The caller's promise for `vma`; by the invariant the address is a `vmalloc_user`
         // allocation, and the function checks the range against its size.
-        let error = unsafe { loga_model_map_vmalloc(vma, self.address.cast(), page) };
+        let error = unsafe { remap_vmalloc_range(vma, self.address.cast(), page) };
         kernel::error::to_result(error)
     }
 
     fn word(&self, offset: u64) -> Option<*mut u32> {
-        if offset % 4 != 0 || offset.checked_add(4)? > self.size {
-            return None;
-        }
-        // CAST: below the size of an allocation.
-        Some(self.address.wrapping_add(offset as usize).cast())
+        word(self.address, self.size, offset)
     }
 }
 
@@ -106,7 +110,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: By the invariant this object owns the allocation. Pages that are still mapped
         // into a program carry their own reference.
-        unsafe { loga_model_vfree(self.address.cast()) };
+        unsafe { vfree(self.address.cast()) };
     }
 }
 
@@ -159,16 +163,7 @@ impl Aperture {
     }
 
     fn word(&self, offset: u64) -> Option<*mut u32> {
-        if offset % 4 != 0 || offset.checked_add(4)? > self.size {
-            return None;
-        }
-        // CAST: below the size of a mapping.
-        Some(
-            self.address
-                .cast::<u8>()
-                .wrapping_add(offset as usize)
-                .cast(),
-        )
+        word(self.address.cast(), self.size, offset)
     }
 }
 

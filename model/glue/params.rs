@@ -10,23 +10,30 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 
-extern "C" {
-    static loga_model_switch_us: AtomicU32;
-    static loga_model_timeslice_us: AtomicU32;
-    static loga_model_doorbell_us: AtomicU32;
-    static loga_model_snoop_us: AtomicU32;
-    static loga_model_branch: AtomicU32;
-    static loga_model_log_entries: AtomicU32;
-    static loga_model_nodes: AtomicU32;
-    static loga_model_gpus: AtomicU32;
-    static loga_model_device: AtomicU32;
-    static loga_model_boot_0: AtomicU32;
-    static loga_model_boot_42: AtomicU32;
-    static loga_model_fail_open: AtomicU32;
-    static loga_model_fail_ioctl: AtomicU32;
-    static loga_model_fail_mmap: AtomicU32;
-    static loga_model_fail_after: AtomicU32;
-    static loga_model_turing: AtomicU32;
+// SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module; the
+// kernel writes them whole.
+unsafe extern "C" {
+    safe static loga_model_switch_us: AtomicU32;
+    safe static loga_model_timeslice_us: AtomicU32;
+    safe static loga_model_doorbell_us: AtomicU32;
+    safe static loga_model_snoop_us: AtomicU32;
+    safe static loga_model_branch: AtomicU32;
+    safe static loga_model_log_entries: AtomicU32;
+    safe static loga_model_nodes: AtomicU32;
+    safe static loga_model_gpus: AtomicU32;
+    safe static loga_model_device: AtomicU32;
+    safe static loga_model_boot_0: AtomicU32;
+    safe static loga_model_boot_42: AtomicU32;
+    safe static loga_model_fail_open: AtomicU32;
+    safe static loga_model_fail_ioctl: AtomicU32;
+    safe static loga_model_fail_mmap: AtomicU32;
+    safe static loga_model_fail_after: AtomicU32;
+    safe static loga_model_turing: AtomicU32;
+}
+
+/// The value of a parameter.
+fn value(parameter: &AtomicU32) -> u32 {
+    parameter.load(Ordering::Relaxed)
 }
 
 /// Longest time accepted for a parameter, in us.
@@ -82,19 +89,13 @@ impl Params {
     ///
     /// `EINVAL` with a line in the log that names the parameter and its range.
     pub fn read() -> Result<Self> {
-        // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module.
-        let (switch, slice, doorbell, snoop, branch, entries, nodes, gpus) = unsafe {
-            (
-                loga_model_switch_us.load(Ordering::Relaxed),
-                loga_model_timeslice_us.load(Ordering::Relaxed),
-                loga_model_doorbell_us.load(Ordering::Relaxed),
-                loga_model_snoop_us.load(Ordering::Relaxed),
-                loga_model_branch.load(Ordering::Relaxed),
-                loga_model_log_entries.load(Ordering::Relaxed),
-                loga_model_nodes.load(Ordering::Relaxed),
-                loga_model_gpus.load(Ordering::Relaxed) as usize,
-            )
-        };
+        let (switch, slice) = (
+            value(&loga_model_switch_us),
+            value(&loga_model_timeslice_us),
+        );
+        let (doorbell, snoop) = (value(&loga_model_doorbell_us), value(&loga_model_snoop_us));
+        let entries = value(&loga_model_log_entries);
+        let gpus = value(&loga_model_gpus) as usize;
         if switch > US_MAX || slice > US_MAX || doorbell == 0 || doorbell > US_MAX {
             pr_err!("switch_us and timeslice_us must be 0..={US_MAX}, doorbell_us 1..={US_MAX}\n");
             return Err(EINVAL);
@@ -104,11 +105,8 @@ impl Params {
             return Err(EINVAL);
         }
         if !LOG_ENTRIES.contains(&entries) {
-            pr_err!(
-                "log_entries must be {}..={}\n",
-                LOG_ENTRIES.start(),
-                LOG_ENTRIES.end()
-            );
+            let (least, most) = (LOG_ENTRIES.start(), LOG_ENTRIES.end());
+            pr_err!("log_entries must be {least}..={most}\n");
             return Err(EINVAL);
         }
         if !(1..=GPUS_MAX).contains(&gpus) {
@@ -116,7 +114,7 @@ impl Params {
             return Err(EINVAL);
         }
         let (device, identity) = identity()?;
-        let branch = match branch {
+        let branch = match value(&loga_model_branch) {
             340 => Branch::B340,
             470 => Branch::B470,
             550 => Branch::B550,
@@ -137,7 +135,7 @@ impl Params {
             branch,
             log_entries: entries,
             gpus,
-            nodes: nodes != 0,
+            nodes: value(&loga_model_nodes) != 0,
             device,
             identity,
         })
@@ -146,14 +144,8 @@ impl Params {
 
 /// The PCI device id and what the identifying registers read.
 fn identity() -> Result<(u16, Identity)> {
-    // SAFETY: as in `Params::read`.
-    let (device, boot_0, boot_42) = unsafe {
-        (
-            loga_model_device.load(Ordering::Relaxed),
-            loga_model_boot_0.load(Ordering::Relaxed),
-            loga_model_boot_42.load(Ordering::Relaxed),
-        )
-    };
+    let device = value(&loga_model_device);
+    let (boot_0, boot_42) = (value(&loga_model_boot_0), value(&loga_model_boot_42));
     let Ok(id) = u16::try_from(device) else {
         pr_err!("device must be a PCI device id, 0 to 0xffff, not {device:#x}\n");
         return Err(EINVAL);
@@ -175,47 +167,33 @@ fn identity() -> Result<(u16, Identity)> {
 
 /// Whether a card has the identity of a Turing.
 pub fn is_turing(gpu: usize) -> bool {
-    // SAFETY: as in `Params::read`.
-    let cards = unsafe { loga_model_turing.load(Ordering::Relaxed) };
+    let cards = value(&loga_model_turing);
     gpu < GPUS_MAX && cards & 1 << gpu != 0
 }
 
 /// How mmap shall fail: 0 not, 1 with ENXIO, 2 with a positive status.
 pub fn fail_mmap() -> u32 {
-    // SAFETY: as in `Params::read`.
-    unsafe { loga_model_fail_mmap.load(Ordering::Relaxed) }
+    value(&loga_model_fail_mmap)
 }
 
 /// Whether open shall fail.
 pub fn fail_open() -> bool {
-    // SAFETY: as in `Params::read`.
-    unsafe { loga_model_fail_open.load(Ordering::Relaxed) != 0 }
+    value(&loga_model_fail_open) != 0
 }
 
 /// The number of the call that shall fail, 0 for none.
 pub fn fail_ioctl() -> u32 {
-    // SAFETY: as in `Params::read`.
-    unsafe { loga_model_fail_ioctl.load(Ordering::Relaxed) }
+    value(&loga_model_fail_ioctl)
 }
 
 /// Whether what shall fail does its work first.
 pub fn fail_after() -> bool {
-    // SAFETY: as in `Params::read`.
-    unsafe { loga_model_fail_after.load(Ordering::Relaxed) != 0 }
+    value(&loga_model_fail_after) != 0
 }
 
-/// Called by `shim.c` when `registers` is written.
-#[no_mangle]
-extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
-    let state = match what {
-        0 => Registers::Live,
-        1 => Registers::Still,
-        2 => Registers::Random,
-        _ => {
-            pr_err!("registers must be 0, 1 or 2, not {what}\n");
-            return EINVAL.to_errno();
-        }
-    };
+/// Changes what the registers of the first card read. A parameter may be given before the card
+/// exists, where it makes no sense.
+fn set_registers(state: Registers) -> kernel::ffi::c_int {
     match super::machine(0) {
         Some(machine) => {
             machine.set_registers(state);
@@ -225,19 +203,25 @@ extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
     }
 }
 
+/// Called by `shim.c` when `registers` is written.
+#[no_mangle]
+extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
+    match what {
+        0 => set_registers(Registers::Live),
+        1 => set_registers(Registers::Still),
+        2 => set_registers(Registers::Random),
+        _ => {
+            pr_err!("registers must be 0, 1 or 2, not {what}\n");
+            EINVAL.to_errno()
+        }
+    }
+}
+
 /// Called by `shim.c` when `lost` is written.
 #[no_mangle]
 extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
-    match super::machine(0) {
-        Some(machine) => {
-            machine.set_registers(if lost {
-                Registers::Gone
-            } else {
-                Registers::Live
-            });
-            0
-        }
-        // The parameter may be given before the card exists, where it makes no sense.
-        None => EBUSY.to_errno(),
+    match lost {
+        true => set_registers(Registers::Gone),
+        false => set_registers(Registers::Live),
     }
 }

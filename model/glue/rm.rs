@@ -216,15 +216,7 @@ impl Rm {
         at: &rm::UnmapMemoryDma,
     ) -> Outcome {
         let space = self.client(caller, at.client)?.space;
-        let taken = machine.with_space(space, |space| {
-            let is_it =
-                |map: &Option<GpuMap>| map.as_ref().is_some_and(|map| map.va == at.dma_offset);
-            space
-                .maps
-                .iter_mut()
-                .find(|map| is_it(map))
-                .and_then(Option::take)
-        });
+        let taken = machine.with_space(space, |space| space.take(|map| map.va == at.dma_offset));
         // Dropped here, outside the card's lock.
         taken.flatten().map(drop).ok_or(status::INVALID_ARGUMENT)
     }
@@ -388,15 +380,7 @@ impl Rm {
     fn forget_memory(machine: &Machine, space: usize, memory: &Arc<Memory>) {
         for _ in 0..MAPS {
             let taken = machine.with_space(space, |space| {
-                let is_it = |map: &Option<GpuMap>| {
-                    map.as_ref()
-                        .is_some_and(|map| Arc::ptr_eq(&map.memory, memory))
-                };
-                space
-                    .maps
-                    .iter_mut()
-                    .find(|map| is_it(map))
-                    .and_then(Option::take)
+                space.take(|map| Arc::ptr_eq(&map.memory, memory))
             });
             if taken.flatten().is_none() {
                 break;

@@ -141,6 +141,12 @@ impl Space {
         Ok(KBox::new(space, GFP_KERNEL)?)
     }
 
+    /// Takes the first mapping that fulfils a condition; the caller drops it.
+    pub(super) fn take(&mut self, is_it: impl Fn(&GpuMap) -> bool) -> Option<GpuMap> {
+        let mut maps = self.maps.iter_mut();
+        maps.find(|map| map.as_ref().is_some_and(&is_it))?.take()
+    }
+
     pub(super) fn find(&self, va: u64) -> Option<(&Memory, u64)> {
         let maps = self.maps.iter().flatten();
         let map = maps

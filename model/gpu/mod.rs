@@ -45,7 +45,7 @@ use engine::Engine;
 use runlist::Runlist;
 
 /// Hardware id of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chid(pub u16);
 
 /// A context that an engine can load.

@@ -60,11 +60,26 @@ pub(crate) fn host(root: &Path, module: &Path, programs: &[&str]) -> Vec<Finding
     findings
 }
 
-fn finding(what: &'static str, verdict: Verdict, found: String) -> Finding {
-    Finding {
-        verdict,
-        what,
-        found,
+impl Finding {
+    fn new(verdict: Verdict, what: &'static str, found: impl Into<String>) -> Self {
+        let found = found.into();
+        Self {
+            verdict,
+            what,
+            found,
+        }
+    }
+
+    fn fine(what: &'static str, found: impl Into<String>) -> Self {
+        Self::new(Verdict::Fine, what, found)
+    }
+
+    fn doubtful(what: &'static str, found: impl Into<String>) -> Self {
+        Self::new(Verdict::Doubtful, what, found)
+    }
+
+    pub(crate) fn missing(what: &'static str, found: impl Into<String>) -> Self {
+        Self::new(Verdict::Missing, what, found)
     }
 }
 
@@ -78,37 +93,23 @@ fn card(root: &Path) -> Finding {
         }
         let id = text("device");
         let number = u32::from_str_radix(id.trim().trim_start_matches("0x"), 16).unwrap_or(0);
-        let found = format!(
-            "{} device {}",
-            device.file_name().to_string_lossy(),
-            id.trim()
-        );
-        if KEPLER
-            .iter()
-            .any(|(from, to)| (*from..=*to).contains(&number))
-        {
-            return finding(
-                "card",
-                Verdict::Fine,
-                format!("{found}, a Kepler by its id"),
-            );
+        let name = device.file_name();
+        let found = format!("{} device {}", name.to_string_lossy(), id.trim());
+        let is_kepler = |(from, to): &(u32, u32)| (*from..=*to).contains(&number);
+        if KEPLER.iter().any(is_kepler) {
+            return Finding::fine("card", format!("{found}, a Kepler by its id"));
         }
         other = Some(found);
     }
     match other {
-        Some(found) => finding(
-            "card",
-            Verdict::Doubtful,
-            format!("{found}, no known Kepler"),
-        ),
-        None => finding("card", Verdict::Missing, "no NVIDIA card".to_owned()),
+        Some(found) => Finding::doubtful("card", format!("{found}, no known Kepler")),
+        None => Finding::missing("card", "no NVIDIA card"),
     }
 }
 
 fn driver(root: &Path) -> Finding {
     let Ok(text) = fs::read_to_string(root.join("proc/driver/nvidia/version")) else {
-        let found = "NVIDIA's driver is not loaded".to_owned();
-        return finding("driver", Verdict::Missing, found);
+        return Finding::missing("driver", "NVIDIA's driver is not loaded");
     };
     // The first word that begins like 470.256.02.
     let version = text.split_whitespace().find(|word| {
@@ -121,13 +122,12 @@ fn driver(root: &Path) -> Finding {
         .and_then(|branch| branch.parse().ok());
     match branch {
         Some(branch) if BRANCHES.contains(&branch) => {
-            finding("driver", Verdict::Fine, format!("NVIDIA {version}"))
+            Finding::fine("driver", format!("NVIDIA {version}"))
         }
-        _ => finding(
-            "driver",
-            Verdict::Doubtful,
-            format!("NVIDIA {version}; tried with the conventions of {BRANCHES:?} only"),
-        ),
+        _ => {
+            let tried = format!("tried with the conventions of {BRANCHES:?} only");
+            Finding::doubtful("driver", format!("NVIDIA {version}; {tried}"))
+        }
     }
 }
 
@@ -137,30 +137,21 @@ fn kernel(root: &Path) -> Finding {
     let config = root.join("boot").join(format!("config-{release}"));
     match fs::read_to_string(config) {
         Ok(config) if config.contains("CONFIG_RUST=y") => {
-            finding("kernel", Verdict::Fine, format!("{release}, with Rust"))
+            Finding::fine("kernel", format!("{release}, with Rust"))
         }
-        Ok(_) => finding(
-            "kernel",
-            Verdict::Missing,
-            format!("{release}, built without Rust"),
-        ),
-        Err(_) => finding(
-            "kernel",
-            Verdict::Doubtful,
-            format!("{release}; its configuration is not in /boot"),
-        ),
+        Ok(_) => Finding::missing("kernel", format!("{release}, built without Rust")),
+        Err(_) => {
+            let found = format!("{release}; its configuration is not in /boot");
+            Finding::doubtful("kernel", found)
+        }
     }
 }
 
 fn file(path: &Path) -> Finding {
     let found = path.display().to_string();
     match path.is_file() {
-        true => finding("module", Verdict::Fine, found),
-        false => finding(
-            "module",
-            Verdict::Missing,
-            format!("{found}: make module KDIR=.."),
-        ),
+        true => Finding::fine("module", found),
+        false => Finding::missing("module", format!("{found}: make module KDIR=..")),
     }
 }
 
@@ -169,7 +160,7 @@ fn program(name: &str) -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
     match places.find(|place| place.is_file()) {
-        Some(place) => finding("program", Verdict::Fine, place.display().to_string()),
-        None => finding("program", Verdict::Missing, name.to_owned()),
+        Some(place) => Finding::fine("program", place.display().to_string()),
+        None => Finding::missing("program", name),
     }
 }

@@ -6,47 +6,33 @@
 use crate::experiments::OFF;
 use crate::results::RunResult;
 use loga_results::stats::mean;
-use loga_results::{Axis, Difference, Experiment, Origin, Point, Series, Setting};
+use loga_results::{Difference, Experiment, Origin, Point, Series, Setting};
 
 /// What is divided by what.
 struct Figure {
     number: &'static str,
-    title: &'static str,
-    ratio: &'static str,
     /// The experiment, and the one that it is normalised to: the same without the module, or
     /// another with the same policy.
     experiment: &'static str,
     over: Option<&'static str>,
-    paper: &'static str,
 }
 
 /// The figures that the runs give.
 const ALL: [Figure; 3] = [
     Figure {
         number: "7a",
-        title: "Accounting beside ten throttles of 10 us",
-        ratio: "turnaround over that without accounting",
         experiment: "overhead-10",
         over: None,
-        paper: "sampling: 11.4 % more on average, 23.4 % at worst (nn); event: less than without \
-                accounting, not significantly",
     },
     Figure {
         number: "7b",
-        title: "Accounting beside ten throttles of 100 us",
-        ratio: "turnaround over that without accounting",
         experiment: "overhead-100",
         over: None,
-        paper: "sampling: 7.6 % more on average; event: 0.7 %",
     },
     Figure {
         number: "11",
-        title: "Scheduling beside four throttles",
-        ratio: "turnaround over that alone",
         experiment: "quality",
         over: Some("alone"),
-        paper: "LoGA brings all applications closer to the optimum, mostly from below; NEON is \
-                similar in most cases; LoGA-CL is like NEON in many",
     },
 ];
 
@@ -62,11 +48,7 @@ pub(crate) fn figures(runs: &[RunResult], host: &[String]) -> Vec<Experiment> {
 fn experiment(figure: &Figure, series: Vec<Series>, host: &[String]) -> Experiment {
     let setting = |line: &String| Setting::text("host", line, "loga-host check");
     let mut one = Experiment {
-        title: figure.title.to_owned(),
-        x: Axis::new("application", ""),
-        y: Axis::new(figure.ratio, ""),
         series,
-        paper: figure.paper.to_owned(),
         settings: host.iter().map(setting).collect(),
         ..Experiment::new(figure.number, Origin::Host, "paper")
     };
@@ -129,24 +111,8 @@ fn times(runs: &[RunResult], experiment: &str, policy: &str, application: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::Cell;
+    use crate::results::tests::run;
     use loga_results::At;
-    use serde_json::Value;
-
-    fn run(experiment: &str, policy: &str, repetition: u32, turnaround_ms: f64) -> RunResult {
-        RunResult {
-            cell: Cell {
-                experiment: experiment.to_owned(),
-                policy: policy.to_owned(),
-                application: "bfs".to_owned(),
-                repetition,
-            },
-            turnaround_ms,
-            iterations: 1,
-            stat: Value::Null,
-            throttle: Value::Null,
-        }
-    }
 
     #[test]
     fn overhead_is_over_no_module_and_quality_over_alone() {

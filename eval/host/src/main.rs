@@ -149,11 +149,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loga-host: {error}");
-            ExitCode::from(if matches!(error, Error::Argument(_)) {
-                2
-            } else {
-                1
-            })
+            let is_argument = matches!(error, Error::Argument(_));
+            ExitCode::from(if is_argument { 2 } else { 1 })
         }
     }
 }
@@ -162,11 +159,8 @@ fn main() -> ExitCode {
 fn inspect(root: &Path, module: &Path, programs: &[&str]) -> Result<Vec<String>, Error> {
     let mut findings = check::host(root, module, programs);
     if root == Path::new("/") && !nix::unistd::geteuid().is_root() {
-        findings.push(check::Finding {
-            verdict: Verdict::Missing,
-            what: "user",
-            found: "not root: cannot load the module".to_owned(),
-        });
+        let found = "not root: cannot load the module";
+        findings.push(check::Finding::missing("user", found));
     }
     println!("check");
     for finding in &findings {
@@ -195,21 +189,17 @@ fn run(arguments: &RunArguments) -> Result<(), Error> {
     let unknown = |name: &&String| !applications::ALL.contains(&name.as_str());
     if let Some(name) = arguments.applications.iter().find(unknown) {
         let known = applications::ALL.join(", ");
-        return Err(Error::Argument(format!(
-            "--applications {name}: there are {known}"
-        )));
+        let reason = format!("--applications {name}: there are {known}");
+        return Err(Error::Argument(reason));
     }
-    if !(1..=REPETITIONS_MAX).contains(&arguments.repetitions) {
-        return Err(Error::Argument(format!(
-            "--repetitions {}: must be 1 to {REPETITIONS_MAX}",
-            arguments.repetitions
-        )));
+    let (repetitions, seconds) = (arguments.repetitions, arguments.seconds);
+    if !(1..=REPETITIONS_MAX).contains(&repetitions) {
+        let reason = format!("--repetitions {repetitions}: must be 1 to {REPETITIONS_MAX}");
+        return Err(Error::Argument(reason));
     }
-    if !(arguments.seconds > 0.0 && arguments.seconds <= SECONDS_MAX) {
-        return Err(Error::Argument(format!(
-            "--seconds {}: must be above 0 and at most {SECONDS_MAX}",
-            arguments.seconds
-        )));
+    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
+        let reason = format!("--seconds {seconds}: must be above 0 and at most {SECONDS_MAX}");
+        return Err(Error::Argument(reason));
     }
     let found = inspect(&arguments.root, &arguments.module, &PROGRAMS);
     let found = match found {

@@ -4,7 +4,7 @@
 
 use crate::experiments::{Cell, Experiment};
 use crate::Error;
-use loga_results::{stats, Throttles};
+use loga_results::{stats, whole, Throttles};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -151,14 +151,32 @@ pub(crate) fn load(folder: &Path, cell: &Cell) -> Option<RunResult> {
 pub(crate) fn store<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| Error::Step(error.to_string()))?;
-    let staged = path.with_extension("staged");
-    fs::write(&staged, text + "\n").map_err(|error| Error::file(&staged, error))?;
-    fs::rename(&staged, path).map_err(|error| Error::file(path, error))
+    whole::replace(path, (text + "\n").as_bytes()).map_err(|error| Error::file(path, error))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn run(
+        experiment: &str,
+        policy: &str,
+        repetition: u32,
+        turnaround_ms: f64,
+    ) -> RunResult {
+        RunResult {
+            cell: Cell {
+                experiment: experiment.to_owned(),
+                policy: policy.to_owned(),
+                application: "bfs".to_owned(),
+                repetition,
+            },
+            turnaround_ms,
+            iterations: 1,
+            stat: Value::Null,
+            throttle: Value::Null,
+        }
+    }
 
     #[test]
     fn turnaround_adds_up_programs_and_averages_iterations() {
@@ -168,28 +186,15 @@ mod tests {
 
     #[test]
     fn turnaround_of_a_failed_program_is_an_error() {
-        assert!(turnaround("7 /a 0 0 1 3\n")
-            .unwrap_err()
-            .to_string()
-            .contains("status 3"));
+        let failed = turnaround("7 /a 0 0 1 3\n").unwrap_err().to_string();
+        assert!(failed.contains("status 3"), "{failed}");
         assert!(turnaround("").is_err());
         assert!(turnaround("7 /a 0 0\n").is_err());
     }
 
     #[test]
     fn summary_has_mean_and_deviation() {
-        let run = |repetition, turnaround_ms| RunResult {
-            cell: Cell {
-                experiment: "alone".to_owned(),
-                policy: "off".to_owned(),
-                application: "bfs".to_owned(),
-                repetition,
-            },
-            turnaround_ms,
-            iterations: 1,
-            stat: Value::Null,
-            throttle: Value::Null,
-        };
+        let run = |repetition, turnaround_ms| run("alone", "off", repetition, turnaround_ms);
         let spread = &summary(&[run(0, 2.0), run(1, 4.0)])[0];
         assert_eq!((spread.repetitions, spread.turnaround_ms), (2, 3.0));
         assert!((spread.deviation_ms - 2f64.sqrt()).abs() < 1e-12);

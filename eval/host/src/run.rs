@@ -36,10 +36,6 @@ pub(crate) struct Host<'a> {
 
 impl<'a> Host<'a> {
     /// Prepares the folder of the results.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub(crate) fn new(arguments: &'a RunArguments) -> Result<Self, Error> {
         let work = std::path::absolute(&arguments.work)
             .map_err(|error| Error::file(&arguments.work, error))?;

@@ -46,6 +46,9 @@ int main(void)
 }
 "#;
 
+/// Words of every run that works.
+const RUN: &str = "run --root root --rodinia tree --work work --module loga.ko";
+
 struct Place {
     folder: TempDir,
 }
@@ -127,33 +130,21 @@ impl Place {
         fs::read_to_string(self.path("calls")).unwrap_or_default()
     }
 
-    fn host_with(&self, arguments: &[&str]) -> Output {
+    /// Runs `loga-host` with these words.
+    fn host_with(&self, words: &str) -> Output {
         let path = format!("{}:{}", self.path("bin").display(), env!("PATH"));
         Command::new(env!("CARGO_BIN_EXE_loga-host"))
-            .args(arguments)
+            .args(words.split(' '))
             .env("PATH", path)
             .current_dir(self.folder.path())
             .output()
             .expect("loga-host starts")
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        let common = [
-            "run",
-            "--root",
-            "root",
-            "--rodinia",
-            "tree",
-            "--work",
-            "work",
-            "--module",
-            "loga.ko",
-            "--applications",
-            "bfs,srad_v1",
-            "--repetitions",
-            "2",
-        ];
-        self.host_with(&[&common, arguments].concat())
+    /// Two repetitions of two benchmarks, unless these words say otherwise.
+    fn run(&self, words: &str) -> Output {
+        let both = "--applications bfs,srad_v1 --repetitions 2";
+        self.host_with(format!("{RUN} {both} {words}").trim_end())
     }
 
     fn results(&self) -> Value {
@@ -174,7 +165,7 @@ fn count(text: &str, what: &str) -> usize {
 #[test]
 fn whole_matrix_runs_and_gives_every_figure() {
     let place = Place::new();
-    let output = place.run(&["--seconds", "0.2"]);
+    let output = place.run("--seconds 0.2");
     assert!(output.status.success(), "{}", text(&output));
     let results = place.results();
     // Four experiments, two policies, two benchmarks, two repetitions.
@@ -204,53 +195,27 @@ fn whole_matrix_runs_and_gives_every_figure() {
     assert_eq!(results["summary"].as_array().expect("summary").len(), 16);
     assert_eq!(results["summary"][0]["repetitions"], 2);
     let calls = place.calls();
-    assert_eq!(
-        count(&calls, "insmod policy=event enforce=0 poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst"),
-        1
-    );
-    assert_eq!(
-        count(&calls, "insmod policy=event enforce=1 poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst"),
-        1
-    );
+    let phases = "poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst";
+    for enforce in ["enforce=0", "enforce=1"] {
+        let insmod = format!("insmod policy=event {enforce} {phases}");
+        assert_eq!(count(&calls, &insmod), 1, "{calls}");
+    }
     assert_eq!(count(&calls, "rmmod loga"), 2);
-    assert_eq!(
-        count(&calls, "--instances 10 --kernel-us 10 --sleep-us 1000"),
-        8
-    );
-    assert_eq!(
-        count(&calls, "--instances 10 --kernel-us 100 --sleep-us 1000"),
-        8
-    );
-    assert_eq!(
-        count(&calls, "--instances 4 --kernel-us 200 --sleep-us 800"),
-        8
-    );
+    for throttles in [
+        "--instances 10 --kernel-us 10 --sleep-us 1000",
+        "--instances 10 --kernel-us 100 --sleep-us 1000",
+        "--instances 4 --kernel-us 200 --sleep-us 800",
+    ] {
+        assert_eq!(count(&calls, throttles), 8, "{throttles}");
+    }
 }
 
 #[test]
 fn wrapper_repeats_main_in_one_process() {
     let place = Place::new();
-    let output = place.host_with(&[
-        "run",
-        "--root",
-        "root",
-        "--rodinia",
-        "tree",
-        "--work",
-        "work",
-        "--module",
-        "loga.ko",
-        "--applications",
-        "bfs",
-        "--experiments",
-        "alone",
-        "--policies",
-        "off",
-        "--repetitions",
-        "1",
-        "--seconds",
-        "0.3",
-    ]);
+    let words =
+        "--applications bfs --experiments alone --policies off --repetitions 1 --seconds 0.3";
+    let output = place.host_with(&format!("{RUN} {words}"));
     assert!(output.status.success(), "{}", text(&output));
     let log = fs::read_to_string(place.path("work/application.log")).expect("output");
     let iterations = place.results()["runs"][0]["iterations"]
@@ -266,8 +231,8 @@ fn wrapper_repeats_main_in_one_process() {
 fn interrupted_run_goes_on_where_it_stopped() {
     let place = Place::new();
     place.file("calls.refuse", "");
-    let experiment = ["--experiments", "overhead-10", "--seconds", "0.1"];
-    let output = place.run(&experiment);
+    let experiment = "--experiments overhead-10 --seconds 0.1";
+    let output = place.run(experiment);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("insmod"), "{}", text(&output));
     // The runs without the module are there, whole; the others are not.
@@ -280,7 +245,7 @@ fn interrupted_run_goes_on_where_it_stopped() {
         "work/runs/overhead-10-off-srad_v1-1.json",
         "{\"experiment\": \"over",
     );
-    let output = place.run(&experiment);
+    let output = place.run(experiment);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(count(&text(&output), "there already"), 3);
     assert_eq!(place.results()["runs"].as_array().expect("runs").len(), 8);
@@ -292,14 +257,7 @@ fn interrupted_run_goes_on_where_it_stopped() {
 fn failing_benchmark_stops_the_run_and_unloads_the_module() {
     let place = Place::new();
     place.file("tree/cuda/srad/srad_v1/fail", "");
-    let output = place.run(&[
-        "--experiments",
-        "quality",
-        "--policies",
-        "event",
-        "--seconds",
-        "0.1",
-    ]);
+    let output = place.run("--experiments quality --policies event --seconds 0.1");
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output).contains("application.log"),
@@ -317,7 +275,7 @@ fn failing_benchmark_stops_the_run_and_unloads_the_module() {
 #[test]
 fn dry_run_prints_every_step_and_does_nothing() {
     let place = Place::new();
-    let output = place.run(&["--dry-run"]);
+    let output = place.run("--dry-run");
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("cc -O2 -shared -fPIC -o "), "{text}");
@@ -332,10 +290,7 @@ fn dry_run_prints_every_step_and_does_nothing() {
 #[test]
 fn check_names_what_is_missing() {
     let place = Place::new();
-    let check = |root: &str| {
-        let arguments = ["check", "--root", root, "--module", "loga.ko"];
-        place.host_with(&arguments)
-    };
+    let check = |root: &str| place.host_with(&format!("check --root {root} --module loga.ko"));
     let good = check("root");
     assert!(good.status.success(), "{}", text(&good));
     assert!(text(&good).contains("0000:02:00.0 device 0x100c, a Kepler by its id"));
@@ -352,7 +307,7 @@ fn check_names_what_is_missing() {
     assert!(none.contains("MISSING  card     no NVIDIA card"), "{none}");
     assert!(none.contains("MISSING  driver"), "{none}");
     fs::remove_file(place.path("loga.ko")).expect("removed");
-    let refused = place.run(&[]);
+    let refused = place.run("");
     assert_eq!(refused.status.code(), Some(1));
     assert!(
         text(&refused).contains("this host cannot do it"),
@@ -365,19 +320,10 @@ fn check_names_what_is_missing() {
 #[test]
 fn unknown_names_are_refused_with_the_known_ones() {
     let place = Place::new();
-    let output = place.run(&["--experiments", "figure-12"]);
+    let output = place.run("--experiments figure-12");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("overhead-10, overhead-100, alone, quality"));
-    let arguments = [
-        "run",
-        "--root",
-        "root",
-        "--rodinia",
-        "tree",
-        "--applications",
-        "doom",
-    ];
-    let output = place.host_with(&arguments);
+    let output = place.host_with("run --root root --rodinia tree --applications doom");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("there are b+tree, backprop"));
     assert!(!Path::new(&place.path("work")).exists());

@@ -2,6 +2,7 @@
 
 //! What belongs to an experiment.
 
+use crate::figures::figure;
 use crate::{geometric_mean, Series, VERSION};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -184,18 +185,19 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// One of which nothing more is known.
-    pub fn new(figure: &str, origin: Origin, setting: &str) -> Self {
+    /// One of a figure, without series.
+    pub fn new(number: &str, origin: Origin, setting: &str) -> Self {
+        let figure = figure(number);
         Self {
             version: VERSION,
-            figure: figure.to_owned(),
+            figure: number.to_owned(),
             origin,
             setting: setting.to_owned(),
-            title: String::new(),
-            x: Axis::new("", ""),
-            y: Axis::new("", ""),
+            title: figure.title.to_owned(),
+            x: Axis::new(figure.x.0, figure.x.1),
+            y: Axis::new(figure.y.0, figure.y.1),
             series: Vec::new(),
-            paper: String::new(),
+            paper: figure.paper.to_owned(),
             assumed: Vec::new(),
             settings: Vec::new(),
             differs: Vec::new(),

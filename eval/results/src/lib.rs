@@ -7,6 +7,7 @@
 //! holds is calculated from the numbers each time a report is made.
 
 mod experiment;
+mod figures;
 mod file;
 mod point;
 pub mod reduced;
@@ -15,15 +16,13 @@ mod throttles;
 pub mod whole;
 
 pub use experiment::{Axis, Difference, Experiment, Origin, Setting, SettingValue, Unit};
+pub use figures::FIGURES;
 pub use file::Error;
 pub use point::{geometric_mean, At, Point, Series};
 pub use throttles::{Throttles, ALONE, FOUR, TEN_LONG, TEN_SHORT};
 
 /// Version of the layout: raised when a member changes its meaning or goes away.
 pub const VERSION: u32 = 2;
-
-/// The figures of the paper, in its order, and its section 5.6.
-pub const FIGURES: &[&str] = &["7a", "7b", "8", "9", "10", "11", "5.6"];
 
 /// Name of the point that the paper draws at the right of Figure 7.
 pub const GEOMETRIC_MEAN: &str = "geometric mean";

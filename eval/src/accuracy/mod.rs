@@ -49,27 +49,14 @@ pub fn loads() -> Vec<Load> {
         all
     };
     let demo = [(1000, 0), (200, 800), (200, 800), (200, 800)];
+    let load = |name, processes| Load { name, processes };
+    let (short, long) = ([(60, 240), (15, 285)], [(120, 480), (30, 1170)]);
     vec![
-        Load {
-            name: "1000/0 and three of 200/800",
-            processes: of(&demo),
-        },
-        Load {
-            name: "ten of 10/1000",
-            processes: of(&[(10, 1000); 10]),
-        },
-        Load {
-            name: "50/0 and 50/0",
-            processes: of(&[(50, 0); 2]),
-        },
-        Load {
-            name: "60/240 and 15/285 (in step)",
-            processes: in_step(&[(60, 240), (15, 285)]),
-        },
-        Load {
-            name: "120/480 and 30/1170 (in step)",
-            processes: in_step(&[(120, 480), (30, 1170)]),
-        },
+        load("1000/0 and three of 200/800", of(&demo)),
+        load("ten of 10/1000", of(&[(10, 1000); 10])),
+        load("50/0 and 50/0", of(&[(50, 0); 2])),
+        load("60/240 and 15/285 (in step)", in_step(&short)),
+        load("120/480 and 30/1170 (in step)", in_step(&long)),
     ]
 }
 
@@ -134,18 +121,10 @@ struct Estimate {
 }
 
 /// Compares a way with the truth in a number of windows, each at a random place.
-///
-/// # Errors
-///
-/// As [`Timeline::of`].
 pub fn measure(load: &Load, way: Method, windows: u32, seed: u64) -> Result<Accuracy, Error> {
     let room = Ns::from_ms(2_000);
-    let timeline = Timeline::of(
-        &load.processes,
-        Ns::from_ms(1_100)
-            .saturating_add(room)
-            .saturating_add(WINDOW),
-    )?;
+    let end = Ns::from_ms(1_100).saturating_add(room);
+    let timeline = Timeline::of(&load.processes, end.saturating_add(WINDOW))?;
     let mut random = Random(seed.max(1));
     let mut errors = vec![Vec::new(); timeline.clients];
     let (mut cpu, mut cheap, mut samples) = (0.0, 0.0, 0);
@@ -329,20 +308,15 @@ pub fn ways() -> Vec<Method> {
     ways.extend([8, 4, 2, 1].map(|times| Method::Sparse {
         interval_us: shortest * times,
     }));
-    ways.push(Method::Uniform {
-        interval_us: shortest,
-    });
-    ways.push(Method::Regular {
-        interval_us: shortest,
-    });
+    let interval_us = shortest;
+    ways.extend([
+        Method::Uniform { interval_us },
+        Method::Regular { interval_us },
+    ]);
     ways
 }
 
 /// All methods on all loads.
-///
-/// # Errors
-///
-/// As [`measure`].
 pub fn all(windows: u32, seed: u64) -> Result<Vec<Accuracy>, Error> {
     let mut all = Vec::new();
     for load in loads() {

@@ -22,7 +22,7 @@ use crate::scenario::{Client, Kind, Scenario};
 use serde::Serialize;
 
 /// A policy on the work of a scenario, over all seeds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     /// Its name.
     pub policy: &'static str,
@@ -88,7 +88,8 @@ pub fn compare(name: &str, scenario: &Scenario, kinds: &[Kind]) -> Result<Compar
             Ok(outcomes) => filled(kind.name(), &outcomes, &used, &alone, &fair),
             Err(error) => Row {
                 failed: Some(error.to_string()),
-                ..empty(kind.name())
+                policy: kind.name(),
+                ..Row::default()
             },
         }
     };
@@ -166,19 +167,6 @@ fn utilisation(outcome: &Outcome) -> f64 {
     run as f64 / length.max(1) as f64
 }
 
-fn empty(policy: &'static str) -> Row {
-    Row {
-        policy,
-        fairness: None,
-        worst: None,
-        overhead_pct: None,
-        utilisation_pct: None,
-        slowdown: None,
-        cpu_pct: None,
-        failed: None,
-    }
-}
-
 fn filled(
     policy: &'static str,
     outcomes: &[Outcome],
@@ -224,7 +212,8 @@ fn filled(
         utilisation_pct: Spread::of(outcomes.iter().map(|one| 100.0 * utilisation(one))),
         slowdown: Spread::of(outcomes.iter().filter_map(slowdown)),
         cpu_pct: Spread::of(outcomes.iter().map(cpu)),
-        ..empty(policy)
+        policy,
+        failed: None,
     }
 }
 

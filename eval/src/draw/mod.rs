@@ -22,10 +22,6 @@ const LEGEND: u32 = 34;
 const WHISKER: i32 = 3;
 
 /// Draws an experiment as SVG.
-///
-/// # Errors
-///
-/// The plotting library refuses.
 pub fn picture(one: &Experiment) -> Result<String, Box<dyn Error>> {
     let panels = panels(one);
     let names = names(one);

@@ -38,6 +38,10 @@ struct Evidence {
     ours: String,
 }
 
+fn evidence(holds: bool, ours: String) -> Result<Evidence, String> {
+    Ok(Evidence { holds, ours })
+}
+
 /// Whether a finding holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {

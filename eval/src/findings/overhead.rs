@@ -2,7 +2,7 @@
 
 //! Section 5.3: what accounting costs applications beside throttles.
 
-use super::{applications, increase, list, same_size, Evidence, Finding, Results};
+use super::{applications, evidence, increase, same_size, Evidence, Finding, Results};
 use crate::results::{At, Point, Series, GEOMETRIC_MEAN};
 
 /// How much event accounting may cost and count as nothing, in percent.
@@ -72,10 +72,10 @@ pub(super) const FINDINGS: &[Finding] = &[
             let [small, large] =
                 ["7a", "7b"].map(|figure| results.increase(figure, "sampling", GEOMETRIC_MEAN));
             let (small, large) = (small?, large?);
-            Ok(Evidence {
-                holds: large < small,
-                ours: format!("{large:+.1} % against {small:+.1} %"),
-            })
+            evidence(
+                large < small,
+                format!("{large:+.1} % against {small:+.1} %"),
+            )
         },
     },
     Finding {
@@ -94,10 +94,10 @@ pub(super) const FINDINGS: &[Finding] = &[
         judge: |results| {
             let line = ratios(results, "heartwall", "sampling")?;
             let [first, last] = ends(&line);
-            Ok(Evidence {
-                holds: slope(&line) > 0.0 && last - first >= SCATTER,
-                ours: format!("{first:+.1} % with the fewest, {last:+.1} % with the most"),
-            })
+            evidence(
+                slope(&line) > 0.0 && last - first >= SCATTER,
+                format!("{first:+.1} % with the fewest, {last:+.1} % with the most"),
+            )
         },
     },
     Finding {
@@ -110,10 +110,10 @@ pub(super) const FINDINGS: &[Finding] = &[
         judge: |results| {
             let [first, last] = ends(&ratios(results, "lavaMD", "sampling")?);
             let [_, event] = ends(&ratios(results, "lavaMD", "event")?);
-            Ok(Evidence {
-                holds: first < 0.0 && last > event,
-                ours: format!("{first:+.1} %, then {last:+.1} % (event: {event:+.1} %)"),
-            })
+            evidence(
+                first < 0.0 && last > event,
+                format!("{first:+.1} %, then {last:+.1} % (event: {event:+.1} %)"),
+            )
         },
     },
     Finding {
@@ -135,27 +135,21 @@ pub(super) const FINDINGS: &[Finding] = &[
 
 fn free(results: &Results, figure: &str) -> Result<Evidence, String> {
     let ours = results.increase(figure, "event", GEOMETRIC_MEAN)?;
-    Ok(Evidence {
-        holds: ours.abs() <= NOTHING,
-        ours: format!("{ours:+.2} %"),
-    })
+    evidence(ours.abs() <= NOTHING, format!("{ours:+.2} %"))
 }
 
 fn dearer(results: &Results, figure: &str) -> Result<Evidence, String> {
     let sampling = results.increase(figure, "sampling", GEOMETRIC_MEAN)?;
     let event = results.increase(figure, "event", GEOMETRIC_MEAN)?;
-    Ok(Evidence {
-        holds: sampling - event >= ABOVE,
-        ours: format!("{sampling:+.1} % (event: {event:+.2} %)"),
-    })
+    evidence(
+        sampling - event >= ABOVE,
+        format!("{sampling:+.1} % (event: {event:+.2} %)"),
+    )
 }
 
 fn size(results: &Results, figure: &str, at: &str, paper: f64) -> Result<Evidence, String> {
     let ours = results.increase(figure, "sampling", at)?;
-    Ok(Evidence {
-        holds: same_size(ours, paper),
-        ours: format!("{ours:+.1} %"),
-    })
+    evidence(same_size(ours, paper), format!("{ours:+.1} %"))
 }
 
 fn worst(results: &Results) -> Result<Evidence, String> {
@@ -163,10 +157,10 @@ fn worst(results: &Results) -> Result<Evidence, String> {
     let series = results.series("7a", "sampling")?;
     let most = applications(series).max_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
     let (name, point) = most.ok_or("no application was run")?;
-    Ok(Evidence {
-        holds: name == "nn" && same_size(nn, 23.4),
-        ours: format!("worst: {name}, {:+.1} %; nn: {nn:+.1} %", increase(point)),
-    })
+    evidence(
+        name == "nn" && same_size(nn, 23.4),
+        format!("worst: {name}, {:+.1} %; nn: {nn:+.1} %", increase(point)),
+    )
 }
 
 /// The applications of Figure 8.
@@ -176,17 +170,12 @@ fn independent(results: &Results) -> Result<Evidence, String> {
     let mut most: f64 = 0.0;
     for panel in PANELS {
         for (_, ratio) in ratios(results, panel, "event")? {
-            most = if ratio.abs() > most.abs() {
-                ratio
-            } else {
-                most
-            };
+            if ratio.abs() > most.abs() {
+                most = ratio;
+            }
         }
     }
-    Ok(Evidence {
-        holds: most.abs() <= SCATTER,
-        ours: format!("at most {most:+.1} %"),
-    })
+    evidence(most.abs() <= SCATTER, format!("at most {most:+.1} %"))
 }
 
 fn dip(results: &Results) -> Result<Evidence, String> {
@@ -194,44 +183,34 @@ fn dip(results: &Results) -> Result<Evidence, String> {
     let event = ratios(results, "dwt2d", "event")?;
     let [first, last] = ends(&line);
     let least = line.iter().map(|one| one.1).fold(f64::INFINITY, f64::min);
-    let below = |one: &&(f64, f64)| {
-        event
-            .iter()
-            .any(|other| other.0 == one.0 && one.1 < other.1)
-    };
-    let below = line.iter().filter(below).count();
-    Ok(Evidence {
-        holds: least < first && least < last && below == 0,
-        ours: format!(
+    let below = below(&line, &event);
+    evidence(
+        least < first && least < last && below == 0,
+        format!(
             "{first:+.1} %, lowest {least:+.1} %, then {last:+.1} %; {below} of {} points below \
              event",
             line.len()
         ),
-    })
+    )
 }
 
 fn fall(results: &Results) -> Result<Evidence, String> {
     let line = ratios(results, "mummergpu", "sampling")?;
     let event = ratios(results, "mummergpu", "event")?;
     let [first, last] = ends(&line);
-    let beyond: Vec<_> = line.iter().filter(|one| one.0 > 16.0).collect();
+    let beyond: Vec<_> = line.iter().copied().filter(|one| one.0 > 16.0).collect();
     if beyond.is_empty() {
         return Err("mummergpu was not run beside more than 16 throttles".to_owned());
     }
-    let below = |one: &&&(f64, f64)| {
-        event
-            .iter()
-            .any(|other| other.0 == one.0 && one.1 < other.1)
-    };
-    let below = beyond.iter().filter(below).count();
-    Ok(Evidence {
-        holds: slope(&line) < 0.0 && below == beyond.len(),
-        ours: format!(
+    let below = below(&beyond, &event);
+    evidence(
+        slope(&line) < 0.0 && below == beyond.len(),
+        format!(
             "{first:+.1} %, then {last:+.1} %; below event at {} of {} points beyond 16",
             below,
             beyond.len()
         ),
-    })
+    )
 }
 
 /// Number of throttles and increase in percent, of an application in Figure 8; never empty.
@@ -243,12 +222,15 @@ fn ratios(results: &Results, panel: &str, name: &str) -> Result<Vec<(f64, f64)>,
     };
     let line: Vec<_> = series.points.iter().filter_map(ratio).collect();
     if line.len() < 2 {
-        return Err(format!(
-            "{panel}: {} has fewer than two points",
-            list(&[name])
-        ));
+        return Err(format!("{panel}: {name} has fewer than two points"));
     }
     Ok(line)
+}
+
+/// How many points of a line are below those of another with as many throttles.
+fn below(line: &[(f64, f64)], than: &[(f64, f64)]) -> usize {
+    let below = |one: &&(f64, f64)| than.iter().any(|other| other.0 == one.0 && one.1 < other.1);
+    line.iter().filter(below).count()
 }
 
 /// First and last value of a line that is not empty.

@@ -2,7 +2,7 @@
 
 //! Section 5.4: how well GPU time is measured; section 5.6: what measuring takes.
 
-use super::{point, Evidence, Finding, Results};
+use super::{evidence, point, Evidence, Finding, Results};
 use crate::results::{At, Series};
 
 pub(super) const FINDINGS: &[Finding] = &[
@@ -11,13 +11,7 @@ pub(super) const FINDINGS: &[Finding] = &[
         claim: "Kernel lengths are measured well",
         paper: "off by up to 6 %",
         rule: "no length is off by more than 6 %",
-        judge: |results| {
-            let off = off(results, "9")?;
-            Ok(Evidence {
-                holds: off.iter().all(|off| off.abs() <= 6.0),
-                ours: span(&off),
-            })
-        },
+        judge: |results| errors(results, "9", |off| off.iter().all(|off| off.abs() <= 6.0)),
     },
     Finding {
         figure: "9",
@@ -26,13 +20,9 @@ pub(super) const FINDINGS: &[Finding] = &[
         paper: "up to -6 %",
         rule: "the largest error is below zero, between half and twice the paper's",
         judge: |results| {
-            let off = off(results, "9")?;
             let most = |one: f64, other: &f64| if other.abs() > one.abs() { *other } else { one };
-            let most = off.iter().fold(0.0, most);
-            Ok(Evidence {
-                holds: super::same_size(most, -6.0),
-                ours: span(&off),
-            })
+            let most = |off: &[f64]| off.iter().fold(0.0, most);
+            errors(results, "9", |off| super::same_size(most(off), -6.0))
         },
     },
     Finding {
@@ -41,12 +31,8 @@ pub(super) const FINDINGS: &[Finding] = &[
         paper: "",
         rule: "smallest and largest error within 2 points of each other",
         judge: |results| {
-            let off = off(results, "9")?;
-            let [least, most] = extremes(&off);
-            Ok(Evidence {
-                holds: most - least <= 2.0,
-                ours: span(&off),
-            })
+            let width = |[least, most]: [f64; 2]| most - least;
+            errors(results, "9", |off| width(extremes(off)) <= 2.0)
         },
     },
     Finding {
@@ -54,13 +40,7 @@ pub(super) const FINDINGS: &[Finding] = &[
         claim: "The measured load is close to the intended one in all cases",
         paper: "within 2.5 %",
         rule: "every load within 2.5 % of what was intended",
-        judge: |results| {
-            let off = off(results, "10")?;
-            Ok(Evidence {
-                holds: off.iter().all(|off| off.abs() <= 2.5),
-                ours: span(&off),
-            })
-        },
+        judge: |results| errors(results, "10", |off| off.iter().all(|off| off.abs() <= 2.5)),
     },
     Finding {
         figure: "5.6",
@@ -84,16 +64,17 @@ pub(super) const FINDINGS: &[Finding] = &[
         judge: |results| {
             let series = results.series("5.6", "sampling")?;
             let ours = point(series, &At::from("sampling"))?.mean;
-            Ok(Evidence {
-                holds: ours <= 1.0,
-                ours: format!("{ours:.1} %"),
-            })
+            evidence(ours <= 1.0, format!("{ours:.1} %"))
         },
     },
 ];
 
-/// How much each measured point is off what was intended, in percent.
-fn off(results: &Results, figure: &str) -> Result<Vec<f64>, String> {
+/// Judges how much each measured point is off what was intended, in percent.
+fn errors(
+    results: &Results,
+    figure: &str,
+    holds: impl Fn(&[f64]) -> bool,
+) -> Result<Evidence, String> {
     let series: &Series = results.series(figure, "event")?;
     let off = series.points.iter().filter_map(|point| match point.at {
         At::Value(intended) => Some(100.0 * (point.mean / intended - 1.0)),
@@ -103,7 +84,7 @@ fn off(results: &Results, figure: &str) -> Result<Vec<f64>, String> {
     if off.is_empty() {
         return Err("no point has a value".to_owned());
     }
-    Ok(off)
+    evidence(holds(&off), span(&off))
 }
 
 fn extremes(off: &[f64]) -> [f64; 2] {
@@ -122,8 +103,5 @@ fn span(off: &[f64]) -> String {
 
 fn cpu(results: &Results, want: f64, within: f64) -> Result<Evidence, String> {
     let ours = point(results.series("5.6", "event")?, &At::from("event"))?.mean;
-    Ok(Evidence {
-        holds: (ours - want).abs() <= within,
-        ours: format!("{ours:.2} %"),
-    })
+    evidence((ours - want).abs() <= within, format!("{ours:.2} %"))
 }

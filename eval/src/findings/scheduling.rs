@@ -2,7 +2,7 @@
 
 //! Section 5.5: how close to the fair optimum schedulers bring applications beside throttles.
 
-use super::{applications, list, moves_away, Evidence, Finding, Results};
+use super::{applications, evidence, list, moves_away, Evidence, Finding, Results};
 
 /// Ratios that differ by less than this part of the optimum are taken for equal.
 const EQUAL: f64 = 0.01;
@@ -31,10 +31,7 @@ pub(super) const FINDINGS: &[Finding] = &[
             let all = all(results, &["event"])?;
             let worse = |one: &&One| one.far(one.policies[0]) > one.far(one.none) + EQUAL;
             let worse: Vec<_> = all.iter().filter(worse).map(|one| one.name).collect();
-            Ok(Evidence {
-                holds: worse.is_empty(),
-                ours: all_but(all.len(), &worse),
-            })
+            evidence(worse.is_empty(), all_but(all.len(), &worse))
         },
     },
     Finding {
@@ -101,10 +98,10 @@ pub(super) const FINDINGS: &[Finding] = &[
             let all = all(results, &["event-cl", "sampling"])?;
             let similar = |one: &&One| (one.policies[0] / one.policies[1] - 1.0).abs() <= SIMILAR;
             let similar = all.iter().filter(similar).count();
-            Ok(Evidence {
-                holds: 3 * similar >= all.len(),
-                ours: format!("{similar} of {}", all.len()),
-            })
+            evidence(
+                3 * similar >= all.len(),
+                format!("{similar} of {}", all.len()),
+            )
         },
     },
     Finding {
@@ -119,10 +116,10 @@ pub(super) const FINDINGS: &[Finding] = &[
                 wrong.map(|one| one.name).collect::<Vec<_>>()
             };
             let (ours, neon) = (wrong(0), wrong(1));
-            Ok(Evidence {
-                holds: ours.len() < neon.len(),
-                ours: format!("LoGA-CL: {}; NEON: {}", list(&ours), list(&neon)),
-            })
+            evidence(
+                ours.len() < neon.len(),
+                format!("LoGA-CL: {}; NEON: {}", list(&ours), list(&neon)),
+            )
         },
     },
 ];
@@ -184,10 +181,7 @@ fn most(all: &[One], so: impl Fn(&One) -> bool) -> Result<Evidence, String> {
         .map(|one| one.name)
         .collect();
     let count = all.len() - not.len();
-    Ok(Evidence {
-        holds: 2 * count > all.len(),
-        ours: all_but(all.len(), &not),
-    })
+    evidence(2 * count > all.len(), all_but(all.len(), &not))
 }
 
 /// For how many of them something is so, and for which it is not.

@@ -23,7 +23,7 @@ pub use plan::{Plan, Progress};
 
 use self::way::{EVENT, WATCHES};
 use crate::outcome::{ms, Error, GpuOutcome};
-use crate::results::{At, Axis, Experiment, Point, Series, TEN_LONG, TEN_SHORT};
+use crate::results::{At, Experiment, Point, Series, TEN_LONG, TEN_SHORT};
 use crate::scenario::{Client, Phase, Policy, Scenario, Span};
 use loga::units::Ns;
 
@@ -34,10 +34,6 @@ const LENGTH: Ns = Ns::from_ms(10_000);
 const LENGTH_CPU: Ns = Ns::from_ms(100_000);
 
 /// Runs an experiment by its number; nothing if there is none.
-///
-/// # Errors
-///
-/// A run does not count.
 pub fn figure(
     number: &str,
     plan: &Plan,
@@ -78,13 +74,7 @@ fn kernel_length(plan: &Plan, progress: &mut dyn Progress) -> Result<Experiment,
         add(&mut series, at, &[&|_| at, &truth, &measured], &runs);
     }
     Ok(Experiment {
-        title: "Intended and measured kernel length of throttle".to_owned(),
-        x: Axis::new("intended kernel length", "us"),
-        y: Axis::new("measured kernel length", "us"),
         series,
-        paper: "underestimates by up to 6 %, because two registers of different engines are read \
-                that do not change together; the relative error does not depend on the length"
-            .to_owned(),
         assumed: vec![
             "5 to 15 us from the end of a kernel to the next launch".to_owned(),
             "one register read of 1 us, so that the cause of the paper's error is not there"
@@ -109,11 +99,7 @@ fn load(plan: &Plan, progress: &mut dyn Progress) -> Result<Experiment, Error> {
         add(&mut series, at, &[&|_| at, &truth, &measured], &runs);
     }
     Ok(Experiment {
-        title: "Intended and measured GPU load".to_owned(),
-        x: Axis::new("intended load", "percent"),
-        y: Axis::new("measured load", "percent"),
         series,
-        paper: "within 2.5 % of the intended load in all cases".to_owned(),
         assumed: vec!["a kernel is launched at the very beginning of its cycle".to_owned()],
         ..plan.empty("10")
     })
@@ -130,13 +116,7 @@ fn cpu(plan: &Plan, progress: &mut dyn Progress) -> Result<Experiment, Error> {
         series.points[0].paper = Some(paper);
     }
     Ok(Experiment {
-        title: "CPU time of LoGA".to_owned(),
-        x: Axis::new("policy", ""),
-        y: Axis::new("CPU time", "percent of one CPU"),
         series,
-        paper: "16.7 % expected, 17 % measured; the rest is put down to decisions; NEON's could \
-                not be told from the background"
-            .to_owned(),
         assumed: vec!["a decision takes no CPU time".to_owned()],
         ..plan.empty("5.6")
     })

@@ -11,7 +11,7 @@ use super::plan::{Plan, Progress};
 use super::way::Way;
 use crate::outcome::Error;
 use crate::results::{
-    At, Axis, Difference, Experiment, Point, Series, Throttles, GEOMETRIC_MEAN, TEN_SHORT,
+    At, Difference, Experiment, Point, Series, Throttles, GEOMETRIC_MEAN, TEN_SHORT,
 };
 use crate::scenario::Profile;
 
@@ -41,17 +41,7 @@ pub(super) fn overhead(
         }
     }
     let mut experiment = Experiment {
-        title: format!("Accounting beside ten throttles of {kernel_us} us"),
-        x: Axis::new("application", ""),
-        y: Axis::new("turnaround over that without accounting", ""),
         series,
-        paper: if is_a {
-            "sampling: 11.4 % more on average, 23.4 % at worst (nn); event: less than without \
-             accounting, not significantly"
-        } else {
-            "sampling: 7.6 % more on average; event: 0.7 %"
-        }
-        .to_owned(),
         assumed: assumed(),
         ..plan.empty(if is_a { "7a" } else { "7b" })
     };
@@ -99,14 +89,7 @@ pub(super) fn throttles(plan: &Plan, progress: &mut dyn Progress) -> Result<Expe
         all.extend(series);
     }
     let mut experiment = Experiment {
-        title: "Accounting beside one to twenty throttles".to_owned(),
-        x: Axis::new("throttles", ""),
-        y: Axis::new("turnaround over that without accounting", ""),
         series: all,
-        paper: "sampling grows with the throttles for most applications (heartwall); lavaMD is \
-                faster than without accounting beside few; dwt2d falls, then rises; mummergpu \
-                falls all the way; event stays where it is"
-            .to_owned(),
         assumed: assumed(),
         ..plan.empty("8")
     };

@@ -20,7 +20,7 @@ use crate::findings::moves_away;
 use crate::outcome::Error;
 use crate::results::reduced::optimum;
 use crate::results::stats::mean;
-use crate::results::{At, Axis, Difference, Experiment, Point, Series, ALONE, FOUR};
+use crate::results::{At, Difference, Experiment, Point, Series, ALONE, FOUR};
 use crate::scenario::Profile;
 
 /// From which part of the fair turnaround on sampling slows down too much.
@@ -71,16 +71,7 @@ pub(super) fn quality(plan: &Plan, progress: &mut dyn Progress) -> Result<Experi
             .for_each(|points| points.extend(Point::of(name, &values)));
     }
     let mut experiment = Experiment {
-        title: "Scheduling beside four throttles".to_owned(),
-        x: Axis::new("application", ""),
-        y: Axis::new("turnaround over that alone", ""),
         series,
-        paper: "LoGA brings all applications closer to the optimum, mostly from below; NEON is \
-                similar in most cases, sees less imbalance in bfs, cfd, hotspot, hotspot3D, \
-                hybridsort and particlefilter, and slows down the wrong application in dwt2d, \
-                gaussian, lavaMD, lud and srad_v1; LoGA-CL is like NEON in many cases, and less \
-                prone to the latter"
-            .to_owned(),
         assumed: vec![
             "lengths in the profiles, as far as they are not from the source of Rodinia".to_owned(),
             "fair: the words of the paper, put into the formula (1 + n) own / (own + n throttle)"

@@ -31,10 +31,6 @@ const STAGGERS_MS: [f64; 3] = [0.5, STAGGER_MS, 5.0];
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Runs what was run in the virtual machine, in the simulator; nothing if it cannot be.
-///
-/// # Errors
-///
-/// A run does not count.
 pub fn figure(
     real: &Experiment,
     plan: &Plan,

@@ -38,10 +38,6 @@ pub fn read(path: &Path, changes: &[String]) -> Result<Scenario, Error> {
 }
 
 /// Reads a scenario from text; `name` is that of the file.
-///
-/// # Errors
-///
-/// As [`read`].
 pub fn parse(name: &str, text: &str, changes: &[String]) -> Result<Scenario, Error> {
     let scenario = check::parse(name, text)?;
     if changes.is_empty() {

@@ -45,10 +45,6 @@ pub struct Trace {
 
 impl Trace {
     /// Begins a trace.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;

@@ -55,10 +55,6 @@ struct Throughput {
 
 /// All figures below criterion's folder that were measured after `since`, by name. An absent folder
 /// has none.
-///
-/// # Errors
-///
-/// A file that cannot be read or understood.
 pub fn read(folder: &Path, since: SystemTime) -> io::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     if folder.exists() {

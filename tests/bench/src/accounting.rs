@@ -23,7 +23,7 @@ use crate::scenarios::HOG;
 use crate::scenarios::LIGHT;
 use crate::stage::Stage;
 use crate::stage::FINE;
-use crate::threads::Count;
+use crate::threads::count;
 use crate::window::Window;
 use loga_results::stats::mean;
 use loga_results::stats::quantile;
@@ -128,35 +128,18 @@ fn errors(findings: &mut Findings, name: &str, windows: &[Window], most: Option<
         "{name}: error of the share, 95 % of {} windows",
         windows.len()
     );
-    match most {
-        Some(most) => {
-            findings.check(&label, worst.0, "points", 0.0..=most);
-            findings.record(
-                &format!("{name}: mean error of that client"),
-                worst.1,
-                "points",
-            );
-            findings.record(&format!("{name}: its stated bound"), worst.2, "points");
-            let within = 100.0 * f64::from(within) / f64::from(all);
-            findings.record(&format!("{name}: shares within their bound"), within, "%");
-        }
-        None => {
-            findings.record(&label, worst.0, "points");
-            findings.record(
-                &format!("{name}: mean error of that client"),
-                worst.1,
-                "points",
-            );
-        }
+    findings.check(&label, worst.0, "points", most.map(|most| 0.0..=most));
+    let label = format!("{name}: mean error of that client");
+    findings.record(&label, worst.1, "points");
+    if most.is_some() {
+        findings.record(&format!("{name}: its stated bound"), worst.2, "points");
+        let within = 100.0 * f64::from(within) / f64::from(all);
+        findings.record(&format!("{name}: shares within their bound"), within, "%");
     }
-    let idle =
-        |pick: fn((f64, f64)) -> f64| mean(windows.iter().map(|window| pick(window.idle_shares())));
-    findings.record(&format!("{name}: idle, LoGA"), idle(|(loga, _)| loga), "%");
-    findings.record(
-        &format!("{name}: idle, model"),
-        idle(|(_, model)| model),
-        "%",
-    );
+    let idle = windows.iter().map(Window::idle_shares);
+    let (loga, model): (Vec<_>, Vec<_>) = idle.unzip();
+    findings.record(&format!("{name}: idle, LoGA"), mean(loga), "%");
+    findings.record(&format!("{name}: idle, model"), mean(model), "%");
 }
 
 /// LoGA's use of a processor while these loads run, in percent, and its samples.
@@ -182,8 +165,8 @@ struct Beside {
 
 impl Beside {
     fn count(loads: &[Pattern]) -> Result<Self, String> {
-        let count = Count::start();
-        let (begin, before) = (Instant::now(), count.now());
+        let count = count();
+        let (begin, before) = (Instant::now(), count.rounds());
         let running: Vec<_> = loads
             .iter()
             .zip(1..)
@@ -195,11 +178,13 @@ impl Beside {
         let busy = begin.elapsed();
         let rest = COUNTED_FOR.checked_sub(begin.elapsed());
         sleep(rest.ok_or_else(|| format!("the loads ran for {busy:?}, not {COUNTED_FOR:?}"))?);
-        let counted = count.now() - before;
+        let counted = count.rounds() - before;
+        let (since, before) = (Instant::now(), count.rounds());
+        sleep(Duration::from_millis(500));
         Ok(Self {
             // CAST: (both) some hundred millions.
             counted: counted as f64,
-            per_second: count.during(Duration::from_millis(500)),
+            per_second: (count.rounds() - before) as f64 / since.elapsed().as_secs_f64(),
             busy_s: busy.as_secs_f64(),
         })
     }

@@ -70,24 +70,9 @@ impl Findings {
         }
     }
 
-    /// Notes a number that has a target.
-    pub(crate) fn check(
-        &mut self,
-        name: &str,
-        value: f64,
-        unit: &str,
-        target: RangeInclusive<f64>,
-    ) {
-        let target = Target {
-            least: *target.start(),
-            most: *target.end(),
-        };
-        self.add(name, value, unit, Some(target));
-    }
-
     /// Notes a number without a target.
     pub(crate) fn record(&mut self, name: &str, value: f64, unit: &str) {
-        self.add(name, value, unit, None);
+        self.check(name, value, unit, None);
     }
 
     /// Notes why the scenario ended early.
@@ -95,9 +80,20 @@ impl Findings {
         self.error = Some(error);
     }
 
-    /// Notes a number and prints it, so that a long run shows its progress.
-    fn add(&mut self, name: &str, value: f64, unit: &str, target: Option<Target>) {
+    /// Notes a number, with its target if it has one, and prints it, so that a long run shows its
+    /// progress.
+    pub(crate) fn check(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: &str,
+        target: impl Into<Option<RangeInclusive<f64>>>,
+    ) {
         println!("{}: {name}: {value:.3} {unit}", self.scenario);
+        let target = target.into().map(|range| Target {
+            least: *range.start(),
+            most: *range.end(),
+        });
         self.figures.push(Figure {
             name: name.to_owned(),
             value: value.is_finite().then_some(value),

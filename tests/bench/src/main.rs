@@ -33,6 +33,7 @@ mod window;
 
 use clap::Parser;
 use figure::Findings;
+use loga_support::busy;
 use loga_support::load;
 use loga_support::modules;
 use loga_support::stage;

@@ -116,11 +116,8 @@ pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
         for (label, what) in [("decision", "decide_ns"), ("begin of a phase", "start_ns")] {
             let [median, most] = costs::recent(what, LAST)?;
             let name = format!("{name}: {label}");
-            if what == "decide_ns" {
-                findings.check(&format!("{name}, median"), median, "ns", 0.0..=MOST);
-            } else {
-                findings.record(&format!("{name}, median"), median, "ns");
-            }
+            let target = (what == "decide_ns").then_some(0.0..=MOST);
+            findings.check(&format!("{name}, median"), median, "ns", target);
             findings.record(&format!("{name}, largest"), most, "ns");
         }
         drop(crowd);

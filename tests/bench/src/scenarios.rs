@@ -12,7 +12,7 @@ use crate::shares;
 use crate::stage::Stage;
 use crate::stage::FINE;
 use crate::threads::apart;
-use crate::threads::Control;
+use crate::threads::control;
 use crate::window;
 use crate::window::Window;
 use std::ops::RangeInclusive;
@@ -168,16 +168,11 @@ fn enforce(findings: &mut Findings) -> Result<(), String> {
             for client in 0..window.len() {
                 let name = format!("{label}: share of client {client}");
                 let share = window.ran_share(client);
-                let target = if client == 0 {
-                    &division.first
-                } else {
-                    &division.others
+                let target = match client {
+                    0 => &division.first,
+                    _ => &division.others,
                 };
-                if enforce {
-                    findings.check(&name, share, "%", target.clone());
-                } else {
-                    findings.record(&name, share, "%");
-                }
+                findings.check(&name, share, "%", enforce.then(|| target.clone()));
                 let name = format!("{name}, without switches");
                 findings.record(&name, window.busy_share(client), "%");
             }
@@ -219,18 +214,12 @@ fn policies(findings: &mut Findings) -> Result<(), String> {
             for (client, share) in shares.iter().enumerate() {
                 let name = format!("{label}: share of client {client}");
                 let least = if client == 0 { 60.0 } else { 9.0 };
-                if has_targets {
-                    findings.check(&name, *share, "%", least..=f64::MAX);
-                } else {
-                    findings.record(&name, *share, "%");
-                }
+                let target = has_targets.then_some(least..=f64::MAX);
+                findings.check(&name, *share, "%", target);
             }
             let (name, busy) = (format!("{label}: utilisation"), shares.iter().sum());
-            if policy == "maxmin" {
-                findings.check(&name, busy, "%", 90.0..=f64::MAX);
-            } else {
-                findings.record(&name, busy, "%");
-            }
+            let target = (policy == "maxmin").then_some(90.0..=f64::MAX);
+            findings.check(&name, busy, "%", target);
             let per_poll = window.stat.register_reads as f64 / window.stat.polls as f64;
             findings.record(&format!("{label}: register reads per poll"), per_poll, "");
             let iteration = window.stat.polled_ns as f64 / window.stat.polls as f64;
@@ -258,7 +247,7 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
                 Beside::Loga => Stage::measured("", "policy=event")?,
                 Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
             };
-            let busy = (beside == Beside::BusyThread).then(Control::start);
+            let busy = (beside == Beside::BusyThread).then(control);
             let window = Window::of(&[load], 3.0)?;
             drop(busy);
             drop(stage);
@@ -268,24 +257,17 @@ fn overhead(findings: &mut Findings) -> Result<(), String> {
                 Beside::Loga => "with LoGA accounting",
             };
             let label = format!("kernels of {} us {label}", load.kernel_us);
-            findings.record(
-                &format!("{label}: turnaround"),
-                window.turnaround_us(0),
-                "us",
-            );
+            let turnaround = window.turnaround_us(0);
+            findings.record(&format!("{label}: turnaround"), turnaround, "us");
             findings.observations.push(window.observation(&label));
-            Ok(window.turnaround_us(0))
+            Ok(turnaround)
         };
         let alone = measure(Beside::Nothing)?;
         let control = measure(Beside::BusyThread)?;
         let loaded = measure(Beside::Loga)?;
         let name = format!("kernels of {} us: slow-down", load.kernel_us);
         let slower = 100.0 * (loaded / alone - 1.0);
-        if target {
-            findings.check(&name, slower, "%", f64::MIN..=0.5);
-        } else {
-            findings.record(&name, slower, "%");
-        }
+        findings.check(&name, slower, "%", target.then_some(f64::MIN..=0.5));
         let beyond = 100.0 * (loaded / control - 1.0);
         findings.record(&format!("{name} beyond the busy thread"), beyond, "%");
     }
@@ -311,12 +293,8 @@ fn costs(findings: &mut Findings) -> Result<(), String> {
     let _stage = Stage::measured("", "policy=event enforce=1")?;
     let busy = Window::of(&[HOG, SMALL], 20.0)?;
     let per_poll = |part: u64, window: &Window| part as f64 / window.stat.polls as f64;
-    findings.check(
-        "register reads per poll",
-        per_poll(busy.stat.register_reads, &busy),
-        "",
-        1.0..=1.01,
-    );
+    let reads = per_poll(busy.stat.register_reads, &busy);
+    findings.check("register reads per poll", reads, "", 1.0..=1.01);
     let iteration = per_poll(idle.stat.polled_ns, &idle);
     findings.record("poll iteration, processes asleep", iteration, "ns");
     let iteration = per_poll(busy.stat.polled_ns, &busy);

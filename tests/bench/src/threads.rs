@@ -2,17 +2,12 @@
 
 //! [tool] Threads that run next to LoGA's: one that counts, and one as busy as the poller.
 
+use crate::busy::Busy;
 use nix::sched::sched_setaffinity;
 use nix::sched::CpuSet;
 use nix::unistd::Pid;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::thread::sleep;
-use std::thread::spawn;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -39,105 +34,26 @@ const PAUSE: Duration = Duration::from_millis(60);
 const BETWEEN_PAUSES: u32 = 4_000;
 
 /// A thread that only counts, on the processor without the model's timers.
-pub(crate) struct Count {
-    stop: Arc<AtomicBool>,
-    counted: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Count {
-    /// Starts it.
-    pub(crate) fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let counted = Arc::new(AtomicU64::new(0));
-        let (seen, count) = (stop.clone(), counted.clone());
-        let thread = spawn(move || {
-            let mut cpus = CpuSet::new();
-            // Where there is no such processor, it runs wherever it may.
-            if cpus.set(POLLER_CPU).is_ok() {
-                let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            }
-            while !seen.load(Ordering::Relaxed) {
-                for _ in 0..100 {
-                    std::hint::black_box(());
-                }
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Self {
-            stop,
-            counted,
-            thread: Some(thread),
-        }
-    }
-
-    /// Its count.
-    pub(crate) fn now(&self) -> u64 {
-        self.counted.load(Ordering::Relaxed)
-    }
-
-    /// Its counts per second, over a time.
-    pub(crate) fn during(&self, time: Duration) -> f64 {
-        let (since, before) = (Instant::now(), self.now());
-        sleep(time);
-        let counted = self.now() - before;
-        // CAST: a few million.
-        counted as f64 / since.elapsed().as_secs_f64()
-    }
-}
-
-impl Drop for Count {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has ended too.
-            let _ = thread.join();
-        }
-    }
+pub(crate) fn count() -> Busy {
+    Busy::on(POLLER_CPU, || rest(100))
 }
 
 /// A thread as busy as the poller of one client, on its processor. In instruction-count mode all
 /// processors share one clock, so that work on one slows the others down.
-pub(crate) struct Control {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+pub(crate) fn control() -> Busy {
+    Busy::on(POLLER_CPU, || {
+        let begin = Instant::now();
+        while begin.elapsed() < POLL {
+            rest(BETWEEN_PAUSES);
+            std::hint::spin_loop();
+        }
+        sleep(PAUSE);
+    })
 }
 
-impl Control {
-    /// Starts it.
-    pub(crate) fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
-        let thread = spawn(move || {
-            let mut cpus = CpuSet::new();
-            // Where there is no such processor, it runs wherever it may.
-            if cpus.set(POLLER_CPU).is_ok() {
-                let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            }
-            while !seen.load(Ordering::Relaxed) {
-                let begin = Instant::now();
-                while begin.elapsed() < POLL {
-                    for _ in 0..BETWEEN_PAUSES {
-                        std::hint::black_box(());
-                    }
-                    std::hint::spin_loop();
-                }
-                sleep(PAUSE);
-            }
-        });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has ended too.
-            let _ = thread.join();
-        }
+/// Runs a loop that does nothing.
+fn rest(rounds: u32) {
+    for _ in 0..rounds {
+        std::hint::black_box(());
     }
 }

@@ -12,7 +12,6 @@ use loga::uapi::Event;
 use loga::uapi::EventQueue;
 use loga::uapi::Refusal;
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
 /// A refusal as a caller may leave it in its argument: mostly none.
 fn refusal(input: &mut Input<'_>) -> Refusal {
@@ -41,19 +40,6 @@ fn sound(refusal: Refusal) {
         );
         assert!(!said.starts_with("value="), "{said}");
     }
-}
-
-/// Checks that a number is taken if and only if its bit is set, and lies in its range.
-fn given<T: Copy>(mask: u32, bit: u32, taken: Option<T>, value: u32, range: RangeInclusive<u32>) {
-    assert_eq!(
-        taken.is_some(),
-        mask & bit != 0,
-        "bit {bit:#x} of {mask:#x}"
-    );
-    assert!(
-        taken.is_none() || range.contains(&value),
-        "{value} for bit {bit:#x}"
-    );
 }
 
 /// Bytes are a command with its header, and an argument of any call.
@@ -139,21 +125,22 @@ fn set_share(input: &mut Input<'_>) {
             };
             assert_eq!(named, (set.subject, set.id));
             if let Some(change) = request.change {
-                given(
-                    set.mask,
-                    uapi::SHARE_WEIGHT,
-                    change.weight,
-                    set.weight,
-                    1..=10_000,
-                );
-                given(
-                    set.mask,
-                    uapi::SHARE_LIMIT,
-                    change.limit,
-                    set.limit_pct,
-                    1..=100,
-                );
-                given(set.mask, uapi::SHARE_CLASS, change.class, set.class, 0..=1);
+                let [weight, limit, class] =
+                    [uapi::SHARE_WEIGHT, uapi::SHARE_LIMIT, uapi::SHARE_CLASS];
+                // A number is taken if and only if its bit is set, and lies in its range.
+                for (bit, taken, value, range) in [
+                    (weight, change.weight.is_some(), set.weight, 1..=10_000),
+                    (limit, change.limit.is_some(), set.limit_pct, 1..=100),
+                    (class, change.class.is_some(), set.class, 0..=1),
+                ] {
+                    assert_eq!(
+                        taken,
+                        set.mask & bit != 0,
+                        "bit {bit:#x} of {:#x}",
+                        set.mask
+                    );
+                    assert!(!taken || range.contains(&value), "{value} for bit {bit:#x}");
+                }
             }
         }
         Err(refusal) => sound(refusal),

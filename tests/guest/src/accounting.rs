@@ -3,27 +3,19 @@
 //! [tool] Tests of attribution: which client is charged, and when the poller stops.
 
 use crate::agent::Agent;
+use crate::busy::Busy;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
-use crate::modules;
-use crate::modules::MODEL;
 use crate::stage::client_of;
 use crate::stage::near;
 use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::FINE;
 use crate::stage::LAZY;
+use crate::throttling::throttled_hog;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 crate::ktap::tests![
@@ -44,11 +36,7 @@ const WAIT: &str = "--wait block --channels 2";
 
 /// Runs loads for a while and compares LoGA's shares with the model's.
 fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<Stat, String> {
-    for load in loads {
-        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-            client.measured_ns > 0
-        })?;
-    }
+    stage.wait_until_all_measured(loads)?;
     Truth::reset()?;
     let stat = stage.stat_during(Duration::from_secs(seconds))?;
     let truth = Truth::read()?;
@@ -87,44 +75,6 @@ fn compare(stage: &Stage, loads: &[Load], seconds: u64, points: f64) -> Result<S
     Ok(stat)
 }
 
-/// A thread that computes without a pause; ends when dropped.
-#[derive(Debug)]
-struct Busy(Arc<AtomicBool>, Arc<AtomicU64>, Option<JoinHandle<()>>);
-
-impl Busy {
-    fn on(processor: usize) -> Result<Self, String> {
-        let mut cpus = CpuSet::new();
-        cpus.set(processor).map_err(|error| error.to_string())?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let rounds = Arc::new(AtomicU64::new(0));
-        let counted = rounds.clone();
-        let thread = std::thread::spawn(move || {
-            // Without it no thread competes with the poller, and the test fails.
-            let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
-            // A pause would hand the machine's time to the other processor.
-            while !told.load(Ordering::Relaxed) {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(Busy(stop, rounds, Some(thread)))
-    }
-
-    /// Its rounds so far.
-    fn rounds(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.2.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 fn poller_without_open_files_does_not_run() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let before = stage.stat()?;
@@ -136,9 +86,7 @@ fn poller_without_open_files_does_not_run() -> Verdict {
         after.polls - before.polls
     );
     let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
-    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-        client.measured_ns > 0
-    })?;
+    stage.wait_until_measured(load.pid())?;
     let pid = load.pid();
     load.stop()?;
     stage.wait_until_gone(pid)?;
@@ -196,7 +144,8 @@ fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
         Load::start(&format!("--kernel-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 100 --sleep-us 500 {WAIT}"))?,
     ];
-    let busy = Busy::on(1)?;
+    // A pause would hand the machine's time to the other processor.
+    let busy = Busy::on(1, || {});
     let stat = compare(&stage, &loads, 1, 3.0)?;
     let rounds = busy.rounds();
     drop(busy);
@@ -228,9 +177,7 @@ fn attribution_by_channel_table_matches_the_model() -> Verdict {
 fn costs_are_told_during_polling_phases() -> Verdict {
     let stage = Stage::set(LAZY, "poll_ms=50 ratio=1 randomize=0 accounting=burst")?;
     let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
-    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-        client.measured_ns > 0
-    })?;
+    stage.wait_until_measured(load.pid())?;
     let before = stage.stat()?;
     for _ in 0..20 {
         let path = "/sys/kernel/debug/loga/costs";
@@ -322,11 +269,8 @@ fn puppet_pid(stage: &Stage) -> Result<u32, String> {
 
 fn device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, crate::stage::LONG_PHASES)?;
-    let mut hog = Agent::with_channels(1)?;
-    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.send("run 1000 20000")?;
-    stage.wait_until_throttled(hog.pid())?;
-    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
+    let (mut hog, light) = throttled_hog(&stage, 20000)?;
+    stage.set_lost(true)?;
     let released = stage.wait_for_client(hog.pid(), Duration::from_secs(3), "released", |client| {
         client.state != "throttled"
     });
@@ -335,7 +279,7 @@ fn device_lost_lets_all_clients_run() -> Verdict {
     let later = stage.stat()?;
     hog.kill()?;
     drop(light);
-    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost=0: {errno}"))?;
+    stage.set_lost(false)?;
     released?;
     ensure!(stat.lost || later.lost, "LoGA does not say that it is lost");
     let throttled: Vec<i32> = later

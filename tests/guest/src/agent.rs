@@ -2,6 +2,7 @@
 
 //! [tool] A process that a test drives: the test's side.
 
+use crate::ktap::ensure;
 use nix::poll::poll;
 use nix::poll::PollFd;
 use nix::poll::PollFlags;
@@ -54,6 +55,13 @@ impl Agent {
         let mut agent = Agent::new()?;
         agent.ask(&format!("open {count}"))?;
         Ok(agent)
+    }
+
+    /// Checks that it can use the GPU; other tests check how fast.
+    pub(crate) fn check_work(&mut self) -> Result<(), String> {
+        let run = self.ask("run 100 100")?;
+        ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
+        Ok(())
     }
 
     /// Its process.
@@ -121,6 +129,11 @@ impl Agent {
             .map(drop)
             .map_err(|error| error.to_string())
     }
+}
+
+/// Checks that a client with channels can open, run and exit.
+pub(crate) fn client_works(channels: u32) -> Result<(), String> {
+    Agent::with_channels(channels)?.check_work()
 }
 
 impl Drop for Agent {

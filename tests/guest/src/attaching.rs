@@ -64,9 +64,7 @@ fn detach_with_mappings_is_refused() -> Verdict {
     let refused = attach("0");
     ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
     check_work(&mut agent)?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "measured", |client| {
-        client.measured_ns > 0
-    })?;
+    stage.wait_until_measured(agent.pid())?;
     drop(agent);
     stage.teardown()
 }

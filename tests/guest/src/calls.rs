@@ -197,15 +197,17 @@ pub(crate) fn as_user<T: Send>(
     uid: u32,
     act: impl FnOnce() -> Result<T, String> + Send,
 ) -> Result<T, String> {
-    let act = || {
+    in_thread(|| {
         become_user(uid)?;
         act()
-    };
+    })
+}
+
+/// Runs `act` in a thread of this process.
+fn in_thread<T: Send>(act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(act);
-        thread
-            .join()
-            .map_err(|_| "the thread of a user panicked".to_string())?
+        let ended = scope.spawn(act).join();
+        ended.map_err(|_| "a thread of other rights panicked".to_string())?
     })
 }
 
@@ -213,7 +215,7 @@ pub(crate) fn as_user<T: Send>(
 pub(crate) fn without_capabilities<T: Send>(
     act: impl FnOnce() -> Result<T, String> + Send,
 ) -> Result<T, String> {
-    let act = || {
+    in_thread(|| {
         // Version 3 of the interface, of the calling thread; two sets of 64 bits each, all empty.
         let header = [0x2008_0522_u32, 0];
         let none = [0u32; 6];
@@ -224,12 +226,6 @@ pub(crate) fn without_capabilities<T: Send>(
             return Err(format!("capset: {}", Errno::last()));
         }
         act()
-    };
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(act);
-        thread
-            .join()
-            .map_err(|_| "the thread without capabilities panicked".to_string())?
     })
 }
 

@@ -5,10 +5,10 @@
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
+use crate::sharing::clear;
 use crate::sharing::limit;
 use crate::sharing::set;
 use crate::sharing::shares;
-use crate::sharing::wait_for;
 use crate::sharing::weight;
 use crate::sharing::BUSY;
 use crate::sharing::PROMPT;
@@ -107,7 +107,7 @@ fn weight_of_a_cgroup_follows_its_processes() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let (heavy, light) = (Cgroup::make("heavy")?, Cgroup::make("light")?);
     let load = Load::start(BUSY)?;
-    wait_for(&stage, &[&load])?;
+    stage.wait_until_all_measured([&load])?;
     let weight_of = || -> Result<u32, String> {
         std::thread::sleep(Duration::from_millis(100));
         Ok(stage.client(load.pid())?.ok_or("no client")?.weight)
@@ -130,13 +130,9 @@ fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
     let (one, other) = (Load::start(STEADY)?, Load::start(STEADY)?);
     cgroup.add(&one)?;
     cgroup.add(&other)?;
-    wait_for(&stage, &[&one, &other])?;
+    stage.wait_until_all_measured([&one, &other])?;
     set(cgroup.chosen()?, limit(30))?;
-    let got = shares(
-        [&one, &other],
-        Duration::from_millis(500),
-        Duration::from_secs(3),
-    )?;
+    let got = shares([&one, &other], 500, 3000)?;
     let sum: f64 = got.iter().sum();
     ensure!(
         (25.0..=31.5).contains(&sum),
@@ -156,12 +152,8 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     many.add(&loads[0])?;
     many.add(&loads[1])?;
     few.add(&loads[2])?;
-    wait_for(&stage, &[&loads[0], &loads[1], &loads[2]])?;
-    let got = shares(
-        [&loads[0], &loads[1], &loads[2]],
-        Duration::from_secs(1),
-        Duration::from_secs(6),
-    )?;
+    stage.wait_until_all_measured(&loads)?;
+    let got = shares([&loads[0], &loads[1], &loads[2]], 1000, 6000)?;
     let all: f64 = got.iter().sum();
     let part = got[2] / all * 100.0;
     ensure!(
@@ -185,11 +177,7 @@ fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
         stage.stat()?.settings == 1,
         "the setting went with its cgroup"
     );
-    let clear = uapi::SetShare {
-        action: uapi::ACTION_CLEAR,
-        ..chosen
-    };
-    set(clear, |_| {})?;
+    set(chosen, clear)?;
     ensure!(stage.stat()?.settings == 0, "it is still set");
     stage.teardown()
 }

@@ -3,6 +3,7 @@
 //! [tool] Tests of each driver branch, and that LoGA changes no answer of the driver.
 
 use crate::agent::Agent;
+use crate::faults;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -81,11 +82,9 @@ fn failing_mmap_is_passed_on() -> Verdict {
         }
         let mut agent = Agent::with_channels(1)?;
         agent.ask("unmap")?;
-        crate::modules::set(crate::modules::MODEL, "fail_mmap", "1")
-            .map_err(|errno| format!("fail_mmap=1: {errno}"))?;
+        faults::set("fail_mmap", "1")?;
         let answer = agent.ask("map");
-        crate::modules::set(crate::modules::MODEL, "fail_mmap", "0")
-            .map_err(|errno| format!("fail_mmap=0: {errno}"))?;
+        faults::set("fail_mmap", "0")?;
         agent.ask("map")?;
         agent.ask("run 100 20")?;
         drop(agent);

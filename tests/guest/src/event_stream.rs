@@ -35,10 +35,7 @@ fn user_sees_only_its_own_clients_and_changes_nothing() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let of_root = Load::start(HOG)?;
     let of_user = Load::start_as(1000, HOG)?;
-    for load in [&of_root, &of_user] {
-        let limit = Duration::from_secs(20);
-        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
-    }
+    stage.wait_until_all_measured([&of_root, &of_user])?;
     let all = stage.stat()?;
     ensure!(
         all.clients.len() == 2,
@@ -92,10 +89,7 @@ fn user_is_not_told_when_the_gpu_is_polled() -> Verdict {
     let stage = Stage::set(LAZY, "accounting=burst")?;
     let of_root = Load::start(HOG)?;
     let of_user = Load::start_as(1000, HOG)?;
-    for load in [&of_root, &of_user] {
-        let limit = Duration::from_secs(20);
-        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
-    }
+    stage.wait_until_all_measured([&of_root, &of_user])?;
     let told = as_user(1000, || {
         let device = Device::open().map_err(|error| error.to_string())?;
         let mut told = Vec::new();

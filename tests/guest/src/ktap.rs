@@ -42,12 +42,15 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Makes the table of a file's tests from the names of their functions; `name: timed` for tests
-/// that compare times or shares.
+/// Makes the table of a file's tests, `TESTS` unless `const NAME;` names it, from the names of their
+/// functions; `name: timed` for tests that compare times or shares.
 macro_rules! tests {
     ($($name:ident $(: $timed:ident)?),* $(,)?) => {
-        /// The tests of this file.
-        pub(crate) const TESTS: &[$crate::ktap::Test] = &[
+        $crate::ktap::tests![const TESTS; $($name $(: $timed)?),*];
+    };
+    (const $table:ident; $($name:ident $(: $timed:ident)?),* $(,)?) => {
+        /// Tests of this file.
+        pub(crate) const $table: &[$crate::ktap::Test] = &[
             $($crate::ktap::Test {
                 name: stringify!($name),
                 run: $name,

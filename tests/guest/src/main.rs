@@ -55,6 +55,7 @@ use clap::Parser;
 use clap::Subcommand;
 use hostile::storms;
 use ktap::Test;
+use loga_support::busy;
 use loga_support::load;
 use loga_support::modules;
 use loga_support::stage;
@@ -178,25 +179,17 @@ fn main() -> ExitCode {
         Command::Run {
             names,
             part,
-            hostile: None,
-            functional: true,
-        } => functional(&names, part),
-        Command::Run {
-            names,
-            part,
-            hostile: None,
-            functional: false,
-        } => ktap::run(&tests(), &names, part),
-        Command::Run {
-            names,
-            part,
-            hostile: Some(branch),
+            hostile,
             functional,
-        } => {
-            ktap::set_functional(functional);
-            hostile::set_branch(branch);
-            ktap::run(&hostile::all(), &names, part)
-        }
+        } => match (hostile, functional) {
+            (None, true) => self::functional(&names, part),
+            (None, false) => ktap::run(&tests(), &names, part),
+            (Some(branch), functional) => {
+                ktap::set_functional(functional);
+                hostile::set_branch(branch);
+                ktap::run(&hostile::all(), &names, part)
+            }
+        },
         Command::Cycles { count, seed } => ktap::one("cycles", || storms::cycles(seed, count)),
         Command::Soak { seconds, seed } => ktap::one("soak", || {
             let length = std::time::Duration::from_secs(seconds);

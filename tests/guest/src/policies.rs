@@ -3,7 +3,6 @@
 //! [tool] Tests of policies with real processes. Shares are those of the model's own log.
 
 use crate::agent::Agent;
-use crate::agent::SOON;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
@@ -49,10 +48,7 @@ fn hog_and_lights(stage: &Stage) -> Result<Vec<Load>, String> {
     for seed in 1..=3 {
         loads.push(Load::start(&format!("{LIGHT} --seed {seed}"))?);
     }
-    for load in &loads {
-        let limit = Duration::from_secs(20);
-        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
-    }
+    stage.wait_until_all_measured(&loads)?;
     Ok(loads)
 }
 
@@ -124,14 +120,6 @@ fn policy_maxmin_is_the_default() -> Verdict {
     stage.teardown()
 }
 
-/// Waits until LoGA has measured each of them.
-fn wait_for(stage: &Stage, loads: &[Load]) -> Result<(), String> {
-    for load in loads {
-        stage.wait_for_client(load.pid(), SOON, "measured", |c| c.measured_ns > 0)?;
-    }
-    Ok(())
-}
-
 /// Shares of wall time by the model's own log, in percent.
 fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
     Truth::reset()?;
@@ -150,7 +138,7 @@ fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
             "--kernel-us 200 --sleep-us 800 --wait block --channels 2 --seed {seed}"
         ))?);
     }
-    wait_for(&stage, &loads)?;
+    stage.wait_until_all_measured(&loads)?;
     for name in sysfs::read("available_policies")?.split(' ') {
         sysfs::write("policy", name)?;
         let shares = shares(&loads, Duration::from_millis(700))?;
@@ -177,7 +165,7 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
             Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?,
             Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
         ];
-        wait_for(&stage, &loads)?;
+        stage.wait_until_all_measured(&loads)?;
         let shares = shares(&loads, Duration::from_millis(1500))?;
         println!("# {policy}: {shares:.1?}");
         ensure!(
@@ -200,7 +188,7 @@ fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
     )?;
     let mut long = Agent::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    wait_for(&stage, std::slice::from_ref(&light))?;
+    stage.wait_until_measured(light.pid())?;
     long.ask("launch 1500000")?;
     stage.wait_until_throttled(light.pid())?;
     Ok((stage, long, light))

@@ -13,6 +13,7 @@ use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::stage::PAPER;
 use crate::sysfs;
+use crate::truth;
 use crate::truth::Truth;
 use loga::uapi;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub(crate) fn for_process(pid: u32) -> uapi::SetShare {
 }
 
 /// The argument of a setting for a user.
-fn for_user(uid: u32) -> uapi::SetShare {
+pub(crate) fn for_user(uid: u32) -> uapi::SetShare {
     uapi::SetShare {
         subject: uapi::SUBJECT_USER,
         id: uid.into(),
@@ -66,12 +67,26 @@ fn for_user(uid: u32) -> uapi::SetShare {
     }
 }
 
-/// Sets what `fill` says.
-pub(crate) fn set(
+/// An argument with what `fill` says.
+pub(crate) fn changed(
     mut set: uapi::SetShare,
     fill: impl FnOnce(&mut uapi::SetShare),
-) -> Result<(), String> {
+) -> uapi::SetShare {
     fill(&mut set);
+    set
+}
+
+/// What takes a setting back.
+pub(crate) fn clear(set: &mut uapi::SetShare) {
+    set.action = uapi::ACTION_CLEAR;
+}
+
+/// Sets what `fill` says.
+pub(crate) fn set(
+    set: uapi::SetShare,
+    fill: impl FnOnce(&mut uapi::SetShare),
+) -> Result<(), String> {
+    let set = changed(set, fill);
     let (result, refusal) = Calls::open()?.set_share(&set);
     result.map_err(|errno| format!("{set:?}: {errno} ({refusal})"))
 }
@@ -90,28 +105,13 @@ pub(crate) fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
     }
 }
 
-/// Shares of wall time of some loads by the model's own log, after `settle`, during `during`.
+/// As [`truth::shares`], of loads.
 pub(crate) fn shares<const N: usize>(
     loads: [&Load; N],
-    settle: Duration,
-    during: Duration,
+    settle_ms: u64,
+    ms: u64,
 ) -> Result<[f64; N], String> {
-    std::thread::sleep(settle);
-    Truth::reset()?;
-    std::thread::sleep(during);
-    let truth = Truth::read()?;
-    let shares = loads.map(|load| truth.ran_share(load.pid()) * 100.0);
-    println!("# shares {shares:.1?}");
-    Ok(shares)
-}
-
-/// Waits until LoGA has measured each of them.
-pub(crate) fn wait_for(stage: &Stage, loads: &[&Load]) -> Result<(), String> {
-    for load in loads {
-        let limit = Duration::from_secs(20);
-        stage.wait_for_client(load.pid(), limit, "measured", |c| c.measured_ns > 0)?;
-    }
-    Ok(())
+    truth::shares(loads.map(Load::pid), settle_ms, ms)
 }
 
 fn weights_1_to_1_give_equal_shares() -> Verdict {
@@ -135,13 +135,9 @@ fn weights_1_to_100_give_shares_1_to_100() -> Verdict {
 fn check_weights(times: u32) -> Verdict {
     let stage = Stage::set(PROMPT, &format!("{STRICT} {EXACT}"))?;
     let (light, heavy) = (Load::start(BUSY)?, Load::start(BUSY)?);
-    wait_for(&stage, &[&light, &heavy])?;
+    stage.wait_until_all_measured([&light, &heavy])?;
     set(for_process(heavy.pid()), weight(100 * times))?;
-    let got = shares(
-        [&light, &heavy],
-        Duration::from_secs(1),
-        Duration::from_secs(5),
-    )?;
+    let got = shares([&light, &heavy], 1000, 5000)?;
     // Of the sum of both: switching and idle time belongs to no client.
     let all: f64 = got.iter().sum();
     let part = got[0] / all * 100.0;
@@ -160,7 +156,7 @@ fn check_weights(times: u32) -> Verdict {
 fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let load = Load::start_as(1000, HOG)?;
-    wait_for(&stage, &[&load])?;
+    stage.wait_until_all_measured([&load])?;
     set(for_user(1000), weight(700))?;
     set(for_user(1001), weight(9))?;
     let weight_of = |pid| -> Result<u32, String> {
@@ -170,11 +166,7 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
     ensure!(weight_of(load.pid())? == 700, "not the weight of its user");
     set(for_process(load.pid()), weight(5))?;
     ensure!(weight_of(load.pid())? == 5, "not its own weight");
-    let clear = uapi::SetShare {
-        action: uapi::ACTION_CLEAR,
-        ..for_process(load.pid())
-    };
-    set(clear, |_| {})?;
+    set(for_process(load.pid()), clear)?;
     ensure!(
         weight_of(load.pid())? == 700,
         "not the weight of its user again"
@@ -186,9 +178,9 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
 fn limit_holds_for_a_client_alone() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start(HOG)?;
-    wait_for(&stage, &[&hog])?;
+    stage.wait_until_all_measured([&hog])?;
     set(for_process(hog.pid()), limit(20))?;
-    let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(3))?;
+    let [share] = shares([&hog], 500, 3000)?;
     // At most 5 % above it, and by throttling.
     ensure!(
         (17.0..=21.0).contains(&share),
@@ -201,7 +193,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
         throttled.throttled_count
     );
     set(for_process(hog.pid()), limit(100))?;
-    let [share] = shares([&hog], Duration::from_millis(500), Duration::from_secs(1))?;
+    let [share] = shares([&hog], 500, 1000)?;
     ensure!(share > 90.0, "{share:.1} % without a limit");
     stage.check_no_fallback()?;
     drop(hog);
@@ -211,13 +203,9 @@ fn limit_holds_for_a_client_alone() -> Verdict {
 fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let (one, other) = (Load::start_as(1000, STEADY)?, Load::start_as(1000, STEADY)?);
-    wait_for(&stage, &[&one, &other])?;
+    stage.wait_until_all_measured([&one, &other])?;
     set(for_user(1000), limit(30))?;
-    let got = shares(
-        [&one, &other],
-        Duration::from_millis(500),
-        Duration::from_secs(3),
-    )?;
+    let got = shares([&one, &other], 500, 3000)?;
     let sum: f64 = got.iter().sum();
     ensure!(
         (25.0..=31.5).contains(&sum),
@@ -231,16 +219,12 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
 fn idle_class_runs_only_when_no_other_client_wants_the_gpu() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let (idle, normal) = (Load::start(HOG)?, Load::start(HOG)?);
-    wait_for(&stage, &[&idle, &normal])?;
+    stage.wait_until_all_measured([&idle, &normal])?;
     set(for_process(idle.pid()), |set| {
         set.mask = uapi::SHARE_CLASS;
         set.class = uapi::CLASS_IDLE;
     })?;
-    let got = shares(
-        [&idle, &normal],
-        Duration::from_millis(500),
-        Duration::from_secs(2),
-    )?;
+    let got = shares([&idle, &normal], 500, 2000)?;
     ensure!(
         got[0] < 2.0,
         "the idle class got {:.1} % next to a hog",
@@ -252,7 +236,7 @@ fn idle_class_runs_only_when_no_other_client_wants_the_gpu() -> Verdict {
         got[1]
     );
     drop(normal);
-    let [alone] = shares([&idle], Duration::from_millis(500), Duration::from_secs(1))?;
+    let [alone] = shares([&idle], 500, 1000)?;
     ensure!(alone > 90.0, "the idle class got {alone:.1} % alone");
     stage.check_no_fallback()?;
     drop(idle);
@@ -264,9 +248,9 @@ fn group_by_user_divides_between_users() -> Verdict {
     sysfs::write("group_by", "user")?;
     let one = [Load::start_as(1000, BUSY)?, Load::start_as(1000, BUSY)?];
     let other = Load::start_as(1001, BUSY)?;
-    wait_for(&stage, &[&one[0], &one[1], &other])?;
+    stage.wait_until_all_measured([&one[0], &one[1], &other])?;
     let loads = [&one[0], &one[1], &other];
-    let got = shares(loads, Duration::from_secs(1), Duration::from_secs(6))?;
+    let got = shares(loads, 1000, 6000)?;
     // Of the sum of both: switching and idle time belongs to no client.
     let all: f64 = got.iter().sum();
     let part = got[2] / all * 100.0;
@@ -276,7 +260,7 @@ fn group_by_user_divides_between_users() -> Verdict {
     );
     // Changed while they run, no client's time is lost.
     sysfs::write("group_by", "process")?;
-    let got = shares(loads, Duration::from_secs(2), Duration::from_secs(4))?;
+    let got = shares(loads, 2000, 4000)?;
     for share in got {
         ensure!(
             (share - 33.3).abs() <= 2.0,

@@ -7,9 +7,9 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
-use crate::modules::MODEL;
 use crate::stage::client_of;
 use crate::stage::Stage;
+use crate::throttling::throttled_hog;
 
 use crate::agent::Agent;
 use crate::stage::LAZY;
@@ -40,16 +40,6 @@ const SPARSE: &str = "accounting=sparse randomize=0";
 const EXACT: &str = "poller_cpu=0";
 /// What a throttle that waits in the driver adds to its command line.
 const WAIT: &str = "--wait block --channels 2";
-
-/// Waits until every load has been measured.
-fn wait_until_measured(stage: &Stage, loads: &[Load]) -> Verdict {
-    for load in loads {
-        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-            client.measured_ns > 0
-        })?;
-    }
-    Ok(())
-}
 
 /// The bound that LoGA states is kept in 95 of 100 windows, twice the bound in 9999 of 10000: a
 /// test that has to pass on any machine may ask for the second. `src/account/sparse.rs` tests the
@@ -110,7 +100,7 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
             "--kernel-us 200 --sleep-us 800 {WAIT}"
         ))?);
     }
-    wait_until_measured(&stage, &loads)?;
+    stage.wait_until_all_measured(&loads)?;
     let stat = compare_during(&stage, &loads, 2, 1.2)?;
     let sum: f64 = stat.clients.iter().filter_map(|client| client.share).sum();
     let idle = stat.idle.unwrap_or(0.0) + stat.unknown.unwrap_or(0.0);
@@ -134,7 +124,7 @@ fn sparse_shares_of_clients_nearly_in_step_with_the_samples_are_right() -> Verdi
         Load::start(&format!("--kernel-us 60 --cycle-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 180 --cycle-us 600 {WAIT}"))?,
     ];
-    wait_until_measured(&stage, &loads)?;
+    stage.wait_until_all_measured(&loads)?;
     compare_during(&stage, &loads, 2, 1.5)?;
     drop(loads);
     stage.teardown()
@@ -145,7 +135,7 @@ fn sparse_samples_are_rare_with_one_active_client() -> Verdict {
     let one = [Load::start(&format!(
         "--kernel-us 600 --sleep-us 400 {WAIT}"
     ))?];
-    wait_until_measured(&stage, &one)?;
+    stage.wait_until_all_measured(&one)?;
     Truth::reset()?;
     let stat = stage.stat_during(Duration::from_secs(4))?;
     let (real, samples) = (Truth::read()?.ran_share(one[0].pid()), stat.polls / 4);
@@ -188,7 +178,8 @@ fn sparse_without_channels_takes_no_sample() -> Verdict {
     ensure!(before == 0, "{before} samples without a file");
     let load = Load::start(&format!("--kernel-us 500 {WAIT}"))?;
     let pid = load.pid();
-    wait_until_measured(&stage, &[load])?;
+    stage.wait_until_measured(pid)?;
+    drop(load);
     stage.wait_until_gone(pid)?;
     std::thread::sleep(Duration::from_millis(200));
     let after = samples()?;
@@ -229,7 +220,7 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
         Load::start(&format!("--kernel-us 300 {WAIT}"))?,
         Load::start(&format!("--kernel-us 900 {WAIT}"))?,
     ];
-    wait_until_measured(&stage, &loads)?;
+    stage.wait_until_all_measured(&loads)?;
     Truth::reset()?;
     let device = Device::open().map_err(|error| error.to_string())?;
     let take = || device.snapshot(0).map_err(|error| error.to_string());
@@ -299,11 +290,8 @@ fn sparse_module_is_detached_and_unloaded() -> Verdict {
 
 fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{SPARSE} poll_ms=50 enforce=1 policy=event"))?;
-    let mut hog = Agent::with_channels(1)?;
-    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.send("run 1000 20000")?;
-    stage.wait_until_throttled(hog.pid())?;
-    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost=1: {errno}"))?;
+    let (mut hog, light) = throttled_hog(&stage, 20000)?;
+    stage.set_lost(true)?;
     // A phase is 600 ms long: the callback itself has to report the loss.
     let released = stage.wait_for_client(
         hog.pid(),
@@ -317,7 +305,7 @@ fn sparse_device_lost_lets_all_clients_run() -> Verdict {
     let later = stage.stat()?.polls;
     hog.kill()?;
     drop(light);
-    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost=0: {errno}"))?;
+    stage.set_lost(false)?;
     released?;
     ensure!(lost, "LoGA does not say that it is lost");
     ensure!(
@@ -342,9 +330,7 @@ fn sparse_gpus_are_sampled_separately() -> Verdict {
                 start(1, "--kernel-us 100 --sleep-us 400")?,
             ],
         ];
-        for load in &loads[0] {
-            wait_until_measured(&stage, std::slice::from_ref(load))?;
-        }
+        stage.wait_until_all_measured(&loads[0])?;
         std::thread::sleep(Duration::from_millis(100));
         let device = Device::open().map_err(|error| error.to_string())?;
         let take = |gpu| device.snapshot(gpu).map_err(|error| error.to_string());

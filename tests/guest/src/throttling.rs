@@ -33,11 +33,12 @@ fn light() -> Result<Load, String> {
     Load::start("--kernel-us 100 --wait block --channels 1")
 }
 
-/// A throttled hog in the middle of `run`, and the load that it competes with.
-fn throttled_hog(stage: &Stage) -> Result<(Agent, Load), String> {
+/// A throttled hog in the middle of a `run` of so many milliseconds, and the load that it competes
+/// with.
+pub(crate) fn throttled_hog(stage: &Stage, ms: u32) -> Result<(Agent, Load), String> {
     let mut hog = Agent::with_channels(1)?;
     let light = light()?;
-    hog.send("run 1000 8000")?;
+    hog.send(&format!("run 1000 {ms}"))?;
     stage.wait_until_throttled(hog.pid())?;
     Ok((hog, light))
 }
@@ -149,7 +150,7 @@ fn forked_child_is_throttled_with_its_parent() -> Verdict {
 
 fn kill_while_throttled_is_prompt() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let (mut hog, light) = throttled_hog(&stage)?;
+    let (mut hog, light) = throttled_hog(&stage, 8000)?;
     // By now the hog is blocked in a store.
     std::thread::sleep(Duration::from_millis(20));
     let pid = hog.pid();

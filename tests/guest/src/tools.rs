@@ -28,7 +28,7 @@ crate::ktap::tests![
 const SUBSCRIBED: Duration = Duration::from_millis(500);
 
 /// Starts `loga` with these words.
-fn start(words: &[&str]) -> Result<Child, String> {
+fn start<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Child, String> {
     Command::new("loga")
         .args(words)
         .stdin(Stdio::null())
@@ -44,8 +44,7 @@ fn finish(child: Child) -> Result<Output, String> {
 
 /// Runs `loga` with the words of a line; its output is a JSON object per line.
 fn objects(line: &str) -> Result<Vec<Value>, String> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let output = finish(start(&words)?)?;
+    let output = finish(start(line.split(' '))?)?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "loga {line}: {complaint}");
     parse(&output)
@@ -64,7 +63,7 @@ fn run_sets_before_its_command_starts_and_exits_as_it_does() -> Verdict {
     let words = [
         "run", "--weight", "300", "--limit", "40", "--", "sh", "-c", script,
     ];
-    let child = start(&words)?;
+    let child = start(words)?;
     let pid = child.id();
     let output = finish(child)?;
     ensure!(output.status.code() == Some(7), "{output:?}");
@@ -104,8 +103,7 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
         ("top", 1, "--json"),
     ];
     for (line, status, hint) in cases {
-        let words: Vec<&str> = line.split(' ').collect();
-        let output = finish(start(&words)?)?;
+        let output = finish(start(line.split(' '))?)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.code() == Some(status), "{line}: {output:?}");
         ensure!(said.lines().count() == 1, "{line}: {said}");
@@ -119,7 +117,7 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
 fn events_follow_a_client_from_its_appearance_to_its_end() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let line = "events --json --kinds appeared,exited --times 2 --for 10";
-    let follower = start(&line.split(' ').collect::<Vec<&str>>())?;
+    let follower = start(line.split(' '))?;
     std::thread::sleep(SUBSCRIBED);
     let load = Load::start("--kernel-us 200 --wait block --seconds 1")?;
     let pid = load.pid();
@@ -179,8 +177,7 @@ fn module_that_is_not_loaded_is_named() -> Verdict {
         "set --list",
         "run --weight 3 true",
     ] {
-        let words: Vec<&str> = line.split(' ').collect();
-        let output = finish(start(&words)?)?;
+        let output = finish(start(line.split(' '))?)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(!output.status.success(), "{line}: {output:?}");
         ensure!(said.contains("is not loaded"), "{line}: {said}");

@@ -12,6 +12,7 @@ use crate::stage::EXACT;
 use crate::stage::FINE;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
+use crate::throttling::throttled_hog;
 use crate::tracefs;
 use crate::tracefs::Event;
 use crate::tracefs::Trace;
@@ -72,11 +73,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
         Load::start("--kernel-us 250 --channels 1 --wait block")?,
         Load::start("--kernel-us 100 --sleep-us 300 --channels 1 --wait block")?,
     ];
-    for load in &loads {
-        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-            client.measured_ns > 0
-        })?;
-    }
+    stage.wait_until_all_measured(&loads)?;
     Truth::reset()?;
     let trace = Trace::of(&["loga"], "mono")?;
     std::thread::sleep(Duration::from_millis(900));
@@ -197,10 +194,7 @@ fn trace_tells_the_life_of_client_and_channel() -> Verdict {
 fn trace_of_holding_pairs_up() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut hog = Agent::with_channels(1)?;
-    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.send("run 1000 1500")?;
-    stage.wait_until_throttled(hog.pid())?;
+    let (mut hog, light) = throttled_hog(&stage, 1500)?;
     hog.answer(Duration::from_secs(10))?;
     let stat = stage.stat()?;
     let events = trace.read()?;
@@ -258,19 +252,14 @@ fn trace_of_holding_pairs_up() -> Verdict {
 
 fn trace_says_why_all_clients_run() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Agent::with_channels(1)?;
-    let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-    hog.send("run 1000 20000")?;
-    stage.wait_until_throttled(hog.pid())?;
+    let (mut hog, light) = throttled_hog(&stage, 20000)?;
     let trace = Trace::of(&["loga"], "mono")?;
-    crate::modules::set(crate::modules::MODEL, "lost", "1")
-        .map_err(|errno| format!("lost=1: {errno}"))?;
+    stage.set_lost(true)?;
     std::thread::sleep(Duration::from_millis(500));
     let events = trace.read();
     hog.kill()?;
     drop(light);
-    crate::modules::set(crate::modules::MODEL, "lost", "0")
-        .map_err(|errno| format!("lost=0: {errno}"))?;
+    stage.set_lost(false)?;
     let events = events?;
     let reasons: Vec<&str> = named(&events, "loga_gpu_fallback")
         .map(|event| event.text("reason"))
@@ -344,11 +333,7 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
         Load::start("--kernel-us 100 --wait block --channels 1")?,
         Load::start_as_user("--kernel-us 200 --wait block --channels 2")?,
     ];
-    for load in &loads {
-        stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-            client.measured_ns > 0
-        })?;
-    }
+    stage.wait_until_all_measured(&loads)?;
     Truth::reset()?;
     let trace = Trace::of(&["power/gpu_work_period"], "mono_raw")?;
     std::thread::sleep(Duration::from_secs(2));
@@ -378,9 +363,7 @@ fn work_periods_of_long_phases_are_cut() -> Verdict {
     // Cycles of 2.4 s, of which 1.9 s can be reported in time.
     let stage = Stage::set(LAZY, "poll_ms=400 ratio=5 randomize=0")?;
     let load = Load::start("--kernel-us 500 --wait block --channels 1")?;
-    stage.wait_for_client(load.pid(), Duration::from_secs(8), "measured", |client| {
-        client.measured_ns > 0
-    })?;
+    stage.wait_until_measured(load.pid())?;
     let trace = Trace::of(&["power/gpu_work_period"], "mono_raw")?;
     let decisions = stage.stat()?.decisions;
     std::thread::sleep(Duration::from_millis(3000));

@@ -8,7 +8,12 @@ use crate::calls::knob;
 use crate::calls::Calls;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
+use crate::sharing;
+use crate::sharing::changed;
+use crate::sharing::clear;
 use crate::sharing::for_process;
+use crate::sharing::for_user;
+use crate::sharing::limit;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::sysfs;
@@ -28,11 +33,7 @@ crate::ktap::tests![
 
 /// The setting `set` with a weight.
 pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
-    uapi::SetShare {
-        mask: uapi::SHARE_WEIGHT,
-        weight,
-        ..set
-    }
+    changed(set, sharing::weight(weight))
 }
 
 fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
@@ -44,101 +45,57 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
     let good = weighted(own, 400);
     let (result, refusal) = calls.set_share(&good);
     ensure!(result.is_ok(), "{result:?} {refusal}");
-    let limited = uapi::SetShare {
-        mask: uapi::SHARE_LIMIT,
-        limit_pct: 50,
-        ..own
-    };
+    let limited = changed(own, limit(50));
     ensure!(calls.set_share(&limited).0.is_ok(), "a limit was refused");
-    let of_root = uapi::SetShare {
-        subject: uapi::SUBJECT_USER,
-        id: 0,
-        ..limited
-    };
-    let (range, einval) = (uapi::REFUSED_RANGE, Errno::EINVAL);
+    let of_root = changed(for_user(0), limit(50));
+    let (range, unknown) = (uapi::REFUSED_RANGE, uapi::REFUSED_UNKNOWN_SUBJECT);
+    let (reserved, einval) = (uapi::REFUSED_RESERVED, Errno::EINVAL);
+    let class = changed(own, |set| {
+        (set.mask, set.class) = (uapi::SHARE_CLASS, 2);
+    });
+    let cgroup = changed(good, |set| {
+        (set.subject, set.id) = (uapi::SUBJECT_CGROUP, 1 << 40);
+    });
+    let out_of_range = "weight=0 is out of range, want 1 to 10000";
     let cases = [
-        (
-            weighted(own, 0),
-            einval,
-            range,
-            "weight=0 is out of range, want 1 to 10000",
-        ),
+        (weighted(own, 0), einval, range, out_of_range),
         (weighted(own, 10_001), einval, range, "want 1 to 10000"),
+        (changed(own, limit(0)), einval, range, "want 1 to 100"),
+        (changed(own, limit(101)), einval, range, "want 1 to 100"),
+        (class, einval, range, "want 0 to 1"),
         (
-            uapi::SetShare {
-                limit_pct: 0,
-                ..limited
-            },
+            changed(own, |set| set.mask = 8),
             einval,
-            range,
-            "want 1 to 100",
+            reserved,
+            "not zero",
         ),
         (
-            uapi::SetShare {
-                limit_pct: 101,
-                ..limited
-            },
+            changed(good, |set| set.reserved = 1),
             einval,
-            range,
-            "want 1 to 100",
+            reserved,
+            "not zero",
         ),
         (
-            uapi::SetShare {
-                mask: uapi::SHARE_CLASS,
-                class: 2,
-                ..own
-            },
+            changed(good, |set| set.action = 2),
             einval,
             range,
             "want 0 to 1",
         ),
         (
-            uapi::SetShare { mask: 8, ..own },
-            einval,
-            uapi::REFUSED_RESERVED,
-            "not zero",
-        ),
-        (
-            uapi::SetShare {
-                reserved: 1,
-                ..good
-            },
-            einval,
-            uapi::REFUSED_RESERVED,
-            "not zero",
-        ),
-        (
-            uapi::SetShare { action: 2, ..good },
-            einval,
-            range,
-            "want 0 to 1",
-        ),
-        (
-            uapi::SetShare { subject: 3, ..good },
+            changed(good, |set| set.subject = 3),
             einval,
             range,
             "want 0 to 2",
         ),
+        (own, einval, uapi::REFUSED_NOTHING, ""),
         (
-            uapi::SetShare { mask: 0, ..own },
-            einval,
-            uapi::REFUSED_NOTHING,
-            "",
-        ),
-        (
-            uapi::SetShare {
-                limit_pct: 49,
-                ..of_root
-            },
+            changed(of_root, limit(49)),
             einval,
             uapi::REFUSED_BELOW_MEMBER,
             "want at least 50",
         ),
         (
-            uapi::SetShare {
-                action: uapi::ACTION_CLEAR,
-                ..of_root
-            },
+            changed(of_root, clear),
             Errno::ENOENT,
             uapi::REFUSED_NOT_SET,
             "",
@@ -146,21 +103,12 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
         (
             weighted(for_process(999_999), 5),
             Errno::ESRCH,
-            uapi::REFUSED_UNKNOWN_SUBJECT,
+            unknown,
             "999999",
         ),
+        (cgroup, Errno::ESRCH, unknown, "no process, user or cgroup"),
         (
-            uapi::SetShare {
-                subject: uapi::SUBJECT_CGROUP,
-                id: 1 << 40,
-                ..good
-            },
-            Errno::ESRCH,
-            uapi::REFUSED_UNKNOWN_SUBJECT,
-            "no process, user or cgroup",
-        ),
-        (
-            uapi::SetShare { gpu: 7, ..good },
+            changed(good, |set| set.gpu = 7),
             Errno::ENXIO,
             uapi::REFUSED_NOT,
             "",

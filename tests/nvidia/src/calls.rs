@@ -4,6 +4,7 @@
 //!
 //! Branches 470 and 550 agree in all calls used here.
 
+use libc::c_void;
 use loga::rm::{self, class, nr};
 use std::fs::{File, OpenOptions};
 use std::io::Error;
@@ -77,25 +78,28 @@ pub(crate) fn make(file: &File, (nr, size): Call, argument: &[u8]) -> (String, V
     (answer, bytes)
 }
 
+/// Maps the beginning of a file.
+pub(crate) fn mapping(file: &File, size: usize, sharing: i32) -> Result<*mut c_void, Error> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: Asks for a new range; nothing existing is touched.
+    let address = unsafe { libc::mmap(anywhere, size, access, sharing, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(Error::last_os_error());
+    }
+    Ok(address)
+}
+
 /// Whether an unprepared mapping can be made. It is removed again.
 pub(crate) fn map(file: &File, sharing: i32) -> String {
-    // SAFETY: Asks for a new range; nothing existing is touched.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            super::PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            sharing,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Error::last_os_error().to_string();
+    match mapping(file, super::PAGE, sharing) {
+        Ok(address) => {
+            // SAFETY: The range was made above and nothing else refers to it.
+            unsafe { libc::munmap(address, super::PAGE) };
+            "mapped".to_owned()
+        }
+        Err(error) => error.to_string(),
     }
-    // SAFETY: The range was made above and nothing else refers to it.
-    unsafe { libc::munmap(address, super::PAGE) };
-    "mapped".to_owned()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -47,25 +47,19 @@ pub(crate) fn answers(file: &File, version: &str) -> Vec<String> {
     let mut add_answer = |what: &str, (answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{what}: {answer} {}", calls::hex(&bytes)));
     };
+    let ask = |call, argument: &[u8]| calls::make(file, call, argument);
     let zeros = [0; 64];
-    add_answer(
-        "wait",
-        calls::make(file, calls::WAIT_OPEN_COMPLETE, &zeros[..8]),
-    );
-    add_answer(
-        "version",
-        calls::make(file, calls::CHECK_VERSION, &calls::version(version)),
-    );
-    add_answer("unknown", calls::make(file, calls::UNKNOWN, &zeros[..16]));
-    add_answer(
-        "map nothing",
-        calls::make(file, calls::MAP_MEMORY, &zeros[..calls::MAP_MEMORY.1]),
-    );
-    let (answer, mut bytes) = calls::make(file, calls::RM_ALLOC, &calls::client());
+    add_answer("wait", ask(calls::WAIT_OPEN_COMPLETE, &zeros[..8]));
+    let version = calls::version(version);
+    add_answer("version", ask(calls::CHECK_VERSION, &version));
+    add_answer("unknown", ask(calls::UNKNOWN, &zeros[..16]));
+    let mapping = &zeros[..calls::MAP_MEMORY.1];
+    add_answer("map nothing", ask(calls::MAP_MEMORY, mapping));
+    let (answer, mut bytes) = ask(calls::RM_ALLOC, &calls::client());
     let handle = bytes[8..12].to_vec();
     bytes[8..12].fill(0);
     add_answer("client", (answer, bytes));
-    let (answer, bytes) = calls::make(file, calls::RM_FREE, &calls::free(&handle));
+    let (answer, bytes) = ask(calls::RM_FREE, &calls::free(&handle));
     add_answer("free", (answer, bytes[12..].to_vec()));
     answers.push(format!("register: {}", register(file)));
     answers.push(format!("shared: {}", calls::map(file, libc::MAP_SHARED)));

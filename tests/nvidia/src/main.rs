@@ -10,7 +10,6 @@ mod questions;
 mod storm;
 
 use std::io::Error;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,31 +57,11 @@ fn write(file: &str, offset: &str, value: &str) -> Result<(), Error> {
     if offset % 4 != 0 || offset >= REGISTERS {
         return Err(Error::other("the offset is not that of a register"));
     }
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(file)?;
-    // SAFETY: Asks for a new range; nothing existing is touched.
-    let registers = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            REGISTERS,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if registers == libc::MAP_FAILED {
-        return Err(Error::last_os_error());
-    }
+    let registers = calls::mapping(&calls::open(file, 0)?, REGISTERS, libc::MAP_SHARED)?;
     // SAFETY: `offset` is a multiple of four within the new mapping.
-    unsafe {
-        registers
-            .byte_add(offset)
-            .cast::<u32>()
-            .write_volatile(value)
-    };
+    let register = unsafe { registers.byte_add(offset) }.cast::<u32>();
+    // SAFETY: As before.
+    unsafe { register.write_volatile(value) };
     Ok(())
 }
 

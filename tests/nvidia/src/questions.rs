@@ -19,38 +19,23 @@ pub(crate) fn ask_all(version: &str) {
 
 /// All questions that one file is asked.
 fn questions(file: &File, version: &str) {
-    ask(
-        file,
-        "version",
-        calls::CHECK_VERSION,
-        &calls::version(version),
-    );
-    ask(
-        file,
-        "another version",
-        calls::CHECK_VERSION,
-        &calls::version("1.0"),
-    );
-    ask(file, "cards", calls::CARD_INFO, &[0; calls::CARD_INFO.1]);
-    let client = ask(file, "client", calls::RM_ALLOC, &calls::client());
-    ask(
-        file,
-        "an unknown call",
-        calls::UNKNOWN,
-        &[0; calls::UNKNOWN.1],
-    );
+    let ask = |what, call, argument: &[u8]| ask(file, what, call, argument);
+    let check = calls::CHECK_VERSION;
+    ask("version", check, &calls::version(version));
+    ask("another version", check, &calls::version("1.0"));
+    ask("cards", calls::CARD_INFO, &[0; calls::CARD_INFO.1]);
+    let client = ask("client", calls::RM_ALLOC, &calls::client());
+    ask("an unknown call", calls::UNKNOWN, &[0; calls::UNKNOWN.1]);
     let too_few = (calls::RM_ALLOC.0, 8);
-    ask(file, "a client in too few bytes", too_few, &[0; 8]);
+    ask("a client in too few bytes", too_few, &[0; 8]);
     let handle = &client[8..12];
     let mut map = vec![0; calls::MAP_MEMORY.1];
     map[..4].copy_from_slice(handle);
-    ask(file, "a mapping of nothing", calls::MAP_MEMORY, &map);
+    ask("a mapping of nothing", calls::MAP_MEMORY, &map);
     through_xfer(file, version);
-    println!(
-        "a mapping that was not prepared: {}",
-        calls::map(file, libc::MAP_SHARED)
-    );
-    ask(file, "free", calls::RM_FREE, &calls::free(handle));
+    let mapped = calls::map(file, libc::MAP_SHARED);
+    println!("a mapping that was not prepared: {mapped}");
+    ask("free", calls::RM_FREE, &calls::free(handle));
 }
 
 /// Makes one call, prints its answer and returns the structure.

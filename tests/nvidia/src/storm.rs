@@ -53,26 +53,19 @@ pub(crate) fn control(version: &str) -> Round {
     let mut add_answer = |(answer, bytes): (String, Vec<u8>)| {
         answers.push(format!("{answer} {}", calls::hex(&bytes)));
     };
-    add_answer(calls::make(
-        &file,
-        calls::CHECK_VERSION,
-        &calls::version(version),
-    ));
-    add_answer(calls::make(
-        &file,
-        calls::CARD_INFO,
-        &[0; calls::CARD_INFO.1],
-    ));
-    let (answer, mut bytes) = calls::make(&file, calls::RM_ALLOC, &calls::client());
+    let ask = |call, argument: &[u8]| calls::make(&file, call, argument);
+    add_answer(ask(calls::CHECK_VERSION, &calls::version(version)));
+    add_answer(ask(calls::CARD_INFO, &[0; calls::CARD_INFO.1]));
+    let (answer, mut bytes) = ask(calls::RM_ALLOC, &calls::client());
     let handle = bytes[8..12].to_vec();
     if handle == [0; 4] {
         return Err(Error::other(format!("no client was made: {answer}")));
     }
     bytes[8..12].fill(0);
     add_answer((answer, bytes));
-    let (answer, bytes) = calls::make(&file, calls::RM_FREE, &calls::free(&handle));
+    let (answer, bytes) = ask(calls::RM_FREE, &calls::free(&handle));
     add_answer((answer, bytes[12..].to_vec()));
-    let (answer, bytes) = calls::make(&file, calls::UNKNOWN, &[0; calls::UNKNOWN.1]);
+    let (answer, bytes) = ask(calls::UNKNOWN, &[0; calls::UNKNOWN.1]);
     if answer != Error::from_raw_os_error(libc::EINVAL).to_string() {
         return Err(Error::other(format!("an unknown call gave {answer}")));
     }
@@ -95,10 +88,6 @@ pub(crate) fn refused(version: &str) -> Round {
 
 /// A GPU file that waits for its GPU, asked when it is opened and again before it is closed, after
 /// another time in every round.
-///
-/// # Errors
-///
-/// The file cannot be opened.
 pub(crate) fn waiting(version: &str) -> Round {
     let file = files::open()?;
     let unchanging = |answers: Vec<String>| -> Vec<String> {

@@ -86,10 +86,6 @@ impl Pattern {
     }
 
     /// Starts a process that does this for `seconds`, or until it has run its number of kernels.
-    ///
-    /// # Errors
-    ///
-    /// There is no such program.
     pub fn start(&self, seconds: f64, seed: u64) -> Result<Load, String> {
         let mut command = match self.share {
             Some(share) => {
@@ -129,10 +125,6 @@ pub struct Load {
 impl Load {
     /// Starts a throttle with these arguments; without `--seconds` or `--count` it runs until
     /// stopped.
-    ///
-    /// # Errors
-    ///
-    /// There is no such program.
     pub fn start(arguments: &str) -> Result<Self, String> {
         let mut command = Command::new(THROTTLE);
         command.args(bound(arguments).split_whitespace());
@@ -140,10 +132,6 @@ impl Load {
     }
 
     /// As [`Load::start`], on this processor of the machine only.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn start_on(processor: u32, arguments: &str) -> Result<Self, String> {
         let mut command = Command::new("taskset");
         command.args([&format!("{:x}", 1 << processor), THROTTLE]);
@@ -152,10 +140,6 @@ impl Load {
     }
 
     /// As [`Load::start`], as this user, through the command `as` of the program that asks.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn start_as(uid: u32, arguments: &str) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
@@ -165,10 +149,6 @@ impl Load {
     }
 
     /// As [`Load::start`], as the machine's ordinary user `user`.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn start_as_user(arguments: &str) -> Result<Self, String> {
         let mut command = Command::new("su");
         command.args([
@@ -202,10 +182,6 @@ impl Load {
     }
 
     /// Ends it and returns its figures.
-    ///
-    /// # Errors
-    ///
-    /// As [`Load::finish`].
     pub fn stop(self) -> Result<Instance, String> {
         self.signal(Signal::SIGTERM);
         self.finish()
@@ -224,10 +200,6 @@ impl Load {
     }
 
     /// Waits for its end and returns its figures.
-    ///
-    /// # Errors
-    ///
-    /// It failed, or did not report.
     pub fn finish(mut self) -> Result<Instance, String> {
         let mut output = String::new();
         let mut complaint = String::new();

@@ -29,10 +29,6 @@ pub fn is_loaded(name: &str) -> bool {
 }
 
 /// Loads `/lib/loga/NAME.ko` with parameters; the kernel's answer on failure.
-///
-/// # Errors
-///
-/// The kernel's errno.
 pub fn load(name: &str, parameters: &str) -> Result<(), Errno> {
     let path = format!("/lib/loga/{name}.ko");
     let file = File::open(&path)
@@ -42,20 +38,12 @@ pub fn load(name: &str, parameters: &str) -> Result<(), Errno> {
 }
 
 /// Removes a module once; the kernel's answer on failure.
-///
-/// # Errors
-///
-/// The kernel's errno.
 pub fn remove(name: &str) -> Result<(), Errno> {
     let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
     delete_module(&name, DeleteModuleFlags::O_NONBLOCK)
 }
 
 /// Removes a module, waiting while it is in use.
-///
-/// # Errors
-///
-/// It is still in use.
 pub fn remove_patiently(name: &str) -> Result<(), String> {
     let mut last = Errno::UnknownErrno;
     for _ in 0..REMOVE_TRIES {
@@ -69,10 +57,6 @@ pub fn remove_patiently(name: &str) -> Result<(), String> {
 }
 
 /// Writes a parameter at run time.
-///
-/// # Errors
-///
-/// The module's errno.
 pub fn set(name: &str, parameter: &str, value: &str) -> Result<(), Errno> {
     let path = format!("/sys/module/{name}/parameters/{parameter}");
     fs::write(path, value).map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))

@@ -2,6 +2,7 @@
 
 //! [tool] The two modules loaded for one test, and both sides' figures.
 
+use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
 use crate::modules::MODEL;
@@ -13,6 +14,9 @@ use std::time::Instant;
 
 /// Pause between two checks while waiting for something.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
+
+/// TIMEOUT: for a process to start, and to be found on the GPU.
+const MEASURED_LIMIT: Duration = Duration::from_secs(20);
 
 /// Parameters of LoGA with phases long enough for a test to act inside one: per channel 20 ms of
 /// polling, then 100 ms without.
@@ -58,19 +62,11 @@ impl Stage {
     }
 
     /// As [`Stage::set`], with the poller on a processor of its own and the phases of the paper.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn measured(model: &str, loga: &str) -> Result<Self, String> {
         Stage::set(model, &format!("{EXACT} {MEASURED} {loga}"))
     }
 
     /// Loads only the model.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::set`].
     pub fn without_loga(model: &str) -> Result<Self, String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)?;
@@ -79,39 +75,29 @@ impl Stage {
     }
 
     /// Loads LoGA.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be loaded.
     pub fn add_loga(&self, parameters: &str) -> Result<(), String> {
         modules::load(LOGA, parameters)
             .map_err(|errno| format!("insmod {LOGA} {parameters}: {errno}"))
     }
 
     /// Removes LoGA.
-    ///
-    /// # Errors
-    ///
-    /// It is still in use.
     pub fn remove_loga(&self) -> Result<(), String> {
         modules::remove_patiently(LOGA)
     }
 
+    /// Lets the first card fall off the bus, or come back.
+    pub fn set_lost(&self, lost: bool) -> Result<(), String> {
+        let value = if lost { "1" } else { "0" };
+        modules::set(MODEL, "lost", value).map_err(|errno| format!("lost={value}: {errno}"))
+    }
+
     /// Removes both modules; dropping the stage does the same without reporting errors.
-    ///
-    /// # Errors
-    ///
-    /// A module is still in use.
     pub fn teardown(self) -> Result<(), String> {
         modules::remove_patiently(LOGA)?;
         modules::remove_patiently(MODEL)
     }
 
     /// LoGA's figures of the first GPU since it was loaded.
-    ///
-    /// # Errors
-    ///
-    /// LoGA is not loaded.
     pub fn stat(&self) -> Result<Stat, String> {
         let snapshot = Device::open()
             .and_then(|device| device.snapshot(0))
@@ -120,10 +106,6 @@ impl Stage {
     }
 
     /// LoGA's figures of the first GPU over `time`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::stat`].
     pub fn stat_during(&self, time: Duration) -> Result<Stat, String> {
         let device = Device::open().map_err(|error| error.to_string())?;
         let take = || device.snapshot(0).map_err(|error| error.to_string());
@@ -133,20 +115,12 @@ impl Stage {
     }
 
     /// LoGA's client for a process.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stage::stat`].
     pub fn client(&self, pid: u32) -> Result<Option<Client>, String> {
         let stat = self.stat()?;
         Ok(client_of(&stat, pid).cloned())
     }
 
     /// Waits at most `limit` until a client fulfils a condition.
-    ///
-    /// # Errors
-    ///
-    /// It does not in time.
     pub fn wait_for_client(
         &self,
         pid: u32,
@@ -168,11 +142,23 @@ impl Stage {
         ))
     }
 
+    /// Waits until LoGA has measured a process.
+    pub fn wait_until_measured(&self, pid: u32) -> Result<Client, String> {
+        self.wait_for_client(pid, MEASURED_LIMIT, "measured", |client| {
+            client.measured_ns > 0
+        })
+    }
+
+    /// Waits until LoGA has measured each of these.
+    pub fn wait_until_all_measured<'a>(
+        &self,
+        loads: impl IntoIterator<Item = &'a Load>,
+    ) -> Result<(), String> {
+        let mut loads = loads.into_iter();
+        loads.try_for_each(|load| self.wait_until_measured(load.pid()).map(drop))
+    }
+
     /// Waits until LoGA throttles a process.
-    ///
-    /// # Errors
-    ///
-    /// It does not in time.
     pub fn wait_until_throttled(&self, pid: u32) -> Result<Client, String> {
         self.wait_for_client(pid, Duration::from_secs(15), "throttled", |client| {
             client.state == "throttled"

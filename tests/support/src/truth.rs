@@ -8,6 +8,8 @@ use loga_model::truth::Entry;
 use loga_model::truth::Usage;
 use std::collections::BTreeMap;
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The model's folder in debugfs.
 const DIRECTORY: &str = "/sys/kernel/debug/loga_model/gpu";
@@ -61,29 +63,17 @@ impl Truth {
     }
 
     /// As [`Truth::read`], of one of several GPUs.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn read_of(gpu: u32) -> Result<Self, String> {
         let (text, path) = file(gpu, "summary")?;
         Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
     }
 
     /// Starts a new window.
-    ///
-    /// # Errors
-    ///
-    /// The model is not loaded.
     pub fn reset() -> Result<(), String> {
         Truth::reset_of(0)
     }
 
     /// As [`Truth::reset`], on one of several GPUs.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn reset_of(gpu: u32) -> Result<(), String> {
         let path = format!("{DIRECTORY}{gpu}/reset");
         fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
@@ -148,6 +138,18 @@ impl Truth {
         // CAST: nanoseconds of minutes are exact in a double.
         time_ns as f64 / self.window_ns.max(1) as f64
     }
+}
+
+/// Percentages of wall time for which some processes were on the engine, after `settle_ms`, during
+/// `ms`.
+pub fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f64; N], String> {
+    sleep(Duration::from_millis(settle_ms));
+    Truth::reset()?;
+    sleep(Duration::from_millis(ms));
+    let truth = Truth::read()?;
+    let shares = pids.map(|pid| truth.ran_share(pid) * 100.0);
+    println!("# shares {shares:.1?}");
+    Ok(shares)
 }
 
 #[cfg(test)]

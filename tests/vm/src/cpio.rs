@@ -39,22 +39,9 @@ const TYPE_CHAR: u32 = 0o020_000;
 impl Archive {
     /// Adds or replaces one entry; `path` has no leading slash.
     pub(crate) fn add(&mut self, path: &str, entry: Entry) {
-        let mut parent = String::new();
-        for part in path
-            .split('/')
-            .rev()
-            .skip(1)
-            .collect::<Vec<_>>()
-            .iter()
-            .rev()
-        {
-            if !parent.is_empty() {
-                parent.push('/');
-            }
-            parent.push_str(part);
-            self.entries
-                .entry(parent.clone())
-                .or_insert(Entry::Directory);
+        for (end, _) in path.match_indices('/') {
+            let parent = path[..end].to_owned();
+            self.entries.entry(parent).or_insert(Entry::Directory);
         }
         self.entries.insert(path.to_owned(), entry);
     }
@@ -94,11 +81,7 @@ fn push_member(
     device: (u32, u32),
     data: &[u8],
 ) {
-    let links = if mode & TYPE_DIRECTORY == TYPE_DIRECTORY {
-        2
-    } else {
-        1
-    };
+    let links = 1 + u32::from(mode & TYPE_DIRECTORY == TYPE_DIRECTORY);
     let fields = [
         inode,
         mode,

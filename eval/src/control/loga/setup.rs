@@ -26,16 +26,6 @@ use std::collections::VecDeque;
 /// The cgroup around those of all clients.
 const ROOT: u64 = 1;
 
-/// The parts of LoGA.
-struct Setup<'a> {
-    config: Config,
-    identities: &'a [Identity],
-    entities: Entities,
-    scans: Scans,
-    bound: Bound,
-    seed: u64,
-}
-
 impl Loga {
     /// LoGA with a policy and the settings of a scenario.
     ///
@@ -89,14 +79,7 @@ impl Loga {
         };
         let identities: Vec<_> = (0..clients.len()).map(identity).collect();
         let bound = Bound::new(policy, settings.enforce, always, depth);
-        let mut loga = Self::with(Setup {
-            config,
-            identities: &identities,
-            entities,
-            scans,
-            bound,
-            seed,
-        })?;
+        let mut loga = Self::with(config, &identities, entities, scans, bound, seed)?;
         loga.costs = Times {
             read: costs.read.0.get(),
             scan: costs.scan.0.get(),
@@ -130,25 +113,17 @@ impl Loga {
         let scans = Scans::new(config.policy, true, false, clients.len());
         // The bound is one of equal clients without limits.
         let bound = Bound::new(config.policy, false, vec![false; clients.len()], 0);
-        Self::with(Setup {
-            config,
-            identities,
-            entities,
-            scans,
-            bound,
-            seed,
-        })
+        Self::with(config, identities, entities, scans, bound, seed)
     }
 
-    fn with(setup: Setup<'_>) -> Result<Self, Error> {
-        let Setup {
-            config,
-            identities,
-            entities,
-            scans,
-            bound,
-            seed,
-        } = setup;
+    fn with(
+        config: Config,
+        identities: &[Identity],
+        entities: Entities,
+        scans: Scans,
+        bound: Bound,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let count = identities.len();
         let kept = |identity: &Identity| Kept {
             identity: *identity,

@@ -9,7 +9,6 @@ use super::series;
 use crate::load::Pattern;
 use crate::stage::Stage;
 use crate::window::Window;
-use loga_results::Axis;
 use loga_results::Experiment;
 
 /// Repetitions, and how long each is, in seconds: the paper has ten of ten seconds, which would take
@@ -35,19 +34,30 @@ fn repetitions(quick: bool) -> u32 {
     }
 }
 
+/// Adds what was intended for a load, what it did and what LoGA saw.
+fn measure(
+    one: &mut Experiment,
+    quick: bool,
+    intended: f64,
+    load: Pattern,
+    truth: fn(&Window) -> f64,
+    event: fn(&Window) -> f64,
+) -> Result<(), String> {
+    let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+    let each = |figure: fn(&Window) -> f64| windows.iter().map(figure).collect::<Vec<_>>();
+    add(&mut one.series, "intended", intended, &[intended])?;
+    add(&mut one.series, "truth", intended, &each(truth))?;
+    add(&mut one.series, "event", intended, &each(event))?;
+    one.settings = vec![gauge::poll(&windows[0])];
+    Ok(())
+}
+
 /// Figure 9: one throttle at full load, polled all the time.
 pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("intended kernel length", "us"),
-        Axis::new("measured kernel length", "us"),
-    ];
     let mut one = Experiment {
-        paper: "underestimates by up to 6 %, because two registers of different engines are read \
-                that do not change together; the relative error does not depend on the length"
-            .to_owned(),
         assumed: vec!["the model changes both registers at once".to_owned()],
         series: series(&["intended", "truth", "event"]),
-        ..empty("9", "Intended and measured kernel length of throttle", axes)
+        ..empty("9")
     };
     let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
@@ -55,43 +65,19 @@ pub(super) fn kernel_length(quick: bool) -> Result<Experiment, String> {
             spin: true,
             ..Pattern::new(us, 0)
         };
-        let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+        let truth = |window: &Window| window.true_run_ns(0) / 1000.0;
+        let event = |window: &Window| window.loga_run_ns(0) / 1000.0;
         // CAST: a few hundred.
-        let at = us as f64;
-        let each = |figure: fn(&Window) -> f64| -> Vec<f64> {
-            windows
-                .iter()
-                .map(|window| figure(window) / 1000.0)
-                .collect()
-        };
-        add(&mut one.series, "intended", at, &[at])?;
-        add(
-            &mut one.series,
-            "truth",
-            at,
-            &each(|window| window.true_run_ns(0)),
-        )?;
-        add(
-            &mut one.series,
-            "event",
-            at,
-            &each(|window| window.loga_run_ns(0)),
-        )?;
-        one.settings = vec![gauge::poll(&windows[0])];
+        measure(&mut one, quick, us as f64, load, truth, event)?;
     }
     Ok(one)
 }
 
 /// Figure 10: a kernel in each cycle of 1000 us, polled all the time.
 pub(super) fn load(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("intended load", "percent"),
-        Axis::new("measured load", "percent"),
-    ];
     let mut one = Experiment {
-        paper: "within 2.5 % of the intended load in all cases".to_owned(),
         series: series(&["intended", "truth", "event"]),
-        ..empty("10", "Intended and measured GPU load", axes)
+        ..empty("10")
     };
     let _stage = Stage::measured("", ALWAYS)?;
     for us in lengths(quick) {
@@ -100,44 +86,24 @@ pub(super) fn load(quick: bool) -> Result<Experiment, String> {
             spin: true,
             ..Pattern::new(us, 0)
         };
-        let windows = Window::several(&[load], WATCHED_S, repetitions(quick))?;
+        let truth = |window: &Window| window.busy_share(0);
+        let event = |window: &Window| window.loga_share(0);
         // CAST: a few hundred.
-        let at = us as f64 / 10.0;
-        let each =
-            |figure: fn(&Window) -> f64| -> Vec<f64> { windows.iter().map(figure).collect() };
-        add(&mut one.series, "intended", at, &[at])?;
-        add(
-            &mut one.series,
-            "truth",
-            at,
-            &each(|window| window.busy_share(0)),
-        )?;
-        add(
-            &mut one.series,
-            "event",
-            at,
-            &each(|window| window.loga_share(0)),
-        )?;
-        one.settings = vec![gauge::poll(&windows[0])];
+        measure(&mut one, quick, us as f64 / 10.0, load, truth, event)?;
     }
     Ok(one)
 }
 
 /// Section 5.6: CPU time with phases of 1 ms and 5 ms per channel.
 pub(super) fn cpu(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("policy", ""),
-        Axis::new("CPU time", "percent of one CPU"),
-    ];
     let mut one = Experiment {
-        paper: "16.7 % expected, 17 % measured; the rest is put down to decisions".to_owned(),
         assumed: vec![
             "the poller's time between the beginning and the end of its polling phases; what the \
              main thread takes is not in it"
                 .to_owned(),
         ],
         series: series(&["intended", "event"]),
-        ..empty("5.6", "CPU time of LoGA", axes)
+        ..empty("5.6")
     };
     let _stage = Stage::measured("", "policy=event")?;
     let windows = Window::several(&[Pattern::new(200, 0)], CPU_S, repetitions(quick))?;

@@ -20,7 +20,6 @@ mod quality;
 use crate::OUT;
 use loga_results::reduced::SETTING;
 use loga_results::At;
-use loga_results::Axis;
 use loga_results::Experiment;
 use loga_results::Origin;
 use loga_results::Point;
@@ -50,14 +49,8 @@ pub(crate) fn measure(name: &str, run: Run, quick: bool) -> Result<(), String> {
 }
 
 /// An experiment without series.
-fn empty(figure: &str, title: &str, axes: [Axis; 2]) -> Experiment {
-    let [x, y] = axes;
-    Experiment {
-        title: title.to_owned(),
-        x,
-        y,
-        ..Experiment::new(figure, Origin::VirtualMachine, SETTING)
-    }
+fn empty(figure: &str) -> Experiment {
+    Experiment::new(figure, Origin::VirtualMachine, SETTING)
 }
 
 /// Series without points.

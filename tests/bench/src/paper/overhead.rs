@@ -10,7 +10,7 @@ use super::gauge;
 use super::series;
 use crate::stage::Stage;
 use crate::threads::apart;
-use crate::threads::Control;
+use crate::threads::control;
 use loga_results::reduced::APPLICATIONS;
 use loga_results::reduced::FIVE_LONG;
 use loga_results::reduced::FIVE_SHORT;
@@ -19,7 +19,6 @@ use loga_results::reduced::REDUCED;
 use loga_results::reduced::VARIED;
 use loga_results::reduced::WEIGHED;
 use loga_results::At;
-use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
 use loga_results::Throttles;
@@ -35,34 +34,20 @@ const POLICIES: [(&str, &str, Weighing); 2] = [
 
 /// Figure 7a.
 pub(super) fn short(quick: bool) -> Result<Experiment, String> {
-    let one = overhead("7a", FIVE_SHORT, quick)?;
-    Ok(Experiment {
-        paper: "sampling: 11.4 % more on average, 23.4 % at worst (nn); event: less than without \
-                accounting, not significantly"
-            .to_owned(),
-        ..one
-    })
+    overhead("7a", FIVE_SHORT, quick)
 }
 
 /// Figure 7b.
 pub(super) fn long(quick: bool) -> Result<Experiment, String> {
-    let one = overhead("7b", FIVE_LONG, quick)?;
-    Ok(Experiment {
-        paper: "sampling: 7.6 % more on average; event: 0.7 %".to_owned(),
-        ..one
-    })
+    overhead("7b", FIVE_LONG, quick)
 }
 
 fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("application", ""),
-        Axis::new("turnaround over that without accounting", ""),
-    ];
-    let title = format!(
+    let mut one = empty(figure);
+    one.title = format!(
         "Accounting beside five throttles of {} us",
         throttles.kernel_us
     );
-    let mut one = empty(figure, &title, axes);
     one.settings = gauge::throttles("")?;
     let applications = &APPLICATIONS[..if quick { 1 } else { APPLICATIONS.len() }];
     let all = |weighing: Weighing| -> Result<Vec<f64>, String> {
@@ -83,7 +68,7 @@ fn overhead(figure: &str, throttles: Throttles, quick: bool) -> Result<Experimen
     let without = all(Weighing::Alike)?;
     one.settings.push(processor.idle()?);
     let busy = {
-        let _busy = Control::start();
+        let _busy = control();
         all(Weighing::Alike)?
     };
     let mut ways = vec![(BUSY, over(busy, &without))];

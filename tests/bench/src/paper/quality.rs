@@ -18,7 +18,6 @@ use loga_results::reduced::optimum;
 use loga_results::reduced::Application;
 use loga_results::reduced::APPLICATIONS;
 use loga_results::reduced::QUALITY_MS;
-use loga_results::Axis;
 use loga_results::Difference;
 use loga_results::Experiment;
 use loga_results::Setting;
@@ -34,21 +33,14 @@ const APART: f64 = 0.1;
 
 /// Figure 11.
 pub(super) fn quality(quick: bool) -> Result<Experiment, String> {
-    let axes = [
-        Axis::new("application", ""),
-        Axis::new("turnaround over that alone", ""),
-    ];
     let mut one = Experiment {
-        paper: "LoGA brings all applications closer to the optimum, mostly from below; NEON is \
-                similar in most cases; LoGA-CL is like NEON in many"
-            .to_owned(),
         assumed: vec![
             "three applications, each a throttle with the mean kernel and the mean pause of its \
              profile"
                 .to_owned(),
         ],
         settings: settings()?,
-        ..empty("11", "Scheduling beside four throttles", axes)
+        ..empty("11")
     };
     apart()?;
     let applications = &APPLICATIONS[..if quick { 1 } else { APPLICATIONS.len() }];

@@ -38,9 +38,6 @@ const LIGHT: &str = "--kernel-us 200 --sleep-us 800 --wait block";
 /// LoGA may differ from the model's log by this many percentage points.
 const LOG_POINTS: f64 = 2.0;
 
-/// Longest wait for all clients to be known.
-const START_LIMIT: Duration = Duration::from_secs(20);
-
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Length of each act, in seconds of the machine's clock
@@ -220,11 +217,7 @@ fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
         // Other seeds: three clients in step with one another would not be independent.
         loads.push(Load::start(&format!("{LIGHT} --seed {}", i + 1))?);
     }
-    for load in &loads {
-        stage.wait_for_client(load.pid(), START_LIMIT, "measured", |client| {
-            client.measured_ns > 0
-        })?;
-    }
+    stage.wait_until_all_measured(&loads)?;
     Truth::reset()?;
     let pids: Vec<_> = loads.iter().map(Load::pid).collect();
     let (stat, shares) = watch(&pids, Duration::from_secs(arguments.seconds))?;

@@ -19,10 +19,6 @@ const COLORS: [(&str, RGBColor); 3] = [
 ];
 
 /// Draws all acts as SVG: the shares of the clients one above the other, up to all of the GPU.
-///
-/// # Errors
-///
-/// The plotting library refuses.
 pub(super) fn svg(acts: &[Act]) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {

@@ -133,13 +133,25 @@ impl Injector {
         }
         Err(format!("{what}: more than {PLACES_MAX} places"))
     }
+
+    /// As [`Injector::each`], of a call that may allocate nothing.
+    fn each_if_any<T>(
+        &self,
+        what: &str,
+        call: impl FnMut() -> Result<T, String>,
+        undo: impl FnMut(T) -> Verdict,
+    ) -> Verdict {
+        match self.each(what, call, undo) {
+            Err(error) if error.contains("no place") => Ok(()),
+            ended => ended,
+        }
+    }
 }
 
 /// A client works, is known and is gone afterwards.
 fn check(stage: &Stage) -> Verdict {
     let mut agent = Agent::with_channels(2)?;
-    let run = agent.ask("run 100 100")?;
-    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
+    agent.check_work()?;
     let pid = agent.pid();
     drop(agent);
     stage.wait_until_gone(pid)?;
@@ -276,16 +288,8 @@ fn failing_allocations_in_events() -> Verdict {
     injector.each("subscribe", subscribe, |_| Ok(()))?;
     let calls = subscribe()?;
     drop(Agent::with_channels(1)?);
-    injector
-        .each("read events", || calls.events(), |_| Ok(()))
-        .or_else(|error| {
-            // Reading copies the queued events and may allocate nothing.
-            if error.contains("no place") {
-                Ok(())
-            } else {
-                Err(error)
-            }
-        })?;
+    // Reading copies the queued events.
+    injector.each_if_any("read events", || calls.events(), |_| Ok(()))?;
     drop(calls);
     check(&stage)?;
     stage.teardown()
@@ -301,15 +305,7 @@ fn failing_allocations_in_attach_and_detach() -> Verdict {
     attach("0")?;
     injector.each("attach", || attach("1"), |()| attach("0"))?;
     attach("1")?;
-    injector
-        .each("detach", || attach("0"), |()| attach("1"))
-        .or_else(|error| {
-            if error.contains("no place") {
-                Ok(())
-            } else {
-                Err(error)
-            }
-        })?;
+    injector.each_if_any("detach", || attach("0"), |()| attach("1"))?;
     check(&stage)?;
     stage.teardown()
 }

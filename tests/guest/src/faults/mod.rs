@@ -11,8 +11,10 @@
 
 pub(crate) mod injection;
 
+use crate::agent::client_works;
 use crate::agent::Agent;
 use crate::agent::SOON;
+use crate::busy::pin;
 use crate::ktap::ensure;
 use crate::ktap::Verdict;
 use crate::load::Load;
@@ -22,10 +24,8 @@ use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
 use crate::threads;
+use crate::throttling::throttled_hog;
 use loga::rm::nr;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -51,7 +51,8 @@ const BLOCKED_MAX: Duration = Duration::from_millis(3 * 240 + 250 + 200);
 /// For how long the threads do not run.
 const STARVED: Duration = Duration::from_secs(9);
 
-fn set(parameter: &str, value: &str) -> Result<(), String> {
+/// Writes a parameter of the model.
+pub(crate) fn set(parameter: &str, value: &str) -> Result<(), String> {
     modules::set(MODEL, parameter, value).map_err(|errno| format!("{parameter}={value}: {errno}"))
 }
 
@@ -63,10 +64,7 @@ struct Throttled {
 
 impl Throttled {
     fn new(stage: &Stage) -> Result<Self, String> {
-        let mut hog = Agent::with_channels(1)?;
-        let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
-        hog.send("run 1000 1500")?;
-        stage.wait_until_throttled(hog.pid())?;
+        let (hog, light) = throttled_hog(stage, 1500)?;
         Ok(Throttled { hog, light })
     }
 
@@ -81,14 +79,6 @@ impl Throttled {
     }
 }
 
-/// Checks that a client can open, run and exit.
-fn check_work() -> Verdict {
-    let mut agent = Agent::with_channels(2)?;
-    let run = agent.ask("run 100 100")?;
-    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
-    Ok(())
-}
-
 /// Registers fail while a client is throttled, and recover.
 fn with_registers(state: &str) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
@@ -98,7 +88,7 @@ fn with_registers(state: &str) -> Verdict {
     set("registers", "0")?;
     let longest = ended?;
     println!("# longest store {} ms", longest.as_millis());
-    check_work()?;
+    client_works(2)?;
     stage.teardown()
 }
 
@@ -156,7 +146,7 @@ fn answers_when_calls_fail() -> Result<Vec<String>, String> {
             answers.push(format!(
                 "{name} {value} after={after}: {opened:?} {freed:?} {again:?}"
             ));
-            check_work().map_err(|error| format!("after {name} had failed: {error}"))?;
+            client_works(2).map_err(|error| format!("after {name} had failed: {error}"))?;
         }
     }
     set("fail_after", "0")?;
@@ -192,9 +182,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
 
 /// Keeps processor 1 busy for `time`, at a priority above all other threads.
 fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
-    let mut cpus = CpuSet::new();
-    cpus.set(1).map_err(|errno| errno.to_string())?;
-    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|errno| errno.to_string())?;
+    pin(0, 1).map_err(|errno| errno.to_string())?;
     let urgent = nix::libc::sched_param {
         sched_priority: URGENT,
     };
@@ -213,8 +201,6 @@ fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
 fn starved_threads_leave_no_client_throttled() -> Verdict {
     let stage = Stage::set(LAZY, &format!("{LONG_PHASES} poller_cpu=1"))?;
     let throttled = Throttled::new(&stage)?;
-    let mut cpus = CpuSet::new();
-    cpus.set(1).map_err(|errno| errno.to_string())?;
     let threads = threads::named("loga")?;
     ensure!(
         threads.len() >= 2,
@@ -223,7 +209,7 @@ fn starved_threads_leave_no_client_throttled() -> Verdict {
     );
     for pid in threads.iter().map(|thread| thread.pid) {
         // The poller is bound there already and cannot be moved.
-        let _ = sched_setaffinity(Pid::from_raw(pid), &cpus);
+        let _ = pin(pid, 1);
     }
     let started = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
@@ -239,6 +225,6 @@ fn starved_threads_leave_no_client_throttled() -> Verdict {
         longest < BLOCKED_MAX,
         "a client was blocked for {longest:?} while LoGA's threads did not run"
     );
-    check_work()?;
+    client_works(2)?;
     stage.teardown()
 }

@@ -257,27 +257,18 @@ fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
     );
     // Another user's process is a client of its own, and is accounted.
     let stranger = Load::start_as(1001, "--kernel-us 200 --wait block --channels 1")?;
-    let client = stage.wait_for_client(
-        stranger.pid(),
-        Duration::from_secs(10),
-        "accounted",
-        |client| client.measured_ns > 0,
-    )?;
+    let client = stage.wait_until_measured(stranger.pid())?;
     println!("# {clients} clients; the stranger is client {}", client.id);
     drop(stranger);
     drop(program);
     stage.teardown()
 }
 
-/// Forks a process that was a client before this returns and keeps running.
-fn fork_a_client() -> Result<(), String> {
+/// Forks a process that does something before this returns, and keeps running; whether it could.
+fn fork_after(act: impl FnOnce() -> bool) -> Result<bool, String> {
     let (done, told) = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
     if sys::fork().map_err(|error| error.to_string())?.is_none() {
-        let opened = open(1, 4);
-        let failed = opened.is_err();
-        // The driver has room for a thousand RM clients.
-        drop(opened);
-        if !failed {
+        if act() {
             let _ = nix::unistd::write(&told, &[1]);
         }
         drop(told);
@@ -286,8 +277,7 @@ fn fork_a_client() -> Result<(), String> {
     }
     drop(told);
     let read = nix::unistd::read(&done, &mut [0]).map_err(|errno| errno.to_string())?;
-    ensure!(read == 1, "a child could not open the GPU");
-    Ok(())
+    Ok(read == 1)
 }
 
 /// More processes than one user may have clients: each has allocated through a control file, and
@@ -299,7 +289,9 @@ fn crowd() -> Result<(), String> {
     if version.version.starts_with(b"340.") {
         // On 340 a page belongs to the process that maps it: each maps one of its own.
         for _ in 0..PROCESSES {
-            fork_a_client()?;
+            // It does not stay open: the driver has room for a thousand RM clients.
+            let opened = fork_after(|| open(1, 4).is_ok())?;
+            ensure!(opened, "a child could not open the GPU");
         }
         println!("{PROCESSES} processes");
         keep_busy(&mut channels[0], LIFE);
@@ -307,8 +299,7 @@ fn crowd() -> Result<(), String> {
     }
     for _ in 0..PROCESSES {
         let ctl = rm::open_node(rm::CTL_PATH).map_err(|error| error.to_string())?;
-        let (done, told) = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
-        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+        fork_after(|| {
             let mut alloc = abi::Alloc {
                 class: abi::class::ROOT_CLIENT,
                 ..Default::default()
@@ -321,14 +312,8 @@ fn crowd() -> Result<(), String> {
                 ..Default::default()
             };
             let _ = sys::call(ctl.as_fd(), nr::FREE, &mut free, &mut (), |_, _| ());
-            drop(told);
-            std::thread::sleep(LIFE);
-            sys::exit_now(0);
-        }
-        drop(told);
-        // The end of the pipe.
-        let read = nix::unistd::read(&done, &mut [0]);
-        read.map_err(|errno| errno.to_string())?;
+            true
+        })?;
         let ready = prepare_through(&ctl, &client, &channels[0])?;
         drop(
             ready

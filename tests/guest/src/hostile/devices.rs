@@ -12,7 +12,6 @@ use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
-use crate::modules::MODEL;
 use crate::stage::Stage;
 use crate::stage::LAZY;
 use crate::stage::LONG_PHASES;
@@ -122,23 +121,21 @@ fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
         "/dev/nvidia1 is said to be {address:?}"
     );
     let load = Load::start("--gpu 1 --kernel-us 100 --wait block --channels 1")?;
-    stage.wait_for_client(load.pid(), Duration::from_secs(5), "measured", |client| {
-        client.measured_ns > 0
-    })?;
+    stage.wait_until_measured(load.pid())?;
     load.stop()?;
     stage.teardown()
 }
 
 fn opens_do_not_fill_the_log() -> Verdict {
     let stage = Stage::without_loga(&model(LAZY))?;
-    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost: {errno}"))?;
+    stage.set_lost(true)?;
     stage.add_loga("")?;
     let mut log = KernelLog::from_now()?;
     Program::start(&format!("open-gpu /dev/nvidia0 {OPENS}"))?.finish()?;
     let lines = log.with(&["loga: "])?.len();
     println!("# {OPENS} opens, {lines} lines");
     ensure!(lines <= 2, "{lines} lines after {OPENS} opens of a user");
-    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
+    stage.set_lost(false)?;
     stage.teardown()
 }
 
@@ -158,10 +155,10 @@ fn gpu_that_answers_again_is_taken_back() -> Verdict {
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --wait block --channels 1")?;
     stage.wait_until_throttled(hog.pid())?;
-    modules::set(MODEL, "lost", "1").map_err(|errno| format!("lost: {errno}"))?;
+    stage.set_lost(true)?;
     std::thread::sleep(Duration::from_millis(500));
     ensure!(stage.stat()?.lost, "a GPU that does not answer is not lost");
-    modules::set(MODEL, "lost", "0").map_err(|errno| format!("lost: {errno}"))?;
+    stage.set_lost(false)?;
     let since = Instant::now();
     while stage.stat()?.lost {
         ensure!(

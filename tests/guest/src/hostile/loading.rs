@@ -5,6 +5,7 @@
 use super::model;
 use super::Act;
 use super::Program;
+use crate::agent::client_works;
 use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::ensure;
@@ -154,13 +155,6 @@ fn wait_until_attached(limit: Duration) -> Verdict {
     Ok(())
 }
 
-fn check_work(agent: &mut Agent) -> Verdict {
-    let run = agent.ask("run 100 100")?;
-    // Checks that the GPU works; other tests check how fast.
-    ensure!(run[0] > 0, "no kernel of 100 us in 100 ms");
-    Ok(())
-}
-
 fn opener_beside_failing_loads_finds_no_file() -> Verdict {
     let stage = Stage::without_loga(&model(LAZY))?;
     let openers = [Program::start("opener 6")?, Program::start("opener 6")?];
@@ -212,9 +206,7 @@ fn storm_of_attaching_beside_unloading() -> Verdict {
     });
     cycles?;
     drop(opener);
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    drop(agent);
+    client_works(1)?;
     stage.teardown()
 }
 
@@ -230,9 +222,7 @@ fn loaded_before_the_driver_it_waits() -> Verdict {
     ensure!(asked == Err(Errno::ENODEV), "{asked:?}, not ENODEV");
     modules::load(MODEL, &model(LAZY)).map_err(|errno| format!("insmod: {errno}"))?;
     wait_until_attached(Duration::from_secs(3))?;
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    drop(agent);
+    client_works(1)?;
     clear()
 }
 
@@ -247,7 +237,7 @@ fn attaching_needs_no_node() -> Verdict {
     loaded?;
     ensure!(attached(), "not attached without a node");
     let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
+    agent.check_work()?;
     stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
     drop(agent);
     stage.teardown()
@@ -258,11 +248,7 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     let stage = Stage::set(&model(LAZY), "")?;
     fs::write(USERFAULTFD, "1").map_err(|error| format!("{USERFAULTFD}: {error}"))?;
     let mut inside = Program::start("stays-inside")?;
-    let mut said = [0; 8];
-    let stdout = inside.output().ok_or("no output")?;
-    stdout
-        .read_exact(&mut said)
-        .map_err(|error| error.to_string())?;
+    inside.line(Duration::from_secs(20))?;
     std::thread::sleep(Duration::from_millis(300));
     let since = Instant::now();
     let ends = AtomicBool::new(false);
@@ -309,7 +295,7 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     drop(inside);
     // LoGA's functions are installed again.
     let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
+    agent.check_work()?;
     stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
     drop(agent);
     let detached = modules::set(LOGA, "attach", "0");
@@ -336,7 +322,7 @@ fn hook_of_another_module_is_found() -> Verdict {
     ensure!(asked.is_ok(), "attach when the other has gone: {asked:?}");
     load()?;
     let refused = modules::set(LOGA, "attach", "0");
-    let worked = Agent::with_channels(1).and_then(|mut agent| check_work(&mut agent));
+    let worked = client_works(1);
     // Before any check: unloading LoGA waits for the other module.
     modules::remove_patiently(HOOKER)?;
     worked?;
@@ -344,9 +330,7 @@ fn hook_of_another_module_is_found() -> Verdict {
         refused == Err(Errno::EBUSY),
         "detaching from under another module: {refused:?}, not EBUSY"
     );
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    drop(agent);
+    client_works(1)?;
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(
         detached.is_ok(),

@@ -41,7 +41,6 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Child;
-use std::process::ChildStdout;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::atomic::AtomicU32;
@@ -202,11 +201,6 @@ impl Program {
         use std::io::Write;
         let stdin = self.child.stdin.as_mut().ok_or("it has no input")?;
         writeln!(stdin, "{line}").map_err(|error| error.to_string())
-    }
-
-    /// What it prints.
-    pub(crate) fn output(&mut self) -> Option<&mut ChildStdout> {
-        self.child.stdout.as_mut()
     }
 
     /// Waits for its end; an error if it failed.

@@ -11,7 +11,6 @@ use super::model;
 use super::Program;
 use super::USER;
 use crate::ktap::ensure;
-use crate::ktap::Test;
 use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::modules;
@@ -56,37 +55,19 @@ const COMMAND_LOST: i32 = 11;
 pub(super) const PROGRAMS: &[(&str, super::Act)] =
     &[("crowd-of-clients", crowd), ("steady-clients", steady)];
 
-/// Tests that a short run can afford.
-pub(super) const QUICK: &[Test] = &[
-    Test {
-        name: "storm_of_clients_loses_no_command",
-        run: quick_storm,
-        timed: false,
-    },
-    Test {
-        name: "loading_and_attaching_beside_clients_loses_nothing",
-        run: quick_cycles,
-        timed: false,
-    },
-    Test {
-        name: "mixed_load_gives_everything_back",
-        run: quick_soak,
-        timed: false,
-    },
+// Tests that a short run can afford.
+crate::ktap::tests![
+    const QUICK;
+    storm_of_clients_loses_no_command,
+    loading_and_attaching_beside_clients_loses_nothing,
+    mixed_load_gives_everything_back,
 ];
 
-/// The same, for long.
-pub(super) const LONG: &[Test] = &[
-    Test {
-        name: "storms_of_500_clients_lose_no_command",
-        run: long_storm,
-        timed: false,
-    },
-    Test {
-        name: "a_hundred_loads_and_attaches_beside_clients_lose_nothing",
-        run: long_cycles,
-        timed: false,
-    },
+// The same, for long.
+crate::ktap::tests![
+    const LONG;
+    storms_of_500_clients_lose_no_command,
+    a_hundred_loads_and_attaches_beside_clients_lose_nothing,
 ];
 
 /// The failure of a client.
@@ -252,11 +233,11 @@ fn storm(seeds: std::ops::Range<u64>, processes: u64) -> Verdict {
     stage.teardown()
 }
 
-fn quick_storm() -> Verdict {
+fn storm_of_clients_loses_no_command() -> Verdict {
     storm(1..2, 60)
 }
 
-fn long_storm() -> Verdict {
+fn storms_of_500_clients_lose_no_command() -> Verdict {
     storm(10..13, 500)
 }
 
@@ -317,11 +298,11 @@ pub(crate) fn cycles(seed: u64, cycles: u64) -> Verdict {
     stage.teardown()
 }
 
-fn quick_cycles() -> Verdict {
+fn loading_and_attaching_beside_clients_loses_nothing() -> Verdict {
     cycles(1, 20)
 }
 
-fn long_cycles() -> Verdict {
+fn a_hundred_loads_and_attaches_beside_clients_lose_nothing() -> Verdict {
     cycles(2, 100)
 }
 
@@ -450,6 +431,6 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
     stage.teardown()
 }
 
-fn quick_soak() -> Verdict {
+fn mixed_load_gives_everything_back() -> Verdict {
     soak(1, Duration::ZERO, 40, 3)
 }

@@ -14,7 +14,6 @@ use super::model;
 use super::Program;
 use super::USER;
 use crate::ktap::ensure;
-use crate::ktap::Test;
 use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::Stage;
@@ -34,32 +33,18 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 pub(super) const PROGRAMS: &[(&str, super::Act)] =
     &[("sequence", sequence), ("crowd-of-calls", crowd)];
 
-/// Tests that a short run can afford.
-pub(super) const QUICK: &[Test] = &[
-    Test {
-        name: "random_calls_get_the_drivers_own_answers",
-        run: quick_answers,
-        timed: false,
-    },
-    Test {
-        name: "random_calls_of_many_processes_leave_nothing",
-        run: quick_crowd,
-        timed: false,
-    },
+// Tests that a short run can afford.
+crate::ktap::tests![
+    const QUICK;
+    random_calls_get_the_drivers_own_answers,
+    random_calls_of_many_processes_leave_nothing,
 ];
 
-/// The same, for long.
-pub(super) const LONG: &[Test] = &[
-    Test {
-        name: "many_random_calls_get_the_drivers_own_answers",
-        run: long_answers,
-        timed: false,
-    },
-    Test {
-        name: "random_calls_of_many_processes_for_long_leave_nothing",
-        run: long_crowd,
-        timed: false,
-    },
+// The same, for long.
+crate::ktap::tests![
+    const LONG;
+    many_random_calls_get_the_drivers_own_answers,
+    random_calls_of_many_processes_for_long_leave_nothing,
 ];
 
 /// A number among the arguments of a program.
@@ -234,11 +219,11 @@ fn answers(seeds: std::ops::Range<u64>, calls: u64) -> Verdict {
     Ok(())
 }
 
-fn quick_answers() -> Verdict {
+fn random_calls_get_the_drivers_own_answers() -> Verdict {
     answers(1..3, 10_000)
 }
 
-fn long_answers() -> Verdict {
+fn many_random_calls_get_the_drivers_own_answers() -> Verdict {
     answers(10..20, 34_000)
 }
 
@@ -281,10 +266,10 @@ fn crowds(seeds: std::ops::Range<u64>, processes: u64, calls: u64) -> Verdict {
     stage.teardown()
 }
 
-fn quick_crowd() -> Verdict {
+fn random_calls_of_many_processes_leave_nothing() -> Verdict {
     crowds(1..2, 8, 1_000)
 }
 
-fn long_crowd() -> Verdict {
+fn random_calls_of_many_processes_for_long_leave_nothing() -> Verdict {
     crowds(10..16, 16, 5_000)
 }

@@ -13,7 +13,6 @@ use programs::thread;
 use super::model;
 use super::Program;
 use crate::ktap::ensure;
-use crate::ktap::Test;
 use crate::ktap::Verdict;
 use crate::load::Load;
 use crate::stage::client_of;
@@ -24,30 +23,25 @@ use crate::truth::Truth;
 use procfs::process::Process;
 use std::time::Duration;
 
-/// Tests, by the names of their functions.
-macro_rules! list {
-    ($($name:ident),* $(,)?) => {
-        &[$(Test { name: stringify!($name), run: $name, timed: true }),*]
-    };
-}
-
-pub(super) const QUICK: &[Test] = list![
-    dodging_by_the_flag_gains_nothing,
-    churn_forces_few_decisions,
-    deep_queue_is_paid,
+crate::ktap::tests![
+    const QUICK;
+    dodging_by_the_flag_gains_nothing: timed,
+    churn_forces_few_decisions: timed,
+    deep_queue_is_paid: timed,
 ];
 
-pub(super) const ALL: &[Test] = list![
-    dodging_by_the_flag_gains_nothing,
-    dodging_by_counters_gains_nothing,
-    dodging_by_the_thread_gains_nothing,
-    dodging_bursts_is_charged,
-    deep_queue_is_paid,
-    spinning_beside_the_poller_gains_nothing,
-    bomb_of_threads_gains_nothing,
-    churn_forces_few_decisions,
-    churn_of_a_second_channel_forces_none,
-    many_channels_do_not_lengthen_phases,
+crate::ktap::tests![
+    const ALL;
+    dodging_by_the_flag_gains_nothing: timed,
+    dodging_by_counters_gains_nothing: timed,
+    dodging_by_the_thread_gains_nothing: timed,
+    dodging_bursts_is_charged: timed,
+    deep_queue_is_paid: timed,
+    spinning_beside_the_poller_gains_nothing: timed,
+    bomb_of_threads_gains_nothing: timed,
+    churn_forces_few_decisions: timed,
+    churn_of_a_second_channel_forces_none: timed,
+    many_channels_do_not_lengthen_phases: timed,
 ];
 
 /// Length of a hostile kernel.
@@ -103,23 +97,42 @@ struct Got {
     victim: f64,
 }
 
-/// Runs a program next to the victim for a window.
-fn beside_victim(stage: &Stage, words: &str) -> Result<Got, String> {
+/// The victim, once LoGA has measured it.
+fn victim(stage: &Stage) -> Result<Load, String> {
     let victim = Load::start(VICTIM)?;
-    stage.wait_for_client(
-        victim.pid(),
-        Duration::from_secs(10),
-        "measured",
-        |client| client.measured_ns > 0,
-    )?;
-    let ms = (SETTLE + WINDOW).as_millis() + 2_000;
+    stage.wait_until_measured(victim.pid())?;
+    Ok(victim)
+}
+
+/// A program that runs for `ms`, once it is a client.
+fn client(stage: &Stage, words: &str, ms: u128) -> Result<Program, String> {
     let program = Program::start(&format!("{words} {ms}"))?;
     stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+    Ok(program)
+}
+
+/// Runs a program next to the victim for a window, with these parameters of LoGA.
+fn beside_victim(loga: &str, words: &str) -> Result<Got, String> {
+    let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
+    let victim = victim(&stage)?;
+    let ms = (SETTLE + WINDOW).as_millis() + 2_000;
+    let program = client(&stage, words, ms)?;
     std::thread::sleep(SETTLE);
-    let got = during(stage, words, &program, &victim, WINDOW)?;
-    drop(program);
+    let got = during(&stage, words, &program, &victim, WINDOW)?;
+    drop((program, victim));
     stage.check_no_fallback()?;
+    stage.teardown()?;
     Ok(got)
+}
+
+/// Checks that a program gets no more than the plain hog.
+fn check_gain(words: &str, got: &Got, plain: &Got) -> Verdict {
+    let (real, plain) = (got.real, plain.real);
+    ensure!(
+        real <= plain + GAIN,
+        "{words} got {real:.1} %, the plain hog {plain:.1} %"
+    );
+    Ok(())
 }
 
 /// Compares both sides for a while.
@@ -154,18 +167,9 @@ fn during(
 
 /// Checks that a program gets no more than the plain hog, and is charged what it gets.
 fn gains_nothing(loga: &str, words: &str) -> Verdict {
-    let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
-    let plain = beside_victim(&stage, "hog")?;
-    stage.teardown()?;
-    let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
-    let got = beside_victim(&stage, words)?;
-    stage.teardown()?;
-    ensure!(
-        got.real <= plain.real + GAIN,
-        "{words} got {:.1} %, the plain hog {:.1} %",
-        got.real,
-        plain.real
-    );
+    let plain = beside_victim(loga, "hog")?;
+    let got = beside_victim(loga, words)?;
+    check_gain(words, &got, &plain)?;
     ensure!(
         (got.real - got.charged).abs() <= CHARGE,
         "{words} got {:.1} % and was charged {:.1} %",
@@ -205,43 +209,22 @@ fn deep_queue_is_paid() -> Verdict {
     // Three seconds of work that cannot be stopped, at the beginning, and a lead of some periods
     // at the end: 150 ms were seen.
     let long = Duration::from_secs(30);
+    let plain = beside_victim(ENFORCE, "hog")?;
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
-    let plain = beside_victim(&stage, "hog")?;
-    stage.teardown()?;
-    let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
-    let victim = Load::start(VICTIM)?;
-    stage.wait_for_client(
-        victim.pid(),
-        Duration::from_secs(10),
-        "measured",
-        |client| client.measured_ns > 0,
-    )?;
+    let victim = victim(&stage)?;
     let words = format!("deep {QUEUED}");
-    let program = Program::start(&format!("{words} 40000"))?;
-    stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+    let program = client(&stage, &words, 40_000)?;
     let got = during(&stage, &words, &program, &victim, long)?;
     drop((program, victim));
     stage.teardown()?;
-    ensure!(
-        got.real <= plain.real + GAIN,
-        "{words} got {:.1} %, the plain hog {:.1} %",
-        got.real,
-        plain.real
-    );
-    Ok(())
+    check_gain(&words, &got, &plain)
 }
 
 /// Decisions and processor time of both threads in a second, while a program runs.
 fn costs_of(words: &str) -> Result<(f64, f64), String> {
     const WINDOW: Duration = Duration::from_secs(2);
     let stage = Stage::set(&model(FINE), &format!("{BURST} {EXACT}"))?;
-    let victim = Load::start(VICTIM)?;
-    stage.wait_for_client(
-        victim.pid(),
-        Duration::from_secs(10),
-        "measured",
-        |client| client.measured_ns > 0,
-    )?;
+    let victim = victim(&stage)?;
     let threads = [thread("loga-poll")?, thread("loga-main")?];
     let ticks = || -> Result<u64, String> {
         let each = threads.map(|pid| Running::of(pid).map(|running| running.ticks));
@@ -249,8 +232,7 @@ fn costs_of(words: &str) -> Result<(f64, f64), String> {
     };
     let mut figures = Vec::new();
     for words in ["hog", words] {
-        let program = Program::start(&format!("{words} 10000"))?;
-        stage.wait_for_client(program.pid(), Duration::from_secs(10), "a client", |_| true)?;
+        let _program = client(&stage, words, 10_000)?;
         std::thread::sleep(Duration::from_millis(500));
         let before = ticks()?;
         let stat = stage.stat_during(WINDOW)?;

@@ -17,12 +17,10 @@ use super::AFTER_DECISION;
 use super::CHANNELS;
 use super::DEEPEST;
 use super::KERNEL;
+use crate::busy::pin;
 use crate::threads;
 use loga::uapi;
 use loga_cli::device::Device;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
-use nix::unistd::Pid;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -182,16 +180,10 @@ fn dodge(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-pub(super) fn pin(cpu: usize) -> Result<(), String> {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu).map_err(|error| error.to_string())?;
-    sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|error| error.to_string())
-}
-
 fn spin(arguments: &[String]) -> Result<(), String> {
     let cpu = usize::try_from(number(arguments, 0)?).unwrap_or(usize::MAX);
     let mut hostile = Hostile::open(1, 3, number(arguments, 1)?)?;
-    pin(cpu)?;
+    pin(0, cpu).map_err(|error| error.to_string())?;
     while hostile.goes_on() {
         // Without a pause, which would let the poller run.
         if hostile.under_way()? < 2 {

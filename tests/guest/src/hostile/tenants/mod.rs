@@ -20,7 +20,10 @@ use crate::ktap::ensure;
 use crate::ktap::Test;
 use crate::ktap::Verdict;
 use crate::load::Load;
+use crate::sharing::changed;
+use crate::sharing::clear;
 use crate::sharing::for_process;
+use crate::sharing::for_user;
 use crate::sharing::limit;
 use crate::sharing::set;
 use crate::sharing::weight;
@@ -30,12 +33,10 @@ use crate::stage::Stage;
 use crate::stage::EXACT;
 use crate::stage::LAZY;
 use crate::sysfs;
-use crate::truth::Truth;
+use crate::truth::shares;
 use loga::uapi;
 use nix::errno::Errno;
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
@@ -71,22 +72,6 @@ fn in_cgroup(words: &str, cgroup: &Cgroup) -> Result<Program, String> {
     Ok(program)
 }
 
-/// Waits until LoGA has measured a process.
-fn measured(stage: &Stage, pid: u32) -> Result<loga_cli::stat::Client, String> {
-    stage.wait_for_client(pid, SOON, "measured", |client| client.measured_ns > 0)
-}
-
-/// Each process's percentage of a window on the engine, by the model's own log.
-fn shares<const N: usize>(pids: [u32; N], settle_ms: u64, ms: u64) -> Result<[f64; N], String> {
-    std::thread::sleep(Duration::from_millis(settle_ms));
-    Truth::reset()?;
-    std::thread::sleep(Duration::from_millis(ms));
-    let truth = Truth::read()?;
-    let shares = pids.map(|pid| truth.ran_share(pid) * 100.0);
-    println!("# shares {shares:.1?}");
-    Ok(shares)
-}
-
 fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
     let tenant = Cgroup::make("tenant")?;
@@ -97,7 +82,7 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
         let mut program = in_cgroup("member", &tenant)?;
         let path = tenant.path().join(place);
         program.send(&path.display().to_string())?;
-        let client = measured(&stage, program.pid())?;
+        let client = stage.wait_until_measured(program.pid())?;
         shown.push(client.limit);
         let [share] = shares([program.pid()], 500, 2000)?;
         ensure!(
@@ -134,7 +119,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     let mut programs = [in_cgroup("member", &left)?, in_cgroup("member", &right)?];
     for program in &mut programs {
         program.send("")?;
-        measured(&stage, program.pid())?;
+        stage.wait_until_measured(program.pid())?;
     }
     let pids = [programs[0].pid(), programs[1].pid()];
     let [in_left, in_right] = shares(pids, 1000, 3000)?;
@@ -164,7 +149,7 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     other.send("")?;
     programs.push(other);
     for program in &programs {
-        measured(&stage, program.pid())?;
+        stage.wait_until_measured(program.pid())?;
     }
     let pids = [0, 1, 2, 3].map(|at: usize| programs[at].pid());
     let got = shares(pids, 1000, 4000)?;
@@ -180,23 +165,14 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
 
 fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
-    let of_user = uapi::SetShare {
-        subject: uapi::SUBJECT_USER,
-        id: USER.into(),
-        ..Default::default()
-    };
-    set(of_user, limit(20))?;
+    set(for_user(USER), limit(20))?;
     let mut program = Program::start("subordinate")?;
-    let mut line = String::new();
-    let output = program.output().ok_or("no output")?;
-    BufReader::new(output)
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?;
-    ensure!(line == "ready\n", "{line:?}");
+    let line = program.line(SOON)?;
+    ensure!(line == "ready", "{line:?}");
     let map = format!("/proc/{}/uid_map", program.pid());
     fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
     program.send("go")?;
-    let client = measured(&stage, program.pid())?;
+    let client = stage.wait_until_measured(program.pid())?;
     let [share] = shares([program.pid()], 500, 2000)?;
     ensure!(
         (16.0..=21.5).contains(&share),
@@ -213,7 +189,7 @@ fn namespaces_see_their_own_numbers() -> Verdict {
     let (inside, outside) = (Cgroup::make("inside")?, Cgroup::make("outside")?);
     let mut other = in_cgroup("member", &outside)?;
     other.send("")?;
-    measured(&stage, other.pid())?;
+    stage.wait_until_measured(other.pid())?;
     let mut program = in_cgroup("contained", &inside)?;
     program.send("go")?;
     let seen = program.finish()?;
@@ -234,12 +210,7 @@ fn root_without_capabilities_changes_nothing() -> Verdict {
     let answers = without_capabilities(|| {
         let calls = Calls::open()?;
         let knobs = knob("ratio", "9")?;
-        let own = uapi::SetShare {
-            mask: uapi::SHARE_WEIGHT,
-            weight: 200,
-            subject: uapi::SUBJECT_USER,
-            ..Default::default()
-        };
+        let own = changed(for_user(0), weight(200));
         let attach = || fs::write("/sys/module/loga/parameters/attach", "0\n");
         Ok([
             ("gpu0/ratio", sysfs::write("ratio", "9").is_ok()),
@@ -261,12 +232,6 @@ fn refused(calls: &Calls, set: &uapi::SetShare) -> (Option<Errno>, String) {
     (result.err(), refusal.to_string())
 }
 
-fn lower(set: uapi::SetShare, fill: impl FnOnce(&mut uapi::SetShare)) -> uapi::SetShare {
-    let mut set = set;
-    fill(&mut set);
-    set
-}
-
 fn class(class: u32) -> impl FnOnce(&mut uapi::SetShare) {
     move |set| {
         set.mask = uapi::SHARE_CLASS;
@@ -278,19 +243,9 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
     let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
     let own = Load::start_as(USER, "--kernel-us 200 --wait block")?;
     let foreign = Load::start_as(1001, "--kernel-us 200 --wait block")?;
-    for load in [&own, &foreign] {
-        measured(&stage, load.pid())?;
-    }
+    stage.wait_until_all_measured([&own, &foreign])?;
     let target = for_process(own.pid());
-    let clear = uapi::SetShare {
-        action: uapi::ACTION_CLEAR,
-        ..target
-    };
-    let of_user = uapi::SetShare {
-        subject: uapi::SUBJECT_USER,
-        id: USER.into(),
-        ..Default::default()
-    };
+    let of_user = for_user(USER);
     let see = |want: (u32, u32, &str)| -> Result<(), String> {
         // A value that a user lowers applies from the next decision on.
         let limit = Duration::from_secs(2);
@@ -314,48 +269,45 @@ fn user_lowers_its_own_processes_and_never_raises_them() -> Verdict {
         );
         Ok(())
     };
-    user(lower(target, weight(50)))?;
+    user(changed(target, weight(50)))?;
     see((50, 100, "normal"))?;
-    user(lower(target, class(uapi::CLASS_IDLE)))?;
-    user(lower(target, limit(30)))?;
+    user(changed(target, class(uapi::CLASS_IDLE)))?;
+    user(changed(target, limit(30)))?;
     see((50, 30, "idle"))?;
     // The user may undo what it lowered, and no more.
-    user(lower(target, weight(100)))?;
-    user(lower(target, class(uapi::CLASS_NORMAL)))?;
-    user(lower(target, limit(60)))?;
+    user(changed(target, weight(100)))?;
+    user(changed(target, class(uapi::CLASS_NORMAL)))?;
+    user(changed(target, limit(60)))?;
     see((100, 60, "normal"))?;
-    never(lower(target, weight(101)), "want at most 100")?;
-    user(clear)?;
+    never(changed(target, weight(101)), "want at most 100")?;
+    user(changed(target, clear))?;
     see((100, 100, "normal"))?;
     // A setting of an administrator stays.
     set(target, weight(20))?;
     set(of_user, limit(40))?;
     set(target, class(uapi::CLASS_IDLE))?;
-    never(lower(target, weight(21)), "want at most 20")?;
-    never(lower(target, limit(41)), "want at most 40")?;
-    never(lower(target, class(uapi::CLASS_NORMAL)), "idle")?;
-    user(lower(target, weight(10)))?;
-    user(lower(target, limit(15)))?;
+    never(changed(target, weight(21)), "want at most 20")?;
+    never(changed(target, limit(41)), "want at most 40")?;
+    never(changed(target, class(uapi::CLASS_NORMAL)), "idle")?;
+    user(changed(target, weight(10)))?;
+    user(changed(target, limit(15)))?;
     see((10, 15, "idle"))?;
     // An administrator lowers further: the lower of both applies.
     set(target, weight(5))?;
     see((5, 15, "idle"))?;
-    user(clear)?;
+    user(changed(target, clear))?;
     see((5, 40, "idle"))?;
     let own_processes = "its own processes";
-    never(lower(for_process(foreign.pid()), weight(1)), own_processes)?;
-    never(lower(of_user, weight(1)), own_processes)?;
+    never(
+        changed(for_process(foreign.pid()), weight(1)),
+        own_processes,
+    )?;
+    never(changed(of_user, weight(1)), own_processes)?;
     drop((own, foreign));
-    let line = ["run", "--class", "idle", "--weight", "7", "--", "true"];
-    let words: Vec<String> = ["loga"]
-        .iter()
-        .chain(&line)
-        .map(|word| (*word).to_owned())
-        .collect();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(program)
         .args(["as", &USER.to_string(), "--"])
-        .args(&words)
+        .args("loga run --class idle --weight 7 -- true".split(' '))
         .output()
         .map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -379,7 +331,7 @@ fn user_lowers_without_filling_the_table() -> Verdict {
     let (mut children, mut taken, mut last) = (Vec::new(), 0, String::new());
     for _ in 0..60 {
         let child = Program::start("member")?;
-        let own = lower(for_process(child.pid()), weight(1));
+        let own = changed(for_process(child.pid()), weight(1));
         wait_until_of_user(&child)?;
         let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
         match errno {
@@ -395,7 +347,7 @@ fn user_lowers_without_filling_the_table() -> Verdict {
     // Processes that have ended take no room from later ones.
     let child = Program::start("member")?;
     wait_until_of_user(&child)?;
-    let own = lower(for_process(child.pid()), weight(1));
+    let own = changed(for_process(child.pid()), weight(1));
     let (errno, said) = as_user(USER, || Ok(refused(&Calls::open()?, &own)))?;
     ensure!(errno.is_none(), "{errno:?} {said}");
     drop(child);
@@ -441,11 +393,7 @@ fn three_hundred_cgroups_push_no_total_out() -> Verdict {
 fn listener_of_one_user_leaves_room_for_others() -> Verdict {
     let stage = Stage::set(&model(LAZY), "")?;
     let mut program = Program::start("listen")?;
-    let mut line = String::new();
-    let output = program.output().ok_or("no output")?;
-    BufReader::new(output)
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?;
+    let line = program.line(SOON)?;
     println!("# one user listens with {} files", line.trim());
     let other = as_user(1001, || {
         let calls = Calls::open()?;
