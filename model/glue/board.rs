@@ -5,17 +5,10 @@
 use super::machine::now;
 use super::memory::Aperture;
 use super::params::Params;
-use super::space::Space;
-use super::space::SPACES;
-use crate::gpu::regs;
-use crate::gpu::Bus;
-use crate::gpu::Chid;
-use crate::gpu::Interval;
-use crate::gpu::Notice;
+use super::space::{Space, SPACES};
+use crate::gpu::{regs, Bus, Chid, Interval, Notice};
 use crate::rm::submit;
-use crate::truth::Account;
-use crate::truth::Entry;
-use crate::truth::Truth;
+use crate::truth::{Account, Entry, Truth};
 use kernel::prelude::*;
 
 /// Words of the bitmap of address spaces.

@@ -2,21 +2,12 @@
 
 //! The hardware channels that the resource manager hands out.
 
-use super::machine::ChannelSetup;
-use super::machine::Machine;
-use super::rm::Caller;
-use super::rm::Kind;
-use super::rm::Outcome;
-use super::rm::Rm;
-use super::rm::VA_END;
-use crate::gpu::Chid;
-use crate::gpu::CE0;
-use crate::gpu::ENGINES;
-use crate::gpu::GR;
+use super::machine::{ChannelSetup, Machine};
+use super::rm::{Caller, Kind, Outcome, Rm, VA_END};
+use crate::gpu::{Chid, CE0, ENGINES, GR};
 use crate::rm;
-use crate::rm::class;
+use crate::rm::{class, submit};
 use crate::rm::class::status;
-use crate::rm::submit;
 use kernel::prelude::*;
 
 /// Channels that share one page of USERD.

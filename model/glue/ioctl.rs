@@ -4,28 +4,20 @@
 //!
 //! A call that is malformed returns an errno; one that RM refuses returns 0 and a status.
 
-use super::file;
+use super::{file, params, pci, Card, Stand};
 use super::file::Private;
 use super::machine::Machine;
 use super::objects::set;
-use super::params;
 use super::params::Branch;
-use super::pci;
-use super::rm::Caller;
-use super::rm::Outcome;
-use super::rm::Rm;
-use super::Card;
-use super::Stand;
+use super::rm::{Caller, Outcome, Rm};
 use crate::rm;
 use crate::rm::class::status;
 use crate::rm::nr;
 use core::mem::size_of;
 use kernel::fs::file::LocalFile;
 use kernel::prelude::*;
-use kernel::transmute::AsBytes;
-use kernel::transmute::FromBytes;
-use kernel::uaccess::UserPtr;
-use kernel::uaccess::UserSlice;
+use kernel::transmute::{AsBytes, FromBytes};
+use kernel::uaccess::{UserPtr, UserSlice};
 
 /// Structures that consist of integers and have no implicit padding.
 macro_rules! plain {

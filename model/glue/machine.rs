@@ -7,27 +7,16 @@
 //! hard interrupt context, so the lock is a raw one; the listeners for completions are woken
 //! afterwards, from an interrupt work, which PREEMPT_RT runs in a thread.
 
-use super::board::Apertures;
-use super::board::Board;
-use super::board::Owner;
+use super::board::{Apertures, Board, Owner};
 use super::params::Params;
-use super::raw_lock::new_raw_spinlock;
-use super::raw_lock::RawSpinLock;
-use super::space::Listeners;
-use super::space::Space;
-use super::space::SPACES;
+use super::raw_lock::{new_raw_spinlock, RawSpinLock};
+use super::space::{Listeners, Space, SPACES};
 use crate::gpu::channel::Channel;
-use crate::gpu::regs;
-use crate::gpu::Chid;
-use crate::gpu::Gpu;
+use crate::gpu::{regs, Chid, Gpu};
 use crate::rm::submit;
-use crate::truth::Account;
-use crate::truth::Entry;
-use crate::truth::Truth;
-use kernel::bindings;
+use crate::truth::{Account, Entry, Truth};
+use kernel::{bindings, new_spinlock_irq, pr_warn_once};
 use kernel::ffi::c_void;
-use kernel::new_spinlock_irq;
-use kernel::pr_warn_once;
 use kernel::prelude::*;
 use kernel::sync::SpinLockIrq;
 use kernel::types::Opaque;

@@ -6,19 +6,14 @@
 //!   refills the whole mapping (470 `nvidia/nv-mmap.c`).
 //! - 340: the offset is the physical address; there is no fault handler (340 `nv-mmap.c`).
 
-use super::file;
+use super::{file, params, stand, Stand, PAGE};
 use super::file::Private;
 use super::memory::Memory;
-use super::params;
 use super::params::Branch;
-use super::stand;
-use super::Stand;
-use super::PAGE;
 use crate::gpu::regs;
 use crate::rm::submit;
-use kernel::bindings;
+use kernel::{bindings, pr_warn_once};
 use kernel::ffi::c_int;
-use kernel::pr_warn_once;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

@@ -3,9 +3,7 @@
 //! Memory that programs, GPU and module share: system memory objects and the card's apertures.
 
 use kernel::bindings;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
+use kernel::ffi::{c_int, c_ulong, c_void};
 use kernel::prelude::*;
 
 #[allow(improper_ctypes)]

@@ -39,8 +39,7 @@ pub mod rm;
 pub mod space;
 
 use crate::gpu::regs;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::Mutex;

@@ -2,23 +2,17 @@
 
 //! The calls about objects: allocate, free, control, map.
 
-use super::file;
+use super::{file, pci, Card, PAGE};
 use super::ioctl::Call;
 use super::mapping::Target;
 use super::params::Branch;
-use super::pci;
-use super::rm::Kind;
-use super::rm::Outcome;
-use super::Card;
-use super::PAGE;
+use super::rm::{Kind, Outcome};
 use crate::rm;
-use crate::rm::class;
+use crate::rm::{class, submit};
 use crate::rm::class::status;
-use crate::rm::submit;
 use core::mem::size_of;
 use kernel::prelude::*;
-use kernel::uaccess::UserPtr;
-use kernel::uaccess::UserSlice;
+use kernel::uaccess::{UserPtr, UserSlice};
 
 /// Handles of one FIFO_GET_CHANNELLIST.
 const CHANNEL_LIST_MAX: u32 = 4096;

@@ -6,8 +6,7 @@ use super::pci::GPUS_MAX;
 use super::registers::Registers;
 use crate::gpu::chip::Identity;
 use crate::gpu::Timing;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
 
 // SAFETY: `shim.c` defines these as aligned unsigned ints that live as long as the module; the

@@ -8,8 +8,7 @@
 
 use super::board::Apertures;
 use kernel::bindings;
-use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
+use kernel::ffi::{c_int, c_uint};
 use kernel::prelude::*;
 
 extern "C" {
@@ -268,8 +267,7 @@ impl Drop for Cards {
     }
 }
 
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// The bus, while it exists.
 static CONFIGS: AtomicPtr<Root> = AtomicPtr::new(core::ptr::null_mut());

@@ -7,10 +7,8 @@
 //! be woken, allocated or freed: those take locks that may sleep there.
 
 use kernel::bindings;
-use kernel::ffi::c_char;
-use kernel::ffi::c_ulong;
-use kernel::sync::lock::Backend;
-use kernel::sync::lock::Lock;
+use kernel::ffi::{c_char, c_ulong};
+use kernel::sync::lock::{Backend, Lock};
 
 #[allow(improper_ctypes)]
 extern "C" {

@@ -7,13 +7,8 @@
 use super::channels::Slot;
 use super::machine::Machine;
 use super::memory::Memory;
-use super::space::GpuMap;
-use super::space::Listener;
-use super::space::Space;
-use super::space::MAPS;
-use super::space::SPACES;
-use crate::gpu::regs;
-use crate::gpu::Chid;
+use super::space::{GpuMap, Listener, Space, MAPS, SPACES};
+use crate::gpu::{regs, Chid};
 use crate::rm;
 use crate::rm::class::status;
 use kernel::prelude::*;

@@ -4,13 +4,11 @@
 
 use super::memory::Memory;
 use crate::gpu::Chid;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::new_poll_condvar;
 use kernel::prelude::*;
 use kernel::sync::poll::PollCondVar;
-use kernel::sync::Arc;
-use kernel::sync::SetOnce;
+use kernel::sync::{Arc, SetOnce};
 
 /// GPU address spaces, one per client of the resource manager.
 pub const SPACES: usize = 1024;

@@ -6,11 +6,7 @@
 //! be served is found among them. It is the one that a scan of all channels would choose.
 
 use super::channel::Status;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Gpu;
-use super::ENGINES;
+use super::{Bus, Channel, Chid, Gpu, ENGINES};
 use core::ops::DerefMut;
 
 impl<S: DerefMut<Target = [Channel]>> Gpu<S> {

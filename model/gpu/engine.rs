@@ -7,16 +7,7 @@
 
 use super::channel::Status;
 use super::fetch::Fetched;
-use super::regs;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Context;
-use super::Gpu;
-use super::Interval;
-use super::Kind;
-use super::ENGINE_INDEX;
-use super::GR;
+use super::{regs, Bus, Channel, Chid, Context, Gpu, Interval, Kind, ENGINE_INDEX, GR};
 use core::ops::DerefMut;
 
 /// What an engine does, and until when.

@@ -3,13 +3,7 @@
 //! Command fetch: GPFIFO entries, pushbuffers and host methods, up to the next command.
 
 use super::channel::Fetch;
-use super::regs;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Gpu;
-use super::Notice;
-use super::GR;
+use super::{regs, Bus, Channel, Chid, Gpu, Notice, GR};
 use crate::rm::submit;
 use crate::rm::submit::method;
 use core::ops::DerefMut;

@@ -2,18 +2,9 @@
 
 //! Register reads and writes.
 
-use super::channel::Fetch;
-use super::channel::Status;
+use super::channel::{Fetch, Status};
 use super::chip::Identity;
-use super::regs;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Context;
-use super::Gpu;
-use super::ENGINES;
-use super::ENGINE_INDEX;
-use super::GR;
+use super::{regs, Bus, Channel, Chid, Context, Gpu, ENGINES, ENGINE_INDEX, GR};
 use crate::rm::submit;
 use core::ops::DerefMut;
 

@@ -5,11 +5,7 @@
 //! A runlist is an array in video memory of 8-byte entries. The GPU copies it when it is
 //! submitted; here the copy is a ring through the channel table.
 
-use super::regs;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Gpu;
+use super::{regs, Bus, Channel, Chid, Gpu};
 use core::ops::DerefMut;
 
 /// The GPU's copy of one runlist.

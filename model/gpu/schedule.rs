@@ -5,12 +5,7 @@
 use super::channel::Status;
 use super::engine::Phase;
 use super::fetch::Fetched;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Context;
-use super::Gpu;
-use super::SNOOP_MARGIN_NS;
+use super::{Bus, Channel, Chid, Context, Gpu, SNOOP_MARGIN_NS};
 use core::ops::DerefMut;
 
 /// A command at least this long, in ns, hides a scan of all channels of a full card.

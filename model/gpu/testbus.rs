@@ -2,15 +2,7 @@
 
 //! [double] Memory and host for the GPU's tests: small arrays, and counters of what happened.
 
-use super::regs;
-use super::Bus;
-use super::Channel;
-use super::Chid;
-use super::Gpu;
-use super::Interval;
-use super::Notice;
-use super::Timing;
-use super::ENGINES;
+use super::{regs, Bus, Channel, Chid, Gpu, Interval, Notice, Timing, ENGINES};
 use crate::rm::submit;
 use crate::rm::submit::Command;
 

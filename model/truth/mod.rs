@@ -7,9 +7,7 @@
 
 pub mod text;
 
-use crate::gpu::Interval;
-use crate::gpu::Kind;
-use crate::gpu::ENGINES;
+use crate::gpu::{Interval, Kind, ENGINES};
 use core::ops::DerefMut;
 
 /// An interval with its owner.

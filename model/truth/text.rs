@@ -8,16 +8,10 @@
 //! - `summary`: a [`Line`] for the window, one per engine, and one per process and engine that was
 //!   used or has channels.
 
-use super::Entry;
-use super::Usage;
-use crate::gpu::Chid;
-use crate::gpu::Interval;
-use crate::gpu::Kind;
-use crate::gpu::ENGINES;
-use crate::gpu::ENGINE_INDEX;
+use super::{Entry, Usage};
+use crate::gpu::{Chid, Interval, Kind, ENGINES, ENGINE_INDEX};
 use core::fmt;
-use core::str::FromStr;
-use core::str::SplitAsciiWhitespace;
+use core::str::{FromStr, SplitAsciiWhitespace};
 
 /// A line of the summary. Engines are positions ([`crate::gpu::GR`] or [`crate::gpu::CE0`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,8 +190,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::CE0;
-    use crate::gpu::GR;
+    use crate::gpu::{CE0, GR};
     use std::string::ToString;
 
     const USAGE: Usage = Usage {

@@ -8,14 +8,10 @@
 use crate::error::Error;
 use crate::plan::Engine;
 use crate::rm;
-use crate::rm::Client;
-use crate::rm::Handle;
+use crate::rm::{Client, Handle};
 use crate::sys::Mapping;
-use loga::rm::class;
-use loga::rm::submit;
 use loga::rm::submit::Command;
-use loga::rm::ChannelParams;
-use loga::rm::PAGE_SIZE;
+use loga::rm::{class, submit, ChannelParams, PAGE_SIZE};
 use std::rc::Rc;
 
 /// Bytes of one pushbuffer slot.

@@ -2,8 +2,7 @@
 
 //! [tool] Time as an interface: the monotonic clock, or a test's own.
 
-use nix::time::clock_gettime;
-use nix::time::ClockId;
+use nix::time::{clock_gettime, ClockId};
 use std::time::Duration;
 
 /// Nanoseconds of a monotonic clock, and waiting on it.

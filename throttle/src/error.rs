@@ -3,8 +3,7 @@
 //! [tool] What can go wrong, as one line and one exit code each.
 
 use loga::rm::class::status;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// One cause of failure.
 #[derive(Debug)]

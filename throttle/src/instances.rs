@@ -8,22 +8,14 @@
 
 use crate::error::Error;
 use crate::load::Stop;
-use crate::plan::BackendKind;
-use crate::plan::Plan;
+use crate::plan::{BackendKind, Plan};
 use crate::report::Instance;
 use nix::sys::prctl;
-use nix::sys::signal::kill;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
-use std::io::Write;
-use std::process::Child;
-use std::process::ChildStdout;
-use std::process::Command;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

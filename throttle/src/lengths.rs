@@ -3,8 +3,7 @@
 //! [tool] Lengths of kernels: what was asked for, what the device's own events say, the difference.
 
 use crate::statistics::SAMPLES_MAX;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Asked and measured lengths of kernels, in ns.
 #[derive(Clone, Debug, Default)]

@@ -5,13 +5,11 @@
 use crate::backend::Backend;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::plan::Plan;
-use crate::plan::Wait;
+use crate::plan::{Plan, Wait};
 use crate::random::Random;
 use crate::statistics::Times;
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// TIMEOUT: a kernel that takes this much longer than asked means a dead channel, not a busy GPU or
 /// a client that is throttled (that one waits in the store).

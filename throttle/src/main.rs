@@ -4,22 +4,17 @@
 
 use clap::Parser;
 use nix::sys::prctl;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use throttle::backend::Backend;
 use throttle::clock::Monotonic;
 use throttle::error::Error;
-use throttle::gpu;
-use throttle::instances;
-use throttle::load;
 use throttle::load::Stop;
-use throttle::plan::BackendKind;
-use throttle::plan::Plan;
-use throttle::report::Instance;
-use throttle::report::Report;
+use throttle::plan::{BackendKind, Plan};
+use throttle::report::{Instance, Report};
 use throttle::standin::Standin;
+use throttle::{gpu, instances, load};
 
 fn main() -> ExitCode {
     let plan = Plan::parse();

@@ -3,10 +3,8 @@
 //! [tool] What to do: the command line and the limits of its values.
 
 use crate::error::Error;
-use clap::Parser;
-use clap::ValueEnum;
-use serde::Deserialize;
-use serde::Serialize;
+use clap::{Parser, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 /// Longest kernel or sleep, in us: a minute.
 pub const LENGTH_US_MAX: u64 = 60_000_000;

@@ -5,10 +5,8 @@
 use crate::lengths::DeviceReport;
 use crate::load::Outcome;
 use crate::plan::Plan;
-use crate::statistics::Summary;
-use crate::statistics::Total;
-use serde::Deserialize;
-use serde::Serialize;
+use crate::statistics::{Summary, Total};
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.

@@ -4,16 +4,12 @@
 
 use crate::error::Error;
 use crate::sys;
-use crate::sys::Mapping;
-use crate::sys::Plain;
-use crate::sys::Visibility;
+use crate::sys::{Mapping, Plain, Visibility};
 use loga::rm;
-use loga::rm::class;
 use loga::rm::class::status;
-use loga::rm::nr;
+use loga::rm::{class, nr};
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Control node.
 pub const CTL_PATH: &str = "/dev/nvidiactl";

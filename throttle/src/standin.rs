@@ -3,18 +3,12 @@
 //! [tool] The backend for the driver stand-in: the sequence CUDA 6 uses on Kepler.
 
 use crate::backend::Backend;
-use crate::channel::Channel;
-use crate::channel::Layout;
-use crate::channel::Share;
+use crate::channel::{Channel, Layout, Share};
 use crate::error::Error;
-use crate::plan::Engine;
-use crate::plan::Plan;
-use crate::plan::Wait;
+use crate::plan::{Engine, Plan, Wait};
 use crate::rm;
 use crate::rm::Client;
-use nix::poll::poll;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
+use nix::poll::{poll, PollFd, PollFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::rc::Rc;

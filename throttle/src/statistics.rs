@@ -2,8 +2,7 @@
 
 //! [tool] What a run notes: turnaround times, time throttled, GPU time.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Turnaround times kept for the percentiles; later ones count in mean, least and most only.
 pub const SAMPLES_MAX: usize = 1 << 22;

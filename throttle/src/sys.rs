@@ -5,10 +5,8 @@
 
 use loga::rm;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::fence;
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{fence, Ordering};
 
 /// Types that are any bit pattern of their size, without padding.
 ///

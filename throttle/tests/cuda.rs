@@ -6,11 +6,8 @@
 
 mod common;
 
-use common::run;
-use common::Ended;
-use fake_cuda::CYCLES_PER_US;
-use fake_cuda::FIXED_NS;
-use fake_cuda::NAME;
+use common::{run, Ended};
+use fake_cuda::{CYCLES_PER_US, FIXED_NS, NAME};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

@@ -10,8 +10,7 @@
 
 mod common;
 
-use common::run;
-use common::Ended;
+use common::{run, Ended};
 use std::io::Write;
 use std::process::Command;
 use throttle::lengths::Timer;

@@ -3,10 +3,9 @@
 //! What criterion measured: read from the files that it leaves, printed as a table.
 
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::SystemTime;
+use std::{fs, io};
 
 /// The mean time of one benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]

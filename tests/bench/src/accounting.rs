@@ -19,20 +19,15 @@
 
 use crate::figure::Findings;
 use crate::load::Pattern;
-use crate::scenarios::HOG;
-use crate::scenarios::LIGHT;
-use crate::stage::Stage;
-use crate::stage::FINE;
+use crate::scenarios::{HOG, LIGHT};
+use crate::stage::{Stage, FINE};
 use crate::threads::count;
 use crate::window::Window;
-use loga_results::stats::mean;
-use loga_results::stats::quantile;
-use procfs::process::all_processes;
-use procfs::process::Stat;
+use loga_results::stats::{mean, quantile};
+use procfs::process::{all_processes, Stat};
 use std::fs;
 use std::thread::sleep;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Length of a window, in seconds.
 const WINDOW_S: f64 = 2.0;

@@ -3,8 +3,7 @@
 //! Revoke and restore latencies, and memory, as LoGA's debugfs file gives them.
 
 use crate::figure::Findings;
-use loga_results::stats::mean;
-use loga_results::stats::quantile;
+use loga_results::stats::{mean, quantile};
 use std::fs;
 
 /// LoGA's file with the costs of its gates.

@@ -3,8 +3,7 @@
 //! Figures: measured numbers with their units and targets.
 
 use crate::window::Observation;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
 

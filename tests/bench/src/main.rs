@@ -33,13 +33,8 @@ mod window;
 
 use clap::Parser;
 use figure::Findings;
-use loga_support::busy;
-use loga_support::load;
-use loga_support::modules;
-use loga_support::stage;
-use loga_support::truth;
-use std::path::Path;
-use std::path::PathBuf;
+use loga_support::{busy, load, modules, stage, truth};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Where results go, inside the machine.

@@ -2,12 +2,10 @@
 
 //! All scenarios together: a table for people, a file for programs.
 
-use crate::figure::Figure;
-use crate::figure::Findings;
+use crate::figure::{Figure, Findings};
 use crate::scenarios;
 use comfy_table::presets::NOTHING;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
+use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;

@@ -2,18 +2,14 @@
 
 //! Cost of a decision with many clients, of which few or all are active.
 
-use crate::costs;
 use crate::figure::Findings;
-use crate::modules;
 use crate::stage::Stage;
+use crate::{costs, modules};
 use loga_cli::device::Device;
 use std::fs;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Instructions that a decision may take with a thousand clients.
 const MOST: f64 = 200_000.0;

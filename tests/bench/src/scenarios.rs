@@ -3,18 +3,12 @@
 //! The scenarios. Each loads the module with its parameters, runs processes, and compares LoGA's
 //! figures with the model's between two instants.
 
-use crate::accounting;
-use crate::costs;
 use crate::figure::Findings;
 use crate::load::Pattern;
-use crate::scale;
-use crate::shares;
-use crate::stage::Stage;
-use crate::stage::FINE;
-use crate::threads::apart;
-use crate::threads::control;
-use crate::window;
+use crate::stage::{Stage, FINE};
+use crate::threads::{apart, control};
 use crate::window::Window;
+use crate::{accounting, costs, scale, shares, window};
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::Duration;

@@ -3,13 +3,10 @@
 //! [tool] Threads that run next to LoGA's: one that counts, and one as busy as the poller.
 
 use crate::busy::Busy;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
+use nix::sched::{sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
-use std::thread::available_parallelism;
-use std::thread::sleep;
-use std::time::Duration;
-use std::time::Instant;
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
 
 /// Keeps all processes that are started from now on off the poller's processor, as on a machine
 /// with one set aside for it.

@@ -2,16 +2,13 @@
 
 //! The time between two instants, as LoGA measured it and as the model logged it.
 
-use crate::load::Load;
-use crate::load::Pattern;
+use crate::load::{Load, Pattern};
 use crate::truth::Truth;
-use loga_cli::device::Device;
-use loga_cli::device::Snapshot;
+use loga_cli::device::{Device, Snapshot};
 use loga_cli::stat;
 use loga_cli::stat::Stat;
 use loga_model::truth::Usage;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::thread::sleep;
 use std::time::Duration;
 use throttle::report::Instance;

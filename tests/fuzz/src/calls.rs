@@ -3,14 +3,10 @@
 //! [tool] Arguments of `/dev/loga`, and the queue of a listener.
 
 use crate::input::Input;
-use loga::knobs::Config;
-use loga::knobs::KNOBS;
+use loga::knobs::{Config, KNOBS};
 use loga::request::Named;
 use loga::uapi;
-use loga::uapi::Call;
-use loga::uapi::Event;
-use loga::uapi::EventQueue;
-use loga::uapi::Refusal;
+use loga::uapi::{Call, Event, EventQueue, Refusal};
 use std::collections::VecDeque;
 
 /// A refusal as a caller may leave it in its argument: mostly none.

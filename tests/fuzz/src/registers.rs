@@ -3,20 +3,12 @@
 //! [tool] Answers of a card: status words, channel states, the channel table, the clock.
 
 use crate::input::Input;
-use loga::ids::Chid;
-use loga::ids::MAX_CHANNELS;
+use loga::ids::{Chid, MAX_CHANNELS};
 use loga::regs;
-use loga::regs::ChannelState;
-use loga::regs::DeviceGone;
-use loga::regs::EngineStatus;
-use loga::regs::Error;
-use loga::regs::Mmio;
-use loga::regs::Occupant;
-use loga::regs::OccupantReader;
-use loga::regs::Ring;
-use loga::regs::Source;
-use loga::regs::Work;
-use loga::regs::ALL_ONES;
+use loga::regs::{
+    ChannelState, DeviceGone, EngineStatus, Error, Mmio, Occupant, OccupantReader, Ring, Source,
+    Work, ALL_ONES,
+};
 use std::cell::Cell;
 use std::collections::HashMap;
 

@@ -4,10 +4,8 @@
 
 use clap::Parser;
 use loga::policies::NAMES;
-use loga_eval::replay;
-use loga_eval::scenario;
-use loga_eval::scenario::Profile;
-use loga_eval::scenario::Span;
+use loga_eval::scenario::{Profile, Span};
+use loga_eval::{replay, scenario};
 
 /// Longest time that a file may ask for, in nanoseconds: a day.
 const LONGEST_NS: f64 = 86_400e9;

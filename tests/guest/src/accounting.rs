@@ -4,15 +4,9 @@
 
 use crate::agent::Agent;
 use crate::busy::Busy;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::near;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::FINE;
-use crate::stage::LAZY;
+use crate::stage::{client_of, near, Stage, EXACT, FINE, LAZY};
 use crate::throttling::throttled_hog;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;

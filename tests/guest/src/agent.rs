@@ -3,21 +3,11 @@
 //! [tool] A process that a test drives: the test's side.
 
 use crate::ktap::ensure;
-use nix::poll::poll;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
-use nix::poll::PollTimeout;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// TIMEOUT: longest wait for an ordinary answer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

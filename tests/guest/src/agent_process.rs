@@ -19,22 +19,17 @@
 //! An answer is `ok` and numbers, or `error` and a reason.
 
 use std::io;
-use std::io::BufRead;
-use std::io::Write;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{BufRead, Write};
+use std::time::{Duration, Instant};
 use throttle::channel::Channel;
-use throttle::clock::Clock;
-use throttle::clock::Monotonic;
+use throttle::clock::{Clock, Monotonic};
 use throttle::error::Error;
 use throttle::plan::Engine;
-use throttle::rm;
-use throttle::rm::Client;
-use throttle::rm::ReadyToMap;
+use throttle::rm::{Client, ReadyToMap};
 use throttle::standin::open_channels;
 use throttle::statistics::BLOCKED_ABOVE_NS;
-use throttle::sys;
 use throttle::sys::Visibility;
+use throttle::{rm, sys};
 
 /// Commands in flight in a channel.
 const DEPTH: u32 = 3;

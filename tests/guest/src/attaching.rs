@@ -4,15 +4,11 @@
 
 use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::modules;
 use crate::modules::LOGA;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
-use crate::sysfs;
+use crate::stage::{Stage, LAZY, LONG_PHASES};
+use crate::{modules, sysfs};
 use nix::errno::Errno;
 use std::fs;
 use std::path::Path;

@@ -5,8 +5,7 @@
 use loga::uapi;
 use loga::uapi::Event;
 use nix::errno::Errno;
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;

@@ -2,29 +2,15 @@
 
 //! [tool] Tests of settings for cgroups, and of dividing the GPU between them.
 
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::sharing::clear;
-use crate::sharing::limit;
-use crate::sharing::set;
-use crate::sharing::shares;
-use crate::sharing::weight;
-use crate::sharing::BUSY;
-use crate::sharing::PROMPT;
-use crate::sharing::STEADY;
-use crate::sharing::STRICT;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
+use crate::sharing::{clear, limit, set, shares, weight, BUSY, PROMPT, STEADY, STRICT};
+use crate::stage::{Stage, EXACT, LAZY, PAPER};
 use crate::sysfs;
 use loga::uapi;
 use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{chown, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 

@@ -4,21 +4,16 @@
 
 use crate::agent::Agent;
 use crate::faults;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
+use crate::stage::{client_of, Stage, LAZY, PAPER};
 use loga::rm as abi;
 use loga::rm::nr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use throttle::random::Random;
-use throttle::rm;
-use throttle::sys;
+use throttle::{rm, sys};
 
 crate::ktap::tests![
     branch_340_is_accounted_and_throttled: timed,

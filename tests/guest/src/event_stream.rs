@@ -2,17 +2,11 @@
 
 //! [tool] Tests of what the control device reports: events, totals, and which user sees which.
 
-use crate::calls::as_user;
-use crate::calls::knob;
-use crate::calls::Calls;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::calls::{as_user, knob, Calls};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::sharing::for_process;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
+use crate::stage::{client_of, Stage, LAZY, PAPER};
 use crate::sysfs;
 use crate::validation::weighted;
 use loga::uapi;

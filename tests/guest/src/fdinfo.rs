@@ -3,12 +3,10 @@
 //! [tool] Tests of what `/proc/PID/fdinfo` says of the GPU's files.
 
 use crate::agent::Agent;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::modules;
 use crate::modules::LOGA;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::stage::{Stage, LAZY};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;

@@ -6,9 +6,7 @@ use loga_ktap::signs;
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io;
-use std::io::Read;
-use std::io::Seek;
-use std::io::SeekFrom;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// Longest record of `/dev/kmsg`.

@@ -4,14 +4,10 @@
 
 use crate::kernel_log::KernelLog;
 use loga_ktap::Outcome;
-use std::panic::catch_unwind;
-use std::panic::AssertUnwindSafe;
-use std::panic::UnwindSafe;
+use std::panic::{catch_unwind, AssertUnwindSafe, UnwindSafe};
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use throttle::clock::Clock;
-use throttle::clock::Monotonic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use throttle::clock::{Clock, Monotonic};
 
 /// Which suites KUnit runs when a module is loaded.
 const KUNIT_FILTER: &str = "/sys/module/kunit/parameters/filter_glob";

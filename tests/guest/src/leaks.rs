@@ -3,15 +3,12 @@
 //! [tool] Memory that nothing points at any more, as kmemleak finds it: the last test of a run on a
 //! kernel that has it.
 
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::modules;
-use crate::modules::LOGA;
-use crate::modules::MODEL;
-use std::fs;
-use std::io;
+use crate::modules::{LOGA, MODEL};
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 crate::ktap::tests![nothing_is_left_in_memory];
 

@@ -51,15 +51,10 @@ mod tracefs;
 mod tracing;
 mod validation;
 
-use clap::Parser;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use hostile::storms;
 use ktap::Test;
-use loga_support::busy;
-use loga_support::load;
-use loga_support::modules;
-use loga_support::stage;
-use loga_support::truth;
+use loga_support::{busy, load, modules, stage, truth};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]

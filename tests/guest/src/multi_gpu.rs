@@ -3,22 +3,15 @@
 //! [tool] Tests with several GPUs.
 
 use crate::agent::Agent;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::near;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
+use crate::stage::{client_of, near, Stage, LAZY, LONG_PHASES};
 use crate::threads;
 use crate::tracefs::Trace;
 use crate::truth::Truth;
-use loga_cli::device::Device;
-use loga_cli::device::Snapshot;
+use loga_cli::device::{Device, Snapshot};
 use loga_cli::stat::Stat;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     two_gpus_are_accounted_apart: timed,

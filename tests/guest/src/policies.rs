@@ -4,18 +4,12 @@
 
 use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::modules;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::LAZY;
-use crate::sysfs;
+use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
-use std::time::Duration;
-use std::time::Instant;
+use crate::{modules, sysfs};
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,

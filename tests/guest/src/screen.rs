@@ -2,27 +2,17 @@
 
 //! [tool] Tests of `loga top` on a pseudo-terminal: what a person sees, and the keys.
 
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use nix::poll::poll;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
-use nix::pty::openpty;
-use nix::pty::Winsize;
-use nix::sys::termios::tcgetattr;
-use nix::sys::termios::LocalFlags;
+use crate::stage::{Stage, LAZY};
+use nix::poll::{poll, PollFd, PollFlags};
+use nix::pty::{openpty, Winsize};
+use nix::sys::termios::{tcgetattr, LocalFlags};
 use std::fs::File;
-use std::io::Read;
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
-use std::process::Child;
-use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![top_on_a_terminal_shows_clients_obeys_keys_and_restores_it];
 

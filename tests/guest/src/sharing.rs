@@ -4,17 +4,11 @@
 //! clients work. Shares are those of the model's own log.
 
 use crate::calls::Calls;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
-use crate::sysfs;
-use crate::truth;
+use crate::stage::{client_of, Stage, EXACT, LAZY, PAPER};
 use crate::truth::Truth;
+use crate::{sysfs, truth};
 use loga::uapi;
 use std::time::Duration;
 

@@ -2,18 +2,15 @@
 
 //! [tool] Tests of accounting by samples at random instants.
 
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
-use crate::stage::client_of;
-use crate::stage::Stage;
+use crate::stage::{client_of, Stage};
 use crate::throttling::throttled_hog;
 
 use crate::agent::Agent;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
+use crate::stage::{LAZY, PAPER};
 use crate::sysfs;
 use crate::truth::Truth;
 use loga_cli::device::Device;

@@ -2,9 +2,7 @@
 
 //! [tool] Kernel threads.
 
-use procfs::process::all_processes;
-use procfs::process::Stat;
-use procfs::process::StatFlags;
+use procfs::process::{all_processes, Stat, StatFlags};
 
 /// The kernel threads with names that begin with `name`.
 pub(crate) fn named(name: &str) -> Result<Vec<Stat>, String> {

@@ -2,17 +2,10 @@
 
 //! [tool] Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
 
-use crate::agent::Agent;
-use crate::agent::SOON;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::agent::{Agent, SOON};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
-use crate::stage::PAPER;
+use crate::stage::{client_of, Stage, EXACT, LAZY, LONG_PHASES, PAPER};
 use loga_cli::stat::Stat;
 use std::time::Duration;
 

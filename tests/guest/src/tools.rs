@@ -2,17 +2,11 @@
 
 //! [tool] Tests of the `loga` command as a person or a script uses it.
 
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::PAPER;
+use crate::stage::{Stage, LAZY, PAPER};
 use serde_json::Value;
-use std::process::Child;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 crate::ktap::tests![

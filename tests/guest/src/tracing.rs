@@ -2,22 +2,14 @@
 
 //! [tool] Tests of the trace events, compared with the model's log and LoGA's figures.
 
-use crate::agent::Agent;
-use crate::agent::SOON;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::agent::{Agent, SOON};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::FINE;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
+use crate::stage::{Stage, EXACT, FINE, LAZY, LONG_PHASES};
 use crate::throttling::throttled_hog;
-use crate::tracefs;
-use crate::tracefs::Event;
-use crate::tracefs::Trace;
-use crate::truth;
+use crate::tracefs::{Event, Trace};
 use crate::truth::Truth;
+use crate::{tracefs, truth};
 use loga_cli::stat::Client;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,20 +3,11 @@
 //! [tool] Tests of what the control device and the knobs refuse without a change.
 
 use crate::agent::Agent;
-use crate::calls::as_user;
-use crate::calls::knob;
-use crate::calls::Calls;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
-use crate::sharing;
-use crate::sharing::changed;
-use crate::sharing::clear;
-use crate::sharing::for_process;
-use crate::sharing::for_user;
-use crate::sharing::limit;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::sysfs;
+use crate::calls::{as_user, knob, Calls};
+use crate::ktap::{ensure, Verdict};
+use crate::sharing::{changed, clear, for_process, for_user, limit};
+use crate::stage::{Stage, LAZY};
+use crate::{sharing, sysfs};
 use loga::knobs::Knob;
 use loga::uapi;
 use nix::errno::Errno;

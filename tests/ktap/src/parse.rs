@@ -6,9 +6,7 @@
 //! does not match, a number out of order or no output at all are failures, so
 //! that a crash never passes.
 
-use crate::Outcome;
-use crate::Report;
-use crate::Test;
+use crate::{Outcome, Report, Test};
 
 /// Deepest nesting that is followed; KUnit uses three levels.
 const MAX_DEPTH: usize = 8;

@@ -2,8 +2,7 @@
 
 //! [tool] Writing KTAP, as [`parse`](crate::parse) reads it.
 
-use crate::Outcome;
-use crate::Test;
+use crate::{Outcome, Test};
 
 /// The lines that begin a document with `tests` tests.
 pub fn begin(tests: usize) -> String {

@@ -3,8 +3,7 @@
 //! [tool] The same round in a loop until a file asks for the end; counts the rounds, and those
 //! that differ from the first.
 
-use crate::calls;
-use crate::files;
+use crate::{calls, files};
 use std::io::Error;
 use std::path::Path;
 use std::time::Duration;

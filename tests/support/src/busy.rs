@@ -3,12 +3,9 @@
 //! [tool] Processors: threads that keep to one, and a thread that keeps one busy.
 
 use nix::errno::Errno;
-use nix::sched::sched_setaffinity;
-use nix::sched::CpuSet;
+use nix::sched::{sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 

@@ -2,15 +2,11 @@
 
 //! [tool] Throttles in the background: their patterns, and running ones.
 
-use nix::sys::signal::kill;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use std::io::Read;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use throttle::report::Instance;
-use throttle::report::Report;
+use std::process::{Child, Command, Stdio};
+use throttle::report::{Instance, Report};
 
 /// Path of the load generator.
 const THROTTLE: &str = "/bin/throttle";

@@ -3,10 +3,7 @@
 //! [tool] Loading and removing kernel modules.
 
 use nix::errno::Errno;
-use nix::kmod::delete_module;
-use nix::kmod::finit_module;
-use nix::kmod::DeleteModuleFlags;
-use nix::kmod::ModuleInitFlags;
+use nix::kmod::{delete_module, finit_module, DeleteModuleFlags, ModuleInitFlags};
 use std::ffi::CString;
 use std::fs;
 use std::fs::File;

@@ -4,13 +4,10 @@
 
 use crate::load::Load;
 use crate::modules;
-use crate::modules::LOGA;
-use crate::modules::MODEL;
+use crate::modules::{LOGA, MODEL};
 use loga_cli::device::Device;
-use loga_cli::stat::Client;
-use loga_cli::stat::Stat;
-use std::time::Duration;
-use std::time::Instant;
+use loga_cli::stat::{Client, Stat};
+use std::time::{Duration, Instant};
 
 /// Pause between two checks while waiting for something.
 const CHECK_EVERY: Duration = Duration::from_millis(10);

@@ -4,8 +4,7 @@
 
 use loga_model::gpu::GR;
 use loga_model::truth::text::Line;
-use loga_model::truth::Entry;
-use loga_model::truth::Usage;
+use loga_model::truth::{Entry, Usage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread::sleep;

@@ -4,16 +4,12 @@
 //! the programs and modules under test.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::bail;
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{bail, Context, Result};
 
-use crate::cpio::Archive;
-use crate::cpio::Entry;
+use crate::cpio::{Archive, Entry};
 
 /// Contents of the image besides the fixed parts.
 #[derive(Debug, clap::Args)]

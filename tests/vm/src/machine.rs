@@ -2,25 +2,17 @@
 
 //! One run of the virtual machine: command line, output, time limit, verdict.
 
-use std::fs;
 use std::fs::File;
-use std::io::Read;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::clock::Time;
-use crate::transfer::Message;
-use crate::transfer::Receiver;
+use crate::transfer::{Message, Receiver};
 use crate::trouble;
 
 /// How often the files that QEMU writes are read.

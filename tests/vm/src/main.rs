@@ -22,19 +22,13 @@ mod trouble;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{bail, Context, Result};
 use clap::Parser;
-use loga_ktap::Outcome;
-use loga_ktap::Report;
-use loga_ktap::Test;
+use loga_ktap::{Outcome, Report, Test};
 
 use crate::clock::Time;
 use crate::image::Contents;
-use crate::machine::Echo;
-use crate::machine::Machine;
-use crate::machine::Run;
+use crate::machine::{Echo, Machine, Run};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]

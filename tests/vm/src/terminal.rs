@@ -3,12 +3,9 @@
 //! The terminal of the caller, handed to a shell in the virtual machine.
 
 use std::io::IsTerminal;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use anyhow::bail;
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{bail, Context, Result};
 
 /// The caller's terminal. Dropping it restores the settings: the emulator takes over each key, and
 /// is killed before it can clean up.

@@ -6,9 +6,7 @@
 //! `loga-file NAME SIZE`, followed by exactly SIZE bytes, and
 //! `loga-exit STATUS`, the last line.
 
-use anyhow::bail;
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{bail, Context, Result};
 
 /// Largest file that is accepted.
 const MAX_FILE: usize = 256 << 20;

@@ -5,8 +5,7 @@
 //! A test may exit with status 0 while the kernel under it broke a rule: any
 //! line found here makes the run a failure.
 
-use loga_ktap::signs;
-use loga_ktap::strip_stamp;
+use loga_ktap::{signs, strip_stamp};
 
 /// Most complaints that are kept; the first ones matter.
 pub(crate) const MAX_LINES: usize = 20;

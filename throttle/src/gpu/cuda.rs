@@ -7,17 +7,11 @@
 //! with a later header.
 
 use super::calibrate::calibrate;
-use super::cuda_calls::Context;
-use super::cuda_calls::Event;
-use super::cuda_calls::Function;
-use super::cuda_calls::Module;
-use super::cuda_calls::Word;
-use super::queue::time;
-use super::queue::Device;
+use super::cuda_calls::{Context, Event, Function, Module, Word};
+use super::queue::{time, Device};
 use crate::error::Error;
 use crate::lengths::Timer;
-use crate::plan::Plan;
-use crate::plan::Wait;
+use crate::plan::{Plan, Wait};
 use std::ffi::CString;
 
 /// `.version` and `.target`, oldest first: Kepler, Maxwell, Turing, Hopper.

@@ -7,12 +7,7 @@
 
 use super::library::calls;
 use crate::error::Error;
-use std::ffi::c_char;
-use std::ffi::c_int;
-use std::ffi::c_uint;
-use std::ffi::c_void;
-use std::ffi::CStr;
-use std::ffi::CString;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::ptr::null_mut;
 
 pub(super) const LIBRARY: &str = "libcuda.so.1";

@@ -2,13 +2,11 @@
 
 //! [tool] Kernels on an OpenCL library. OpenCL has no timer that a kernel could read: they loop.
 
-use super::opencl_calls::Event;
-use super::opencl_calls::Program;
+use super::opencl_calls::{Event, Program};
 use super::queue::Device;
 use crate::error::Error;
 use crate::lengths::Timer;
-use crate::plan::Plan;
-use crate::plan::DEPTH_MAX;
+use crate::plan::{Plan, DEPTH_MAX};
 use std::ffi::CString;
 
 const SOURCE: &str = include_str!("spin.cl");

@@ -6,11 +6,8 @@
 
 use super::library::calls;
 use crate::error::Error;
-use std::ffi::c_char;
-use std::ffi::c_void;
-use std::ffi::CStr;
-use std::ptr::null;
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_void, CStr};
+use std::ptr::{null, null_mut};
 
 pub(super) const LIBRARY: &str = "libOpenCL.so.1";
 

@@ -4,12 +4,8 @@
 
 use crate::backend::Backend;
 use crate::error::Error;
-use crate::gpu::calibrate::calibrate;
-use crate::gpu::calibrate::Calibration;
-use crate::lengths::DeviceReport;
-use crate::lengths::LengthCheck;
-use crate::lengths::Lengths;
-use crate::lengths::Timer;
+use crate::gpu::calibrate::{calibrate, Calibration};
+use crate::lengths::{DeviceReport, LengthCheck, Lengths, Timer};
 use crate::plan::Plan;
 use std::collections::VecDeque;
 

@@ -3,19 +3,10 @@
 //! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
 
 use crate::names;
-use clap::builder::PossibleValue;
-use clap::builder::PossibleValuesParser;
-use clap::value_parser;
-use clap::Arg;
-use clap::ArgGroup;
-use clap::ArgMatches;
-use clap::Args;
-use clap::FromArgMatches;
-use clap::Parser;
-use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{value_parser, Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
-use loga::knobs::Knob;
-use loga::knobs::KNOBS;
+use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
 use loga::policies;
 use loga::share::Limit;

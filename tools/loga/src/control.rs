@@ -5,9 +5,7 @@
 
 use crate::error::Error;
 use loga::uapi;
-use loga::uapi::Call;
-use loga::uapi::Header;
-use loga::uapi::Refusal;
+use loga::uapi::{Call, Header, Refusal};
 use std::io;
 use std::time::Duration;
 

@@ -5,18 +5,13 @@
 pub use crate::control::Snapshot;
 pub use crate::error::Error;
 
-use crate::control::Calls;
-use crate::control::Control;
-use crate::control::Tables;
+use crate::control::{Calls, Control, Tables};
 use loga::uapi;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
-use nix::poll::PollTimeout;
+use nix::poll::{PollFd, PollFlags, PollTimeout};
 use std::fs::File;
 use std::io;
 use std::io::Read;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// The open control device.

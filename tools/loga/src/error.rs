@@ -3,11 +3,8 @@
 //! [tool] Why the kernel module gave no answer, in one line that names what would be right.
 
 use loga::uapi;
-use loga::uapi::Call;
-use loga::uapi::Header;
-use loga::uapi::Refusal;
-use std::fmt;
-use std::io;
+use loga::uapi::{Call, Header, Refusal};
+use std::{fmt, io};
 
 /// Why there is no answer.
 #[derive(Debug)]

@@ -3,17 +3,13 @@
 //! [double] A kernel module that answers from memory. It checks arguments with the kernel's own
 //! checks, and can be of another version, refuse an unprivileged caller, or fail with any errno.
 
-use crate::control::Calls;
-use crate::control::Tables;
+use crate::control::{Calls, Tables};
 use loga::knobs::Config;
 use loga::policies::PolicyKind;
 use loga::request::Named;
 use loga::uapi;
-use loga::uapi::Call;
-use loga::uapi::Header;
-use loga::uapi::Refusal;
-use std::cell::Cell;
-use std::cell::RefCell;
+use loga::uapi::{Call, Header, Refusal};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;

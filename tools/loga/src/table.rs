@@ -2,12 +2,9 @@
 
 //! [tool] One GPU's figures as a person reads them.
 
-use crate::stat::Client;
-use crate::stat::Group;
-use crate::stat::Stat;
+use crate::stat::{Client, Group, Stat};
 use comfy_table::presets::NOTHING;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
+use comfy_table::{CellAlignment, Table};
 
 /// Column titles of clients; those of text are in [`LEFT`], all others are numbers.
 const TITLES: [&str; 14] = [

@@ -2,10 +2,7 @@
 
 //! Figures 9 and 10 and section 5.6: one load.
 
-use super::add;
-use super::empty;
-use super::gauge;
-use super::series;
+use super::{add, empty, gauge, series};
 use crate::load::Pattern;
 use crate::stage::Stage;
 use crate::window::Window;

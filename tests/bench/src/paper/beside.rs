@@ -2,11 +2,9 @@
 
 //! An application that runs with throttles.
 
-use crate::load::Load;
-use crate::load::Pattern;
+use crate::load::{Load, Pattern};
 use crate::window::Window;
-use loga_results::reduced::Application;
-use loga_results::reduced::BEFORE_MS;
+use loga_results::reduced::{Application, BEFORE_MS};
 use loga_results::Throttles;
 use std::iter::repeat;
 use std::thread::sleep;

@@ -6,12 +6,8 @@
 use crate::load::Pattern;
 use crate::stage::Stage;
 use crate::window::Window;
-use loga_results::reduced::KERNEL_LATE;
-use loga_results::reduced::LATE;
-use loga_results::reduced::LAUNCH;
-use loga_results::reduced::POLLED;
-use loga_results::Setting;
-use loga_results::Unit;
+use loga_results::reduced::{KERNEL_LATE, LATE, LAUNCH, POLLED};
+use loga_results::{Setting, Unit};
 use std::fs;
 
 /// The kernel's file about its processors.

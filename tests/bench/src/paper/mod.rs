@@ -19,11 +19,7 @@ mod quality;
 
 use crate::OUT;
 use loga_results::reduced::SETTING;
-use loga_results::At;
-use loga_results::Experiment;
-use loga_results::Origin;
-use loga_results::Point;
-use loga_results::Series;
+use loga_results::{At, Experiment, Origin, Point, Series};
 use std::path::Path;
 
 /// Runs an experiment, a shorter one on request.

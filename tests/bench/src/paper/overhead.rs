@@ -2,27 +2,14 @@
 
 //! Figures 7a and 7b, reduced: the cost of accounting for an application with throttles.
 
-use super::add;
-use super::beside::turnaround;
-use super::beside::Weighing;
-use super::empty;
-use super::gauge;
-use super::series;
+use super::beside::{turnaround, Weighing};
+use super::{add, empty, gauge, series};
 use crate::stage::Stage;
-use crate::threads::apart;
-use crate::threads::control;
-use loga_results::reduced::APPLICATIONS;
-use loga_results::reduced::FIVE_LONG;
-use loga_results::reduced::FIVE_SHORT;
-use loga_results::reduced::OVERHEAD_MS;
-use loga_results::reduced::REDUCED;
-use loga_results::reduced::VARIED;
-use loga_results::reduced::WEIGHED;
-use loga_results::At;
-use loga_results::Difference;
-use loga_results::Experiment;
-use loga_results::Throttles;
-use loga_results::GEOMETRIC_MEAN;
+use crate::threads::{apart, control};
+use loga_results::reduced::{
+    APPLICATIONS, FIVE_LONG, FIVE_SHORT, OVERHEAD_MS, REDUCED, VARIED, WEIGHED,
+};
+use loga_results::{At, Difference, Experiment, Throttles, GEOMETRIC_MEAN};
 
 /// The control: a thread as busy as the poller, without LoGA.
 const BUSY: &str = "busy thread";

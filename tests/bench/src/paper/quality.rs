@@ -2,27 +2,13 @@
 
 //! Figure 11, reduced: an application with four throttles, under each policy.
 
-use super::add;
-use super::beside::turnaround;
-use super::beside::watch;
-use super::beside::Seen;
-use super::beside::Weighing;
-use super::empty;
-use super::gauge;
-use super::series;
+use super::beside::{turnaround, watch, Seen, Weighing};
+use super::{add, empty, gauge, series};
 use crate::costs;
-use crate::stage::Stage;
-use crate::stage::FINE;
+use crate::stage::{Stage, FINE};
 use crate::threads::apart;
-use loga_results::reduced::optimum;
-use loga_results::reduced::Application;
-use loga_results::reduced::APPLICATIONS;
-use loga_results::reduced::QUALITY_MS;
-use loga_results::Difference;
-use loga_results::Experiment;
-use loga_results::Setting;
-use loga_results::ALONE;
-use loga_results::FOUR;
+use loga_results::reduced::{optimum, Application, APPLICATIONS, QUALITY_MS};
+use loga_results::{Difference, Experiment, Setting, ALONE, FOUR};
 
 /// The policy; `none`: LoGA is not loaded.
 const NONE: &str = "none";

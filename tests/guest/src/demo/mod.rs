@@ -7,10 +7,7 @@
 mod picture;
 
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::near;
-use crate::stage::Stage;
-use crate::stage::EXACT;
+use crate::stage::{client_of, near, Stage, EXACT};
 use crate::truth::Truth;
 use loga_cli::device::Device;
 use loga_cli::stat::Stat;
@@ -18,10 +15,8 @@ use loga_cli::table;
 use serde::Serialize;
 use std::fs;
 use std::fs::File;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use throttle::report::Instance;
 
 /// Version of the layout of `demo.json`.

@@ -11,27 +11,23 @@
 
 use crate::agent::Agent;
 use crate::calls::Calls;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::modules;
 use crate::modules::LOGA;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::stage::{Stage, LAZY};
 use loga::uapi;
 use loga_cli::device::Device;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use throttle::plan::Engine;
-use throttle::rm;
 use throttle::rm::Client;
 use throttle::standin::open_channels;
-use throttle::sys;
+use throttle::{rm, sys};
 
 crate::ktap::tests![
     failing_allocations_in_open,

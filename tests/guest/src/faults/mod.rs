@@ -11,26 +11,18 @@
 
 pub(crate) mod injection;
 
-use crate::agent::client_works;
-use crate::agent::Agent;
-use crate::agent::SOON;
+use crate::agent::{client_works, Agent, SOON};
 use crate::busy::pin;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::modules;
 use crate::modules::MODEL;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
-use crate::threads;
+use crate::stage::{Stage, LAZY, LONG_PHASES};
 use crate::throttling::throttled_hog;
+use crate::{modules, threads};
 use loga::rm::nr;
 use std::fs;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     registers_that_stand_still_leave_no_client_throttled,

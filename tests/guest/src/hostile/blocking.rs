@@ -4,41 +4,25 @@
 //! page under a lock, by masses of mappings, by masses of processes; and one that stores while it
 //! maps.
 
-use super::bystander::Bystander;
-use super::bystander::PLACE;
-use super::model;
-use super::ownership::baseline;
-use super::ownership::keep_busy;
-use super::ownership::measure;
-use super::ownership::open;
-use super::ownership::prepare_through;
-use super::ownership::ready;
-use super::ownership::LIFE;
-use super::ownership::WINDOW;
-use super::Program;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::bystander::{Bystander, PLACE};
+use super::ownership::{baseline, keep_busy, measure, open, prepare_through, ready, LIFE, WINDOW};
+use super::{model, Program};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::sharing::for_process;
-use crate::sharing::limit;
-use crate::sharing::set;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::sharing::{for_process, limit, set};
+use crate::stage::{Stage, LAZY};
 use loga::rm as abi;
 use loga::rm::nr;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
-use throttle::rm;
+use std::time::{Duration, Instant};
 use throttle::rm::ReadyToMap;
-use throttle::sys;
 use throttle::sys::Visibility;
+use throttle::{rm, sys};
 
 crate::ktap::tests![
     kernel_faults_on_a_throttled_page_fail_and_block_no_directory: timed,

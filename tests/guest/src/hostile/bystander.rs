@@ -5,26 +5,19 @@
 //! Its thread has the highest priority of the machine: a call that takes long waits for a lock, or
 //! for a processor that cannot be preempted.
 
-use super::model;
-use super::ownership::open;
-use super::ownership::ready;
-use super::Program;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::ownership::{open, ready};
+use super::{model, Program};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::stage::{Stage, LAZY};
 use nix::errno::Errno;
 use nix::libc;
-use std::fmt;
-use std::fs;
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
 use throttle::rm;
-use throttle::rm::Client;
-use throttle::rm::ReadyToMap;
+use throttle::rm::{Client, ReadyToMap};
 use throttle::sys::Visibility;
 
 crate::ktap::tests![calls_of_a_bystander_take_no_longer_beside_hostile_programs: timed];

@@ -2,24 +2,18 @@
 
 //! [tool] GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
 
-use super::model;
-use super::Act;
-use super::Program;
+use super::{model, Act, Program};
 use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
-use crate::stage::Stage;
-use crate::stage::LAZY;
-use crate::stage::LONG_PHASES;
+use crate::stage::{Stage, LAZY, LONG_PHASES};
 use std::fs;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     gpu_of_another_driver_is_left_alone,

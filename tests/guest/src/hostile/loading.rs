@@ -2,20 +2,13 @@
 
 //! [tool] Loading, attaching, detaching and unloading, while hostile users interfere.
 
-use super::model;
-use super::Act;
-use super::Program;
-use crate::agent::client_works;
-use crate::agent::Agent;
+use super::{model, Act, Program};
+use crate::agent::{client_works, Agent};
 use crate::kernel_log::KernelLog;
-use crate::ktap::ensure;
-use crate::ktap::Test;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Test, Verdict};
 use crate::modules;
-use crate::modules::LOGA;
-use crate::modules::MODEL;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::modules::{LOGA, MODEL};
+use crate::stage::{Stage, LAZY};
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
@@ -24,10 +17,8 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     opener_beside_failing_loads_finds_no_file,

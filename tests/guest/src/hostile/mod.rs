@@ -31,22 +31,15 @@ pub(crate) mod storms;
 mod tenants;
 
 use crate::ktap::Test;
-use nix::poll::poll;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
-use nix::sys::signal::killpg;
-use nix::sys::signal::Signal;
+use nix::poll::{poll, PollFd, PollFlags};
+use nix::sys::signal::{killpg, Signal};
 use nix::unistd::Pid;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The user that hostile programs run as.
 pub(crate) const USER: u32 = 1000;

@@ -6,38 +6,25 @@
 //! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, next to a client
 //! that never pauses either.
 
-use super::branch;
-use super::model;
-use super::Program;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::{branch, model, Program};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::FINE;
-use crate::stage::LAZY;
+use crate::stage::{client_of, Stage, FINE, LAZY};
 use crate::truth::Truth;
 use loga::rm as abi;
 use loga::rm::nr;
 use nix::sys::wait::WaitStatus;
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::plan::Engine;
-use throttle::rm;
-use throttle::rm::Client;
-use throttle::rm::ReadyToMap;
+use throttle::rm::{Client, ReadyToMap};
 use throttle::standin::open_channels;
-use throttle::sys;
-use throttle::sys::Mapping;
-use throttle::sys::Visibility;
+use throttle::sys::{Mapping, Visibility};
+use throttle::{rm, sys};
 
 crate::ktap::tests![
     sibling_slot_of_a_mapped_page_is_charged: timed,

@@ -5,26 +5,18 @@
 //! No open may fail and no command may be lost. A process that gets no channel because the model's
 //! card is full asks again: the refusal is the driver's own answer.
 
-use super::fuzz::number;
-use super::fuzz::wait_until_empty;
-use super::model;
-use super::Program;
-use super::USER;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::fuzz::{number, wait_until_empty};
+use super::{model, Program, USER};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules;
-use crate::modules::LOGA;
-use crate::modules::MODEL;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::modules::{LOGA, MODEL};
+use crate::stage::{Stage, LAZY};
 use loga::rm::class::status;
 use nix::errno::Errno;
-use nix::sys::wait::waitpid;
-use nix::sys::wait::WaitStatus;
+use nix::sys::wait::{waitpid, WaitStatus};
 use std::fs;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::error::Error;
 use throttle::plan::Engine;

@@ -19,15 +19,9 @@
 //! | `FAKE_CUDA_TARGET=sm_NN` | the only `.target` that compiles |
 
 use std::collections::BTreeMap;
-use std::ffi::c_char;
-use std::ffi::c_int;
-use std::ffi::c_uint;
-use std::ffi::c_void;
-use std::ffi::CStr;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::time::Duration;
-use std::time::Instant;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Length of a kernel that does not spin, in ns.
 pub const FIXED_NS: u64 = 3000;

@@ -2,20 +2,15 @@
 
 //! [tool] `loga events`: what happens.
 
-use super::print_json;
-use super::Failure;
-use super::JSON_VERSION;
-use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
-use crate::names;
+use super::{print_json, Failure, JSON_VERSION};
+use crate::control::{Calls, Control};
+use crate::{cli, names};
 use loga::uapi;
 use loga::uapi::Event;
 use serde::Serialize;
 use std::io;
 use std::io::Write;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Events read at once.
 const BATCH: usize = 64;

@@ -6,9 +6,8 @@ use super::Failure;
 use crate::cli;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 /// Shells that completions are written for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];

@@ -25,9 +25,8 @@ pub mod totals;
 
 use crate::error::Error;
 use serde::Serialize;
-use std::fmt;
-use std::io;
 use std::io::Write;
+use std::{fmt, io};
 
 /// Version of the JSON layouts but that of `loga stat`, which has its own. Raised when a member
 /// changes its meaning or goes away.

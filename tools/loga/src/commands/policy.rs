@@ -2,25 +2,16 @@
 
 //! [tool] `loga policy`: the policy, and the knobs.
 
-use super::print_json;
-use super::Failure;
-use super::JSON_VERSION;
-use crate::cli;
+use super::{print_json, Failure, JSON_VERSION};
 use crate::cli::PolicyAction;
-use crate::control::Calls;
-use crate::control::Control;
-use crate::control::Snapshot;
-use crate::names;
-use crate::table;
+use crate::control::{Calls, Control, Snapshot};
+use crate::{cli, names, table};
 
-use loga::knobs::Knob;
-use loga::knobs::KNOBS;
+use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
-use loga::policies;
-use loga::uapi;
+use loga::{policies, uapi};
 use serde::Serialize;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io;
 use std::io::Write;
 

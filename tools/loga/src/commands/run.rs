@@ -2,11 +2,9 @@
 
 //! [tool] `loga run`: a command with a setting of its own.
 
-use super::set;
-use super::Failure;
+use super::{set, Failure};
 use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
+use crate::control::{Calls, Control};
 use loga::uapi;
 use std::io;
 use std::process::Command;

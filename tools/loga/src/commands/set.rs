@@ -2,16 +2,11 @@
 
 //! [tool] `loga set`: weights, limits and classes.
 
-use super::print_json;
-use super::Failure;
-use super::JSON_VERSION;
-use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
+use super::{print_json, Failure, JSON_VERSION};
+use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::names;
-use crate::table;
+use crate::{cli, names, table};
 use loga::uapi;
 use serde::Serialize;
 use std::fmt;

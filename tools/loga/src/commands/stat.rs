@@ -2,14 +2,10 @@
 
 //! [tool] `loga stat`: what every client got.
 
-use super::print_json;
-use super::Failure;
-use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
-use crate::control::Snapshot;
+use super::{print_json, Failure};
+use crate::control::{Calls, Control, Snapshot};
 use crate::stat::Stat;
-use crate::table;
+use crate::{cli, table};
 use std::io;
 use std::io::Write;
 use std::time::Duration;

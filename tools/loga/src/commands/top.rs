@@ -2,23 +2,19 @@
 
 //! [tool] `loga top`: the screen, refreshed at intervals.
 
-use super::stat;
-use super::Failure;
+use super::{stat, Failure};
 use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
+use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::top::app::App;
 use crate::top::view;
 use ratatui::backend::Backend;
 use ratatui::crossterm::event;
-use ratatui::crossterm::event::Event;
-use ratatui::crossterm::event::KeyEvent;
+use ratatui::crossterm::event::{Event, KeyEvent};
 use ratatui::Terminal;
 use std::io;
 use std::io::Write;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Takes over the terminal until the user has seen enough; or prints JSON.
 ///

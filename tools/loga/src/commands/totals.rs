@@ -2,14 +2,10 @@
 
 //! [tool] `loga totals`: what users and cgroups got, also those without processes.
 
-use super::print_json;
-use super::Failure;
-use super::JSON_VERSION;
-use crate::cli;
-use crate::control::Calls;
-use crate::control::Control;
+use super::{print_json, Failure, JSON_VERSION};
+use crate::control::{Calls, Control};
 use crate::directory::Directory;
-use crate::table;
+use crate::{cli, table};
 use loga::uapi;
 use serde::Serialize;
 use std::collections::HashMap;

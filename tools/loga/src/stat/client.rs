@@ -2,14 +2,12 @@
 
 //! [tool] One client's figures.
 
-use super::fraction;
-use super::Phases;
+use super::{fraction, Phases};
 use crate::names;
 use loga::account::sparse::bound;
 use loga::uapi;
 use loga::units::Ns;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One client.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

@@ -2,12 +2,10 @@
 
 //! [tool] The figures of a group: the unit that GPU time is divided between.
 
-use super::fraction;
-use super::Phases;
+use super::{fraction, Phases};
 use crate::names;
 use loga::uapi;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One group.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

@@ -20,8 +20,7 @@ pub use group::Group;
 use crate::control::Snapshot;
 use crate::names;
 use loga::uapi;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
 pub const VERSION: u32 = 3;

@@ -9,10 +9,7 @@ use super::rows::Row;
 pub use super::rows::View;
 use crate::control::Snapshot;
 use crate::directory::Directory;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyEventKind;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -3,11 +3,8 @@
 //! [tool] One GPU's figures between two snapshots, and their history.
 
 use crate::control::Snapshot;
-use crate::stat::Client;
-use crate::stat::Group;
-use crate::stat::Stat;
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use crate::stat::{Client, Group, Stat};
+use std::collections::{HashMap, VecDeque};
 
 /// Values kept of each history: as many as fit on a wide screen.
 const HISTORY: usize = 400;

@@ -2,11 +2,9 @@
 
 //! [tool] The lines of the table, and their order.
 
-use super::figures::Figures;
-use super::figures::History;
+use super::figures::{Figures, History};
 use crate::directory::Directory;
-use crate::stat::Client;
-use crate::stat::Group;
+use crate::stat::{Client, Group};
 use crate::table;
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -3,29 +3,15 @@
 //! [tool] The screen of `loga top`: a line per GPU, the table of clients or groups with a history of
 //! shares, and the keys.
 
-use super::app::App;
-use super::app::Column;
-use super::app::View;
-use super::figures::Figures;
-use super::figures::History;
+use super::app::{App, Column, View};
+use super::figures::{Figures, History};
 use super::rows::Row;
 use crate::table;
-use ratatui::layout::Alignment;
-use ratatui::layout::Constraint;
-use ratatui::layout::Layout;
-use ratatui::layout::Rect;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::text::Span;
-use ratatui::text::Text;
-use ratatui::widgets;
-use ratatui::widgets::Paragraph;
-use ratatui::widgets::RenderDirection;
-use ratatui::widgets::Sparkline;
-use ratatui::widgets::Table;
-use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Paragraph, RenderDirection, Sparkline, Table};
+use ratatui::{widgets, Frame};
 
 /// Least width of a history.
 const HISTORY_WIDTH: u16 = 12;
@@ -241,8 +227,7 @@ mod tests {
     use crate::top::app::tests::app;
     use loga::uapi;
     use ratatui::backend::TestBackend;
-    use ratatui::crossterm::event::KeyCode;
-    use ratatui::crossterm::event::KeyEvent;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
     use ratatui::Terminal;
 
     fn drawn(app: &mut App, width: u16, height: u16) -> Vec<String> {

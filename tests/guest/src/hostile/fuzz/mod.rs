@@ -10,17 +10,12 @@
 mod sequence;
 mod system;
 
-use super::model;
-use super::Program;
-use super::USER;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::{model, Program, USER};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::Stage;
-use crate::stage::LAZY;
+use crate::stage::{Stage, LAZY};
 use sequence::Sequence;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use throttle::random::Random;
 
 /// Calls covered by one digest.

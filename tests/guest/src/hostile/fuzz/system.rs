@@ -8,9 +8,7 @@
 use nix::errno::Errno;
 use nix::libc;
 use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::fd::FromRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Page size.
 pub(crate) const PAGE: u64 = 4096;

@@ -10,15 +10,10 @@ pub(super) use programs::PROGRAMS;
 
 use programs::thread;
 
-use super::model;
-use super::Program;
-use crate::ktap::ensure;
-use crate::ktap::Verdict;
+use super::{model, Program};
+use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::stage::client_of;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::FINE;
+use crate::stage::{client_of, Stage, EXACT, FINE};
 use crate::truth::Truth;
 use procfs::process::Process;
 use std::time::Duration;

@@ -12,19 +12,13 @@
 //! | `churn CHANNELS MS` | maps and unmaps the page of its last channel in a loop |
 //! | `many CHANNELS MS` | allocates and maps CHANNELS channels, and uses one |
 
-use super::Running;
-use super::AFTER_DECISION;
-use super::CHANNELS;
-use super::DEEPEST;
-use super::KERNEL;
+use super::{Running, AFTER_DECISION, CHANNELS, DEEPEST, KERNEL};
 use crate::busy::pin;
 use crate::threads;
 use loga::uapi;
 use loga_cli::device::Device;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::plan::Engine;
 use throttle::rm::Client;

@@ -8,30 +8,13 @@ mod programs;
 pub(super) use programs::PROGRAMS;
 
 use super::bystander::Bystander;
-use super::model;
-use super::Program;
-use super::USER;
-use crate::calls::as_user;
-use crate::calls::knob;
-use crate::calls::without_capabilities;
-use crate::calls::Calls;
+use super::{model, Program, USER};
+use crate::calls::{as_user, knob, without_capabilities, Calls};
 use crate::cgroups::Cgroup;
-use crate::ktap::ensure;
-use crate::ktap::Test;
-use crate::ktap::Verdict;
+use crate::ktap::{ensure, Test, Verdict};
 use crate::load::Load;
-use crate::sharing::changed;
-use crate::sharing::clear;
-use crate::sharing::for_process;
-use crate::sharing::for_user;
-use crate::sharing::limit;
-use crate::sharing::set;
-use crate::sharing::weight;
-use crate::sharing::PROMPT;
-use crate::sharing::STRICT;
-use crate::stage::Stage;
-use crate::stage::EXACT;
-use crate::stage::LAZY;
+use crate::sharing::{changed, clear, for_process, for_user, limit, set, weight, PROMPT, STRICT};
+use crate::stage::{Stage, EXACT, LAZY};
 use crate::sysfs;
 use crate::truth::shares;
 use loga::uapi;
@@ -39,8 +22,7 @@ use nix::errno::Errno;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     limit_holds_in_cgroups_that_its_tenant_made,

@@ -2,25 +2,19 @@
 
 //! [tool] The programs of the tenants.
 
-use super::super::Act;
-use super::super::USER;
-use super::BUSY;
-use super::SOON;
-use crate::calls::become_user;
-use crate::calls::Calls;
+use super::super::{Act, USER};
+use super::{BUSY, SOON};
+use crate::calls::{become_user, Calls};
 use crate::ktap::ensure;
 use loga_cli::device::Device;
-use nix::sched::unshare;
-use nix::sched::CloneFlags;
-use std::fs;
-use std::io;
+use nix::sched::{unshare, CloneFlags};
 use std::io::BufRead;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, io};
 use throttle::plan::Engine;
 use throttle::rm::Client;
 use throttle::standin::open_channels;

@@ -3,19 +3,13 @@
 //! [tool] Opening, mapping, storing and forking with the files of the driver.
 
 use super::super::system;
-use super::super::system::Wanted;
-use super::super::system::PAGE;
-use super::answer;
-use super::Answer;
-use super::Node;
-use super::Sequence;
-use super::FILES_MAX;
+use super::super::system::{Wanted, PAGE};
+use super::{answer, Answer, Node, Sequence, FILES_MAX};
 use nix::errno::Errno;
 use nix::libc;
 use std::os::fd::AsRawFd;
 use throttle::random::Random;
-use throttle::rm;
-use throttle::sys;
+use throttle::{rm, sys};
 
 impl Sequence {
     pub(super) fn open(&mut self) -> Answer {

@@ -4,19 +4,11 @@
 
 use super::super::system;
 use super::super::system::PAGE;
-use super::answer;
-use super::Answer;
-use super::Call;
-use super::Object;
-use super::Sequence;
-use super::ARGUMENT;
-use super::OBJECTS_MAX;
-use super::PARAMETERS;
-use super::TABLES;
-use super::WRAPPER;
+use super::{
+    answer, Answer, Call, Object, Sequence, ARGUMENT, OBJECTS_MAX, PARAMETERS, TABLES, WRAPPER,
+};
 use loga::rm as abi;
-use loga::rm::nr;
-use loga::rm::submit;
+use loga::rm::{nr, submit};
 use loga::uapi;
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -16,9 +16,7 @@ mod files;
 mod making;
 mod rm_calls;
 
-use super::system::Arena;
-use super::system::Pipe;
-use super::system::Shared;
+use super::system::{Arena, Pipe, Shared};
 use loga::rm::class;
 use loga::uapi;
 use nix::errno::Errno;

@@ -2,16 +2,10 @@
 
 //! [tool] Calls of the driver, well-formed or with structures that it does not know.
 
-use super::super::system::PAGE;
-use super::super::system::PLAIN;
-use super::is_channel;
-use super::Call;
-use super::Object;
-use super::Sequence;
-use super::OBJECTS_MAX;
+use super::super::system::{PAGE, PLAIN};
+use super::{is_channel, Call, Object, Sequence, OBJECTS_MAX};
 use loga::rm as abi;
-use loga::rm::class;
-use loga::rm::nr;
+use loga::rm::{class, nr};
 use std::os::fd::AsRawFd;
 
 impl Sequence {
