@@ -6,8 +6,8 @@ use super::machine::{ChannelSetup, Machine};
 use super::rm::{Caller, Kind, Outcome, Rm, VA_END};
 use crate::gpu::{Chid, CE0, ENGINES, GR};
 use crate::rm;
-use crate::rm::{class, submit};
 use crate::rm::class::status;
+use crate::rm::{class, submit};
 use kernel::prelude::*;
 
 /// Channels that share one page of USERD.

@@ -5,20 +5,20 @@
 //! There is one `file_operations` object for all nodes, in writable data and without `const`, as
 //! in every branch of the real driver (470 `nvidia/nv-frontend.c`, 550 `nvidia/nv.c`).
 
-use super::{ioctl, mapping, stand};
 use super::mapping::Target;
 use super::params::Branch;
 use super::pci::{card_with, GPUS_MAX};
 use super::space::Listener;
+use super::{ioctl, mapping, stand};
 use crate::rm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use kernel::{bindings, new_mutex};
 use kernel::ffi::{c_int, c_uint};
 use kernel::fs::File;
 use kernel::prelude::*;
 use kernel::sync::poll::PollTable;
 use kernel::sync::{Arc, Mutex};
 use kernel::types::Opaque;
+use kernel::{bindings, new_mutex};
 
 /// Mode bits of the file type, and the value for character devices. Source: `uapi/linux/stat.h`.
 const S_IFMT: u16 = 0o170000;

@@ -4,12 +4,12 @@
 //!
 //! A call that is malformed returns an errno; one that RM refuses returns 0 and a status.
 
-use super::{file, params, pci, Card, Stand};
 use super::file::Private;
 use super::machine::Machine;
 use super::objects::set;
 use super::params::Branch;
 use super::rm::{Caller, Outcome, Rm};
+use super::{file, params, pci, Card, Stand};
 use crate::rm;
 use crate::rm::class::status;
 use crate::rm::nr;

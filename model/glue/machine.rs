@@ -15,11 +15,11 @@ use crate::gpu::channel::Channel;
 use crate::gpu::{regs, Chid, Gpu};
 use crate::rm::submit;
 use crate::truth::{Account, Entry, Truth};
-use kernel::{bindings, new_spinlock_irq, pr_warn_once};
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::SpinLockIrq;
 use kernel::types::Opaque;
+use kernel::{bindings, new_spinlock_irq, pr_warn_once};
 
 /// Calls of the state machine in one tick for what became due during the tick.
 const CATCH_UPS: u32 = 8;

@@ -6,16 +6,16 @@
 //!   refills the whole mapping (470 `nvidia/nv-mmap.c`).
 //! - 340: the offset is the physical address; there is no fault handler (340 `nv-mmap.c`).
 
-use super::{file, params, stand, Stand, PAGE};
 use super::file::Private;
 use super::memory::Memory;
 use super::params::Branch;
+use super::{file, params, stand, Stand, PAGE};
 use crate::gpu::regs;
 use crate::rm::submit;
-use kernel::{bindings, pr_warn_once};
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::{bindings, pr_warn_once};
 
 /// What MAP_MEMORY attached to a file.
 #[derive(Clone)]

@@ -2,14 +2,14 @@
 
 //! The calls about objects: allocate, free, control, map.
 
-use super::{file, pci, Card, PAGE};
 use super::ioctl::Call;
 use super::mapping::Target;
 use super::params::Branch;
 use super::rm::{Kind, Outcome};
+use super::{file, pci, Card, PAGE};
 use crate::rm;
-use crate::rm::{class, submit};
 use crate::rm::class::status;
+use crate::rm::{class, submit};
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::uaccess::{UserPtr, UserSlice};

@@ -190,7 +190,13 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     };
     rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
         .map_err(Error::from)?;
-    let there = gpu.books.lock().state.shares.totals().read(kind, reset, &mut rows);
+    let there = gpu
+        .books
+        .lock()
+        .state
+        .shares
+        .totals()
+        .read(kind, reset, &mut rows);
     rows.truncate(there);
     let mut count = there;
     if let Some(own) = own {

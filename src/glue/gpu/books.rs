@@ -246,7 +246,10 @@ impl Books {
             since: ffi::now(),
         };
         for kind in [Kind::User, Kind::Cgroup] {
-            self.state.shares.totals().begin_process(kind, &identity, client.since);
+            self.state
+                .shares
+                .totals()
+                .begin_process(kind, &identity, client.since);
         }
         trace::client_create(self.gpu, id.get(), client.tgid, identity.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
