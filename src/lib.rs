@@ -27,6 +27,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod account;
+pub mod engaged;
 pub mod engine;
 pub mod error;
 pub mod fair;
