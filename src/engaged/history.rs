@@ -8,7 +8,7 @@
 //! client without any command, [`UNKNOWN_COST`].
 //!
 //! The cost of a switch of contexts is kept apart (*impact*) and added when another client was on
-//! the engine before. What exceeds [`MAX_IMPACT`] is no switch, but a longer command.
+//! the engine before. What is off by more than [`MAX_IMPACT`] is no switch, but another command.
 //!
 //! Against a client that trains its history with short commands and then submits a long one: the
 //! forecast has a margin of twice the mean error, misses cost the longest command, the history is
@@ -16,6 +16,7 @@
 //!
 //! Source: TimeGraph, 5.3, with its table of methods and data sizes replaced by lengths.
 
+use super::{signed, unsigned};
 use crate::units::Ns;
 
 /// Records of a client. The one not used for the longest time is replaced.
@@ -26,6 +27,8 @@ pub const UNKNOWN_COST: Ns = Ns::from_ms(5);
 const MAX_IMPACT: Ns = Ns::from_us(500);
 /// Part of what is new that a mean moves by.
 const PART: u64 = 8;
+/// The same, signed.
+const PART_SIGNED: i64 = 8;
 
 /// What commands after two of certain lengths took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +75,8 @@ pub struct History {
     /// Lengths of the last two commands.
     last: u16,
     longest: Ns,
-    impact: Ns,
+    /// Mean distance of commands after a switch from the mean, in nanoseconds.
+    impact: i64,
     commands: u64,
 }
 
@@ -83,7 +87,7 @@ impl Default for History {
             len: 0,
             last: 0,
             longest: Ns::ZERO,
-            impact: Ns::ZERO,
+            impact: 0,
             commands: 0,
         }
     }
@@ -93,7 +97,7 @@ impl History {
     /// Forgets everything, in place.
     pub(super) fn clear(&mut self) {
         (self.len, self.last, self.commands) = (0, 0, 0);
-        (self.longest, self.impact) = (Ns::ZERO, Ns::ZERO);
+        (self.longest, self.impact) = (Ns::ZERO, 0);
     }
 
     /// The longest command so far.
@@ -117,7 +121,7 @@ impl History {
         Forecast {
             mean,
             margin,
-            impact: self.impact,
+            impact: unsigned(self.impact),
         }
     }
 
@@ -138,19 +142,20 @@ impl History {
             return;
         };
         record.used = now;
-        let over = took.saturating_sub(record.mean);
-        if switched && over <= MAX_IMPACT && took >= record.mean {
-            self.impact = nearer(impact, over);
-            return;
-        }
-        let took = if switched {
-            took.saturating_sub(impact)
+        let expected = if switched {
+            record.mean.saturating_add(unsigned(impact))
         } else {
-            took
+            record.mean
         };
-        let off = Ns::new(took.get().abs_diff(record.mean.get()));
-        record.mean = nearer(record.mean, took);
+        let off = Ns::new(took.get().abs_diff(expected.get()));
         record.error = nearer(record.error, off);
+        let over = signed(took).saturating_sub(signed(record.mean));
+        if switched && over.unsigned_abs() <= MAX_IMPACT.get() {
+            self.impact = impact.saturating_add(over.saturating_sub(impact) / PART_SIGNED);
+        } else {
+            let offset = expected.saturating_sub(record.mean);
+            record.mean = nearer(record.mean, took.saturating_sub(offset));
+        }
     }
 
     fn known(&self) -> &[Record] {

@@ -5,8 +5,8 @@
 //!
 //! A reserve says of a command with an expected cost when it may start ([`Reserve::offer`]), is told
 //! of its start and its end, and keeps what it owes. `posterior`, `apriori` and `bandwidth` are the
-//! kinds. A *hard* reserve is also a limit; a *soft* one may be exceeded with time that nobody
-//! else is ready to use.
+//! kinds. A *hard* reserve is also a limit. A *soft* one of kind PE or AE has no deadline and may be
+//! exceeded with time that no other client is ready to use; a soft CBS postpones its deadline.
 
 use super::apriori::Apriori;
 use super::bandwidth::Bandwidth;
@@ -184,13 +184,13 @@ impl Reserve {
     /// When a command of this expected cost may start.
     pub fn offer(&self, now: Ns, cost: Ns) -> Offer {
         let offer = self.state.keeper().offer(&self.terms, now, cost);
-        if self.terms.hard || offer.from <= now {
+        if self.terms.hard || self.terms.kind == Kind::Cbs {
             return offer;
         }
         Offer {
             from: now,
             deadline: None,
-            spare: true,
+            spare: offer.from > now,
         }
     }
 

@@ -294,7 +294,8 @@ impl<S: Storage> Turns<S> {
     /// A client of this reserve waits.
     fn wait(&mut self, now: Ns, place: usize, forecast: &Forecast) {
         if let Some(Some(reserve)) = self.reserves.get_mut(place) {
-            let cost = charge(reserve.terms(), forecast, false);
+            // The most that it may be asked for.
+            let cost = charge(reserve.terms(), forecast, true);
             reserve.wait(now, cost);
         }
     }

@@ -351,6 +351,27 @@ fn edf_passes_the_earliest_deadline_first() {
 }
 
 #[test]
+fn apriori_of_a_client_that_pays_for_switches_does_not_starve_it() {
+    let mut turns = prio(&[]);
+    let terms = Terms::new(Kind::Ae, US(1000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    turns.join(prt(0)).unwrap();
+    let (mut now, mut got) = (US(0), 0);
+    // Its commands take 3 ms, and 0.2 ms more after a switch; there always is one.
+    while now < US(1_000_000) {
+        turns.arrive(now, 0);
+        let step = turns.arrive(now, 1);
+        let holder = granted(step).or(turns.holder()).unwrap();
+        let used = if holder == 0 { US(3200) } else { US(500) };
+        now = now.saturating_add(used);
+        got += u32::from(holder == 0);
+        turns.completed(now, holder, used);
+    }
+    assert!(got >= 20, "{got} commands");
+}
+
+#[test]
 fn client_beyond_the_room_is_refused() {
     let mut turns = prio(&[prt(1); 8]);
     assert_eq!(turns.join(prt(1)), None);
