@@ -2,6 +2,7 @@
 
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
+use super::engaged::{Sched, WrittenShared, WrittenTerms};
 use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
 use loga::account::Accounting;
@@ -32,6 +33,9 @@ pub(super) struct File {
     /// The GPUs.
     #[serde(default = "one_gpu", rename = "gpu")]
     pub(super) gpus: Spanned<Vec<Gpu>>,
+    /// Reserves that clients share.
+    #[serde(default, rename = "reserve")]
+    pub(super) reserves: Vec<WrittenShared>,
     /// The clients.
     #[serde(rename = "client")]
     pub(super) clients: Spanned<Vec<Client>>,
@@ -66,12 +70,15 @@ pub struct Policy {
     pub poll_always: bool,
     /// Whether submissions are trapped while `sampling` watches a client.
     pub trap: bool,
-    /// Of the baselines: time to hand a command to the host's scheduler.
+    /// Of the baselines and of engaged scheduling: time to hand a command to the host's scheduler.
     #[serde(rename = "submit_us")]
     pub submit: Micros,
-    /// Of the baselines: from the end of a command until the host has dealt with it.
+    /// Of the same: from the end of a command until the host has dealt with it.
     #[serde(rename = "interrupt_us")]
     pub interrupt: Micros,
+    /// Of engaged scheduling: how often completions are looked for; 0: as soon as they are there.
+    #[serde(rename = "tick_us")]
+    pub tick: Micros,
     /// Of the baselines: how long the GPU is one client's.
     #[serde(rename = "quantum_ms")]
     pub quantum: Millis,
@@ -101,6 +108,7 @@ impl Policy {
             trap: false,
             submit: Micros(Ns::from_us(3)),
             interrupt: Micros(Ns::from_us(5)),
+            tick: Micros(Ns::ZERO),
             quantum: Millis(Ns::from_ms(30_000)),
             idle_release: Millis(Ns::from_ms(5_000)),
             sample: Millis(Ns::from_ms(120)),
@@ -229,6 +237,12 @@ pub(super) struct Client {
     pub(super) class: Class,
     pub(super) repeat: Option<Spanned<u64>>,
     pub(super) cycle_us: Option<Micros>,
+    pub(super) deadline_us: Option<Micros>,
+    pub(super) prio: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) sched: Sched,
+    pub(super) reserve: Option<Spanned<WrittenTerms>>,
+    pub(super) shares: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) wait: Wait,
     pub(super) profile: Option<Spanned<String>>,

@@ -6,12 +6,14 @@
 //! in which line it does not and what would. `docs/scenarios.md` explains every key.
 
 mod check;
+mod engaged;
 mod file;
 mod kind;
 mod profile;
 mod set;
 mod time;
 
+pub use engaged::{Engagement, Promise, Shared};
 pub use file::{Between, Costs, Policy, Wait};
 pub use kind::Kind;
 pub use profile::{Profile, Value};
@@ -41,6 +43,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// The GPUs.
     pub gpus: Vec<Gpu>,
+    /// Reserves that clients share.
+    pub reserves: Vec<Shared>,
     /// The clients, of all GPUs.
     pub clients: Vec<Client>,
 }
@@ -83,6 +87,10 @@ pub struct Client {
     pub repeat: Option<u64>,
     /// From one beginning of its phases to the next, at least.
     pub cycle: Option<Ns>,
+    /// By when a round should have ended, from its beginning.
+    pub deadline: Option<Ns>,
+    /// What engaged scheduling knows of it.
+    pub engaged: Engagement,
     /// How it waits for the end of a command.
     pub wait: Wait,
     /// What it does.
@@ -162,6 +170,7 @@ impl Scenario {
                 switch: costs.switch.0,
                 timeslice: TIMESLICE,
             }],
+            reserves: Vec::new(),
             clients: Vec::new(),
         }
     }
@@ -197,6 +206,8 @@ impl Client {
             class: Class::Normal,
             repeat: None,
             cycle: None,
+            deadline: None,
+            engaged: Engagement::default(),
             wait: Wait::Spin,
             phases,
         }

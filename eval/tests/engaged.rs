@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Engaged scheduling in the simulator: what scenarios may say, and what becomes of clients.
+
+use loga_eval::outcome::GpuOutcome;
+use loga_eval::run::run;
+use loga_eval::scenario::{parse, Promise, Scenario};
+
+const GOOD: &str = r#"length_ms = 1000
+[policy]
+name = "prio"
+[[reserve]]
+name = "bombs"
+terms = { kind = "pe", c_us = 2500, t_us = 25000 }
+[[client]]
+name = "game"
+prio = 30
+sched = "ht"
+deadline_us = 25000
+[[client.phase]]
+cpu_us = 4000
+[[client.phase]]
+kernel_us = { uniform = [500, 1500] }
+launch = "queued"
+depth = 16
+repeat = 16
+[[client]]
+name = "bomb"
+count = 2
+shares = "bombs"
+[[client.phase]]
+kernel_us = { uniform = [4750, 5250] }
+launch = "queued"
+depth = 16
+repeat = 1000
+"#;
+
+fn scenario(changes: &[&str]) -> Result<Scenario, String> {
+    let changes: Vec<_> = changes.iter().map(|text| (*text).to_owned()).collect();
+    parse("x.toml", GOOD, &changes).map_err(|error| error.to_string())
+}
+
+/// What the first GPU of a scenario gives.
+fn gpu(text: &str) -> GpuOutcome {
+    let scenario = parse("x.toml", text, &[]).unwrap();
+    run(&scenario, 1, &mut None).unwrap().gpus.remove(0)
+}
+
+/// The message for the good scenario with a line replaced.
+fn refused(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replacen(from, to, 1);
+    parse("x.toml", &text, &[]).unwrap_err().to_string()
+}
+
+#[test]
+fn scenario_is_read_as_it_is_written() {
+    let scenario = scenario(&[]).unwrap();
+    let game = &scenario.clients[0];
+    assert_eq!(game.engaged.prio.get(), 30);
+    assert_eq!(game.deadline.unwrap().get(), 25_000_000);
+    assert_eq!(scenario.reserves[0].terms.capacity.get(), 2_500_000);
+    let shared = scenario.clients[2].engaged.promise;
+    assert_eq!(shared, Some(Promise::Shared(0)));
+}
+
+#[test]
+fn scenario_that_makes_no_sense_is_refused_with_its_place() {
+    let cases = [
+        (
+            "prio = 30",
+            "prio = 40",
+            "x.toml:9:8: prio = 40 is out of range, want 0 to 39",
+        ),
+        (
+            "sched = \"ht\"",
+            "sched = \"rt\"",
+            "x.toml:10:9: unknown variant `rt`",
+        ),
+        (
+            "c_us = 2500",
+            "c_us = 25001",
+            "x.toml:6:9: c_us=25001 is out of range, want 10 to 25000",
+        ),
+        ("c_us = 2500", "c_us = -1", "x.toml:6:31: negative time -1"),
+        (
+            "t_us = 25000",
+            "t_us = 999",
+            "x.toml:6:9: t_us=999 is out of range",
+        ),
+        (
+            "kind = \"pe\"",
+            "kind = \"fifo\"",
+            "x.toml:6:18: unknown variant `fifo`",
+        ),
+        (
+            "kind = \"pe\"",
+            "knid = \"pe\"",
+            "x.toml:6:11: unknown field `knid`",
+        ),
+        (
+            "shares = \"bombs\"",
+            "shares = \"bomb\"",
+            "no reserve \"bomb\", want one of: bombs",
+        ),
+        (
+            "shares = \"bombs\"",
+            "shares = \"bombs\"\nreserve = { kind = \"pe\", c_us = 10, t_us = 1000 }",
+            "reserve and shares, want one of them",
+        ),
+        (
+            "[[client]]\nname = \"game\"",
+            "[[reserve]]\nname = \"bombs\"\nterms = { kind = \"ae\", c_us = 10, t_us = 1000 }\n\
+             [[client]]\nname = \"game\"",
+            "a second reserve \"bombs\"",
+        ),
+    ];
+    for (from, to, said) in cases {
+        let refused = refused(from, to);
+        assert!(refused.contains(said), "{to}: {refused}");
+    }
+}
+
+#[test]
+fn shared_reserve_limits_all_its_clients_together() {
+    let gpu = gpu(GOOD);
+    let bombs: u64 = gpu.clients[1..].iter().map(|one| one.compute.run).sum();
+    let pct = gpu.percent(bombs);
+    assert!((9.0..11.0).contains(&pct), "{pct}");
+    let game = &gpu.clients[0].got;
+    assert!(game.rounds.count >= 47, "{}", game.rounds.count);
+    assert!(game.missed < 5);
+}
+
+#[test]
+fn missed_deadlines_are_counted_also_of_a_round_that_never_ends() {
+    let text = GOOD.replacen("deadline_us = 25000", "deadline_us = 15000", 1);
+    let all = gpu(&text).clients[0].got.clone();
+    assert!(all.missed >= all.rounds.count && all.missed <= all.rounds.count + 1);
+    let text = GOOD.replacen("name = \"prio\"", "name = \"hardware\"", 1);
+    let text = text.replacen("cpu_us = 4000", "kernel_us = 5000000", 1);
+    let none = gpu(&text).clients[0].got.clone();
+    assert_eq!((none.rounds.count, none.missed), (0, 1));
+}
+
+#[test]
+fn client_that_leaves_while_it_waits_gets_no_turn() {
+    // The low one always has the engine for 50 ms; the high one waits with a second submission
+    // when it goes.
+    let text = r#"length_ms = 1000
+[policy]
+name = "prio"
+[[client]]
+name = "low"
+prio = 1
+[[client.phase]]
+kernel_us = 50000
+[[client]]
+name = "high"
+prio = 9
+arrive_ms = 10
+leave_ms = 75
+[[client.phase]]
+kernel_us = 30000
+launch = "queued"
+depth = 8
+repeat = 8
+"#;
+    let gpu = gpu(text);
+    let (low, high) = (&gpu.clients[0], &gpu.clients[1]);
+    assert_eq!(high.compute.commands, 1);
+    // The rest is all of the low one's.
+    assert!(low.compute.run >= 950_000_000 - 30_000_000 - 50_000_000);
+}
+
+#[test]
+fn endless_command_holds_others_for_two_seconds_only_then_the_gpu_decides() {
+    let text = r#"length_ms = 6000
+[policy]
+name = "prio"
+[[client]]
+name = "endless"
+[[client.phase]]
+kernel_us = 3500000
+[[client]]
+name = "other"
+prio = 39
+arrive_ms = 100
+wait = "block"
+[[client.phase]]
+kernel_us = 1000
+"#;
+    let gpu = gpu(text);
+    let other = &gpu.clients[1];
+    // It came after 100 ms. The command cannot be stopped, but it is not LoGA that holds it then.
+    let blocked = other.got.blocked;
+    assert!(
+        (1_890_000_000..1_920_000_000).contains(&blocked),
+        "{blocked}"
+    );
+    assert!(other.compute.commands > 0);
+}
+
+#[test]
+fn copies_are_not_held_behind_kernels() {
+    let text = r#"length_ms = 1000
+[policy]
+name = "prio"
+[[client]]
+name = "kernels"
+prio = 39
+[[client.phase]]
+kernel_us = 100000
+launch = "queued"
+depth = 4
+repeat = 10
+[[client]]
+name = "copies"
+[[client.phase]]
+copy_us = 100
+"#;
+    assert!(gpu(text).clients[1].copy.commands > 9000);
+}
+
+#[test]
+fn completions_seen_at_a_tick_leave_the_engine_idle_in_between() {
+    let text = r#"length_ms = 1000
+[policy]
+name = "prio"
+tick_us = 1000
+[[client]]
+name = "one"
+[[client.phase]]
+kernel_us = 100
+launch = "queued"
+depth = 32
+repeat = 1000
+"#;
+    let commands = gpu(text).clients[0].compute.commands;
+    assert!((990..=1000).contains(&commands), "{commands}");
+    let at_once = gpu(&text.replacen("tick_us = 1000", "", 1)).clients[0]
+        .compute
+        .commands;
+    assert!(at_once > 9000, "{at_once}");
+}
