@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Figures 15 and 16: what engaged scheduling costs, and how fast completions have to be seen.
+
+use super::standins::{game, of, queued};
+use super::trial::{hardware, prio, Trial};
+use super::{Criterion, Length, Line};
+use crate::outcome::Error;
+use crate::scenario::{Kind, Micros, Policy};
+use loga::engaged::{Mode, Prio};
+use loga::policies::dispatch::DispatcherKind;
+use loga::units::Ns;
+
+/// Figure 15.
+pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
+    let alone = hardware(vec![game()], length)?.fps("game");
+    let lost = |mode| -> Result<f64, Error> {
+        let with = prio(vec![of(Prio::HIGHEST, mode, game())], length)?;
+        Ok(100.0 - 100.0 * with.fps("game") / alone)
+    };
+    Ok(vec![
+        Line::new("game alone", "-", alone, "fps", Criterion::Any),
+        Line::new(
+            "lost under HT",
+            "4",
+            lost(Mode::Ht)?,
+            "%",
+            Criterion::AtMost(4.0),
+        ),
+        Line::new(
+            "lost under PRT",
+            "17 to 28",
+            lost(Mode::Prt)?,
+            "%",
+            Criterion::AtMost(28.0),
+        ),
+    ])
+}
+
+/// Figure 16.
+pub(super) fn tick(length: Length) -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    for us in [10, 33, 100, 1000] {
+        let kernels = |tick: Ns| -> Result<f64, Error> {
+            let policy = Policy {
+                tick: Micros(tick),
+                ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
+            };
+            let client = of(Prio::NORMAL, Mode::Prt, queued(us));
+            let trial = Trial::new(policy, vec![client], Vec::new(), length)?;
+            Ok(trial.kernels("queued"))
+        };
+        let criterion = match us {
+            33 => Criterion::AtLeast(10.0),
+            _ => Criterion::Any,
+        };
+        lines.push(Line::new(
+            format!("{us} us: seen at once, over a tick"),
+            "15 to 30",
+            kernels(Ns::ZERO)? / kernels(Ns::from_ms(1))?,
+            "times",
+            criterion,
+        ));
+    }
+    Ok(lines)
+}
