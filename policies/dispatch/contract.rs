@@ -178,6 +178,14 @@ impl History {
             if self.actors.iter().all(|actor| actor.in_flight == 0) {
                 self.progress = self.now;
             }
+            // PE pays at the end only, so what let it start is still there.
+            let place = self.turns.client(at).map(|client| client.setting().reserve);
+            let reserve = place.and_then(|place| self.turns.reserve(place));
+            let pays = reserve.is_none_or(|reserve| {
+                let terms = reserve.terms();
+                terms.kind != Kind::Pe || !terms.hard || reserve.left(self.now) > 0
+            });
+            self.expect(pays, "a grant without budget");
             self.actors[at].waits = false;
             self.actors[at].in_flight += 1;
             let most = self.actors[at].in_flight <= HT_DEPTH;

@@ -108,6 +108,11 @@ impl Client {
         self.strikes = 0;
     }
 
+    /// What is set for it.
+    pub const fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
     /// Submissions in flight.
     pub const fn in_flight(&self) -> usize {
         self.in_flight
