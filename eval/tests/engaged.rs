@@ -6,6 +6,9 @@ use loga_eval::outcome::GpuOutcome;
 use loga_eval::run::run;
 use loga_eval::scenario::{parse, Promise, Scenario};
 
+/// The scenario that the documents show.
+const EXAMPLE: &str = include_str!("../scenarios/reserve.toml");
+
 const GOOD: &str = r#"length_ms = 1000
 [policy]
 name = "prio"
@@ -119,6 +122,13 @@ fn scenario_that_makes_no_sense_is_refused_with_its_place() {
         let refused = refused(from, to);
         assert!(refused.contains(said), "{to}: {refused}");
     }
+}
+
+#[test]
+fn example_of_the_documents_keeps_the_game_fast() {
+    let game = gpu(EXAMPLE).clients[0].got.clone();
+    assert!(game.rounds.count > 475, "{}", game.rounds.count);
+    assert!(game.latency.percentile(99).unwrap() < 26_000_000);
 }
 
 #[test]
