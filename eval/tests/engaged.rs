@@ -212,6 +212,38 @@ kernel_us = 1000
 }
 
 #[test]
+fn protected_client_is_never_stopped_and_the_others_use_its_pauses() {
+    let text = r#"length_ms = 1000
+[policy]
+name = "prio"
+[[client]]
+name = "protected"
+sched = "free"
+[[client.phase]]
+cpu_us = 4000
+[[client.phase]]
+kernel_us = 6000
+[[client]]
+name = "other"
+[[client.phase]]
+kernel_us = 500
+launch = "queued"
+depth = 16
+repeat = 1000
+"#;
+    let run = gpu(text);
+    let (protected, other) = (&run.clients[0], &run.clients[1]);
+    assert_eq!(protected.got.blocked, 0);
+    // A command of the other may be in the way of each of its kernels.
+    assert!(protected.got.rounds.longest <= 10_510_000);
+    assert!(other.compute.commands > 650, "{}", other.compute.commands);
+    let lingering = text.replacen("name = \"prio\"", "name = \"prio\"\nlinger_us = 5000", 1);
+    let run = gpu(&lingering);
+    assert_eq!(run.clients[0].got.rounds.count, 99);
+    assert_eq!(run.clients[1].compute.commands, 8);
+}
+
+#[test]
 fn copies_are_not_held_behind_kernels() {
     let text = r#"length_ms = 1000
 [policy]

@@ -40,6 +40,8 @@ struct History {
     random: Random,
     now: Ns,
     timer: Option<Ns>,
+    /// Whether protected work is there.
+    protected: bool,
     /// Since when nothing has completed while something was in flight.
     progress: Ns,
     /// Grants, in order.
@@ -67,10 +69,12 @@ impl History {
             random: Random(crate::random::XorShift::new(seed)),
             now: Ns::ZERO,
             timer: None,
+            protected: false,
             progress: Ns::ZERO,
             grants: Vec::new(),
             broken: None,
         };
+        history.turns.set_linger(Ns::from_us(400));
         for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
             let capacity = Ns::from_us(500 + history.random.below(2000));
             let period = Ns::from_us(5000 + history.random.below(20_000));
@@ -130,6 +134,10 @@ impl History {
                 self.ended(at);
                 self.turns.returned(self.now, at)
             }
+            (6, _) => {
+                self.protected = !self.protected;
+                self.turns.protected(self.now, self.protected)
+            }
             (3..6, _) => {
                 let setting = self.setting();
                 self.turns.set(self.now, at, setting)
@@ -173,6 +181,7 @@ impl History {
         if let Some(grant) = step.grant {
             let at = grant.client;
             self.expect(self.actors[at].waits, "a grant without an arrival");
+            self.expect(!self.protected, "a grant beside protected work");
             let others = (0..CLIENTS).any(|other| other != at && self.actors[other].in_flight > 0);
             self.expect(!others, "submissions of two clients are in flight");
             if self.actors.iter().all(|actor| actor.in_flight == 0) {
@@ -199,7 +208,7 @@ impl History {
             self.actors.iter_mut().for_each(|actor| actor.waits = false);
         }
         let waits = self.actors.iter().any(|actor| actor.waits);
-        if waits {
+        if waits && !self.protected {
             let timer = self.timer.is_some_and(|timer| timer > self.now);
             self.expect(timer, "a client waits, and no timer is set for later");
         }

@@ -102,6 +102,10 @@ impl Keeper for Apriori {
         self.left = self.left.saturating_sub(signed(used)).max(least);
     }
 
+    fn settle(&mut self, terms: &Terms, now: Ns) {
+        *self = self.at(terms, now);
+    }
+
     fn left(&self, terms: &Terms, now: Ns) -> i64 {
         self.at(terms, now).left
     }

@@ -123,6 +123,8 @@ impl Keeper for Bandwidth {
         self.left = left.max(least);
     }
 
+    fn settle(&mut self, _: &Terms, _: Ns) {}
+
     fn left(&self, _: &Terms, _: Ns) -> i64 {
         self.left
     }

@@ -50,6 +50,8 @@ pub enum Mode {
     /// High throughput: up to [`HT_DEPTH`] are in flight while no client before it is ready, and
     /// for [`HT_SLICE`](super::HT_SLICE) while an equal one is.
     Ht,
+    /// Protected: it is never stopped, see `shield`. If it arrives all the same, as under PRT.
+    Free,
 }
 
 /// What is set for a client.

@@ -14,8 +14,9 @@
 //! - A client without a pending arrival gets no grant, and one arrival gets one grant.
 //! - Submissions of one client at a time are in flight: one, or up to [`HT_DEPTH`] of a client under
 //!   [`Mode::Ht`].
-//! - The engine is not idle while a waiting client is *ready*: its reserve lets it start now. A
-//!   client without budget is not chosen, so no turn is lost to one.
+//! - The engine is not idle while a waiting client is *ready*: its reserve lets it start now, and no
+//!   protected client uses the engine or did so less than `linger` ago. A client without budget is
+//!   not chosen, so no turn is lost to one.
 //! - Of several ready clients, the [dispatcher](crate::policies::dispatch) says which is first;
 //!   among equals, the one that has waited longest.
 //! - Without a completion for [`MAX_GRANT`] while others wait, all clients pass (*fail open*) until
@@ -25,6 +26,7 @@
 //! |---|---|
 //! | `turns` | what happens: who waits, who is on the engine |
 //! | `select` | who is next |
+//! | `shield` | protected clients, which are not stopped |
 //! | `client` | one client, and what is set for it |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
 //! | `posterior` | PE: pays afterwards |
@@ -44,6 +46,7 @@ mod history;
 mod posterior;
 mod reserve;
 mod select;
+mod shield;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
@@ -52,6 +55,7 @@ pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
 pub use history::{Forecast, History, RECORDS, UNKNOWN_COST};
 pub use reserve::{Kind, Offer, Reserve, Terms};
+pub use shield::MAX_LINGER;
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 
 use crate::units::Ns;

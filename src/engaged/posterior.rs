@@ -101,6 +101,10 @@ impl Keeper for Posterior {
         *self = self.at(terms, now);
     }
 
+    fn settle(&mut self, terms: &Terms, now: Ns) {
+        *self = self.at(terms, now);
+    }
+
     fn left(&self, terms: &Terms, now: Ns) -> i64 {
         self.at(terms, now).left
     }

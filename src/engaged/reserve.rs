@@ -97,6 +97,8 @@ pub(super) trait Keeper {
     fn start(&mut self, terms: &Terms, now: Ns, cost: Ns);
     /// It has ended.
     fn end(&mut self, terms: &Terms, now: Ns, cost: Ns, used: Ns);
+    /// Brings it up to date.
+    fn settle(&mut self, terms: &Terms, now: Ns);
     /// What is left, negative for a debt.
     fn left(&self, terms: &Terms, now: Ns) -> i64;
 }
@@ -157,6 +159,13 @@ impl Reserve {
     /// What is promised.
     pub const fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// Promises something else from now on, kept the same way. What is owed stays.
+    pub(super) fn resize(&mut self, now: Ns, terms: Terms) {
+        let keeper = self.state.keeper_mut();
+        keeper.settle(&self.terms, now);
+        self.terms = terms;
     }
 
     /// What is left, negative for a debt.

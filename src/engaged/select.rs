@@ -66,7 +66,9 @@ impl<S: Storage> Turns<S> {
         if self.open {
             return Step::default();
         }
+        let shielded = self.shield.from().is_none_or(|from| from > now);
         let next = match self.turn {
+            _ if shielded => None,
             Some(turn) => self.joins(now, turn).then_some(turn.client),
             None => self.first(now, None).map(|(at, _)| at),
         };
@@ -113,7 +115,10 @@ impl<S: Storage> Turns<S> {
             Some(turn) => waiting
                 .next()
                 .map(|_| turn.progress.saturating_add(MAX_GRANT)),
-            None => waiting.map(|(candidate, _)| candidate.offer.from).min(),
+            None => {
+                let from = waiting.map(|(candidate, _)| candidate.offer.from).min()?;
+                Some(from.max(self.shield.from()?))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::client::{Flight, Waiting};
 use super::select::charge;
+use super::shield::Shield;
 use super::{Client, Forecast, Kind, Reserve, Setting, Terms, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
@@ -80,6 +81,7 @@ pub struct Turns<S: Storage> {
     /// Who was granted last.
     pub(super) last: Option<usize>,
     pub(super) open: bool,
+    pub(super) shield: Shield,
     pub(super) counters: Counters,
 }
 
@@ -98,6 +100,7 @@ impl<S: Storage> Turns<S> {
             turn: None,
             last: None,
             open: false,
+            shield: Shield::default(),
             counters: Counters::default(),
         }
     }
@@ -149,8 +152,10 @@ impl<S: Storage> Turns<S> {
             hard: false,
             longest: None,
         };
-        if let Some(reserve) = self.reserves.get_mut(BACKGROUND) {
-            *reserve = Some(Reserve::new(background, now));
+        match self.reserves.get_mut(BACKGROUND) {
+            Some(Some(reserve)) => reserve.resize(now, background),
+            Some(none) => *none = Some(Reserve::new(background, now)),
+            None => {}
         }
         Some(at)
     }
@@ -162,7 +167,9 @@ impl<S: Storage> Turns<S> {
         Some(at)
     }
 
-    /// A client wants to submit.
+    /// A client wants to submit. Threads of it that wait at the same time count as one arrival: a
+    /// grant lets the client pass, and those that did not make it arrive again.
+    ///
     pub fn arrive(&mut self, now: Ns, at: usize) -> Step {
         let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
             return self.select(now);
@@ -269,6 +276,18 @@ impl<S: Storage> Turns<S> {
         if let Some(waiting) = waiting {
             self.wait(now, setting.reserve, &waiting.forecast);
         }
+        self.select(now)
+    }
+
+    /// Keeps the engine idle so long after work of protected clients, at most
+    /// [`MAX_LINGER`](super::MAX_LINGER).
+    pub fn set_linger(&mut self, linger: Ns) {
+        self.shield.set_linger(linger);
+    }
+
+    /// Work of protected clients is there from now on, or none is.
+    pub fn protected(&mut self, now: Ns, busy: bool) -> Step {
+        self.shield.note(now, busy);
         self.select(now)
     }
 

@@ -307,6 +307,20 @@ fn background_gets_what_is_not_promised_and_what_is_not_wanted() {
 }
 
 #[test]
+fn background_that_becomes_smaller_keeps_its_debt() {
+    let mut turns = exhausted();
+    turns.arrive(US(1500), 1);
+    let now = US(2_001_500);
+    turns.completed(now, 1, US(2_000_000));
+    let before = turns.reserve(BACKGROUND).unwrap().left(now);
+    let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
+    turns.promise(now, terms).unwrap();
+    let background = turns.reserve(BACKGROUND).unwrap();
+    assert_eq!(background.terms().capacity, US(80_000));
+    assert!(before < 0 && background.left(now) == before);
+}
+
+#[test]
 fn commands_longer_than_twice_their_forecast_end_the_belief_in_forecasts() {
     let mut turns = prio(&[]);
     let terms = Terms::new(Kind::Cbs, US(1000), US(10_000)).unwrap();
@@ -378,6 +392,42 @@ fn apriori_of_a_client_that_pays_for_switches_does_not_starve_it() {
         turns.completed(now, holder, used);
     }
     assert!(got >= 20, "{got} commands");
+}
+
+#[test]
+fn others_wait_while_protected_work_is_there_and_linger_after_it() {
+    let mut turns = prio(&[prt(1)]);
+    turns.set_linger(US(300));
+    turns.protected(US(0), true);
+    let step = turns.arrive(US(10), 0);
+    assert_eq!((step.grant, step.timer), (None, None));
+    let step = turns.protected(US(1000), false);
+    assert_eq!((step.grant, step.timer), (None, Some(US(1300))));
+    // More comes in time.
+    turns.protected(US(1200), true);
+    assert_eq!(granted(turns.timer(US(1300))), None);
+    turns.protected(US(2000), false);
+    assert_eq!(granted(turns.timer(US(2300))), Some(0));
+}
+
+#[test]
+fn linger_has_a_bound() {
+    let mut turns = prio(&[prt(1)]);
+    turns.set_linger(US(1_000_000));
+    turns.protected(US(0), true);
+    turns.protected(US(1), false);
+    let step = turns.arrive(US(2), 0);
+    assert_eq!(step.timer, Some(US(5001)));
+}
+
+#[test]
+fn ht_adds_nothing_while_protected_work_is_there() {
+    let mut turns = prio(&[ht(1)]);
+    turns.arrive(US(0), 0);
+    turns.protected(US(1), true);
+    assert_eq!(granted(turns.arrive(US(2), 0)), None);
+    assert_eq!(granted(turns.completed(US(3), 0, US(3))), None);
+    assert_eq!(granted(turns.protected(US(4), false)), Some(0));
 }
 
 #[test]

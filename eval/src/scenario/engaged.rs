@@ -74,6 +74,7 @@ pub(super) enum Sched {
     #[default]
     Prt,
     Ht,
+    Free,
 }
 
 /// All shared reserves of a file.
@@ -129,6 +130,7 @@ pub(super) fn engagement(
         mode: match one.sched {
             Sched::Prt => Mode::Prt,
             Sched::Ht => Mode::Ht,
+            Sched::Free => Mode::Free,
         },
         promise,
     })

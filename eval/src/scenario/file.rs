@@ -79,6 +79,9 @@ pub struct Policy {
     /// Of engaged scheduling: how often completions are looked for; 0: as soon as they are there.
     #[serde(rename = "tick_us")]
     pub tick: Micros,
+    /// Of engaged scheduling: how long the GPU is kept idle after protected work.
+    #[serde(rename = "linger_us")]
+    pub linger: Micros,
     /// Of the baselines: how long the GPU is one client's.
     #[serde(rename = "quantum_ms")]
     pub quantum: Millis,
@@ -109,6 +112,7 @@ impl Policy {
             submit: Micros(Ns::from_us(3)),
             interrupt: Micros(Ns::from_us(5)),
             tick: Micros(Ns::ZERO),
+            linger: Micros(Ns::ZERO),
             quantum: Millis(Ns::from_ms(30_000)),
             idle_release: Millis(Ns::from_ms(5_000)),
             sample: Millis(Ns::from_ms(120)),

@@ -173,7 +173,7 @@ const FIGURES: &[(&str, &str, Make)] = &[
     ),
     (
         "timegraph-15",
-        "a game alone: what scheduling costs it",
+        "a game alone: what scheduling costs it; and protected beside five bombs",
         response::overhead,
     ),
     (

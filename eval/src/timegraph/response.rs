@@ -2,7 +2,7 @@
 
 //! Figures 15 and 16: what engaged scheduling costs, and how fast completions have to be seen.
 
-use super::standins::{game, of, queued};
+use super::standins::{bombs, game, of, queued};
 use super::trial::{hardware, prio, Trial};
 use super::{Criterion, Length, Line};
 use crate::outcome::Error;
@@ -18,6 +18,22 @@ pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
         let with = prio(vec![of(Prio::HIGHEST, mode, game())], length)?;
         Ok(100.0 - 100.0 * with.fps("game") / alone)
     };
+    let shielded = |linger: Ns| {
+        let others = bombs()
+            .into_iter()
+            .map(|one| of(Prio::NORMAL, Mode::Prt, one));
+        let clients = [of(Prio::HIGHEST, Mode::Free, game())]
+            .into_iter()
+            .chain(others);
+        let policy = Policy {
+            linger: Micros(linger),
+            ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
+        };
+        Trial::new(policy, clients.collect(), Vec::new(), length)
+    };
+    let (at_once, lingering) = (shielded(Ns::ZERO)?, shielded(Ns::from_us(4500))?);
+    let p99 = hardware(vec![game()], length)?.percentile_ms("game", 99);
+    let beside = |trial: &Trial| 100.0 * trial.fps("game") / alone;
     Ok(vec![
         Line::new("game alone", "-", alone, "fps", Criterion::Any),
         Line::new(
@@ -33,6 +49,49 @@ pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
             lost(Mode::Prt)?,
             "%",
             Criterion::AtMost(28.0),
+        ),
+        Line::new(
+            "lost under shield",
+            "-",
+            lost(Mode::Free)?,
+            "%",
+            Criterion::AtMost(0.5),
+        ),
+        Line::new(
+            "shield beside five bombs, of alone",
+            "-",
+            beside(&at_once),
+            "%",
+            Criterion::AtLeast(95.0),
+        ),
+        Line::new(
+            "99 % of frames within",
+            "-",
+            at_once.percentile_ms("game", 99),
+            "ms",
+            // The longest command of a bomb.
+            Criterion::AtMost(1.3 * p99 + 5.25),
+        ),
+        Line::new(
+            "bombs' part",
+            "-",
+            at_once.use_of_all_pct("bomb"),
+            "%",
+            Criterion::Any,
+        ),
+        Line::new(
+            "the same with a linger of 4.5 ms, of alone",
+            "-",
+            beside(&lingering),
+            "%",
+            Criterion::AtLeast(99.0),
+        ),
+        Line::new(
+            "bombs' part",
+            "-",
+            lingering.use_of_all_pct("bomb"),
+            "%",
+            Criterion::Any,
         ),
     ])
 }

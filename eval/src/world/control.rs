@@ -65,9 +65,6 @@ pub trait Control {
     /// A client wants to submit a command of this length.
     fn submit(&mut self, _: &mut Machine, client: usize, engine: usize, length: u64) -> Verdict;
 
-    /// A client that is blocked does not want to submit any longer.
-    fn gives_up(&mut self, _: &mut Machine, _client: usize) {}
-
     /// A command of a client has ended.
     fn ended(&mut self, _: &mut Machine, _client: usize, _engine: usize) {}
 

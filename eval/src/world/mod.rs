@@ -224,10 +224,7 @@ impl<C: Control> World<C> {
                 actor.leaves = true;
                 if doing == Doing::Blocked {
                     actor.blocked += now - actor.blocked_since;
-                    self.control.gives_up(&mut self.machine, client);
-                    self.obey();
                 }
-                let actor = &self.actors[client];
                 if actor.under_way == 0 && doing != Doing::Enters {
                     self.leave(client);
                 } else if doing == Doing::Blocked {

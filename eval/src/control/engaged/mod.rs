@@ -5,11 +5,12 @@
 //! A client pays `submit_us` for each submission to the compute engine (the fault), and then sleeps
 //! until it is granted. `interrupt_us` after the end of a command its completion is seen, and the
 //! client that is next runs; with `tick_us`, completions are looked for that often only. What a
-//! command used is what the status word shows. Copies pass at once.
+//! command used is what the status word shows. Copies pass at once, and so do protected clients,
+//! whose work is seen `interrupt_us` after it came or ended.
 
 use crate::scenario::{Client, Policy, Promise, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
-use loga::engaged::{self, Counters, Setting, Step, Turns, BACKGROUND};
+use loga::engaged::{self, Counters, Mode, Setting, Step, Turns, BACKGROUND};
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
@@ -50,6 +51,10 @@ pub struct Engaged {
     tick: u64,
     places: Vec<Place>,
     completions: VecDeque<Completion>,
+    /// When the channels of protected clients are scanned.
+    scans: VecDeque<u64>,
+    /// Whether work of theirs was there then.
+    protected: bool,
     timer: Option<u64>,
     ledger: Ledger,
 }
@@ -73,6 +78,7 @@ impl Engaged {
         let room = own.count() + shared.len() + 1;
         let places = clients.iter().map(|_| engaged::Client::default());
         let mut turns = Turns::new(dispatcher, places.collect(), vec![None; room]);
+        turns.set_linger(policy.linger.0);
         let full = Error::Full {
             name: "reserves",
             max: room,
@@ -105,6 +111,8 @@ impl Engaged {
             tick: policy.tick.0.get(),
             places,
             completions: VecDeque::new(),
+            scans: VecDeque::new(),
+            protected: false,
             timer: None,
             ledger: Ledger::default(),
         })
@@ -134,6 +142,25 @@ impl Engaged {
         }
     }
 
+    /// Protected work has come or ended: it is seen later.
+    fn scan_later(&mut self, machine: &Machine) {
+        self.scans
+            .push_back(machine.now().saturating_add(self.interrupt));
+    }
+
+    /// Sees whether work of protected clients is there.
+    fn scan_protected(&mut self, machine: &mut Machine) {
+        let works = |(client, place): (usize, &Place)| {
+            place.setting.mode == Mode::Free && machine.board.work(client).pending()
+        };
+        let busy = self.places.iter().enumerate().any(works);
+        if busy != self.protected {
+            self.protected = busy;
+            let step = self.turns.protected(Ns::new(machine.now()), busy);
+            self.follow(machine, step);
+        }
+    }
+
     /// Lets a client that waits pass.
     fn pass(&mut self, machine: &mut Machine, client: usize) {
         let (place, now) = (&mut self.places[client], machine.now());
@@ -160,18 +187,13 @@ impl Control for Engaged {
         }
     }
 
-    fn gives_up(&mut self, machine: &mut Machine, client: usize) {
-        let place = &mut self.places[client];
-        place.since = None;
-        if let Some(at) = place.at {
-            let step = self.turns.withdrawn(Ns::new(machine.now()), at);
-            self.follow(machine, step);
-        }
-    }
-
     fn submit(&mut self, machine: &mut Machine, client: usize, engine: usize, _: u64) -> Verdict {
         let place = &mut self.places[client];
         if engine != GR {
+            return Verdict::Now;
+        }
+        if place.setting.mode == Mode::Free {
+            self.scan_later(machine);
             return Verdict::Now;
         }
         if place.granted {
@@ -211,6 +233,9 @@ impl Control for Engaged {
         let place = &mut self.places[client];
         let used = usage.run + usage.switch - place.used;
         place.used += used;
+        if place.setting.mode == Mode::Free {
+            return self.scan_later(machine);
+        }
         let looked = match self.tick {
             0 => now,
             tick => now / tick * tick + tick,
@@ -225,10 +250,8 @@ impl Control for Engaged {
 
     fn next(&self) -> Option<u64> {
         let seen = self.completions.front().map(|completion| completion.at);
-        match (seen, self.timer) {
-            (Some(seen), Some(timer)) => Some(seen.min(timer)),
-            (seen, timer) => seen.or(timer),
-        }
+        let scan = self.scans.front().copied();
+        [seen, scan, self.timer].into_iter().flatten().min()
     }
 
     fn act(&mut self, machine: &mut Machine) {
@@ -241,6 +264,10 @@ impl Control for Engaged {
                 let step = self.turns.completed(Ns::new(now), at, used);
                 self.follow(machine, step);
             }
+        }
+        while self.scans.front().is_some_and(|at| *at <= now) {
+            self.scans.pop_front();
+            self.scan_protected(machine);
         }
         if self.timer.is_some_and(|timer| timer <= now) {
             let step = self.turns.timer(Ns::new(now));
