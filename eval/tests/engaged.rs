@@ -244,6 +244,74 @@ repeat = 1000
 }
 
 #[test]
+fn fifty_processes_without_a_promise_take_no_more_from_one_with_it_than_one_does() {
+    let text = |others: u32| {
+        format!(
+            r#"length_ms = 3000
+[policy]
+name = "edf"
+[[client]]
+name = "promised"
+reserve = {{ kind = "cbs", c_us = 6000, t_us = 10000 }}
+[[client.phase]]
+kernel_us = 500
+launch = "queued"
+depth = 4
+repeat = 1000
+[[client]]
+name = "other"
+count = {others}
+[[client.phase]]
+kernel_us = 1000
+launch = "queued"
+depth = 4
+repeat = 1000
+"#
+        )
+    };
+    let part = |others| {
+        let gpu = gpu(&text(others));
+        gpu.percent(gpu.clients[0].compute.run)
+    };
+    let (one, fifty) = (part(1), part(50));
+    assert!(one > 58.5, "{one}");
+    assert!((one - fifty).abs() < 0.5, "{one} and {fifty}");
+}
+
+#[test]
+fn history_trained_with_short_commands_gains_no_time() {
+    // AE loses up to a half to what does not fit.
+    for (kind, least) in [("cbs", 9.0), ("ae", 5.0)] {
+        let text = format!(
+            r#"length_ms = 10000
+[policy]
+name = "edf"
+[[client]]
+name = "trains"
+reserve = {{ kind = "{kind}", c_us = 1000, t_us = 10000 }}
+[[client.phase]]
+kernel_us = 50
+repeat = 19
+[[client.phase]]
+kernel_us = 20000
+[[client]]
+name = "other"
+[[client.phase]]
+kernel_us = 500
+launch = "queued"
+depth = 4
+repeat = 1000
+"#
+        );
+        let gpu = gpu(&text);
+        let pct = gpu.percent(gpu.clients[0].compute.run);
+        // One command of 20 ms more than 10 %.
+        assert!(pct <= 10.3, "{kind}: {pct}");
+        assert!(pct >= least, "{kind}: {pct}");
+    }
+}
+
+#[test]
 fn copies_are_not_held_behind_kernels() {
     let text = r#"length_ms = 1000
 [policy]

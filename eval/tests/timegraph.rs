@@ -84,7 +84,7 @@ fn command_prints_a_figure_and_names_the_others() {
     let json = text(&run(&["paper", "timegraph-15", "--json"]).stdout);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["lines"][1]["holds"], true);
-    let refused = run(&["paper", "timegraph-14"]);
+    let refused = run(&["paper", "timegraph-17"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("timegraph-16"));
     let sets = text(&run(&["admission", "--sets", "20", "--seconds", "1"]).stdout);

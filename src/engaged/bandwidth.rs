@@ -33,9 +33,9 @@
 //! later deadline may be in the way, which is the blocking term of the test. An underestimate enters
 //! once: it is in `e`, hence in `v`, before the next start.
 //!
-//! The rule of the specification that this follows also moved `d` by `e * T / C` when it postponed;
-//! this loses a sixth for `x = 0.6 * C`, and is not needed if hard servers wait for `v` instead of
-//! for the old `d`. It also set `e = C` on each arrival after `d`, which forgives debts.
+//! Two rules that look simpler are wrong. To also move `d` by `e * T / C` when it is postponed, and to
+//! let hard servers wait for the old `d`, loses a sixth for `x = 0.6 * C`. To set `e = C` on each
+//! arrival after `d` forgives debts.
 //! Source: Abeni and Buttazzo, RTSS 1998, for CBS; total-bandwidth server for what `v` does.
 
 use super::reserve::{Keeper, Offer, Terms};

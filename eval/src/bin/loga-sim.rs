@@ -105,8 +105,7 @@ struct CompareArgs {
 
 #[derive(Args)]
 struct PaperArgs {
-    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of TimeGraph: timegraph-7 to timegraph-13,
-    /// timegraph-15, timegraph-16
+    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of TimeGraph: timegraph-7 to timegraph-16
     figure: String,
     /// Print JSON; the figures of the LoGA paper always are
     #[arg(long)]

@@ -172,6 +172,11 @@ const FIGURES: &[(&str, &str, Make)] = &[
         rates::player,
     ),
     (
+        "timegraph-14",
+        "what commands were expected to take, beside what they took; no scheduler",
+        response::forecasts,
+    ),
+    (
         "timegraph-15",
         "a game alone: what scheduling costs it; and protected beside five bombs",
         response::overhead,

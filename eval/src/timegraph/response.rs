@@ -1,15 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Figures 15 and 16: what engaged scheduling costs, and how fast completions have to be seen.
+//! Figures 14 to 16: how well costs are known in advance, what engaged scheduling costs, and how fast
+//! completions have to be seen.
 
-use super::standins::{bombs, game, of, queued};
+use super::standins::{bomb, bombs, engine, game, of, queued};
 use super::trial::{hardware, prio, Trial};
 use super::{Criterion, Length, Line};
 use crate::outcome::Error;
-use crate::scenario::{Kind, Micros, Policy};
-use loga::engaged::{Mode, Prio};
+use crate::scenario::{Client, Kind, Micros, Policy, Span};
+use loga::engaged::{History, Mode, Prio};
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// Figure 14: the commands of a program one after the other, as many for each second.
+pub(super) fn forecasts(length: Length) -> Result<Vec<Line>, Error> {
+    const PER_SECOND: u64 = 1000;
+    // Part of the commands that took at most so many percent more or less than expected.
+    let within = |client: Client, pct: u64| {
+        let mut kernels = client.phases.iter().filter_map(|phase| phase.kernel);
+        let span = kernels.next_back().unwrap_or(Span::us(0));
+        let (mut near, mut all) = (0, 0);
+        for seed in 1..=length.seeds {
+            let random = &mut Pcg64Mcg::seed_from_u64(seed);
+            let mut history = History::default();
+            for _ in 0..length.seconds * PER_SECOND {
+                let took = span.draw(random);
+                let expected = history.forecast().expected(false).get();
+                near += u64::from(took.abs_diff(expected) * 100 <= took * pct);
+                all += 1;
+                history.learn(Ns::new(took), false);
+            }
+        }
+        // CAST: counts.
+        100.0 * near as f64 / all as f64
+    };
+    let line = |what, paper, ours, criterion| Line::new(what, paper, ours, "%", criterion);
+    Ok(vec![
+        line(
+            "engine: within 15 %",
+            "100",
+            within(engine("engine", 6000), 15),
+            Criterion::AtLeast(95.0),
+        ),
+        line(
+            "bomb: within 15 %",
+            "100 within 7 %",
+            within(bomb("bomb"), 15),
+            Criterion::AtLeast(95.0),
+        ),
+        line(
+            "game: within 20 %",
+            "65",
+            within(game(), 20),
+            Criterion::Any,
+        ),
+    ])
+}
 
 /// Figure 15.
 pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
