@@ -19,7 +19,7 @@ struct Load {
 type Runs = Vec<(u64, u64)>;
 
 impl Load {
-    /// Runs all commands on an engine that nobody else uses.
+    /// Runs all commands on an engine that no other client uses.
     fn run(&self) -> Runs {
         let mut reserve = Reserve::new(self.terms, Ns::ZERO);
         let (mut now, mut runs) = (Ns::ZERO, Runs::new());

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_of_nobody_are_met() {
+    fn deadlines_of_no_promise_are_met() {
         assert_eq!(deadlines(&[], DELTA, 90), Ok(()));
         assert_eq!(deadlines(&[background(1_000_000)], DELTA, 90), Ok(()));
     }

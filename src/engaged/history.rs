@@ -4,7 +4,7 @@
 //!
 //! A record has the mean cost of the commands that came after two of certain lengths (powers of
 //! two), and the mean of how far they were off: both move by an eighth of what is new. A client
-//! whose last two commands led nowhere yet is expected to take as long as its longest so far; a
+//! whose last two commands have no record is expected to take as long as its longest so far; a
 //! client without any command, [`UNKNOWN_COST`].
 //!
 //! The cost of a switch of contexts is kept apart (*impact*) and added when another client was on

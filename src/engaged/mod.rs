@@ -3,8 +3,8 @@
 //! [pure] Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
 //!
 //! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
-//! the end of what it submitted (a *completion*) leads to the next grant. [`Turns`] keeps who waits
-//! and who is on the engine. The caller owns the clock and the lock; it tells [`Turns`] what
+//! the end of what it submitted (a *completion*) leads to the next grant. [`Turns`] keeps which
+//! clients wait and which one is on the engine. The caller owns the clock and the lock; it tells [`Turns`] what
 //! happened and gets back at most one grant and the time at which it wants to be called again. No
 //! call allocates, sleeps or takes longer than its number of clients, so that the fault path of the
 //! module can make it under a spinlock.
@@ -24,8 +24,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `turns` | what happens: who waits, who is on the engine |
-//! | `select` | who is next |
+//! | `turns` | what happens: which clients wait, which one is on the engine |
+//! | `select` | which client is next |
 //! | `shield` | protected clients, which are not stopped |
 //! | `client` | one client, and what is set for it |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Who waits for an engaged engine, who is on it, and who is next.
+//! [pure] Which clients wait for an engaged engine, and which one is on it.
 
 use super::client::{Flight, Waiting};
 use super::select::charge;
@@ -34,7 +34,7 @@ pub struct Grant {
 /// What follows from an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Who may pass.
+    /// The client that may pass.
     pub grant: Option<Grant>,
     /// When [`Turns::timer`] wants to be called, if nothing else happens before.
     pub timer: Option<Ns>,
@@ -78,7 +78,7 @@ pub struct Turns<S: Storage> {
     pub(super) reserves: S::Of<Option<Reserve>>,
     pub(super) tickets: u64,
     pub(super) turn: Option<Turn>,
-    /// Who was granted last.
+    /// The client that was granted last.
     pub(super) last: Option<usize>,
     pub(super) open: bool,
     pub(super) shield: Shield,

@@ -230,7 +230,7 @@ fn completion_that_never_comes_lets_all_pass_after_the_bound() {
 }
 
 #[test]
-fn completion_that_never_comes_holds_nobody_back_that_does_not_wait() {
+fn completion_that_never_comes_opens_nothing_while_no_client_waits() {
     let mut turns = prio(&[prt(1)]);
     turns.arrive(US(0), 0);
     assert!(!turns.timer(MAX_GRANT).opened);
@@ -288,7 +288,7 @@ fn background_gets_what_is_not_promised_and_what_is_not_wanted() {
         turns.reserve(BACKGROUND).unwrap().terms().capacity,
         US(90_000)
     );
-    // Far more than 90 ms at once: nobody else is ready.
+    // Far more than 90 ms at once: no other client is ready.
     turns.arrive(US(1500), 1);
     turns.completed(US(91_600), 1, US(90_100));
     assert_eq!(granted(turns.arrive(US(91_700), 1)), Some(1));
