@@ -27,6 +27,7 @@
 mod client;
 #[cfg(any(test, loga_kunit))]
 mod contract;
+pub mod dispatch;
 mod event;
 mod event_cl;
 mod maxmin;

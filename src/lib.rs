@@ -7,7 +7,8 @@
 //! word, [`account`] turns changes into time on the engine per channel, [`engine`] ends the phase
 //! and asks one of [`policies`], which computes with [`fair`]. [`share`] has the weights and limits
 //! of processes, users and cgroups, and their accounts. [`track`] has the meaning of an RM call or
-//! a mapping; [`rm`] has the numbers and structures of those calls.
+//! a mapping; [`rm`] has the numbers and structures of those calls. [`engaged`] decides on each
+//! submission; the simulator calls it, and no part of the module does yet.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
@@ -27,6 +28,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod account;
+pub mod engaged;
 pub mod engine;
 pub mod error;
 pub mod fair;

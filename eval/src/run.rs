@@ -2,6 +2,7 @@
 
 //! [tool] One run of a scenario with one seed: every GPU, every client, and the oracles.
 
+use crate::control::engaged::Engaged;
 use crate::control::exclusive::Exclusive;
 use crate::control::hardware::Hardware;
 use crate::control::loga::Loga;
@@ -79,6 +80,11 @@ impl<'a> Run<'a> {
             Kind::Loga(kind) => {
                 let loga = Loga::new(kind, policy, costs, clients, self.seed);
                 self.with(loga.map_err(Error::Setting)?, trace)
+            }
+            Kind::Engaged(kind) => {
+                let reserves = &self.scenario.reserves;
+                let engaged = Engaged::new(kind, policy, clients, reserves);
+                self.with(engaged.map_err(Error::Setting)?, trace)
             }
             Kind::Hardware => self.with(Hardware, trace),
             Kind::PerCommand => self.with(PerCommand::new(clients, policy), trace),

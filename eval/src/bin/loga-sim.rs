@@ -11,6 +11,7 @@ use loga_eval::report;
 use loga_eval::results::FIGURES;
 use loga_eval::run;
 use loga_eval::scenario::{self, Kind, Scenario};
+use loga_eval::timegraph::{self, tasks, Length};
 use loga_eval::whole;
 use loga_eval::world::Trace;
 use loga_eval::{accuracy, convergence, reference};
@@ -36,8 +37,10 @@ enum Command {
     Run(RunArgs),
     /// Run a scenario under several policies: fairness against overhead
     Compare(CompareArgs),
-    /// Repeat an experiment of the LoGA paper and print JSON
+    /// Repeat an experiment of the LoGA paper, or of TimeGraph
     Paper(PaperArgs),
+    /// Random sets of reserves: which are admitted, and whether they keep their deadlines
+    Admission(AdmissionArgs),
     /// Give recorded observations to a policy and print its decisions
     Replay(ReplayArgs),
     /// What LoGA's rules give each client on an ideal GPU
@@ -102,8 +105,27 @@ struct CompareArgs {
 
 #[derive(Args)]
 struct PaperArgs {
-    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6
+    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of TimeGraph: timegraph-7 to timegraph-16
     figure: String,
+    /// Print JSON; the figures of the LoGA paper always are
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct AdmissionArgs {
+    /// Number of sets
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    sets: u64,
+    /// Simulated time of each
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Seed of the sets
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -158,6 +180,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run_scenario(args),
         Command::Compare(args) => compare_policies(args),
         Command::Paper(args) => paper_figure(args),
+        Command::Admission(args) => admission(args),
         Command::Replay(args) => replay_file(args),
         Command::Ref(args) => reference_table(args),
         Command::Accuracy(args) => accuracy_table(args),
@@ -218,14 +241,29 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
+    if let Some(figure) = timegraph::figure(&args.figure, Length::WHOLE) {
+        let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
+        return print(table_or_json(&figure, args.json, timegraph::text));
+    }
     let Some(figure) = paper::figure(&args.figure, &Plan::paper(), &mut ()) else {
-        let known = FIGURES.join(", ");
+        let known: Vec<_> = FIGURES.iter().copied().chain(timegraph::names()).collect();
+        let known = known.join(", ");
         let given = &args.figure;
         let reason = format!("no experiment {given:?}, want one of {known}");
         return Err(Failure::Input(reason));
     };
     let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
     print(table_or_json(&figure, true, |_| String::new()))
+}
+
+fn admission(args: &AdmissionArgs) -> Result<(), Failure> {
+    let settings = tasks::Settings {
+        sets: args.sets,
+        seconds: args.seconds,
+        seed: args.seed,
+    };
+    let report = tasks::run(settings).map_err(|error| Failure::Work(error.to_string()))?;
+    print(table_or_json(&report, args.json, tasks::text))
 }
 
 fn reference_table(args: &RefArgs) -> Result<(), Failure> {

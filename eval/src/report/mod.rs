@@ -102,6 +102,14 @@ pub struct Client {
     pub turnaround_deviation_ms: Option<f64>,
     /// The longest.
     pub turnaround_max_ms: Option<f64>,
+    /// What half of the rounds did not exceed.
+    pub turnaround_p50_ms: Option<f64>,
+    /// What 95 % did not exceed.
+    pub turnaround_p95_ms: Option<f64>,
+    /// What 99 % did not exceed.
+    pub turnaround_p99_ms: Option<f64>,
+    /// Rounds that did not end by their deadline; nothing without one.
+    pub missed: Option<u64>,
     /// From coming to having done all it was to do.
     pub total_ms: Option<f64>,
     /// True GPU time executing kernels.
@@ -228,6 +236,7 @@ fn gpu(scenario: &Scenario, number: usize, outcome: &GpuOutcome) -> Gpu {
 fn client(scenario: &Scenario, one: &ClientOutcome, gpu: &GpuOutcome) -> Client {
     let spec = &scenario.clients[one.number];
     let rounds = &one.got.rounds;
+    let percentile = |percent| one.got.latency.percentile(percent).map(ms);
     Client {
         name: spec.name.clone(),
         weight: spec.weight.get(),
@@ -237,6 +246,10 @@ fn client(scenario: &Scenario, one: &ClientOutcome, gpu: &GpuOutcome) -> Client 
         turnaround_ms: rounds.mean().map(|ns| ns / 1e6),
         turnaround_deviation_ms: rounds.mean().map(|_| rounds.deviation() / 1e6),
         turnaround_max_ms: rounds.mean().map(|_| ms(rounds.longest)),
+        turnaround_p50_ms: percentile(50),
+        turnaround_p95_ms: percentile(95),
+        turnaround_p99_ms: percentile(99),
+        missed: spec.deadline.map(|_| one.got.missed),
         total_ms: one.total_ms(),
         gpu_ms: ms(one.compute.run),
         gpu_pct: gpu.percent(one.compute.run),

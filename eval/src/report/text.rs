@@ -74,6 +74,8 @@ fn one_gpu(text: &mut String, gpu: &Gpu) {
         "copies",
         "rounds",
         "turnaround ms",
+        "99 % ms",
+        "late",
         "total ms",
         "GPU ms",
         "GPU %",
@@ -95,6 +97,10 @@ fn row(client: &Client) -> Vec<String> {
         client.copies.to_string(),
         client.rounds.to_string(),
         optional(client.turnaround_ms, 3),
+        optional(client.turnaround_p99_ms, 3),
+        client
+            .missed
+            .map_or_else(|| "-".to_owned(), |missed| missed.to_string()),
         optional(client.total_ms, 3),
         format!("{:.3}", client.gpu_ms),
         format!("{:.2}", client.gpu_pct),

@@ -2,10 +2,12 @@
 
 //! From the file as it is written to a scenario that makes sense.
 
+use super::engaged;
 use super::file::{self, Between, File};
 use super::phase::{phase, REPEAT_MAX};
 use super::plain::{Client, Error, Gpu, Phase, Scenario, TIMESLICE};
 use super::profile::Profile;
+use super::promise::Shared;
 use super::text::Text;
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
@@ -22,7 +24,8 @@ const GPUS_MAX: usize = 64;
 pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
     let source = Text { name, text };
     let file: File = source.read()?;
-    let clients = clients(&source, &file)?;
+    let reserves = engaged::shared(&source, &file)?;
+    let clients = clients(&source, &file, &reserves)?;
     let until = match &file.until {
         Some(name) => Some(until(&source, name, &clients)?),
         None => None,
@@ -45,6 +48,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
                 timeslice: gpu.timeslice_us.map_or(TIMESLICE, |time| time.0),
             })
             .collect(),
+        reserves,
         clients,
     })
 }
@@ -65,7 +69,7 @@ fn until(source: &Text, name: &Spanned<String>, clients: &[Client]) -> Result<us
 }
 
 /// All clients, each as often as it is wanted.
-fn clients(source: &Text, file: &File) -> Result<Vec<Client>, Error> {
+fn clients(source: &Text, file: &File, reserves: &[Shared]) -> Result<Vec<Client>, Error> {
     let written = file.clients.get_ref();
     if written.is_empty() {
         let reason = "no clients, want at least one [[client]]";
@@ -78,7 +82,7 @@ fn clients(source: &Text, file: &File) -> Result<Vec<Client>, Error> {
     }
     let mut clients: Vec<Client> = Vec::new();
     for one in written {
-        let model = client(source, one, gpus)?;
+        let model = client(source, one, gpus, reserves)?;
         let count = source.number("count", &one.count, 1, MAX_CHANNELS as u64)?;
         for number in 0..count {
             let mut client = model.clone();
@@ -135,7 +139,12 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
     Ok(())
 }
 
-fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Error> {
+fn client(
+    source: &Text,
+    one: &file::Client,
+    gpus: usize,
+    reserves: &[Shared],
+) -> Result<Client, Error> {
     let name = one.name.get_ref().clone();
     let phases = phases(source, one)?;
     let weight = match &one.weight {
@@ -200,6 +209,8 @@ fn client(source: &Text, one: &file::Client, gpus: usize) -> Result<Client, Erro
             .cycle_us
             .map(|cycle| cycle.0)
             .filter(|cycle| !cycle.is_zero()),
+        deadline: one.deadline_us.map(|deadline| deadline.0),
+        engaged: engaged::engagement(source, one, reserves)?,
         wait: one.wait,
         phases,
     };

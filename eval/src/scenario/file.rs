@@ -32,6 +32,9 @@ pub(super) struct File {
     /// The GPUs.
     #[serde(default = "one_gpu", rename = "gpu")]
     pub(super) gpus: Spanned<Vec<Gpu>>,
+    /// Reserves that clients share.
+    #[serde(default, rename = "reserve")]
+    pub(super) reserves: Vec<WrittenShared>,
     /// The clients.
     #[serde(rename = "client")]
     pub(super) clients: Spanned<Vec<Client>>,
@@ -66,12 +69,18 @@ pub struct Policy {
     pub poll_always: bool,
     /// Whether submissions are trapped while `sampling` watches a client.
     pub trap: bool,
-    /// Of the baselines: time to hand a command to the host's scheduler.
+    /// Of the baselines and of engaged scheduling: time to hand a command to the host's scheduler.
     #[serde(rename = "submit_us")]
     pub submit: Micros,
-    /// Of the baselines: from the end of a command until the host has dealt with it.
+    /// Of the same: from the end of a command until the host has dealt with it.
     #[serde(rename = "interrupt_us")]
     pub interrupt: Micros,
+    /// Of engaged scheduling: how often completions are looked for; 0: as soon as they are there.
+    #[serde(rename = "tick_us")]
+    pub tick: Micros,
+    /// Of engaged scheduling: how long the GPU is kept idle after protected work.
+    #[serde(rename = "linger_us")]
+    pub linger: Micros,
     /// Of the baselines: how long the GPU is one client's.
     #[serde(rename = "quantum_ms")]
     pub quantum: Millis,
@@ -101,6 +110,8 @@ impl Policy {
             trap: false,
             submit: Micros(Ns::from_us(3)),
             interrupt: Micros(Ns::from_us(5)),
+            tick: Micros(Ns::ZERO),
+            linger: Micros(Ns::ZERO),
             quantum: Millis(Ns::from_ms(30_000)),
             idle_release: Millis(Ns::from_ms(5_000)),
             sample: Millis(Ns::from_ms(120)),
@@ -229,6 +240,12 @@ pub(super) struct Client {
     pub(super) class: Class,
     pub(super) repeat: Option<Spanned<u64>>,
     pub(super) cycle_us: Option<Micros>,
+    pub(super) deadline_us: Option<Micros>,
+    pub(super) prio: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) sched: Sched,
+    pub(super) reserve: Option<Spanned<WrittenTerms>>,
+    pub(super) shares: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) wait: Wait,
     pub(super) profile: Option<Spanned<String>>,
@@ -332,4 +349,42 @@ fn one_gpu() -> Spanned<Vec<Gpu>> {
 
 fn no_phases() -> Spanned<Vec<Spanned<Phase>>> {
     unplaced(Vec::new())
+}
+
+/// A reserve as it is written.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenTerms {
+    pub(super) kind: ReserveKind,
+    pub(super) c_us: Micros,
+    pub(super) t_us: Micros,
+    pub(super) longest_us: Option<Micros>,
+    #[serde(default)]
+    pub(super) soft: bool,
+}
+
+/// A shared reserve as it is written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenShared {
+    pub(super) name: Spanned<String>,
+    pub(super) terms: Spanned<WrittenTerms>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ReserveKind {
+    Pe,
+    Ae,
+    Cbs,
+}
+
+/// When a client may submit, as it is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Sched {
+    #[default]
+    Prt,
+    Ht,
+    Free,
 }

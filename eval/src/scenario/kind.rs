@@ -2,6 +2,7 @@
 
 //! Schedulers by name.
 
+use loga::policies::dispatch::DispatcherKind;
 use loga::policies::PolicyKind;
 
 /// A scheduler.
@@ -9,6 +10,8 @@ use loga::policies::PolicyKind;
 pub enum Kind {
     /// LoGA with this policy.
     Loga(PolicyKind),
+    /// LoGA, which decides on each submission, with this dispatcher.
+    Engaged(DispatcherKind),
     /// None: the GPU takes the channels in turn.
     Hardware,
     /// The host, command by command.
@@ -28,10 +31,12 @@ const BASELINES: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// All of them: the policies of LoGA, then the baselines.
+    /// All of them: the policies of LoGA, its dispatchers, then the baselines.
     pub fn all() -> impl Iterator<Item = Self> {
         let loga = PolicyKind::ALL.iter().map(|kind| Self::Loga(*kind));
-        loga.chain(BASELINES.iter().map(|(_, kind)| *kind))
+        let engaged = DispatcherKind::ALL.iter().map(|kind| Self::Engaged(*kind));
+        loga.chain(engaged)
+            .chain(BASELINES.iter().map(|(_, kind)| *kind))
     }
 
     /// The one with this name.
@@ -50,6 +55,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Loga(policy) => policy.name(),
+            Self::Engaged(dispatcher) => dispatcher.name(),
             _ => BASELINES
                 .iter()
                 .find(|(_, kind)| *kind == self)

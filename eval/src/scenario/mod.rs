@@ -6,11 +6,13 @@
 //! in which line it does not and what would. `docs/scenarios.md` explains every key.
 
 mod check;
+mod engaged;
 mod file;
 mod kind;
 mod phase;
 mod plain;
 mod profile;
+mod promise;
 mod set;
 mod text;
 mod time;
@@ -19,6 +21,7 @@ pub use file::{Between, Costs, Policy, Wait};
 pub use kind::Kind;
 pub use plain::{Client, Error, Gpu, Phase, Scenario};
 pub use profile::{Profile, Value};
+pub use promise::{Engagement, Promise, Shared};
 pub use time::{Micros, Millis, Span};
 
 use std::path::Path;

@@ -4,6 +4,7 @@
 
 use super::file::{Between, Costs, Policy, Wait};
 use super::kind::Kind;
+use super::promise::{Engagement, Shared};
 use super::time::Span;
 use loga::policies::PolicyKind;
 use loga::share::Class;
@@ -28,6 +29,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// The GPUs.
     pub gpus: Vec<Gpu>,
+    /// Reserves that clients share.
+    pub reserves: Vec<Shared>,
     /// The clients, of all GPUs.
     pub clients: Vec<Client>,
 }
@@ -70,6 +73,10 @@ pub struct Client {
     pub repeat: Option<u64>,
     /// From one beginning of its phases to the next, at least.
     pub cycle: Option<Ns>,
+    /// By when a round should have ended, from its beginning.
+    pub deadline: Option<Ns>,
+    /// What engaged scheduling knows of it.
+    pub engaged: Engagement,
     /// How it waits for the end of a command.
     pub wait: Wait,
     /// What it does.
@@ -121,6 +128,7 @@ impl Scenario {
                 switch: costs.switch.0,
                 timeslice: TIMESLICE,
             }],
+            reserves: Vec::new(),
             clients: Vec::new(),
         }
     }
@@ -156,6 +164,8 @@ impl Client {
             class: Class::Normal,
             repeat: None,
             cycle: None,
+            deadline: None,
+            engaged: Engagement::default(),
             wait: Wait::Spin,
             phases,
         }

@@ -2,6 +2,7 @@
 
 //! A client as a state machine: what it does next, and what it has got done.
 
+use super::latency::Latency;
 use crate::scenario::Client;
 use loga_model::gpu::{CE0, GR};
 use rand::SeedableRng;
@@ -112,6 +113,10 @@ pub(super) struct Actor {
     pub(super) blocked: u64,
     /// Time from one round's beginning to its end.
     pub(super) rounds: Times,
+    /// The same times, by how long they were.
+    pub(super) latency: Latency,
+    /// Rounds that ended after their deadline.
+    late: u64,
     /// When it had done all it was to do.
     pub(super) finished: Option<u64>,
     /// Whether it shall go.
@@ -136,6 +141,8 @@ impl Actor {
             blocked_since: 0,
             blocked: 0,
             rounds: Times::default(),
+            latency: Latency::default(),
+            late: 0,
             finished: None,
             leaves: false,
             gone: None,
@@ -225,6 +232,21 @@ impl Actor {
         }
     }
 
+    /// Whether this round has not ended by its deadline.
+    fn is_late(&self, now: u64) -> bool {
+        let deadline = self
+            .spec
+            .deadline
+            .map_or(u64::MAX, |deadline| deadline.get());
+        now.saturating_sub(self.began) > deadline
+    }
+
+    /// Rounds that missed their deadline, with the one that has not ended.
+    pub(super) fn missed(&self, now: u64) -> u64 {
+        let runs = ![Doing::Absent, Doing::Gone].contains(&self.doing);
+        self.late + u64::from(runs && self.is_late(now))
+    }
+
     /// Until when it begins nothing, at the beginning of a round.
     fn away(&self, now: u64) -> Option<u64> {
         let begins = (self.stage, self.phase, self.done) == (Stage::Cpu, 0, 0);
@@ -236,6 +258,8 @@ impl Actor {
     fn end_round(&mut self, now: u64) -> Option<Want> {
         self.phase = 0;
         self.rounds.add(now - self.began);
+        self.latency.add(now - self.began);
+        self.late += u64::from(self.is_late(now));
         if self.spec.repeat == Some(self.rounds.count) {
             self.finished = Some(now);
             return Some(Want::Leave);

@@ -12,12 +12,14 @@
 mod actor;
 mod board;
 mod control;
+mod latency;
 mod machine;
 mod trace;
 
 pub use actor::Times;
 pub use board::{Board, Usage, Work};
 pub use control::{Booked, Control, Ledger, Verdict};
+pub use latency::Latency;
 pub use machine::{Channels, Machine, Order, Registers};
 pub use trace::{Row, Trace};
 
@@ -38,10 +40,14 @@ enum Alarm {
 }
 
 /// What one client got done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Got {
     /// Rounds of its phases.
     pub rounds: Times,
+    /// The same times, by how long they were.
+    pub latency: Latency,
+    /// Rounds that ended after their deadline, or had not ended by then.
+    pub missed: u64,
     /// When it had done all it was to do, if it had.
     pub finished: Option<u64>,
     /// When it was there.
@@ -136,6 +142,8 @@ impl<C: Control> World<C> {
             };
             Got {
                 rounds: actor.rounds,
+                latency: actor.latency.clone(),
+                missed: actor.missed(now),
                 finished: actor.finished,
                 from: actor.spec().arrive.get().min(now),
                 to: actor.gone.unwrap_or(now),

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] CBS: a constant-bandwidth server for commands that cannot be stopped.
+//!
+//! State: `e`, what is left, and `d`, the deadline up to which it is for. Both together name a time
+//! `v = d - e * T / C`, up to which the server has had all that it is promised. Each use `u` moves
+//! `v` by `u * T / C`, and nothing moves it back.
+//!
+//! - *Arrival* at `t` when nothing of the server waits or runs: if `v <= t`, then `e = C` and
+//!   `d = t + T`. Otherwise both stay: a debt or what was used ahead is not forgotten.
+//! - *Start* of a command of expected cost `x`: while `x > e`, `e += C` and `d += T`, which leaves `v`
+//!   as it is. Then `e -= x`. Soft: at once, under the later deadline. Hard: if it had to postpone,
+//!   not before `v`.
+//! - *End* after `u`: `e += x - u`.
+//!
+//! No waste: a command that does not fit takes what is left with it, since postponing keeps `v`. So
+//! a client that always wants more and is not held up by others uses at least
+//! `w * C / T - C - L` in any time `w`. No starvation: the budget for `x > C` is there after
+//! `ceil(x / C)` postponements, at once.
+//!
+//! Bound (hard, `L` the longest command): a client that is not held up by others uses
+//! `w * C / T + C + L` at most in any window `w`. *Proof*: let the window begin with a start at `s`.
+//! Before it `v >= s` or the command follows in a budget for which `v <= s` held at its first start;
+//! in either case what is used until `v` is caught up is a part of one budget, which is less than
+//! `C + x`. All later use moves `v` by `T / C` for each unit, and a start needs `v <= now` or a rest
+//! of the budget. A client that is held up for long catches up what it was promised.
+//!
+//! Deadlines: under earliest deadline first, servers that pass [`deadlines`](super::deadlines) meet
+//! `d`. *Proof sketch*: the usual demand argument for a busy interval. While a server waits without
+//! a break, its budgets with deadlines in an interval of length `w` are `w * C / T` at most, because
+//! postponing keeps `v` and an arrival after a break sets `v` to its time at least. A start that had
+//! to wait for `v` (hard) begins its budget there. Commands are not stopped, so one command with a
+//! later deadline may be in the way, which is the blocking term of the test. An underestimate enters
+//! once: it is in `e`, hence in `v`, before the next start.
+//!
+//! Two rules that look simpler are wrong. To also move `d` by `e * T / C` when it is postponed, and to
+//! let hard servers wait for the old `d`, loses a sixth for `x = 0.6 * C`. To set `e = C` on each
+//! arrival after `d` forgives debts.
+//! Source: Abeni and Buttazzo, RTSS 1998, for CBS; total-bandwidth server for what `v` does.
+
+use super::reserve::{Keeper, Offer, Terms};
+use super::{signed, unsigned, MAX_DEBT};
+use crate::units::Ns;
+
+/// What is left of a reserve under CBS.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bandwidth {
+    /// What is left, in nanoseconds.
+    left: i64,
+    /// Up to when it is for.
+    deadline: Ns,
+}
+
+impl Bandwidth {
+    /// As after an arrival now.
+    pub(super) fn new(terms: &Terms, now: Ns) -> Self {
+        Self {
+            left: signed(terms.capacity),
+            deadline: now.saturating_add(terms.period),
+        }
+    }
+
+    /// Up to when it has had all that it is promised.
+    fn virtual_time(&self, terms: &Terms) -> Ns {
+        let time = |ns| terms.time_for(unsigned(ns));
+        if self.left < 0 {
+            return self
+                .deadline
+                .saturating_add(time(self.left.saturating_neg()));
+        }
+        // Rounded up: the time that is subtracted is rounded down.
+        let (left, c) = (unsigned(self.left), terms.capacity.get().max(1));
+        let before = crate::fair::mul_div(left.get(), terms.period.get(), c);
+        self.deadline.saturating_sub(Ns::new(before))
+    }
+
+    /// With enough for a command of this cost.
+    fn postponed(&self, terms: &Terms, cost: Ns) -> Self {
+        let missing = unsigned(signed(cost).saturating_sub(self.left)).get();
+        let times = missing.div_ceil(terms.capacity.get().max(1));
+        let more = signed(terms.capacity.saturating_mul(times));
+        Self {
+            left: self.left.saturating_add(more),
+            deadline: self
+                .deadline
+                .saturating_add(terms.period.saturating_mul(times)),
+        }
+    }
+}
+
+impl Keeper for Bandwidth {
+    fn wanted(&mut self, terms: &Terms, now: Ns, cost: Option<Ns>, idle: bool) {
+        if idle && cost.is_some() && self.virtual_time(terms) <= now {
+            *self = Self::new(terms, now);
+        }
+    }
+
+    fn offer(&self, terms: &Terms, now: Ns, cost: Ns) -> Offer {
+        let with = self.postponed(terms, cost);
+        let waits = terms.hard && with.deadline != self.deadline;
+        Offer {
+            from: if waits {
+                self.virtual_time(terms).max(now)
+            } else {
+                now
+            },
+            deadline: Some(with.deadline),
+            spare: false,
+        }
+    }
+
+    fn start(&mut self, terms: &Terms, _: Ns, cost: Ns) {
+        *self = self.postponed(terms, cost);
+        self.left = self.left.saturating_sub(signed(cost));
+    }
+
+    fn end(&mut self, terms: &Terms, _: Ns, cost: Ns, used: Ns) {
+        let least = signed(terms.capacity_in(MAX_DEBT)).saturating_neg();
+        let left = self
+            .left
+            .saturating_add(signed(cost))
+            .saturating_sub(signed(used));
+        self.left = left.max(least);
+    }
+
+    fn settle(&mut self, _: &Terms, _: Ns) {}
+
+    fn left(&self, _: &Terms, _: Ns) -> i64 {
+        self.left
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_bandwidth))]
+mod tests {
+    use super::super::reserve::{Kind, Reserve};
+    use super::*;
+
+    fn us(us: u64) -> Ns {
+        Ns::from_us(us)
+    }
+
+    fn terms(hard: bool) -> Terms {
+        let terms = Terms::new(Kind::Cbs, us(1000), us(10_000)).unwrap();
+        Terms { hard, ..terms }
+    }
+
+    fn start(reserve: &mut Reserve, now: Ns, cost: Ns) {
+        reserve.wait(now, cost);
+        reserve.stop_waiting(now);
+        reserve.start(now, cost);
+    }
+
+    #[test]
+    fn bandwidth_after_a_break_begins_anew() {
+        let mut reserve = Reserve::new(terms(true), Ns::ZERO);
+        start(&mut reserve, us(0), us(900));
+        reserve.end(us(900), us(900), us(900));
+        reserve.wait(us(9000), us(900));
+        assert_eq!(reserve.left(us(9000)), 1_000_000);
+        assert_eq!(reserve.offer(us(9000), us(900)).deadline, Some(us(19_000)));
+    }
+
+    #[test]
+    fn bandwidth_before_its_time_keeps_what_was_used() {
+        let mut reserve = Reserve::new(terms(true), Ns::ZERO);
+        start(&mut reserve, us(0), us(900));
+        reserve.end(us(900), us(900), us(900));
+        reserve.wait(us(8999), us(900));
+        let offer = reserve.offer(us(8999), us(900));
+        assert_eq!((offer.from, offer.deadline), (us(9000), Some(us(20_000))));
+    }
+
+    #[test]
+    fn bandwidth_for_a_long_command_postpones_at_once() {
+        let mut reserve = Reserve::new(terms(true), Ns::ZERO);
+        reserve.wait(us(0), us(3500));
+        let offer = reserve.offer(us(0), us(3500));
+        assert_eq!((offer.from, offer.deadline), (us(0), Some(us(40_000))));
+    }
+
+    #[test]
+    fn bandwidth_that_is_soft_starts_at_once_with_a_later_deadline() {
+        let mut reserve = Reserve::new(terms(false), Ns::ZERO);
+        start(&mut reserve, us(0), us(1000));
+        reserve.end(us(1000), us(1000), us(1000));
+        let offer = reserve.offer(us(1000), us(1000));
+        assert_eq!((offer.from, offer.deadline), (us(1000), Some(us(20_000))));
+        assert!(!offer.spare);
+    }
+
+    #[test]
+    fn bandwidth_keeps_a_debt_past_its_deadline() {
+        let mut reserve = Reserve::new(terms(true), Ns::ZERO);
+        start(&mut reserve, us(0), us(100));
+        reserve.end(us(5000), us(100), us(5000));
+        // 5 ms were used, 50 ms are paid for.
+        reserve.wait(us(20_000), us(100));
+        assert_eq!(reserve.left(us(20_000)), -4_000_000);
+        assert_eq!(reserve.offer(us(20_000), us(100)).from, us(50_000));
+        reserve.stop_waiting(us(20_000));
+        reserve.wait(us(50_000), us(100));
+        assert_eq!(reserve.left(us(50_000)), 1_000_000);
+    }
+}

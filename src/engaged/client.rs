@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] One client of an engaged GPU, and what is set for it.
+
+use super::history::History;
+use super::{Forecast, HT_DEPTH};
+use crate::error::{in_range, Error};
+use crate::units::Ns;
+
+/// How important a client is: 0 to 39, as 19 minus its nice value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prio(u8);
+
+impl Prio {
+    /// Of a client for which nothing is set.
+    pub const LOWEST: Self = Self(0);
+    /// The most important.
+    pub const HIGHEST: Self = Self(39);
+    /// That of nice 0.
+    pub const NORMAL: Self = Self(19);
+
+    /// This priority.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] above 39.
+    pub fn new(raw: u32) -> Result<Self, Error> {
+        in_range("prio", raw.into(), 0, Self::HIGHEST.0.into())?;
+        Ok(Self(u8::try_from(raw).unwrap_or(0)))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Prio {
+    fn default() -> Self {
+        Self::LOWEST
+    }
+}
+
+/// When a client may submit beside its own commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Predictable response time: never, each submission waits for the last to complete.
+    #[default]
+    Prt,
+    /// High throughput: up to [`HT_DEPTH`] are in flight while no client before it is ready, and
+    /// for [`HT_SLICE`](super::HT_SLICE) while an equal one is.
+    Ht,
+    /// Protected: it is never stopped, see `shield`. If it arrives all the same, as under PRT.
+    Free,
+}
+
+/// What is set for a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// How important it is.
+    pub prio: Prio,
+    /// When it may submit.
+    pub mode: Mode,
+    /// Position of its reserve.
+    pub reserve: usize,
+}
+
+/// A pending arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// Smaller than that of all later arrivals.
+    pub(super) ticket: u64,
+    /// What it will cost.
+    pub(super) forecast: Forecast,
+}
+
+/// A submission in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flight {
+    /// Cost that its reserve was told.
+    pub(super) charged: Ns,
+    /// Whether another client was on the engine before.
+    pub(super) switched: bool,
+    /// Position of that reserve.
+    pub(super) reserve: usize,
+}
+
+/// A client. The default is a vacant place.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    pub(super) present: bool,
+    pub(super) setting: Setting,
+    pub(super) waiting: Option<Waiting>,
+    flights: [Flight; HT_DEPTH],
+    in_flight: usize,
+    pub(super) history: History,
+    /// Grows with commands that took more than twice what was expected.
+    pub(super) strikes: u32,
+}
+
+impl Client {
+    /// Takes the place of a client that has just come, if there is something set for it; else
+    /// leaves it vacant. In place: a client is too large for the stack of a kernel.
+    pub(super) fn reset(&mut self, setting: Option<Setting>) {
+        self.present = setting.is_some();
+        self.setting = setting.unwrap_or_default();
+        self.waiting = None;
+        self.in_flight = 0;
+        self.history.clear();
+        self.strikes = 0;
+    }
+
+    /// What is set for it.
+    pub const fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// Submissions in flight.
+    pub const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether it has a pending arrival.
+    pub const fn waits(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// What its commands cost so far.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Notes a submission; false if there are as many as there may be.
+    pub(super) fn begin(&mut self, flight: Flight) -> bool {
+        let Some(free) = self.flights.get_mut(self.in_flight) else {
+            return false;
+        };
+        *free = flight;
+        self.in_flight = self.in_flight.saturating_add(1);
+        true
+    }
+
+    /// Takes the oldest submission out.
+    pub(super) fn end(&mut self) -> Option<Flight> {
+        self.in_flight = self.in_flight.checked_sub(1)?;
+        let oldest = self.flights.first().copied();
+        self.flights.rotate_left(1);
+        oldest
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
+//!
+//! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
+//! the end of what it submitted (a *completion*) leads to the next grant. [`Turns`] keeps which
+//! clients wait and which one is on the engine. The caller owns the clock and the lock; it tells [`Turns`] what
+//! happened and gets back at most one grant and the time at which it wants to be called again. No
+//! call allocates, sleeps or takes longer than its number of clients, so that the fault path of the
+//! module can make it under a spinlock.
+//!
+//! # The contract of [`Turns`]
+//!
+//! - A client without a pending arrival gets no grant, and one arrival gets one grant.
+//! - Submissions of one client at a time are in flight: one, or up to [`HT_DEPTH`] of a client under
+//!   [`Mode::Ht`].
+//! - The engine is not idle while a waiting client is *ready*: its reserve lets it start now, and no
+//!   protected client uses the engine or did so less than `linger` ago. A client without budget is
+//!   not chosen, so no turn is lost to one.
+//! - Of several ready clients, the [dispatcher](crate::policies::dispatch) says which is first;
+//!   among equals, the one that has waited longest.
+//! - Without a completion for [`MAX_GRANT`] while others wait, all clients pass (*fail open*) until
+//!   what is in flight has completed or its owner has left.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `turns` | what happens: which clients wait, which one is on the engine |
+//! | `select` | which client is next |
+//! | `shield` | protected clients, which are not stopped |
+//! | `client` | one client, and what is set for it |
+//! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
+//! | `posterior` | PE: pays afterwards |
+//! | `apriori` | AE: starts only what fits, as in the paper |
+//! | `bandwidth` | CBS: postpones its deadline before a long command |
+//! | `history` | how long the next command of a client will take |
+//! | `admission` | which reserves can be kept together |
+//!
+//! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
+//! `docs/engaged.md` names what differs and why.
+
+mod admission;
+mod apriori;
+mod bandwidth;
+mod client;
+mod history;
+mod posterior;
+mod reserve;
+mod select;
+mod shield;
+mod turns;
+#[cfg(test)]
+mod turns_tests;
+
+pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
+pub use client::{Client, Mode, Prio, Setting};
+pub use history::{Forecast, History, RECORDS, UNKNOWN_COST};
+pub use reserve::{Kind, Offer, Reserve, Terms};
+pub use shield::MAX_LINGER;
+pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
+
+use crate::units::Ns;
+
+/// Most submissions in flight of a client under [`Mode::Ht`].
+pub const HT_DEPTH: usize = 4;
+/// How long a client under [`Mode::Ht`] goes on while an equal one is ready.
+pub const HT_SLICE: Ns = Ns::from_us(2_000);
+/// Longest time without a completion while others wait.
+pub const MAX_GRANT: Ns = Ns::from_ms(2_000);
+/// What a grant costs that its client does not use.
+pub const UNUSED: Ns = Ns::from_us(20);
+/// A debt that takes longer to pay is forgiven beyond this.
+pub const MAX_DEBT: Ns = Ns::from_ms(60_000);
+
+/// A time as a signed number.
+fn signed(time: Ns) -> i64 {
+    i64::try_from(time.get()).unwrap_or(i64::MAX)
+}
+
+/// A signed number as a time; nothing below zero.
+fn unsigned(ns: i64) -> Ns {
+    Ns::new(u64::try_from(ns).unwrap_or(0))
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Reserves: GPU time that is promised to one client or to several, `capacity` in every
+//! `period`.
+//!
+//! A reserve says of a command with an expected cost when it may start ([`Reserve::offer`]), is told
+//! of its start and its end, and keeps what it owes. `posterior`, `apriori` and `bandwidth` are the
+//! kinds. A *hard* reserve is also a limit. A *soft* one of kind PE or AE has no deadline and may be
+//! exceeded with time that no other client is ready to use; a soft CBS postpones its deadline.
+
+use super::apriori::Apriori;
+use super::bandwidth::Bandwidth;
+use super::posterior::Posterior;
+use crate::error::{in_range, Error};
+use crate::fair::mul_div;
+use crate::units::Ns;
+
+/// How a reserve is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Posterior enforcement: a command starts while anything is left, and may overrun.
+    Pe,
+    /// Apriori enforcement: a command starts when what it is expected to take is left.
+    Ae,
+    /// Constant-bandwidth server: a command that does not fit postpones the deadline first.
+    Cbs,
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How it is kept.
+    pub kind: Kind,
+    /// GPU time in each period.
+    pub capacity: Ns,
+    /// The period.
+    pub period: Ns,
+    /// Whether no more may be used.
+    pub hard: bool,
+    /// The longest command, if its owner says.
+    pub longest: Option<Ns>,
+}
+
+impl Terms {
+    /// A hard reserve.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a capacity that is not 10 us to 10 s, a period that is not 1 ms to
+    /// 10 s, or a capacity above the period.
+    pub fn new(kind: Kind, capacity: Ns, period: Ns) -> Result<Self, Error> {
+        in_range("t_us", period.get() / 1000, 1_000, 10_000_000)?;
+        in_range("c_us", capacity.get() / 1000, 10, period.get() / 1000)?;
+        Ok(Self {
+            kind,
+            capacity,
+            period,
+            hard: true,
+            longest: None,
+        })
+    }
+
+    /// The time in which this capacity accrues, rounded up.
+    pub(super) fn time_for(&self, capacity: Ns) -> Ns {
+        let (c, t) = (self.capacity.get().max(1), self.period.get());
+        let down = mul_div(capacity.get(), t, c);
+        // Exact in all but the last: a product that is too large for this is so after rounding too.
+        let exact = down.checked_mul(c) == capacity.get().checked_mul(t);
+        Ns::new(down.saturating_add(u64::from(!exact)))
+    }
+
+    /// The capacity that accrues in this time, rounded down.
+    pub(super) fn capacity_in(&self, time: Ns) -> Ns {
+        Ns::new(mul_div(time.get(), self.capacity.get(), self.period.get()))
+    }
+}
+
+/// When a command may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Not before this time.
+    pub from: Ns,
+    /// By when the reserve promises it, if it promises anything.
+    pub deadline: Option<Ns>,
+    /// Whether it uses time beyond the promise: it comes after all that do not.
+    pub spare: bool,
+}
+
+/// What keeps a reserve of one kind.
+pub(super) trait Keeper {
+    /// A command of this expected cost waits, or the reserve is without any since then: `None`.
+    /// `idle`: none waited and none was in flight.
+    fn wanted(&mut self, terms: &Terms, now: Ns, cost: Option<Ns>, idle: bool);
+    /// When a command of this expected cost may start.
+    fn offer(&self, terms: &Terms, now: Ns, cost: Ns) -> Offer;
+    /// A command starts.
+    fn start(&mut self, terms: &Terms, now: Ns, cost: Ns);
+    /// It has ended.
+    fn end(&mut self, terms: &Terms, now: Ns, cost: Ns, used: Ns);
+    /// Brings it up to date.
+    fn settle(&mut self, terms: &Terms, now: Ns);
+    /// What is left, negative for a debt.
+    fn left(&self, terms: &Terms, now: Ns) -> i64;
+}
+
+/// What a reserve has left.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Pe(Posterior),
+    Ae(Apriori),
+    Cbs(Bandwidth),
+}
+
+impl State {
+    fn keeper(&self) -> &dyn Keeper {
+        match self {
+            Self::Pe(state) => state,
+            Self::Ae(state) => state,
+            Self::Cbs(state) => state,
+        }
+    }
+
+    fn keeper_mut(&mut self) -> &mut dyn Keeper {
+        match self {
+            Self::Pe(state) => state,
+            Self::Ae(state) => state,
+            Self::Cbs(state) => state,
+        }
+    }
+}
+
+/// A reserve.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserve {
+    terms: Terms,
+    state: State,
+    /// Pending arrivals.
+    waiting: u32,
+    /// Commands that have not ended.
+    in_flight: u32,
+}
+
+impl Reserve {
+    /// A reserve that begins now.
+    pub fn new(terms: Terms, now: Ns) -> Self {
+        let state = match terms.kind {
+            Kind::Pe => State::Pe(Posterior::new(&terms, now, super::signed(terms.capacity))),
+            Kind::Ae => State::Ae(Apriori::new(&terms, now)),
+            Kind::Cbs => State::Cbs(Bandwidth::new(&terms, now)),
+        };
+        Self {
+            terms,
+            state,
+            waiting: 0,
+            in_flight: 0,
+        }
+    }
+
+    /// What is promised.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Promises something else from now on, kept the same way. What is owed stays.
+    pub(super) fn resize(&mut self, now: Ns, terms: Terms) {
+        let keeper = self.state.keeper_mut();
+        keeper.settle(&self.terms, now);
+        self.terms = terms;
+    }
+
+    /// What is left, negative for a debt.
+    pub fn left(&self, now: Ns) -> i64 {
+        self.state.keeper().left(&self.terms, now)
+    }
+
+    /// A command of this expected cost waits from now on.
+    pub fn wait(&mut self, now: Ns, cost: Ns) {
+        let idle = self.waiting == 0 && self.in_flight == 0;
+        self.waiting = self.waiting.saturating_add(1);
+        let keeper = self.state.keeper_mut();
+        keeper.wanted(&self.terms, now, Some(cost), idle);
+    }
+
+    /// A command waits no longer.
+    pub fn stop_waiting(&mut self, now: Ns) {
+        self.waiting = self.waiting.saturating_sub(1);
+        if self.waiting == 0 {
+            let keeper = self.state.keeper_mut();
+            keeper.wanted(&self.terms, now, None, false);
+        }
+    }
+
+    /// When a command of this expected cost may start.
+    pub fn offer(&self, now: Ns, cost: Ns) -> Offer {
+        let offer = self.state.keeper().offer(&self.terms, now, cost);
+        if self.terms.hard || self.terms.kind == Kind::Cbs {
+            return offer;
+        }
+        Offer {
+            from: now,
+            deadline: None,
+            spare: offer.from > now,
+        }
+    }
+
+    /// A command starts.
+    pub fn start(&mut self, now: Ns, cost: Ns) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.state.keeper_mut().start(&self.terms, now, cost);
+    }
+
+    /// A command has ended.
+    pub fn end(&mut self, now: Ns, cost: Ns, used: Ns) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.state.keeper_mut().end(&self.terms, now, cost, used);
+    }
+
+    /// Charges time of a command that did not start by a grant.
+    pub fn charge(&mut self, now: Ns, used: Ns) {
+        let keeper = self.state.keeper_mut();
+        keeper.start(&self.terms, now, Ns::ZERO);
+        keeper.end(&self.terms, now, Ns::ZERO, used);
+    }
+
+    /// Goes on as [`Kind::Pe`], which does not depend on expectations; false while a command is in
+    /// flight. Debts stay.
+    pub fn demote(&mut self, now: Ns) -> bool {
+        if self.in_flight > 0 || self.terms.kind == Kind::Pe {
+            return false;
+        }
+        let left = self.left(now).min(super::signed(self.terms.capacity));
+        self.terms.kind = Kind::Pe;
+        self.state = State::Pe(Posterior::new(&self.terms, now, left));
+        true
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_reserve))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_out_of_range_are_refused() {
+        let ms = Ns::from_ms;
+        assert!(Terms::new(Kind::Pe, ms(10), ms(10)).is_ok());
+        assert!(Terms::new(Kind::Pe, ms(11), ms(10)).is_err());
+        assert!(Terms::new(Kind::Pe, Ns::from_us(9), ms(10)).is_err());
+        assert!(Terms::new(Kind::Pe, Ns::from_us(100), Ns::from_us(999)).is_err());
+        assert!(Terms::new(Kind::Pe, ms(100), ms(10_001)).is_err());
+    }
+
+    #[test]
+    fn time_for_a_capacity_is_rounded_up() {
+        let terms = Terms::new(Kind::Pe, Ns::from_us(3000), Ns::from_us(10_000)).unwrap();
+        assert_eq!(terms.time_for(Ns::new(3)), Ns::new(10));
+        assert_eq!(terms.time_for(Ns::new(4)), Ns::new(14));
+        assert_eq!(terms.capacity_in(Ns::new(14)), Ns::new(4));
+        assert_eq!(terms.time_for(Ns::ZERO), Ns::ZERO);
+    }
+
+    #[test]
+    fn demoted_reserve_keeps_its_debt() {
+        let terms = Terms::new(Kind::Cbs, Ns::from_ms(1), Ns::from_ms(10)).unwrap();
+        let mut reserve = Reserve::new(terms, Ns::ZERO);
+        reserve.wait(Ns::ZERO, Ns::from_us(100));
+        reserve.stop_waiting(Ns::ZERO);
+        reserve.start(Ns::ZERO, Ns::from_us(100));
+        assert!(!reserve.demote(Ns::ZERO));
+        let now = Ns::from_ms(5);
+        reserve.end(now, Ns::from_us(100), now);
+        assert_eq!(reserve.left(now), -4_000_000);
+        assert!(reserve.demote(now));
+        assert_eq!(reserve.left(now), -4_000_000);
+        assert_eq!(reserve.terms().kind, Kind::Pe);
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Which of the clients that wait passes next.
+
+use super::client::Flight;
+use super::turns::{Grant, Step, Turn, Turns};
+use super::{Forecast, Mode, Offer, Terms, HT_DEPTH, HT_SLICE, MAX_GRANT};
+use crate::policies::dispatch::Candidate;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+impl<S: Storage> Turns<S> {
+    /// A client that waits, as the dispatcher sees it, with its ticket.
+    fn candidate(&self, now: Ns, at: usize) -> Option<(Candidate, u64)> {
+        let client = self.clients.get(at)?;
+        let waiting = client.waiting?;
+        let switched = self.last != Some(at);
+        let offer = match self.reserves.get(client.setting.reserve) {
+            Some(Some(reserve)) => {
+                let cost = charge(reserve.terms(), &waiting.forecast, switched);
+                reserve.offer(now, cost)
+            }
+            // Nothing is promised to others, or to it.
+            _ => Offer {
+                from: now,
+                deadline: None,
+                spare: false,
+            },
+        };
+        let prio = client.setting.prio;
+        Some((Candidate { prio, offer }, waiting.ticket))
+    }
+
+    /// The first of the ready clients but `except`, with its place in the order.
+    fn first(&self, now: Ns, except: Option<usize>) -> Option<(usize, Candidate)> {
+        let ready = (0..self.clients.len()).filter_map(|at| {
+            let (candidate, ticket) = self.candidate(now, at)?;
+            let ready = candidate.offer.from <= now && Some(at) != except;
+            ready.then_some((self.dispatcher.order(&candidate), ticket, at, candidate))
+        });
+        let first = ready.min_by_key(|(order, ticket, ..)| (*order, *ticket));
+        first.map(|(_, _, at, candidate)| (at, candidate))
+    }
+
+    /// Whether the client of the turn may add a submission to those in flight.
+    fn joins(&self, now: Ns, turn: Turn) -> bool {
+        let Some(client) = self.client(turn.client) else {
+            return false;
+        };
+        let (Mode::Ht, true) = (client.setting.mode, client.in_flight() < HT_DEPTH) else {
+            return false;
+        };
+        let own = self.candidate(now, turn.client).map(|(own, _)| own);
+        let Some(own) = own.filter(|own| own.offer.from <= now) else {
+            return false;
+        };
+        let Some((_, other)) = self.first(now, Some(turn.client)) else {
+            return true;
+        };
+        let (own, other) = (self.dispatcher.order(&own), self.dispatcher.order(&other));
+        own < other || own == other && now < turn.since.saturating_add(HT_SLICE)
+    }
+
+    /// Lets the next client pass, if one may.
+    pub(super) fn select(&mut self, now: Ns) -> Step {
+        if self.open {
+            return Step::default();
+        }
+        let shielded = self.shield.from().is_none_or(|from| from > now);
+        let next = match self.turn {
+            _ if shielded => None,
+            Some(turn) => self.joins(now, turn).then_some(turn.client),
+            None => self.first(now, None).map(|(at, _)| at),
+        };
+        let grant = next.and_then(|at| self.grant(now, at));
+        Step {
+            grant,
+            timer: self.next_timer(now),
+            opened: false,
+        }
+    }
+
+    /// Lets a client pass.
+    fn grant(&mut self, now: Ns, at: usize) -> Option<Grant> {
+        let waiting = self.take_waiting(now, at)?;
+        let switched = self.last != Some(at);
+        let client = self.clients.get_mut(at)?;
+        let mut flight = Flight {
+            charged: waiting.forecast.charge(switched),
+            switched,
+            reserve: client.setting.reserve,
+        };
+        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
+            flight.charged = charge(reserve.terms(), &waiting.forecast, switched);
+            reserve.start(now, flight.charged);
+        }
+        client.begin(flight);
+        self.last = Some(at);
+        self.turn.get_or_insert(Turn {
+            client: at,
+            since: now,
+            progress: now,
+        });
+        self.counters.grants = self.counters.grants.saturating_add(1);
+        Some(Grant {
+            client: at,
+            expected: waiting.forecast.expected(switched),
+        })
+    }
+
+    /// When something is due without an event.
+    fn next_timer(&self, now: Ns) -> Option<Ns> {
+        let mut waiting = (0..self.clients.len()).filter_map(|at| self.candidate(now, at));
+        match self.turn {
+            Some(turn) => waiting
+                .next()
+                .map(|_| turn.progress.saturating_add(MAX_GRANT)),
+            None => {
+                let from = waiting.map(|(candidate, _)| candidate.offer.from).min()?;
+                Some(from.max(self.shield.from()?))
+            }
+        }
+    }
+}
+
+/// What a reserve is charged for a command when it starts: not more than the longest that its owner
+/// has declared.
+pub(super) fn charge(terms: &Terms, forecast: &Forecast, switched: bool) -> Ns {
+    let cost = forecast.charge(switched);
+    terms.longest.map_or(cost, |longest| cost.min(longest))
+}

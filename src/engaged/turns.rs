@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Which clients wait for an engaged engine, and which one is on it.
+
+use super::client::{Flight, Waiting};
+use super::select::charge;
+use super::shield::Shield;
+use super::{Client, Forecast, Kind, Reserve, Setting, Terms, HT_DEPTH, MAX_GRANT, UNUSED};
+use crate::policies::dispatch::DispatcherKind;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+/// Position of the reserve of clients for which none is set.
+pub const BACKGROUND: usize = 0;
+/// Period of [`BACKGROUND`] beside other reserves.
+const BACKGROUND_PERIOD: Ns = Ns::from_ms(100);
+/// Least part of the GPU that [`BACKGROUND`] is given, in percent.
+const BACKGROUND_LEAST: u64 = 5;
+/// What a command of more than twice its expectation adds to the strikes of its client; others take
+/// one off.
+const STRIKE: u32 = 8;
+/// Strikes at which its reserve no longer believes in expectations.
+const STRIKES_MAX: u32 = 3 * STRIKE;
+
+/// A client may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Position of the client.
+    pub client: usize,
+    /// How long its submission is expected to last.
+    pub expected: Ns,
+}
+
+/// What follows from an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The client that may pass.
+    pub grant: Option<Grant>,
+    /// When [`Turns::timer`] wants to be called, if nothing else happens before.
+    pub timer: Option<Ns>,
+    /// Whether all clients that wait may pass: see [`Turns::is_open`].
+    pub opened: bool,
+}
+
+/// Sums since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Grants.
+    pub grants: u64,
+    /// Arrivals that had to wait.
+    pub waits: u64,
+    /// Grants that came back unused.
+    pub unused: u64,
+    /// Commands longer than their reserve was told, by more than twice.
+    pub underestimates: u64,
+    /// Reserves that went on as PE because of that.
+    pub demotions: u64,
+    /// Commands longer than the longest that the owner of their reserve had declared.
+    pub breaches: u64,
+    /// Times that all clients had to be let pass.
+    pub opens: u64,
+}
+
+/// The clients whose submissions are in flight: one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) client: usize,
+    pub(super) since: Ns,
+    /// When it began, or something of it completed.
+    pub(super) progress: Ns,
+}
+
+/// Clients and reserves of one engaged engine. The memory is the caller's: its lengths are the most
+/// clients, and the most reserves with [`BACKGROUND`].
+pub struct Turns<S: Storage> {
+    pub(super) dispatcher: DispatcherKind,
+    pub(super) clients: S::Of<Client>,
+    pub(super) reserves: S::Of<Option<Reserve>>,
+    pub(super) tickets: u64,
+    pub(super) turn: Option<Turn>,
+    /// The client that was granted last.
+    pub(super) last: Option<usize>,
+    pub(super) open: bool,
+    pub(super) shield: Shield,
+    pub(super) counters: Counters,
+}
+
+impl<S: Storage> Turns<S> {
+    /// An idle engine without clients.
+    pub fn new(
+        dispatcher: DispatcherKind,
+        clients: S::Of<Client>,
+        reserves: S::Of<Option<Reserve>>,
+    ) -> Self {
+        Self {
+            dispatcher,
+            clients,
+            reserves,
+            tickets: 0,
+            turn: None,
+            last: None,
+            open: false,
+            shield: Shield::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Sums since the beginning.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The client at a position, if there is one.
+    pub fn client(&self, at: usize) -> Option<&Client> {
+        self.clients.get(at).filter(|client| client.present)
+    }
+
+    /// The reserve at a position, if there is one.
+    pub fn reserve(&self, at: usize) -> Option<&Reserve> {
+        self.reserves.get(at)?.as_ref()
+    }
+
+    /// Whose submissions are in flight.
+    pub fn holder(&self) -> Option<usize> {
+        self.turn.map(|turn| turn.client)
+    }
+
+    /// Whether all clients pass, because nothing completed for [`MAX_GRANT`].
+    pub const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Adds a reserve that was admitted, and makes [`BACKGROUND`] smaller. Nothing if there is no
+    /// room.
+    pub fn promise(&mut self, now: Ns, terms: Terms) -> Option<usize> {
+        let free = |(at, reserve): (usize, &Option<Reserve>)| {
+            (at != BACKGROUND && reserve.is_none()).then_some(at)
+        };
+        let at = self.reserves.iter().enumerate().find_map(free)?;
+        *self.reserves.get_mut(at)? = Some(Reserve::new(terms, now));
+        let hundred = |terms: &Terms| {
+            let capacity = terms.capacity_in(Ns::from_ms(100_000)).get();
+            capacity / Ns::from_ms(1_000).get()
+        };
+        let promised = self.reserves.iter().skip(1).flatten();
+        let promised: u64 = promised.map(|reserve| hundred(reserve.terms())).sum();
+        let percent = 100_u64.saturating_sub(promised).max(BACKGROUND_LEAST);
+        let background = Terms {
+            kind: Kind::Pe,
+            capacity: Ns::new(BACKGROUND_PERIOD.get() / 100 * percent),
+            period: BACKGROUND_PERIOD,
+            hard: false,
+            longest: None,
+        };
+        match self.reserves.get_mut(BACKGROUND) {
+            Some(Some(reserve)) => reserve.resize(now, background),
+            Some(none) => *none = Some(Reserve::new(background, now)),
+            None => {}
+        }
+        Some(at)
+    }
+
+    /// A client comes. Nothing if there is no room.
+    pub fn join(&mut self, setting: Setting) -> Option<usize> {
+        let at = self.clients.iter().position(|client| !client.present)?;
+        self.clients.get_mut(at)?.reset(Some(setting));
+        Some(at)
+    }
+
+    /// A client wants to submit. Threads of it that wait at the same time count as one arrival: a
+    /// grant lets the client pass, and those that did not make it arrive again.
+    ///
+    pub fn arrive(&mut self, now: Ns, at: usize) -> Step {
+        let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
+            return self.select(now);
+        };
+        if self.open {
+            return Step {
+                grant: Some(Grant {
+                    client: at,
+                    expected: client.history.forecast().mean,
+                }),
+                ..Step::default()
+            };
+        }
+        if client.waiting.is_none() {
+            let forecast = client.history.forecast();
+            let ticket = self.tickets;
+            self.tickets = ticket.saturating_add(1);
+            client.waiting = Some(Waiting { ticket, forecast });
+            let place = client.setting.reserve;
+            self.wait(now, place, &forecast);
+        }
+        let step = self.select(now);
+        if step.grant.is_none_or(|grant| grant.client != at) {
+            self.counters.waits = self.counters.waits.saturating_add(1);
+        }
+        step
+    }
+
+    /// The oldest submission of a client in flight has completed and used the engine for `used`.
+    pub fn completed(&mut self, now: Ns, at: usize, used: Ns) -> Step {
+        let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
+            return self.select(now);
+        };
+        let Some(flight) = client.end() else {
+            // It passed while all did.
+            client.history.learn(used, true);
+            let place = client.setting.reserve;
+            if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+                reserve.charge(now, used);
+            }
+            return self.select(now);
+        };
+        client.history.learn(used, flight.switched);
+        let ended = client.in_flight() == 0;
+        self.settle(now, at, flight, used);
+        if ended {
+            self.turn = self.turn.filter(|turn| turn.client != at);
+            self.open = self.open && self.turn.is_some();
+        } else if let Some(turn) = self.turn.as_mut() {
+            turn.progress = now;
+        }
+        self.select(now)
+    }
+
+    /// A client did not use its grant: it was stopped, or it returned from the fault for another
+    /// reason.
+    pub fn returned(&mut self, now: Ns, at: usize) -> Step {
+        self.counters.unused = self.counters.unused.saturating_add(1);
+        let flight = self.clients.get_mut(at).and_then(Client::end);
+        if let Some(flight) = flight {
+            self.charge(now, flight, UNUSED);
+            if self
+                .clients
+                .get(at)
+                .is_some_and(|client| client.in_flight() == 0)
+            {
+                self.turn = self.turn.filter(|turn| turn.client != at);
+                self.open = self.open && self.turn.is_some();
+            }
+        }
+        self.select(now)
+    }
+
+    /// A client that waited does so no longer: a signal ended its threads.
+    pub fn withdrawn(&mut self, now: Ns, at: usize) -> Step {
+        self.take_waiting(now, at);
+        self.select(now)
+    }
+
+    /// A client is gone; what it had in flight is not waited for.
+    pub fn left(&mut self, now: Ns, at: usize) -> Step {
+        self.take_waiting(now, at);
+        for _ in 0..HT_DEPTH {
+            if let Some(flight) = self.clients.get_mut(at).and_then(Client::end) {
+                self.charge(now, flight, Ns::ZERO);
+            }
+        }
+        if let Some(client) = self.clients.get_mut(at) {
+            client.reset(None);
+        }
+        self.turn = self.turn.filter(|turn| turn.client != at);
+        self.open = self.open && self.turn.is_some();
+        self.last = self.last.filter(|last| *last != at);
+        self.select(now)
+    }
+
+    /// Sets something for a client. It counts from the next selection on, also if it waits.
+    pub fn set(&mut self, now: Ns, at: usize, setting: Setting) -> Step {
+        let waiting = self.take_waiting(now, at);
+        if let Some(client) = self.clients.get_mut(at).filter(|client| client.present) {
+            client.setting = setting;
+            client.waiting = waiting;
+        }
+        if let Some(waiting) = waiting {
+            self.wait(now, setting.reserve, &waiting.forecast);
+        }
+        self.select(now)
+    }
+
+    /// Keeps the engine idle so long after work of protected clients, at most
+    /// [`MAX_LINGER`](super::MAX_LINGER).
+    pub fn set_linger(&mut self, linger: Ns) {
+        self.shield.set_linger(linger);
+    }
+
+    /// Work of protected clients is there from now on, or none is.
+    pub fn protected(&mut self, now: Ns, busy: bool) -> Step {
+        self.shield.note(now, busy);
+        self.select(now)
+    }
+
+    /// Time has passed: a reserve may have been filled up, or nothing completed for too long.
+    pub fn timer(&mut self, now: Ns) -> Step {
+        let overdue = self
+            .turn
+            .is_some_and(|turn| turn.progress.saturating_add(MAX_GRANT) <= now);
+        if overdue && !self.open && self.clients.iter().any(Client::waits) {
+            self.open = true;
+            self.counters.opens = self.counters.opens.saturating_add(1);
+            for at in 0..self.clients.len() {
+                self.take_waiting(now, at);
+            }
+            return Step {
+                opened: true,
+                ..Step::default()
+            };
+        }
+        self.select(now)
+    }
+
+    /// A client of this reserve waits.
+    fn wait(&mut self, now: Ns, place: usize, forecast: &Forecast) {
+        if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+            // The most that it may be asked for.
+            let cost = charge(reserve.terms(), forecast, true);
+            reserve.wait(now, cost);
+        }
+    }
+
+    /// A client waits no longer.
+    pub(super) fn take_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
+        let client = self.clients.get_mut(at)?;
+        let waiting = client.waiting.take()?;
+        let place = client.setting.reserve;
+        if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+            reserve.stop_waiting(now);
+        }
+        Some(waiting)
+    }
+
+    /// Charges a submission that has ended.
+    fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
+        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
+            reserve.end(now, flight.charged, used);
+        }
+    }
+
+    /// Charges a submission that has completed, and judges what was expected of it.
+    fn settle(&mut self, now: Ns, at: usize, flight: Flight, used: Ns) {
+        self.charge(now, flight, used);
+        let reserve = self.reserves.get_mut(flight.reserve);
+        let (Some(Some(reserve)), Some(client)) = (reserve, self.clients.get_mut(at)) else {
+            return;
+        };
+        if reserve
+            .terms()
+            .longest
+            .is_some_and(|longest| used > longest)
+        {
+            self.counters.breaches = self.counters.breaches.saturating_add(1);
+        }
+        if used <= flight.charged.saturating_mul(2) {
+            client.strikes = client.strikes.saturating_sub(1);
+            return;
+        }
+        self.counters.underestimates = self.counters.underestimates.saturating_add(1);
+        client.strikes = client.strikes.saturating_add(STRIKE);
+        if client.strikes >= STRIKES_MAX && reserve.demote(now) {
+            client.strikes = 0;
+            self.counters.demotions = self.counters.demotions.saturating_add(1);
+        }
+    }
+}

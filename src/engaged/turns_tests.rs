@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] Tests of what happens to clients that wait, hold the engine, or stop doing so.
+
+use super::{
+    Client, Kind, Mode, Prio, Setting, Step, Terms, Turns, BACKGROUND, HT_DEPTH, HT_SLICE,
+    MAX_GRANT,
+};
+use crate::policies::dispatch::DispatcherKind;
+use crate::units::Ns;
+use crate::Vectors;
+use std::vec;
+use std::vec::Vec;
+
+const US: fn(u64) -> Ns = Ns::from_us;
+
+fn turns(kind: DispatcherKind, settings: &[Setting]) -> Turns<Vectors> {
+    let clients: Vec<Client> = (0..8).map(|_| Client::default()).collect();
+    let mut turns = Turns::new(kind, clients, vec![None; 8]);
+    for setting in settings {
+        turns.join(*setting).unwrap();
+    }
+    turns
+}
+
+fn client(prio: u32, mode: Mode) -> Setting {
+    Setting {
+        prio: Prio::new(prio).unwrap(),
+        mode,
+        reserve: BACKGROUND,
+    }
+}
+
+fn prt(prio: u32) -> Setting {
+    client(prio, Mode::Prt)
+}
+
+fn ht(prio: u32) -> Setting {
+    client(prio, Mode::Ht)
+}
+
+fn prio(settings: &[Setting]) -> Turns<Vectors> {
+    turns(DispatcherKind::Prio, settings)
+}
+
+fn granted(step: Step) -> Option<usize> {
+    step.grant.map(|grant| grant.client)
+}
+
+#[test]
+fn arrival_at_an_idle_engine_passes() {
+    let mut turns = prio(&[prt(1)]);
+    assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+    assert_eq!(turns.holder(), Some(0));
+}
+
+#[test]
+fn arrival_under_prt_waits_for_its_own_submission() {
+    let mut turns = prio(&[prt(1)]);
+    turns.arrive(US(0), 0);
+    assert_eq!(granted(turns.arrive(US(1), 0)), None);
+    assert_eq!(granted(turns.completed(US(2), 0, US(2))), Some(0));
+}
+
+#[test]
+fn completion_passes_the_engine_to_the_highest_priority_at_once() {
+    let mut turns = prio(&[prt(1), prt(5), prt(3)]);
+    turns.arrive(US(0), 0);
+    for at in [0, 2, 1] {
+        assert_eq!(granted(turns.arrive(US(1), at)), None);
+    }
+    let order = [1, 2, 0].map(Some);
+    let mut holder = 0;
+    for next in order {
+        let step = turns.completed(US(2), holder, US(1));
+        assert_eq!(granted(step), next);
+        holder = next.unwrap();
+    }
+}
+
+#[test]
+fn equal_priorities_pass_in_the_order_of_their_arrival() {
+    let mut turns = prio(&[prt(1), prt(1), prt(1)]);
+    turns.arrive(US(0), 0);
+    for at in [2, 0, 1] {
+        turns.arrive(US(1), at);
+    }
+    assert_eq!(granted(turns.completed(US(2), 0, US(1))), Some(2));
+    turns.arrive(US(3), 2);
+    assert_eq!(granted(turns.completed(US(4), 2, US(1))), Some(0));
+    assert_eq!(granted(turns.completed(US(5), 0, US(1))), Some(1));
+}
+
+#[test]
+fn ht_submits_beside_its_own_up_to_a_depth() {
+    let mut turns = prio(&[ht(1)]);
+    for _ in 0..HT_DEPTH {
+        assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+    }
+    assert_eq!(granted(turns.arrive(US(1), 0)), None);
+    assert_eq!(granted(turns.completed(US(2), 0, US(2))), Some(0));
+}
+
+#[test]
+fn ht_adds_nothing_while_a_higher_priority_is_ready() {
+    let mut turns = prio(&[ht(1), prt(2)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(0), 0);
+    assert_eq!(granted(turns.arrive(US(1), 1)), None);
+    assert_eq!(granted(turns.arrive(US(1), 0)), None);
+    assert_eq!(granted(turns.completed(US(2), 0, US(2))), None);
+    assert_eq!(granted(turns.completed(US(3), 0, US(1))), Some(1));
+}
+
+#[test]
+fn ht_beside_an_equal_goes_on_for_a_slice_only() {
+    let mut turns = prio(&[ht(1), ht(1)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(1), 1);
+    // It always has something queued.
+    let mut now = US(1);
+    while now < HT_SLICE {
+        assert_eq!(granted(turns.arrive(now, 0)), Some(0));
+        now = now.saturating_add(US(100));
+        assert_eq!(granted(turns.completed(now, 0, US(100))), None);
+    }
+    assert_eq!(granted(turns.arrive(now, 0)), None);
+    assert_eq!(granted(turns.completed(now, 0, US(100))), Some(1));
+}
+
+#[test]
+fn ht_beside_a_lower_priority_keeps_the_engine() {
+    let mut turns = prio(&[ht(2), prt(1)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(0), 1);
+    let late = HT_SLICE.saturating_mul(5);
+    assert_eq!(granted(turns.arrive(late, 0)), Some(0));
+}
+
+/// One client without anything left until 10 ms, and one of the background.
+fn exhausted() -> Turns<Vectors> {
+    let mut turns = prio(&[]);
+    let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(9) }).unwrap();
+    turns.join(prt(1)).unwrap();
+    turns.arrive(US(0), 0);
+    turns.completed(US(1500), 0, US(1500));
+    turns
+}
+
+#[test]
+fn client_without_budget_does_not_take_the_turn_from_one_that_is_ready() {
+    let mut turns = exhausted();
+    let step = turns.arrive(US(1500), 0);
+    assert_eq!((step.grant, step.timer), (None, Some(US(10_000))));
+    assert_eq!(granted(turns.arrive(US(1600), 1)), Some(1));
+    turns.arrive(US(1700), 1);
+    // It is of higher priority, but has nothing left.
+    assert_eq!(granted(turns.completed(US(1800), 1, US(100))), Some(1));
+}
+
+#[test]
+fn replenishment_lets_a_client_pass() {
+    let mut turns = exhausted();
+    turns.arrive(US(1500), 0);
+    assert_eq!(granted(turns.timer(US(9_999))), None);
+    assert_eq!(granted(turns.timer(US(10_000))), Some(0));
+}
+
+#[test]
+fn replenishment_while_another_runs_counts_at_its_completion() {
+    let mut turns = exhausted();
+    turns.arrive(US(1500), 0);
+    turns.arrive(US(9000), 1);
+    turns.arrive(US(9001), 1);
+    assert_eq!(granted(turns.completed(US(10_001), 1, US(1000))), Some(0));
+}
+
+#[test]
+fn waiter_that_dies_gets_no_grant() {
+    let mut turns = prio(&[prt(1), prt(5), prt(3)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(1), 1);
+    turns.arrive(US(1), 2);
+    turns.withdrawn(US(2), 1);
+    assert_eq!(granted(turns.completed(US(3), 0, US(3))), Some(2));
+    assert_eq!(granted(turns.completed(US(4), 2, US(1))), None);
+}
+
+#[test]
+fn holder_that_dies_passes_the_turn_on() {
+    let mut turns = prio(&[ht(5), prt(1)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(1), 1);
+    assert_eq!(granted(turns.left(US(2), 0)), Some(1));
+    // Its completion may still come.
+    assert_eq!(granted(turns.completed(US(3), 0, US(3))), None);
+    assert_eq!(turns.holder(), Some(1));
+    assert!(turns.client(0).is_none());
+}
+
+#[test]
+fn holder_that_does_not_submit_passes_the_turn_on_and_pays() {
+    let mut turns = exhausted();
+    turns.arrive(US(10_000), 0);
+    turns.arrive(US(10_001), 1);
+    let before = turns.reserve(1).unwrap().left(US(10_020));
+    assert_eq!(granted(turns.returned(US(10_020), 0)), Some(1));
+    assert_eq!(before - turns.reserve(1).unwrap().left(US(10_020)), 20_000);
+    assert_eq!(turns.counters().unused, 1);
+}
+
+#[test]
+fn completion_that_never_comes_lets_all_pass_after_the_bound() {
+    let mut turns = prio(&[prt(1), prt(9)]);
+    turns.arrive(US(0), 0);
+    assert_eq!(turns.arrive(US(5), 1).timer, Some(MAX_GRANT));
+    let before = Ns::new(MAX_GRANT.get() - 1);
+    assert!(!turns.timer(before).opened);
+    assert!(turns.timer(MAX_GRANT).opened && turns.is_open());
+    let later = MAX_GRANT.saturating_add(US(1));
+    assert_eq!(granted(turns.arrive(later, 1)), Some(1));
+    assert_eq!(granted(turns.arrive(later, 1)), Some(1));
+    // The late completion ends it.
+    turns.completed(MAX_GRANT.saturating_mul(2), 0, MAX_GRANT);
+    assert!(!turns.is_open());
+    assert_eq!(turns.counters().opens, 1);
+}
+
+#[test]
+fn completion_that_never_comes_opens_nothing_while_no_client_waits() {
+    let mut turns = prio(&[prt(1)]);
+    turns.arrive(US(0), 0);
+    assert!(!turns.timer(MAX_GRANT).opened);
+}
+
+#[test]
+fn open_engine_closes_when_the_holder_is_gone() {
+    let mut turns = prio(&[prt(1), prt(9)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(0), 1);
+    assert!(turns.timer(MAX_GRANT).opened);
+    turns.left(MAX_GRANT, 0);
+    assert!(!turns.is_open());
+}
+
+#[test]
+fn priority_that_changes_while_waiting_counts_at_the_next_selection() {
+    let mut turns = prio(&[prt(1), prt(5), prt(3)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(1), 1);
+    turns.arrive(US(1), 2);
+    turns.set(US(2), 2, prt(7));
+    assert_eq!(granted(turns.completed(US(3), 0, US(3))), Some(2));
+    // Its place among equals stays that of its arrival.
+    turns.arrive(US(4), 0);
+    turns.set(US(4), 0, prt(5));
+    assert_eq!(granted(turns.completed(US(5), 2, US(1))), Some(1));
+}
+
+#[test]
+fn reserve_that_is_shared_counts_what_all_use() {
+    let mut turns = prio(&[]);
+    let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    for _ in 0..5 {
+        turns.join(Setting { reserve, ..prt(3) }).unwrap();
+    }
+    let mut used = 0;
+    let mut now = US(0);
+    for at in 0..5 {
+        if granted(turns.arrive(now, at)).is_some() {
+            now = now.saturating_add(US(600));
+            turns.completed(now, at, US(600));
+            used += 1;
+        }
+    }
+    assert_eq!(used, 2);
+    assert_eq!(turns.reserve(reserve).unwrap().left(now), -200_000);
+}
+
+#[test]
+fn background_gets_what_is_not_promised_and_what_is_not_wanted() {
+    let mut turns = exhausted();
+    assert_eq!(
+        turns.reserve(BACKGROUND).unwrap().terms().capacity,
+        US(90_000)
+    );
+    // Far more than 90 ms at once: no other client is ready.
+    turns.arrive(US(1500), 1);
+    turns.completed(US(91_600), 1, US(90_100));
+    assert_eq!(granted(turns.arrive(US(91_700), 1)), Some(1));
+    // One with a promise comes first, whatever its priority.
+    turns.set(
+        US(91_700),
+        0,
+        Setting {
+            reserve: 1,
+            ..prt(0)
+        },
+    );
+    turns.arrive(US(91_800), 1);
+    turns.arrive(US(91_800), 0);
+    assert_eq!(granted(turns.completed(US(91_900), 1, US(200))), Some(0));
+}
+
+#[test]
+fn background_that_becomes_smaller_keeps_its_debt() {
+    let mut turns = exhausted();
+    turns.arrive(US(1500), 1);
+    let now = US(2_001_500);
+    turns.completed(now, 1, US(2_000_000));
+    let before = turns.reserve(BACKGROUND).unwrap().left(now);
+    let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
+    turns.promise(now, terms).unwrap();
+    let background = turns.reserve(BACKGROUND).unwrap();
+    assert_eq!(background.terms().capacity, US(80_000));
+    assert!(before < 0 && background.left(now) == before);
+}
+
+#[test]
+fn commands_longer_than_twice_their_forecast_end_the_belief_in_forecasts() {
+    let mut turns = prio(&[]);
+    let terms = Terms::new(Kind::Cbs, US(1000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(3) }).unwrap();
+    let mut now = US(0);
+    // It trains its history, then submits a long command; again and again, never alike.
+    for turn in 0..40_u64 {
+        let step = turns.arrive(now, 0);
+        if step.grant.is_none() {
+            now = step.timer.unwrap();
+            assert_eq!(granted(turns.timer(now)), Some(0));
+        }
+        let used = if turn % 4 == 3 {
+            US(200 + 100 * turn * turn)
+        } else {
+            US(10)
+        };
+        now = now.saturating_add(used);
+        turns.completed(now, 0, used);
+    }
+    assert!(turns.counters().demotions == 1);
+    assert_eq!(turns.reserve(reserve).unwrap().terms().kind, Kind::Pe);
+}
+
+#[test]
+fn edf_passes_the_earliest_deadline_first() {
+    let mut turns = turns(DispatcherKind::Edf, &[prt(39)]);
+    for period in [20_000, 10_000] {
+        let terms = Terms::new(Kind::Cbs, US(1000), US(period)).unwrap();
+        let longest = Some(US(500));
+        let reserve = turns.promise(US(0), Terms { longest, ..terms }).unwrap();
+        turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    }
+    turns.arrive(US(0), 0);
+    turns.arrive(US(1), 0);
+    turns.arrive(US(1), 1);
+    turns.arrive(US(1), 2);
+    assert_eq!(granted(turns.completed(US(2), 0, US(2))), Some(2));
+    assert_eq!(granted(turns.completed(US(3), 2, US(1))), Some(1));
+    assert_eq!(granted(turns.completed(US(4), 1, US(1))), Some(0));
+}
+
+#[test]
+fn apriori_of_a_client_that_pays_for_switches_does_not_starve_it() {
+    let mut turns = prio(&[]);
+    let terms = Terms::new(Kind::Ae, US(1000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    turns.join(prt(0)).unwrap();
+    let (mut now, mut got) = (US(0), 0);
+    // Its commands take 3 ms, and 0.2 ms more after a switch; there is one before each after 0.5 s.
+    while now < US(1_500_000) {
+        let alone = now < US(500_000);
+        let step = turns.arrive(now, 0);
+        let step = if alone { step } else { turns.arrive(now, 1) };
+        let Some(holder) = granted(step).or(turns.holder()) else {
+            now = step.timer.unwrap();
+            turns.timer(now);
+            continue;
+        };
+        let used = match (holder, alone) {
+            (0, true) => US(3000),
+            (0, false) => US(3200),
+            _ => US(500),
+        };
+        now = now.saturating_add(used);
+        got += u32::from(holder == 0 && !alone);
+        turns.completed(now, holder, used);
+    }
+    assert!(got >= 20, "{got} commands");
+}
+
+#[test]
+fn others_wait_while_protected_work_is_there_and_linger_after_it() {
+    let mut turns = prio(&[prt(1)]);
+    turns.set_linger(US(300));
+    turns.protected(US(0), true);
+    let step = turns.arrive(US(10), 0);
+    assert_eq!((step.grant, step.timer), (None, None));
+    let step = turns.protected(US(1000), false);
+    assert_eq!((step.grant, step.timer), (None, Some(US(1300))));
+    // More comes in time.
+    turns.protected(US(1200), true);
+    assert_eq!(granted(turns.timer(US(1300))), None);
+    turns.protected(US(2000), false);
+    assert_eq!(granted(turns.timer(US(2300))), Some(0));
+}
+
+#[test]
+fn linger_has_a_bound() {
+    let mut turns = prio(&[prt(1)]);
+    turns.set_linger(US(1_000_000));
+    turns.protected(US(0), true);
+    turns.protected(US(1), false);
+    let step = turns.arrive(US(2), 0);
+    assert_eq!(step.timer, Some(US(5001)));
+}
+
+#[test]
+fn ht_adds_nothing_while_protected_work_is_there() {
+    let mut turns = prio(&[ht(1)]);
+    turns.arrive(US(0), 0);
+    turns.protected(US(1), true);
+    assert_eq!(granted(turns.arrive(US(2), 0)), None);
+    assert_eq!(granted(turns.completed(US(3), 0, US(3))), None);
+    assert_eq!(granted(turns.protected(US(4), false)), Some(0));
+}
+
+#[test]
+fn client_beyond_the_room_is_refused() {
+    let mut turns = prio(&[prt(1); 8]);
+    assert_eq!(turns.join(prt(1)), None);
+    turns.left(US(0), 3);
+    assert_eq!(turns.join(prt(1)), Some(3));
+}
