@@ -157,7 +157,7 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Lets processes sleep that have done nothing for long enough. At the end of a decision.
-    pub(super) fn deactivate_idle(&mut self) {
+    pub(super) fn let_sleep(&mut self) {
         let (mut before, mut next) = (END, self.first);
         while let Some(member) = self.members.all_mut().get_mut(next) {
             let at = core::mem::replace(&mut next, member.activity.next);
@@ -207,11 +207,11 @@ impl<S: Storage> Shares<S> {
             return;
         }
         let state_index = group.state_index;
-        self.swap_states(state_index, self.active_count);
-        if let Some(state) = self.states.all_mut().get_mut(self.active_count) {
+        self.swap_states(state_index, self.awake_groups);
+        if let Some(state) = self.states.all_mut().get_mut(self.awake_groups) {
             state.vtime = state.vtime.max(self.t_sys);
         }
-        self.active_count = self.active_count.saturating_add(1);
+        self.awake_groups = self.awake_groups.saturating_add(1);
     }
 
     /// Counts one less process of a group as awake.
@@ -224,9 +224,9 @@ impl<S: Storage> Shares<S> {
             return;
         }
         let state_index = group.state_index;
-        self.active_count = self.active_count.saturating_sub(1);
-        self.swap_states(state_index, self.active_count);
-        if let Some(state) = self.states.all_mut().get_mut(self.active_count) {
+        self.awake_groups = self.awake_groups.saturating_sub(1);
+        self.swap_states(state_index, self.awake_groups);
+        if let Some(state) = self.states.all_mut().get_mut(self.awake_groups) {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
             state.throttled = false;
         }

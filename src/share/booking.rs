@@ -223,7 +223,7 @@ impl<S: Storage> Shares<S> {
         self.last_span = period.span;
         self.t_sys = period.t_sys;
         if self.has_quiet {
-            self.deactivate_idle();
+            self.let_sleep();
         }
         self.drop_paid_groups(period.t_sys);
         self.phase = self.phase.wrapping_add(1);

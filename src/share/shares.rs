@@ -35,7 +35,7 @@ pub struct Shares<S: Storage> {
     /// Position of a process that is awake: the first of the list.
     pub(super) first: usize,
     /// States of groups that take part in decisions.
-    pub(super) active_count: usize,
+    pub(super) awake_groups: usize,
     /// Groups without members.
     pub(super) empty: usize,
     /// System virtual time after the last decision.
@@ -78,7 +78,7 @@ impl<S: Storage> Shares<S> {
             group_by,
             depth: 0,
             first: END,
-            active_count: 0,
+            awake_groups: 0,
             empty: 0,
             t_sys: VTime::ZERO,
             wanting: 0,
@@ -157,10 +157,10 @@ impl<S: Storage> Shares<S> {
 
     /// What the policy sees of each group that takes part, for the engine to decide on.
     pub fn states_mut(&mut self) -> &mut [ClientState] {
-        let active_count = self.active_count;
+        let awake_groups = self.awake_groups;
         self.states
             .all_mut()
-            .get_mut(..active_count)
+            .get_mut(..awake_groups)
             .unwrap_or_default()
     }
 
@@ -347,7 +347,7 @@ impl<S: Storage> Shares<S> {
         self.split(t_sys);
         self.groups.clear();
         self.states.clear();
-        (self.first, self.active_count, self.empty) = (END, 0, 0);
+        (self.first, self.awake_groups, self.empty) = (END, 0, 0);
         self.group_by = group_by;
         for at in 0..self.members().len() {
             let Some(member) = self.members().get(at).copied() else {
