@@ -27,6 +27,8 @@
 mod client;
 #[cfg(any(test, loga_kunit))]
 mod contract;
+// Only tests call it in the module so far.
+#[cfg(any(not(MODULE), loga_kunit))]
 pub mod dispatch;
 mod event;
 mod event_cl;

@@ -326,7 +326,7 @@ impl<S: Storage> Shares<S> {
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let totals = &mut self.totals;
         for member in members {
-            let got = member.account.since(&member.added);
+            let got = member.recent();
             if got == Account::default() {
                 continue;
             }

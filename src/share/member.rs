@@ -171,6 +171,11 @@ impl Member {
         self.throttled_by
     }
 
+    /// The part of it that its group, its user and its cgroup do not have yet.
+    pub fn recent(&self) -> Account {
+        self.account.since(&self.added)
+    }
+
     /// What it got until `now`, including the time for which it is being throttled.
     pub fn account_at(&self, now: Ns) -> Account {
         let mut account = self.account;

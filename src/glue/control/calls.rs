@@ -209,9 +209,10 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     read.count = count as u32;
     deliver(&rows, read.totals).map_err(|(delivered, errno)| {
         let mut books = gpu.books.lock();
+        let totals = books.state.shares.totals();
         // Rows that the reader did not get are merged back.
         for row in rows.iter().skip(if reset { delivered } else { rows.len() }) {
-            books.state.shares.totals().merge(row);
+            totals.merge(row);
         }
         errno.into()
     })

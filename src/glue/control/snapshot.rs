@@ -105,9 +105,12 @@ fn describe_channels(books: &Books) -> impl Iterator<Item = (usize, uapi::Channe
     })
 }
 
-/// The part of a group that belongs to the caller.
+/// What is shown of a group.
 #[derive(Clone, Copy, Default)]
 struct Part {
+    /// What its processes got since it was added up.
+    recent: Account,
+    /// The caller's processes, and what they got.
     members: u32,
     account: Account,
 }
@@ -117,29 +120,27 @@ struct View {
     reader: Reader,
     /// Root of its cgroup namespace.
     root: u64,
-    /// For an unprivileged caller: its part of each group, by position.
+    /// Of each group, by position.
     parts: KVVec<Part>,
     /// Channels of each client, by position.
     channels: KVVec<u32>,
 }
 
 impl View {
-    /// Counts channels and, for an unprivileged caller, its part of each group.
-    fn prepare(&mut self, books: &mut Books) {
-        books.state.shares.add_up();
+    /// Counts channels, and sums up processes for each group. It does not add up
+    /// (`Shares::add_up`), which may search the table of totals.
+    fn prepare(&mut self, books: &Books) {
         for (_, page, _) in books.pages.channels() {
             if let Some(count) = self.channels.get_mut(page.at()) {
                 *count = count.saturating_add(1);
             }
         }
-        if self.reader.all {
-            return;
-        }
         for member in books.state.shares.members() {
-            if !self.reader.may_see(member.identity().user) {
+            let Some(part) = self.parts.get_mut(member.group()) else {
                 continue;
-            }
-            if let Some(part) = self.parts.get_mut(member.group()) {
+            };
+            part.recent.add(&member.recent());
+            if self.reader.may_see(member.identity().user) {
                 part.members = part.members.saturating_add(1);
                 part.account.add(member.account());
             }
@@ -213,14 +214,13 @@ impl View {
             Subject::User(user) => (uapi::GROUP_BY_USER, shown_uid(user).into()),
             Subject::Cgroup(id) => (uapi::GROUP_BY_CGROUP, id),
         };
-        let whole = (group.members(), state.vtime, *group.account());
-        let own = || {
-            let part = self.parts.get(at).copied().unwrap_or_default();
+        let part = self.parts.get(at).copied().unwrap_or_default();
+        let (members, vtime, account) = if self.shows_all_of(&books.state.shares, at) {
+            let mut whole = *group.account();
+            whole.add(&part.recent);
+            (group.members(), state.vtime, whole)
+        } else {
             (part.members, books.state.engine.start_vtime(), part.account)
-        };
-        let (members, vtime, account) = match self.shows_all_of(&books.state.shares, at) {
-            true => whole,
-            false => own(),
         };
         Some(uapi::Group {
             id: state.id.get(),
@@ -297,11 +297,9 @@ impl Tables {
                 channels: KVVec::new(),
             };
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
-            if !reader.all {
-                view.parts
-                    .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
-            }
-            let mut books = gpu.books.lock();
+            view.parts
+                .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
+            let books = gpu.books.lock();
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),
@@ -314,7 +312,7 @@ impl Tables {
                 }
                 let rows = there.0.saturating_add(there.1).saturating_add(there.2);
                 let _stays = (rows <= BRIEF).then(PreemptGuard::new);
-                tables.fill(&mut books, &mut view, snapshot);
+                tables.fill(&books, &mut view, snapshot);
                 drop(books);
                 return Ok(tables);
             }
@@ -323,7 +321,7 @@ impl Tables {
     }
 
     /// Fills the tables as far as there is room, and sets the full counts.
-    fn fill(&mut self, books: &mut Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
+    fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
         view.prepare(books);
         let view = &*view;
         let members = books.state.shares.members();

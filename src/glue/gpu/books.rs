@@ -245,11 +245,9 @@ impl Books {
             channels: 0,
             since: ffi::now(),
         };
+        let totals = self.state.shares.totals();
         for kind in [Kind::User, Kind::Cgroup] {
-            self.state
-                .shares
-                .totals()
-                .begin_process(kind, &identity, client.since);
+            totals.begin_process(kind, &identity, client.since);
         }
         trace::client_create(self.gpu, id.get(), client.tgid, identity.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
