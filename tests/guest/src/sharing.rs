@@ -3,13 +3,14 @@
 //! [tool] Tests of shares: weights, limits, classes, groups, and changes of the policy while all
 //! clients work. Shares are those of the model's own log.
 
-use crate::calls::Calls;
+use crate::calls::{as_user, Calls};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, LAZY, PAPER};
 use crate::truth::Truth;
 use crate::{sysfs, truth};
 use loga::uapi;
+use loga_cli::device::{Device, Snapshot};
 use std::time::Duration;
 
 crate::ktap::tests![
@@ -22,6 +23,7 @@ crate::ktap::tests![
     limit_of_a_user_holds_for_all_its_processes_together: timed,
     idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
     group_by_user_divides_between_users: timed,
+    groups_have_what_their_clients_got,
     policy_changes_under_load_leave_no_client_throttled,
 ];
 
@@ -263,6 +265,55 @@ fn group_by_user_divides_between_users() -> Verdict {
     }
     stage.check_no_fallback()?;
     drop((one, other));
+    stage.teardown()
+}
+
+/// GPU time of a group beyond that of its clients.
+fn beyond_clients(seen: &Snapshot, group: &uapi::Group) -> Result<u64, String> {
+    let own = seen.clients.iter().filter(|one| one.group == group.id);
+    let sum: u64 = own.map(|one| one.gpu_time_ns).sum();
+    let (all, id) = (group.gpu_time_ns, group.id);
+    all.checked_sub(sum)
+        .ok_or_else(|| format!("group {id} has {all} ns, its clients {sum}"))
+}
+
+fn groups_have_what_their_clients_got() -> Verdict {
+    let snapshot = || {
+        let device = Device::open().map_err(|error| error.to_string())?;
+        device.snapshot(0).map_err(|error| error.to_string())
+    };
+    let stage = Stage::set(LAZY, "")?;
+    sysfs::write("group_by", "user")?;
+    let of_root = Load::start(STEADY)?;
+    let of_user = Load::start_as(1000, STEADY)?;
+    let ending = Load::start_as(1000, STEADY)?;
+    stage.wait_until_all_measured([&of_root, &of_user, &ending])?;
+    for (seen, groups) in [(snapshot()?, 2), (as_user(1000, snapshot)?, 1)] {
+        let count = seen.groups.len();
+        ensure!(count == groups, "{count} groups, not {groups}");
+        for group in &seen.groups {
+            let beyond = beyond_clients(&seen, group)?;
+            ensure!(
+                beyond == 0 && group.gpu_time_ns > 0,
+                "{beyond} of {} ns in group {} are no client's",
+                group.gpu_time_ns,
+                group.id
+            );
+        }
+    }
+    let seen = snapshot()?;
+    let pid = ending.pid();
+    let ended = seen
+        .clients
+        .iter()
+        .find(|one| u32::try_from(one.pid) == Ok(pid));
+    let used = ended.ok_or("a client is missing")?.gpu_time_ns;
+    drop(ending);
+    stage.wait_until_gone(pid)?;
+    let seen = as_user(1000, snapshot)?;
+    let beyond = beyond_clients(&seen, seen.groups.first().ok_or("no group")?)?;
+    ensure!(beyond >= used, "{beyond} ns are left of {used}");
+    drop((of_root, of_user));
     stage.teardown()
 }
 
