@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The loop: keep `depth` kernels under way, note when each ends, pause, repeat.
+//! [tool] The loop: keep `depth` kernels under way, note when each ends, pause, repeat; or the same
+//! in frames of several kernels, all of which are waited for.
 
 use crate::backend::Backend;
 use crate::clock::Clock;
@@ -55,6 +56,10 @@ struct Load<'a, B: ?Sized, C> {
     pending: VecDeque<Pending>,
     times: Times,
     submitted: u64,
+    /// Most kernels under way.
+    depth: usize,
+    /// When it ends, if it does by time.
+    deadline_ns: Option<u64>,
 }
 
 /// Runs the plan until its end or until `stop` is set.
@@ -68,31 +73,34 @@ pub fn run<B: Backend + ?Sized, C: Clock>(
     clock: &C,
     stop: &Stop,
 ) -> Result<Outcome, Error> {
-    let depth = plan.depth.min(backend.depth_max());
     let start_ns = clock.now_ns();
-    let deadline_ns = plan.limit_ns().map(|limit| start_ns.saturating_add(limit));
     let mut load = Load {
         plan,
-        backend,
         clock,
         stop,
         random: Random::new(plan.seed.wrapping_add(plan.instance.unwrap_or(0).into())),
         pending: VecDeque::new(),
         times: Times::with_capacity(1 << 16),
         submitted: 0,
+        // CAST: at most DEPTH_MAX.
+        depth: plan.depth.min(backend.depth_max()) as usize,
+        backend,
+        deadline_ns: plan.limit_ns().map(|limit| start_ns.saturating_add(limit)),
     };
     loop {
         let now_ns = clock.now_ns();
-        let over = stop.load(Ordering::Relaxed)
-            || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns)
-            || plan.count.is_some_and(|count| load.submitted >= count);
-        if over {
+        if load.is_over(now_ns) {
             break;
         }
-        load.submit()?;
-        if load.pending.len() >= depth as usize {
-            load.wait_oldest()?;
-            load.pause(now_ns, deadline_ns);
+        match plan.kernels_per_frame {
+            Some(kernels) => load.frame(kernels, now_ns)?,
+            None => {
+                load.submit()?;
+                if load.pending.len() >= load.depth {
+                    load.wait_oldest()?;
+                    load.pause(now_ns);
+                }
+            }
         }
     }
     while !load.pending.is_empty() {
@@ -106,6 +114,37 @@ pub fn run<B: Backend + ?Sized, C: Clock>(
 }
 
 impl<B: Backend + ?Sized, C: Clock> Load<'_, B, C> {
+    /// Whether nothing more is submitted.
+    fn is_over(&self, now_ns: u64) -> bool {
+        self.stop.load(Ordering::Relaxed)
+            || self
+                .deadline_ns
+                .is_some_and(|deadline_ns| now_ns >= deadline_ns)
+            || self.plan.count.is_some_and(|count| self.submitted >= count)
+    }
+
+    /// A frame that begins now. One that the end of the run cuts short does not count.
+    fn frame(&mut self, kernels: u32, began_ns: u64) -> Result<(), Error> {
+        for _ in 0..kernels {
+            if self.is_over(self.clock.now_ns()) {
+                return Ok(());
+            }
+            self.submit()?;
+            if self.pending.len() >= self.depth {
+                self.wait_oldest()?;
+            }
+        }
+        while !self.pending.is_empty() {
+            self.wait_oldest()?;
+        }
+        let took_ns = self.clock.now_ns().saturating_sub(began_ns);
+        let deadline_us = self.plan.deadline_us;
+        self.times
+            .framed(took_ns, deadline_us.map(|us| us.saturating_mul(1000)));
+        self.pause(began_ns);
+        Ok(())
+    }
+
     fn submit(&mut self) -> Result<(), Error> {
         let length_ns = self
             .random
@@ -170,7 +209,7 @@ impl<B: Backend + ?Sized, C: Clock> Load<'_, B, C> {
     }
 
     /// Sleeps as the plan says; `cycle_ns` is when this cycle began.
-    fn pause(&mut self, cycle_ns: u64, deadline_ns: Option<u64>) {
+    fn pause(&mut self, cycle_ns: u64) {
         let wake_ns = match self.plan.cycle_us {
             Some(cycle_us) => {
                 let length = self
@@ -186,7 +225,7 @@ impl<B: Backend + ?Sized, C: Clock> Load<'_, B, C> {
                 self.clock.now_ns().saturating_add(length)
             }
         };
-        let wake_ns = wake_ns.min(deadline_ns.unwrap_or(u64::MAX));
+        let wake_ns = wake_ns.min(self.deadline_ns.unwrap_or(u64::MAX));
         while !self.stop.load(Ordering::Relaxed) {
             let now_ns = self.clock.now_ns();
             if now_ns >= wake_ns {
@@ -327,6 +366,33 @@ mod tests {
         let (outcome, _) = run_plan("--kernel-us 200 --sleep-us 800 --count 10", |_| {});
         let outcome = outcome.expect("outcome");
         assert!(outcome.end_ns - outcome.start_ns >= 10_000_000);
+    }
+
+    #[test]
+    fn frame_waits_for_all_its_kernels_before_the_pause() {
+        let words = "--kernel-us 100 --kernels-per-frame 8 --depth 4 --cycle-us 2000 --count 80 \
+                     --deadline-us 900";
+        let (outcome, gpu) = run_plan(words, |_| {});
+        let outcome = outcome.expect("outcome");
+        assert_eq!(gpu.most_under_way, 4);
+        let frames = outcome.times.summary().frames.expect("frames");
+        assert_eq!((frames.count, frames.late), (10, 0));
+        assert!((800.0..900.0).contains(&frames.median_us), "{frames:?}");
+        let took = outcome.end_ns - outcome.start_ns;
+        assert!((18_000_000..22_100_000).contains(&took), "{took}");
+    }
+
+    #[test]
+    fn frame_that_is_cut_short_does_not_count() {
+        let words = "--kernel-us 100 --kernels-per-frame 8 --depth 2 --count 20 --deadline-us 700";
+        let frames = run_plan(words, |_| {})
+            .0
+            .expect("outcome")
+            .times
+            .summary()
+            .frames;
+        let frames = frames.expect("frames");
+        assert_eq!((frames.count, frames.late), (2, 2));
     }
 
     #[test]

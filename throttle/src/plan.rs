@@ -16,6 +16,8 @@ pub const SECONDS_DEFAULT: f64 = 10.0;
 pub const INSTANCES_MAX: u32 = 256;
 /// Most channels of one process.
 pub const CHANNELS_MAX: u32 = 128;
+/// Most kernels of a frame.
+pub const FRAME_MAX: u32 = 100_000;
 /// Most kernels under way at a time.
 pub const DEPTH_MAX: u32 = 1024;
 
@@ -65,12 +67,20 @@ pub struct Plan {
     /// Length of a kernel on the GPU, in microseconds.
     #[arg(long, default_value_t = 1000, value_name = "US")]
     pub kernel_us: u64,
-    /// Pause after every kernel, in microseconds.
+    /// Pause after every kernel, or frame, in microseconds.
     #[arg(long, default_value_t = 0, value_name = "US")]
     pub sleep_us: u64,
-    /// Start a kernel every US microseconds instead; at once if the last one ended later.
+    /// Start a kernel, or frame, every US microseconds instead; at once if the last one ended later.
     #[arg(long, value_name = "US", conflicts_with = "sleep_us")]
     pub cycle_us: Option<u64>,
+    /// Submit this many kernels at a time, wait for all of them, and report on these frames.
+    #[arg(long, value_name = "N")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels_per_frame: Option<u32>,
+    /// Count the frames that take longer than this, in microseconds.
+    #[arg(long, value_name = "US", requires = "kernels_per_frame")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_us: Option<u64>,
     /// Vary kernels and pauses by up to this many percent, the same for the same seed.
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     pub jitter: u32,
@@ -133,6 +143,12 @@ impl Plan {
                     self.kernel_us
                 )));
             }
+        }
+        if let Some(kernels) = self.kernels_per_frame {
+            range("--kernels-per-frame", kernels.into(), 1, FRAME_MAX.into())?;
+        }
+        if let Some(deadline_us) = self.deadline_us {
+            range("--deadline-us", deadline_us, 1, LENGTH_US_MAX)?;
         }
         range("--jitter", self.jitter.into(), 0, 100)?;
         if let Some(seconds) = self.seconds {
@@ -226,6 +242,8 @@ mod tests {
         assert!(refusal("--channels 129").starts_with("--channels"));
         assert!(refusal("--depth 0").starts_with("--depth"));
         assert!(refusal("--count 0").starts_with("--count"));
+        assert!(refusal("--kernels-per-frame 0").starts_with("--kernels-per-frame"));
+        assert!(refusal("--kernels-per-frame 2 --deadline-us 0").starts_with("--deadline-us"));
         assert!(refusal("--jitter 101").starts_with("--jitter"));
         assert!(refusal("--gpu 255").starts_with("--gpu"));
         assert!(refusal("--seconds 0").starts_with("--seconds"));
@@ -245,6 +263,12 @@ mod tests {
             refusal("--kernel-us 200 --cycle-us 100"),
             "--cycle-us 100: shorter than --kernel-us 200"
         );
+    }
+
+    #[test]
+    fn deadline_without_frames_is_refused() {
+        let words = ["throttle", "--deadline-us", "5"];
+        assert!(Plan::try_parse_from(words).is_err());
     }
 
     #[test]

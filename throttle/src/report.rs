@@ -107,6 +107,7 @@ impl Report {
                 total.gpu_asked_us,
             );
         }
+        self.frames(&mut text);
         for one in &self.instances {
             if let Some(device) = &one.device {
                 let _ = writeln!(text, "{:>8} {}", one.pid, device.text());
@@ -114,11 +115,41 @@ impl Report {
         }
         text
     }
+
+    /// Adds a table of the frames, if there are any.
+    fn frames(&self, text: &mut String) {
+        let all = self.instances.iter();
+        let all = all.filter_map(|one| Some((one.pid, one.summary.frames.as_ref()?)));
+        let all: Vec<_> = all.collect();
+        if all.is_empty() {
+            return;
+        }
+        // PANIC: (both) see above.
+        let _ = writeln!(
+            text,
+            "{:>8} {:>9} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8}",
+            "pid", "frames", "mean us", "median us", "p95 us", "p99 us", "max us", "late"
+        );
+        for (pid, frames) in all {
+            let _ = writeln!(
+                text,
+                "{pid:>8} {:>9} {:>11.1} {:>11.1} {:>11.1} {:>11.1} {:>11.1} {:>8}",
+                frames.count,
+                frames.mean_us,
+                frames.median_us,
+                frames.p95_us,
+                frames.p99_us,
+                frames.max_us,
+                frames.late,
+            );
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Frames;
     use clap::Parser;
 
     fn report(count: u32) -> Report {
@@ -150,6 +181,28 @@ mod tests {
             .split_whitespace()
             .collect();
         assert_eq!(last[..3], ["total", "30", "12.5"]);
+    }
+
+    #[test]
+    fn frames_have_a_table_of_their_own() {
+        let mut report = report(2);
+        let frames = Frames {
+            count: 7,
+            late: 3,
+            ..Frames::default()
+        };
+        report.instances[1].summary.frames = Some(frames);
+        let text = report.text();
+        assert_eq!(text.lines().count(), 6);
+        let last: Vec<_> = text
+            .lines()
+            .last()
+            .expect("a line")
+            .split_whitespace()
+            .collect();
+        assert_eq!((last[0], last[1], last[7]), ("101", "7", "3"));
+        let json = serde_json::to_string(&report).expect("json");
+        assert_eq!(json.matches("\"frames\":{").count(), 1);
     }
 
     #[test]

@@ -14,36 +14,74 @@ pub const SAMPLES_MAX: usize = 1 << 22;
 /// a processor may give it to the kernel meanwhile.
 pub const BLOCKED_ABOVE_NS: u64 = 50_000;
 
-/// The times of one run, in ns.
+/// Times of one kind, in ns.
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+struct Durations {
     samples: Vec<u64>,
     count: u64,
     sum: u64,
     most: u64,
+}
+
+impl Durations {
+    fn add(&mut self, ns: u64) {
+        if self.samples.len() < SAMPLES_MAX {
+            self.samples.push(ns);
+        }
+        self.count = self.count.saturating_add(1);
+        self.sum = self.sum.saturating_add(ns);
+        self.most = self.most.max(ns);
+    }
+
+    fn mean_us(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        us(self.sum) / self.count as f64
+    }
+
+    fn sorted(&self) -> Vec<u64> {
+        let mut sorted = self.samples.clone();
+        sorted.sort_unstable();
+        sorted
+    }
+}
+
+/// The times of one run, in ns.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    turnarounds: Durations,
     blocked_ns: u64,
     blocked: u64,
     asked_ns: u64,
+    frames: Durations,
+    late: u64,
 }
 
 impl Times {
     /// Room for `expected` turnaround times without growing.
     pub fn with_capacity(expected: usize) -> Self {
         Times {
-            samples: Vec::with_capacity(expected.min(SAMPLES_MAX)),
+            turnarounds: Durations {
+                samples: Vec::with_capacity(expected.min(SAMPLES_MAX)),
+                ..Durations::default()
+            },
             ..Times::default()
         }
     }
 
     /// Notes a completed kernel: from its submission to the program seeing its end.
     pub fn completed(&mut self, turnaround_ns: u64, asked_ns: u64) {
-        if self.samples.len() < SAMPLES_MAX {
-            self.samples.push(turnaround_ns);
-        }
-        self.count = self.count.saturating_add(1);
-        self.sum = self.sum.saturating_add(turnaround_ns);
-        self.most = self.most.max(turnaround_ns);
+        self.turnarounds.add(turnaround_ns);
         self.asked_ns = self.asked_ns.saturating_add(asked_ns);
+    }
+
+    /// Notes a frame: from its first submission to the program seeing the last of its ends. It is
+    /// late if that took longer than `deadline_ns`.
+    pub fn framed(&mut self, frame_ns: u64, deadline_ns: Option<u64>) {
+        self.frames.add(frame_ns);
+        let late = deadline_ns.is_some_and(|deadline_ns| frame_ns > deadline_ns);
+        self.late = self.late.saturating_add(late.into());
     }
 
     /// Notes how long the store to GP_PUT took.
@@ -56,29 +94,58 @@ impl Times {
 
     /// Kernels completed so far.
     pub fn count(&self) -> u64 {
-        self.count
+        self.turnarounds.count
     }
 
     /// The figures to print.
     pub fn summary(&self) -> Summary {
-        let mut sorted = self.samples.clone();
-        sorted.sort_unstable();
+        let sorted = self.turnarounds.sorted();
         Summary {
-            kernels: self.count,
-            turnaround_mean_us: if self.count == 0 {
-                0.0
-            } else {
-                us(self.sum) / self.count as f64
-            },
+            kernels: self.turnarounds.count,
+            turnaround_mean_us: self.turnarounds.mean_us(),
             turnaround_min_us: us(sorted.first().copied().unwrap_or(0)),
             turnaround_median_us: us(percentile(&sorted, 50)),
+            turnaround_p95_us: us(percentile(&sorted, 95)),
             turnaround_p99_us: us(percentile(&sorted, 99)),
-            turnaround_max_us: us(self.most),
+            turnaround_max_us: us(self.turnarounds.most),
             blocked_us: us(self.blocked_ns),
             blocked_count: self.blocked,
             gpu_asked_us: us(self.asked_ns),
+            frames: (self.frames.count > 0).then(|| self.frames()),
         }
     }
+
+    fn frames(&self) -> Frames {
+        let sorted = self.frames.sorted();
+        Frames {
+            count: self.frames.count,
+            mean_us: self.frames.mean_us(),
+            median_us: us(percentile(&sorted, 50)),
+            p95_us: us(percentile(&sorted, 95)),
+            p99_us: us(percentile(&sorted, 99)),
+            max_us: us(self.frames.most),
+            late: self.late,
+        }
+    }
+}
+
+/// The frames of one run, times in microseconds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Frames {
+    /// Frames completed.
+    pub count: u64,
+    /// Mean time from the first submission of a frame to the program seeing the last of its ends.
+    pub mean_us: f64,
+    /// Median (nearest rank).
+    pub median_us: f64,
+    /// 95th percentile (nearest rank).
+    pub p95_us: f64,
+    /// 99th percentile (nearest rank).
+    pub p99_us: f64,
+    /// Most.
+    pub max_us: f64,
+    /// Frames that took longer than the deadline.
+    pub late: u64,
 }
 
 /// The figures of one run, times in microseconds.
@@ -92,6 +159,9 @@ pub struct Summary {
     pub turnaround_min_us: f64,
     /// Median (nearest rank).
     pub turnaround_median_us: f64,
+    /// 95th percentile (nearest rank).
+    #[serde(default)]
+    pub turnaround_p95_us: f64,
     /// 99th percentile (nearest rank).
     pub turnaround_p99_us: f64,
     /// Most.
@@ -102,6 +172,9 @@ pub struct Summary {
     pub blocked_count: u64,
     /// Sum of the lengths of the kernels completed.
     pub gpu_asked_us: f64,
+    /// Its frames, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Frames>,
 }
 
 /// All instances together; percentiles exist per instance only.
@@ -184,10 +257,30 @@ mod tests {
         assert_eq!(summary.kernels, 4);
         assert_eq!(summary.turnaround_mean_us, 2.5);
         assert_eq!(summary.turnaround_median_us, 2.0);
+        assert_eq!(summary.turnaround_p95_us, 4.0);
         assert_eq!(summary.turnaround_p99_us, 4.0);
+        assert_eq!(summary.frames, None);
         assert_eq!(summary.turnaround_min_us, 1.0);
         assert_eq!(summary.turnaround_max_us, 4.0);
         assert_eq!(summary.gpu_asked_us, 2.0);
+    }
+
+    #[test]
+    fn frames_are_late_beyond_the_deadline_only() {
+        let mut times = Times::default();
+        for us in 1..=100 {
+            times.framed(us * 1000, Some(90_000));
+        }
+        let frames = times.summary().frames.unwrap();
+        assert_eq!((frames.count, frames.late), (100, 10));
+        assert_eq!((frames.median_us, frames.p95_us), (50.0, 95.0));
+        assert_eq!(
+            (frames.p99_us, frames.max_us, frames.mean_us),
+            (99.0, 100.0, 50.5)
+        );
+        let mut times = Times::default();
+        times.framed(1000, None);
+        assert_eq!(times.summary().frames.unwrap().late, 0);
     }
 
     #[test]
