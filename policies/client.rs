@@ -16,6 +16,8 @@ pub enum Sight {
     Waits,
     /// The state of channels at any time: [`ClientState::seen`].
     Channels,
+    /// Beside it, how long clients were on a processor: [`Seen::cpu`].
+    Cpu,
 }
 
 /// The period that ends with a decision.
@@ -110,13 +112,16 @@ pub struct Seen {
     pub submitted: u32,
     /// Commands completed since the scan before.
     pub completed: u32,
+    /// Time that its threads were on a processor since the scan before, if the policy needs it.
+    pub cpu: Ns,
 }
 
 impl Seen {
     /// All of it in one number.
     pub(crate) fn bits(self) -> u64 {
         let counts = (u64::from(self.submitted) << 32) | u64::from(self.completed);
-        counts ^ (u64::from(self.pending) << 63) ^ (u64::from(self.blocked) << 31)
+        let states = (u64::from(self.pending) << 63) ^ (u64::from(self.blocked) << 31);
+        counts ^ states ^ self.cpu.get().rotate_left(17)
     }
 }
 
@@ -135,6 +140,7 @@ impl ClientState {
                 blocked: false,
                 submitted: 0,
                 completed: 0,
+                cpu: Ns::ZERO,
             },
             vtime,
             throttled: false,

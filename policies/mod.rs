@@ -24,9 +24,14 @@
 //! keeps; add a line to the table at the end of this file. The contract tests then run
 //! on it too, and what it keeps has its place in [`KeptOfClient`] and [`KeptOfGpu`].
 
+mod augc;
 mod client;
 #[cfg(any(test, loga_kunit))]
 mod contract;
+mod cosched;
+mod credit;
+#[cfg(any(test, loga_kunit))]
+mod credit_tests;
 // Only tests call it in the module so far.
 #[cfg(any(not(MODULE), loga_kunit))]
 pub mod dispatch;
@@ -42,6 +47,9 @@ mod sampling_tests;
 mod timeslice;
 #[cfg(any(test, loga_kunit))]
 mod timeslice_tests;
+mod token;
+#[cfg(any(test, loga_kunit))]
+mod token_bench;
 
 pub use client::{ClientState, Next, Phase, Scan, Seen, Sight};
 
@@ -336,6 +344,12 @@ policies! {
     Timeslice, timeslice::Disengaged, loga_policy_timeslice;
     /// No client is ever throttled.
     None, none::Unmanaged, loga_policy_none;
+    /// One client at a time, in turns in proportion to weights.
+    Credit, credit::Credit, loga_policy_credit;
+    /// The same, first to clients that are on a processor.
+    AugC, augc::Augmented, loga_policy_augc;
+    /// One client at a time, one that is on a processor, by weight.
+    CoSched, cosched::CoScheduled, loga_policy_cosched;
 }
 
 /// No policy has this name.

@@ -3,82 +3,11 @@
 //! Tests of the rules of `timeslice` and `timeslice-eng`, one for each.
 
 use super::sampling::MAX_DRAIN;
-use super::timeslice::{pass_token, Disengaged, Engaged, Stage, Token};
-use super::{ClientState, Next, Scan};
+use super::timeslice::{Disengaged, Engaged};
+use super::token::Stage;
+use super::token_bench::{Bench, CLIENTS};
 use crate::ids::GroupId;
-use crate::units::{Ns, VTime, Weight};
-
-const CLIENTS: usize = 3;
-
-/// Three clients that want the GPU, scanned when the policy asks for it.
-struct Bench {
-    clients: [ClientState; CLIENTS],
-    token: Token,
-    now: Ns,
-    overdue: u32,
-    engaged: bool,
-}
-
-impl Bench {
-    fn new(engaged: bool) -> Self {
-        let client = |id| ClientState::new(GroupId::new(id), Weight::DEFAULT, VTime::ZERO);
-        Self {
-            clients: [client(1), client(2), client(3)],
-            token: Token::default(),
-            now: Ns::from_ms(1_000),
-            overdue: 0,
-            engaged,
-        }
-    }
-
-    /// A scan now; then time moves on to the next.
-    fn scan(&mut self) -> Next {
-        let scan = Scan {
-            now: self.now,
-            ..Scan::default()
-        };
-        let next = if self.engaged {
-            pass_token::<Engaged>(&scan, &mut self.token, &mut self.clients)
-        } else {
-            pass_token::<Disengaged>(&scan, &mut self.token, &mut self.clients)
-        };
-        self.overdue += u32::from(next.overdue);
-        self.now = next.at;
-        next
-    }
-
-    /// A scan of clients that all want the GPU: a throttled client sleeps, a running one has work,
-    /// and has none any more when all are throttled.
-    fn scan_busy(&mut self) -> Next {
-        for client in &mut self.clients {
-            client.seen.pending = !client.throttled;
-            client.seen.blocked = client.throttled;
-        }
-        self.scan()
-    }
-
-    /// The client that runs alone.
-    fn holder(&self) -> Option<u64> {
-        let mut running = self.clients.iter().filter(|client| !client.throttled);
-        match (running.next(), running.next()) {
-            (Some(client), None) => Some(client.id.get()),
-            _ => None,
-        }
-    }
-
-    /// Scans until all clients were throttled and the token is given anew; returns its holder.
-    fn pass(&mut self) -> u64 {
-        let mut drained = false;
-        for _ in 0..2_000 {
-            drained |= self.clients.iter().all(|client| client.throttled);
-            self.scan_busy();
-            if drained && self.holder().is_some() {
-                break;
-            }
-        }
-        self.holder().unwrap_or_default()
-    }
-}
+use crate::units::{Ns, Weight};
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_timeslice_rules))]
 mod tests {
@@ -86,7 +15,7 @@ mod tests {
 
     #[test]
     fn client_that_wants_alone_is_not_throttled() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         for _ in 0..50 {
             bench.clients[1].seen.pending = true;
             bench.scan();
@@ -96,7 +25,7 @@ mod tests {
 
     #[test]
     fn barrier_comes_before_the_first_slice() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         bench.scan_busy();
         assert!(bench.clients.iter().all(|client| client.throttled));
         bench.clients[0].seen.pending = true;
@@ -110,7 +39,7 @@ mod tests {
     // turn.
     #[test]
     fn queue_that_outlasts_a_drain_is_charged_to_its_client() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         assert_eq!(bench.pass(), 1);
         // From here on the first has work that throttling does not stop.
         let (mut turns, mut queued) = ([0u32; CLIENTS], 5_000u32);
@@ -133,8 +62,7 @@ mod tests {
 
     #[test]
     fn token_goes_round_in_the_order_of_ids() {
-        for engaged in [false, true] {
-            let mut bench = Bench::new(engaged);
+        for mut bench in [Bench::of::<Disengaged>(), Bench::of::<Engaged>()] {
             let mut holders = [0; 6];
             for holder in &mut holders {
                 *holder = bench.pass();
@@ -146,7 +74,7 @@ mod tests {
     #[test]
     fn slice_is_30_ms_by_weight_and_left_alone() {
         for (weight, ms) in [(100, 30), (300, 90), (1, 1), (10_000, 500)] {
-            let mut bench = Bench::new(false);
+            let mut bench = Bench::of::<Disengaged>();
             bench.clients[0].weight = Weight::new(weight).unwrap_or_default();
             bench.scan_busy();
             let granted = bench.now;
@@ -158,7 +86,7 @@ mod tests {
 
     #[test]
     fn drain_that_does_not_end_is_counted_and_the_token_goes_on() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         bench.scan_busy();
         let began = bench.now;
         while bench.overdue == 0 {
@@ -173,7 +101,7 @@ mod tests {
     /// A first slice with work that takes `late_ms` beyond it, then the first slice of each other
     /// client.
     fn overused(late_ms: u64) -> Bench {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         assert_eq!(bench.pass(), 1);
         bench.scan_busy();
         for _ in 0..late_ms {
@@ -210,7 +138,7 @@ mod tests {
 
     #[test]
     fn overuse_of_all_skips_rounds_instead_of_time() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         for client in &mut bench.clients {
             client.kept.of_mut::<Disengaged>().overuse = Ns::from_ms(3_000);
         }
@@ -224,7 +152,7 @@ mod tests {
 
     #[test]
     fn holder_without_work_keeps_its_slice_disengaged() {
-        let mut bench = Bench::new(false);
+        let mut bench = Bench::of::<Disengaged>();
         bench.pass();
         let end = bench.now;
         assert_eq!(
@@ -238,7 +166,7 @@ mod tests {
 
     #[test]
     fn holder_without_work_for_three_scans_gives_up_engaged() {
-        let mut bench = Bench::new(true);
+        let mut bench = Bench::of::<Engaged>();
         assert_eq!(bench.pass(), 1);
         let mut scans = 0;
         while bench.holder() == Some(1) {
@@ -251,7 +179,7 @@ mod tests {
 
     #[test]
     fn holder_with_work_in_between_keeps_its_slice_engaged() {
-        let mut bench = Bench::new(true);
+        let mut bench = Bench::of::<Engaged>();
         assert_eq!(bench.pass(), 1);
         for step in 0..24 {
             bench.clients[0].seen.pending = step % 3 == 2;
@@ -262,7 +190,7 @@ mod tests {
 
     #[test]
     fn holder_that_is_gone_gives_up() {
-        let mut bench = Bench::new(true);
+        let mut bench = Bench::of::<Engaged>();
         assert_eq!(bench.pass(), 1);
         bench.clients[0].id = GroupId::new(9);
         bench.clients[0].seen = Default::default();
@@ -272,7 +200,7 @@ mod tests {
 
     #[test]
     fn all_clients_run_when_none_wants_the_gpu() {
-        let mut bench = Bench::new(true);
+        let mut bench = Bench::of::<Engaged>();
         bench.pass();
         for _ in 0..10 {
             for client in &mut bench.clients {

@@ -190,7 +190,7 @@ macro_rules! knobs {
             fn unset() -> Self {
                 Self {
                     $($name: Value::FIRST,)+
-                    sight: Sight::Channels,
+                    sight: Sight::Cpu,
                 }
             }
         }

@@ -82,7 +82,7 @@ pub fn one(
         scale: Some(scale),
         randomize: true,
         enforce: true,
-        sight: Sight::Channels,
+        sight: Sight::Cpu,
         ..Config::paper()
     };
     let mut machine = IdealGpu::new(&processes, config, GroupBy::Process)?;

@@ -136,7 +136,7 @@ pub fn table(settings: Settings) -> Result<Table, Error> {
                 }),
                 ratio: settings.ratio,
                 policy,
-                sight: Sight::Channels,
+                sight: Sight::Cpu,
                 enforce: true,
                 ..Config::paper()
             };

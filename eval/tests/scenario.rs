@@ -80,6 +80,10 @@ weight = 50 | gpu = 1 | 11 | gpu = 1 is out of range, want 0 to 0
 weight = 50 | channels = 0 | 11 | want 1 to 4096
 weight = 50 | channels = 2000 | 9 | allocate 6012 channels, want at most 4096
 weight = 50 | arrive_ms = 5\nleave_ms = 5 | 12 | want a later time
+weight = 50 | cpu = 0 | 11 | cpu without any [[cpu]], want one with slice_us
+weight = 50 | cpu_weight = 0 | 11 | want 1 to 10000
+[policy] | [[cpu]]\nslice_us = 0\n[policy] | 2 | slice_us = 0, want more than 0
+[policy] | [policy]\ncpu_boost = 0 | 3:13 | cpu_boost = 0, want 1 to 1000
 [policy] | until = "hog"\n[policy] | 2:9 | never ends
 [policy] | until = "hgo"\n[policy] | 2:9 | want one of hog, light-0
 [policy] | seeds = 0\n[policy] | 2:9 | seeds = 0 is out of range
@@ -115,6 +119,26 @@ fn second_client_of_a_name_is_refused() {
     let message = parse("x.toml", &text, &[]).unwrap_err().to_string();
     assert!(message.starts_with("x.toml:9:8: "), "{message}");
     assert!(message.contains("a second client \"hog\""), "{message}");
+}
+
+#[test]
+fn clients_of_two_gpus_on_one_processor_are_refused() {
+    let text = GOOD
+        .replace(
+            "[policy]",
+            "[[gpu]]\n[[gpu]]\n[[cpu]]\nslice_us = 3000\n[policy]",
+        )
+        .replace("name = \"hog\"", "name = \"hog\"\ncpu = 0\ngpu = 1");
+    let light = |cpu: &str| text.replace("weight = 50", &format!("weight = 50\n{cpu}"));
+    assert!(parse("x.toml", &light(""), &[]).is_ok());
+    let message = parse("x.toml", &light("cpu = 0"), &[]).unwrap_err();
+    let message = message.to_string();
+    assert!(
+        message.contains("share a processor and have two GPUs"),
+        "{message}"
+    );
+    let message = parse("x.toml", &light("cpu = 1"), &[]).unwrap_err();
+    assert!(message.to_string().contains("want 0 to 0"), "{message}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ impl Config {
             Sight::Use => "times used",
             Sight::Waits => "times waited",
             Sight::Channels => "states of channels",
+            Sight::Cpu => "times on processors",
         };
         Err(Error::Unobserved {
             policy: policy.name(),
@@ -201,7 +202,7 @@ mod tests {
             ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {
-            assert!(sees(policy, Sight::Channels).check().is_ok());
+            assert!(sees(policy, Sight::Cpu).check().is_ok());
         }
         let refused = Err(Error::Unobserved {
             policy: "maxmin",
@@ -220,7 +221,7 @@ mod tests {
             policy,
             enforce,
             accounting: Some(Accounting::Sparse),
-            sight: Sight::Channels,
+            sight: Sight::Cpu,
             ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {

@@ -19,7 +19,7 @@ impl Bench {
     fn new(policy: PolicyKind) -> Option<Self> {
         let config = Config {
             policy,
-            sight: Sight::Channels,
+            sight: Sight::Cpu,
             enforce: true,
             ..Config::paper()
         };
@@ -69,6 +69,7 @@ impl Bench {
                         blocked: client.throttled,
                         submitted: 1,
                         completed: u32::from(!client.throttled),
+                        cpu: Ns::from_us(10),
                     };
                 }
                 self.engine.decide_scan(self.now, &mut self.clients);

@@ -35,6 +35,7 @@ impl<S: Storage> Shares<S> {
         state.seen.blocked |= seen.blocked && !sits_out;
         state.seen.submitted = state.seen.submitted.saturating_add(seen.submitted);
         state.seen.completed = state.seen.completed.saturating_add(seen.completed);
+        state.seen.cpu = state.seen.cpu.saturating_add(seen.cpu);
         state.channels = state.channels.saturating_add(channels);
     }
 
@@ -93,12 +94,14 @@ mod tests {
         blocked: false,
         submitted: 3,
         completed: 2,
+        cpu: Ns::from_us(7),
     };
     const ASLEEP: Seen = Seen {
         pending: false,
         blocked: true,
         submitted: 0,
         completed: 0,
+        cpu: Ns::ZERO,
     };
 
     #[test]

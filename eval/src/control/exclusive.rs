@@ -33,6 +33,7 @@ pub struct Exclusive {
     quantum: u64,
     idle_release: u64,
     wakeup: u64,
+    cpu_boost: u64,
     holder: Option<Holder>,
     /// Clients that wait for it.
     queue: VecDeque<usize>,
@@ -52,6 +53,7 @@ impl Exclusive {
             quantum: policy.quantum.0.get().max(SHORTEST),
             idle_release: policy.idle_release.0.get(),
             wakeup,
+            cpu_boost: policy.cpu_boost.into(),
             holder: None,
             queue: VecDeque::new(),
             under_way: vec![0; entities.len()],
@@ -75,6 +77,8 @@ impl Exclusive {
             return;
         };
         self.ledger.decisions += 1;
+        let members = &self.entities.get(holder.entity).members;
+        machine.cpus.boost(members.first().copied(), self.cpu_boost);
         for client in self.entities.get(holder.entity).members.clone() {
             if let Some(since) = self.waits[client].take() {
                 self.throttled[client] += now - since;

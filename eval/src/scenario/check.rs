@@ -11,7 +11,7 @@ use super::promise::Shared;
 use super::text::Text;
 use loga::ids::MAX_CHANNELS;
 use loga::share::Class;
-use loga::units::Weight;
+use loga::units::{Ns, Weight};
 use std::path::Path;
 use toml::Spanned;
 
@@ -48,9 +48,20 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
                 timeslice: gpu.timeslice_us.map_or(TIMESLICE, |time| time.0),
             })
             .collect(),
+        cpus: cpus(&source, &file)?,
         reserves,
         clients,
     })
+}
+
+/// The slices of the processors.
+fn cpus(source: &Text, file: &File) -> Result<Vec<Ns>, Error> {
+    let written = file.cpus.get_ref();
+    if written.iter().any(|cpu| cpu.slice_us.0.is_zero()) {
+        let reason = "slice_us = 0, want more than 0";
+        return Err(source.error(file.cpus.span(), reason));
+    }
+    Ok(written.iter().map(|cpu| cpu.slice_us.0).collect())
 }
 
 /// The client that is named as the one to wait for.
@@ -80,9 +91,11 @@ fn clients(source: &Text, file: &File, reserves: &[Shared]) -> Result<Vec<Client
         let reason = format!("{gpus} GPUs, want 1 to {GPUS_MAX}");
         return Err(source.error(file.gpus.span(), reason));
     }
+    let cpus = file.cpus.get_ref().len();
+    let places = Places { gpus, cpus };
     let mut clients: Vec<Client> = Vec::new();
     for one in written {
-        let model = client(source, one, gpus, reserves)?;
+        let model = client(source, one, &places, reserves)?;
         let count = source.number("count", &one.count, 1, MAX_CHANNELS as u64)?;
         for number in 0..count {
             let mut client = model.clone();
@@ -110,6 +123,18 @@ fn clients(source: &Text, file: &File, reserves: &[Shared]) -> Result<Vec<Client
         }
     }
     groups(source, file, &clients)?;
+    for one in &clients {
+        let shares = |other: &&Client| one.cpu.is_some() && other.cpu == one.cpu;
+        let apart = |other: &&Client| other.gpu != one.gpu;
+        if let Some(other) = clients.iter().filter(shares).find(apart) {
+            let reason = format!(
+                "clients {:?} and {:?} share a processor and have two GPUs, want one GPU: \
+                 each GPU is simulated by itself",
+                one.name, other.name
+            );
+            return Err(source.error(file.clients.span(), reason));
+        }
+    }
     Ok(clients)
 }
 
@@ -139,21 +164,41 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Where clients may run.
+struct Places {
+    gpus: usize,
+    cpus: usize,
+}
+
+/// The processor of a client.
+fn cpu(source: &Text, one: &file::Client, cpus: usize) -> Result<Option<usize>, Error> {
+    let Some(cpu) = &one.cpu else {
+        return Ok(None);
+    };
+    if cpus == 0 {
+        let reason = "cpu without any [[cpu]], want one with slice_us";
+        return Err(source.error(cpu.span(), reason));
+    }
+    // CAST: (both) as many as a file has.
+    let number = source.number("cpu", cpu, 0, cpus as u64 - 1)?;
+    Ok(Some(number as usize))
+}
+
 fn client(
     source: &Text,
     one: &file::Client,
-    gpus: usize,
+    places: &Places,
     reserves: &[Shared],
 ) -> Result<Client, Error> {
     let name = one.name.get_ref().clone();
     let phases = phases(source, one)?;
-    let weight = match &one.weight {
-        None => Weight::DEFAULT,
+    let weight = |key: &str, written: &Option<Spanned<u64>>| match written {
+        None => Ok(Weight::DEFAULT),
         Some(weight) => {
             let (min, max) = (Weight::MIN.into(), Weight::MAX.into());
-            let number = source.number("weight", weight, min, max)?;
+            let number = source.number(key, weight, min, max)?;
             // CAST: checked to be in range.
-            Weight::new(number as u32).unwrap_or_default()
+            Ok(Weight::new(number as u32).unwrap_or_default())
         }
     };
     let limit_pct = match &one.limit_pct {
@@ -191,12 +236,14 @@ fn client(
     let client = Client {
         name,
         // CAST: at most GPUS_MAX and MAX_CHANNELS.
-        gpu: source.number("gpu", &one.gpu, 0, gpus as u64 - 1)? as usize,
+        gpu: source.number("gpu", &one.gpu, 0, places.gpus as u64 - 1)? as usize,
+        cpu: cpu(source, one, places.cpus)?,
+        cpu_weight: weight("cpu_weight", &one.cpu_weight)?,
         arrive: one.arrive_ms.0,
         leave,
         away,
         channels: channels as u16,
-        weight,
+        weight: weight("weight", &one.weight)?,
         user: one.user.clone(),
         cgroup: one.cgroup.clone(),
         limit_pct,

@@ -32,6 +32,9 @@ pub(super) struct File {
     /// The GPUs.
     #[serde(default = "one_gpu", rename = "gpu")]
     pub(super) gpus: Spanned<Vec<Gpu>>,
+    /// The processors that clients share.
+    #[serde(default = "no_cpus", rename = "cpu")]
+    pub(super) cpus: Spanned<Vec<Cpu>>,
     /// Reserves that clients share.
     #[serde(default, rename = "reserve")]
     pub(super) reserves: Vec<WrittenShared>,
@@ -69,6 +72,11 @@ pub struct Policy {
     pub poll_always: bool,
     /// Whether submissions are trapped while `sampling` watches a client.
     pub trap: bool,
+    /// Whether a client that is throttled keeps its processor.
+    pub throttled_spins: bool,
+    /// How many times the weight of a client counts on its processor while it alone may submit.
+    #[serde(deserialize_with = "cpu_boost")]
+    pub cpu_boost: u32,
     /// Of the baselines and of engaged scheduling: time to hand a command to the host's scheduler.
     #[serde(rename = "submit_us")]
     pub submit: Micros,
@@ -108,6 +116,8 @@ impl Policy {
             accounting: Accounting::Burst,
             poll_always: false,
             trap: false,
+            throttled_spins: false,
+            cpu_boost: 1,
             submit: Micros(Ns::from_us(3)),
             interrupt: Micros(Ns::from_us(5)),
             tick: Micros(Ns::ZERO),
@@ -144,6 +154,15 @@ fn poll_ms<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 
 fn ratio<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     number(from, "ratio")
+}
+
+fn cpu_boost<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let times = u32::deserialize(from)?;
+    if (1..=1000).contains(&times) {
+        return Ok(times);
+    }
+    let reason = format!("cpu_boost = {times}, want 1 to 1000");
+    Err(D::Error::custom(reason))
 }
 
 /// What a name stands for, one of `names`.
@@ -216,6 +235,14 @@ pub(super) struct Gpu {
     pub(super) timeslice_us: Option<Micros>,
 }
 
+/// A processor.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cpu {
+    /// How long a thread may keep it while others wait for it.
+    pub(super) slice_us: Micros,
+}
+
 /// A client, or several equal ones.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,6 +252,8 @@ pub(super) struct Client {
     pub(super) count: Spanned<u64>,
     #[serde(default = "none")]
     pub(super) gpu: Spanned<u64>,
+    pub(super) cpu: Option<Spanned<u64>>,
+    pub(super) cpu_weight: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) arrive_ms: Millis,
     pub(super) leave_ms: Option<Spanned<Millis>>,
@@ -345,6 +374,10 @@ fn twelve() -> Spanned<u64> {
 
 fn one_gpu() -> Spanned<Vec<Gpu>> {
     unplaced(vec![Gpu::default()])
+}
+
+fn no_cpus() -> Spanned<Vec<Cpu>> {
+    unplaced(Vec::new())
 }
 
 fn no_phases() -> Spanned<Vec<Spanned<Phase>>> {

@@ -29,6 +29,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// The GPUs.
     pub gpus: Vec<Gpu>,
+    /// How long a thread may keep each of the processors while others wait for it.
+    pub cpus: Vec<Ns>,
     /// Reserves that clients share.
     pub reserves: Vec<Shared>,
     /// The clients, of all GPUs.
@@ -51,6 +53,10 @@ pub struct Client {
     pub name: String,
     /// Position of its GPU.
     pub gpu: usize,
+    /// Position of its processor; one of its own if not given.
+    pub cpu: Option<usize>,
+    /// Its weight on the processor.
+    pub cpu_weight: Weight,
     /// When it comes.
     pub arrive: Ns,
     /// When it goes, if it has not gone by itself: it begins nothing from then on.
@@ -128,6 +134,7 @@ impl Scenario {
                 switch: costs.switch.0,
                 timeslice: TIMESLICE,
             }],
+            cpus: Vec::new(),
             reserves: Vec::new(),
             clients: Vec::new(),
         }
@@ -153,6 +160,8 @@ impl Client {
         Self {
             name: name.to_owned(),
             gpu: 0,
+            cpu: None,
+            cpu_weight: Weight::DEFAULT,
             arrive: Ns::ZERO,
             leave: None,
             away: None,

@@ -16,7 +16,7 @@ const SEEDS_APART: u64 = 1 << 32;
 pub(super) enum Doing {
     /// It has not come yet.
     Absent,
-    /// It computes or pauses until its timer.
+    /// It computes or pauses until its timer, or until it has had its processor for long enough.
     Computes,
     /// Its command is on the way to the GPU until its timer.
     Enters,
@@ -45,7 +45,9 @@ enum Stage {
 /// What a client wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// To compute or pause until then.
+    /// To compute for so long.
+    Compute(u64),
+    /// To pause until then.
     Until(u64),
     /// To submit a command.
     Submit { engine: usize, length: u64 },
@@ -172,7 +174,7 @@ impl Actor {
                     self.stage = Stage::Copy;
                     let length = phase.cpu.draw(&mut self.random);
                     if length > 0 {
-                        return Want::Until(now.saturating_add(length));
+                        return Want::Compute(length);
                     }
                 }
                 Stage::Copy => {

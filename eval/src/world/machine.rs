@@ -3,8 +3,10 @@
 //! One GPU with its surroundings and its clock: what a scheduler can see and do.
 
 use super::board::Board;
+use super::cpu::Cpus;
 use crate::scenario::{Client, Gpu as Card};
 use loga::regs::Mmio;
+use loga::units::Ns;
 use loga_model::gpu::channel::Channel;
 use loga_model::gpu::{regs, Chid, Gpu, Timing, CE0, GR};
 
@@ -50,6 +52,29 @@ pub enum Order {
     },
 }
 
+/// Where clients run.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Their GPU.
+    pub card: &'a Card,
+    /// Slices of the processors that they share.
+    pub cpus: &'a [Ns],
+    /// Whether a client that is throttled keeps its processor, as one in a virtual machine does
+    /// that spins for the end of a call.
+    pub throttled_spins: bool,
+}
+
+impl<'a> Place<'a> {
+    /// A GPU whose clients have a processor each.
+    pub const fn of(card: &'a Card) -> Self {
+        Self {
+            card,
+            cpus: &[],
+            throttled_spins: false,
+        }
+    }
+}
+
 /// One GPU with its surroundings.
 pub struct Machine {
     gpu: Gpu<Vec<Channel>>,
@@ -57,6 +82,10 @@ pub struct Machine {
     pub board: Board,
     /// The channels of each client.
     pub channels: Vec<Channels>,
+    /// The processors that clients share.
+    pub cpus: Cpus,
+    /// See [`Place::throttled_spins`].
+    pub(super) throttled_spins: bool,
     /// When the GPU has to be asked again.
     pub(super) due: Option<u64>,
     /// Whether an idle engine has been given work.
@@ -75,8 +104,9 @@ impl Mmio for Registers<'_> {
 }
 
 impl Machine {
-    /// A card, and the clients that will use it.
-    pub(super) fn new(card: &Card, clients: &[&Client]) -> Self {
+    /// A place, and the clients that will be there.
+    pub(super) fn new(place: &Place, clients: &[&Client]) -> Self {
+        let card = place.card;
         let timing = Timing {
             switch_ns: card.switch.get(),
             timeslice_ns: card.timeslice.get(),
@@ -101,6 +131,11 @@ impl Machine {
             gpu,
             board,
             channels,
+            cpus: Cpus::new(
+                place.cpus,
+                clients.iter().map(|client| (client.cpu, client.cpu_weight)),
+            ),
+            throttled_spins: place.throttled_spins,
             due: None,
             rung: false,
             orders: Vec::new(),

@@ -12,6 +12,7 @@
 mod actor;
 mod board;
 mod control;
+mod cpu;
 mod latency;
 mod machine;
 mod trace;
@@ -19,11 +20,12 @@ mod trace;
 pub use actor::Times;
 pub use board::{Board, Usage, Work};
 pub use control::{Booked, Control, Ledger, Verdict};
+pub use cpu::Cpus;
 pub use latency::Latency;
-pub use machine::{Channels, Machine, Order, Registers};
+pub use machine::{Channels, Machine, Order, Place, Registers};
 pub use trace::{Row, Trace};
 
-use crate::scenario::{Client, Gpu as Card, Wait};
+use crate::scenario::{Client, Wait};
 use actor::{Actor, Doing, Want};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,7 +79,7 @@ pub struct World<C> {
 impl<C: Control> World<C> {
     /// A world at time zero. The run ends at the end of the client `until`.
     pub fn new(
-        card: &Card,
+        place: &Place,
         clients: &[&Client],
         until: Option<usize>,
         wakeup: u64,
@@ -96,7 +98,7 @@ impl<C: Control> World<C> {
             .map(|(number, client)| Actor::new(client, seed, number))
             .collect();
         Self {
-            machine: Machine::new(card, clients),
+            machine: Machine::new(place, clients),
             control,
             left: actors.len(),
             actors,
@@ -160,7 +162,8 @@ impl<C: Control> World<C> {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        earlier(earlier(self.machine.due, timer), self.control.next())
+        let own = earlier(self.machine.due, self.machine.cpus.next());
+        earlier(earlier(own, timer), self.control.next())
     }
 
     /// Lets everything happen that is due now.
@@ -174,6 +177,8 @@ impl<C: Control> World<C> {
                 self.end_commands();
             } else if let Some((client, alarm)) = self.alarm(now) {
                 self.ring(client, alarm);
+            } else if self.machine.cpus.next().is_some_and(|next| next <= now) {
+                self.pass_cpus(now);
             } else if self.machine.rung || self.machine.due.is_some_and(|due| due <= now) {
                 self.machine.advance();
             } else if self.control.next().is_some_and(|next| next <= now) {
@@ -217,7 +222,7 @@ impl<C: Control> World<C> {
                 self.machine.open(client, depth);
                 self.control.come(&mut self.machine, client);
                 self.obey();
-                self.go(client);
+                self.resume(client);
             }
             (Alarm::Leave, doing) => {
                 let actor = &mut self.actors[client];
@@ -236,20 +241,56 @@ impl<C: Control> World<C> {
                     self.machine.submit(client, engine, length);
                     self.actors[client].under_way += 1;
                 }
-                self.go(client);
+                self.actors[client].doing = Doing::Computes;
+                self.resume(client);
             }
             (Alarm::Step, Doing::Wakes) => {
                 let actor = &mut self.actors[client];
                 actor.blocked += now - actor.blocked_since;
-                if let Some((engine, length)) = actor.pending.take() {
-                    if !self.enter(client, engine, length) {
-                        return;
-                    }
-                }
-                self.go(client);
+                actor.blocked_since = now;
+                self.resume(client);
             }
-            (Alarm::Step, _) => self.go(client),
+            (Alarm::Step, _) => self.resume(client),
         }
+    }
+
+    /// Lets a client go on as soon as it has its processor.
+    fn resume(&mut self, client: usize) {
+        if self.machine.cpus.runs(client) {
+            return self.run_thread(client);
+        }
+        // What is due with its processor follows at this same time.
+        self.machine.cpus.wake(client, self.machine.board.now);
+    }
+
+    /// A thread has computed, or a processor is passed on.
+    fn pass_cpus(&mut self, now: u64) {
+        if let Some(client) = self.machine.cpus.computed(now) {
+            return self.run_thread(client);
+        }
+        if let Some((client, true)) = self.machine.cpus.pass(now) {
+            self.run_thread(client);
+        }
+    }
+
+    /// A client has its processor, or needs none, and goes on.
+    fn run_thread(&mut self, client: usize) {
+        match self.actors[client].doing {
+            // Its command is on the way, or it spins for its turn.
+            Doing::Enters | Doing::Blocked => {}
+            Doing::Wakes => {
+                let pending = self.actors[client].pending.take();
+                if pending.is_none_or(|(engine, length)| self.enter(client, engine, length)) {
+                    self.go(client);
+                }
+            }
+            _ => self.go(client),
+        }
+    }
+
+    /// A client gives up its processor.
+    fn sleep(&mut self, client: usize) {
+        self.machine.cpus.sleep(client, self.machine.board.now);
     }
 
     /// Lets a client go on until it has to wait for something.
@@ -261,19 +302,24 @@ impl<C: Control> World<C> {
                 if actor.under_way == 0 {
                     self.leave(client);
                 } else {
-                    actor.doing = Doing::Waits;
+                    self.wait(client);
                 }
                 return;
             }
             match actor.step(now) {
+                Want::Compute(length) => {
+                    actor.doing = Doing::Computes;
+                    if self.machine.cpus.is_bound(client) {
+                        return self.machine.cpus.compute(client, length, now);
+                    }
+                    return self.set(client, now.saturating_add(length));
+                }
                 Want::Until(at) => {
                     actor.doing = Doing::Computes;
+                    self.sleep(client);
                     return self.set(client, at);
                 }
-                Want::Wait => {
-                    actor.doing = Doing::Waits;
-                    return;
-                }
+                Want::Wait => return self.wait(client),
                 Want::Leave => return self.leave(client),
                 Want::Submit { engine, length } => {
                     if !self.enter(client, engine, length) {
@@ -283,6 +329,15 @@ impl<C: Control> World<C> {
             }
         }
         self.stuck = true;
+    }
+
+    /// A client waits for the end of a command: it keeps its processor if it spins.
+    fn wait(&mut self, client: usize) {
+        let actor = &mut self.actors[client];
+        actor.doing = Doing::Waits;
+        if actor.spec().wait == Wait::Block {
+            self.sleep(client);
+        }
     }
 
     /// Submits a command, if the scheduler lets it pass at once. Otherwise it is pending.
@@ -312,6 +367,7 @@ impl<C: Control> World<C> {
                 actor.pending = Some((engine, length));
                 actor.doing = Doing::Wakes;
                 actor.blocked_since = now;
+                self.sleep(client);
                 self.set(client, now.saturating_add(delay));
                 false
             }
@@ -319,6 +375,9 @@ impl<C: Control> World<C> {
                 actor.pending = Some((engine, length));
                 actor.doing = Doing::Blocked;
                 actor.blocked_since = now;
+                if !self.machine.throttled_spins {
+                    self.sleep(client);
+                }
                 false
             }
         };
@@ -336,7 +395,8 @@ impl<C: Control> World<C> {
             let actor = &mut self.actors[client];
             actor.under_way -= 1;
             match (actor.doing, actor.spec().wait) {
-                (Doing::Waits, Wait::Spin) => self.go(client),
+                // Without its processor it sees the end when it has it again.
+                (Doing::Waits, Wait::Spin) => self.resume(client),
                 (Doing::Waits, Wait::Block) => {
                     actor.doing = Doing::Stirs;
                     let at = self.machine.now().saturating_add(self.wakeup);
@@ -361,6 +421,7 @@ impl<C: Control> World<C> {
         actor.pending = None;
         actor.gone = Some(self.machine.board.now);
         self.left -= 1;
+        self.sleep(client);
         if came {
             self.control.gone(&mut self.machine, client);
             self.machine.close(client);

@@ -83,6 +83,8 @@ pub(crate) struct ClientKernel {
     pub(crate) throttled_since: Option<Ns>,
     pub(super) throttled_until: Ns,
     pub(crate) since: Ns,
+    /// Time of its threads on processors at the last scan that asked for it.
+    pub(super) cpu_time: Ns,
     /// Its channels, as [`Books::census`] counted them last.
     channels: u32,
 }
@@ -242,6 +244,7 @@ impl Books {
             comm: process.comm(),
             throttled_since: None,
             throttled_until: Ns::ZERO,
+            cpu_time: Ns::ZERO,
             channels: 0,
             since: ffi::now(),
         };

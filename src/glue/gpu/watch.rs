@@ -3,8 +3,9 @@
 //! [glue] Inputs of policies other than GPU time.
 //!
 //! *Channel scans*, for policies that work in stages: the main thread reads the state and the ring
-//! of every channel, and checks each gate for sleeping threads. It also checks that no client is
-//! throttled on an idle GPU.
+//! of every channel, and checks each gate for sleeping threads. For policies that want it, it also
+//! reads how long clients were on a processor. It checks that no client is throttled on an idle
+//! GPU.
 //!
 //! *Waits*: before a polling phase the main thread lists the clients that the poller has to check,
 //! and books the results after it. The list is empty if the policy does not use waits.
@@ -139,6 +140,9 @@ impl Books {
     fn scan_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
         own.map_slots(gpu, self.presence.chip);
         self.state.begin_scan();
+        if self.state.engine.config().wants() == Sight::Cpu {
+            self.read_cpu_times();
+        }
         for page in self.pages.all_mut() {
             let seen = Seen {
                 blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
@@ -156,6 +160,19 @@ impl Books {
                 let seen = channel.commands.note_scan(state, ring);
                 self.state.shares.see(at, &seen, 1);
             }
+        }
+    }
+
+    /// Reads how long each client was on a processor since the last scan.
+    fn read_cpu_times(&mut self) {
+        for (at, client) in self.clients.iter_mut().enumerate() {
+            let total = client.pid.cpu_time();
+            let before = core::mem::replace(&mut client.cpu_time, total);
+            let seen = Seen {
+                cpu: total.saturating_sub(before),
+                ..Seen::default()
+            };
+            self.state.shares.see(at, &seen, 0);
         }
     }
 

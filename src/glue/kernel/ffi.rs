@@ -90,6 +90,7 @@ extern "C" {
     pub(crate) fn loga_caller_reads_all() -> bool;
     pub(crate) fn loga_caller_may_lower(tgid: *mut bindings::pid) -> bool;
     pub(crate) fn loga_process_comm(tgid: *mut bindings::pid, buf: *mut u8);
+    pub(crate) fn loga_process_cpu_time(tgid: *mut bindings::pid) -> u64;
     pub(crate) fn loga_get_pid(pid: *mut bindings::pid);
     pub(crate) fn loga_pid_number(tgid: *mut bindings::pid) -> c_int;
 

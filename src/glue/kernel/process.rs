@@ -5,6 +5,7 @@
 use super::ffi;
 use crate::share::Identity;
 use crate::uapi;
+use crate::units::Ns;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::pid_namespace::PidNamespace;
@@ -79,6 +80,12 @@ impl Process {
         // function fills.
         unsafe { ffi::loga_process_comm(self.0.as_ptr(), comm.as_mut_ptr()) };
         comm
+    }
+
+    /// Time that its threads were on a processor; zero once it has begun to exit.
+    pub(crate) fn cpu_time(&self) -> Ns {
+        // SAFETY: The reference that this value stands for.
+        Ns::new(unsafe { ffi::loga_process_cpu_time(self.0.as_ptr()) })
     }
 
     /// Its number in the initial pid namespace.

@@ -198,6 +198,33 @@ bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 	return task;
 }
 
+/* Threads of a process whose time is added up: any user may have thousands. */
+#define MAX_TIMED_THREADS 256
+
+/*
+ * Time that the threads of a process were on a processor, in ns, as of the last tick
+ * of each; of the first MAX_TIMED_THREADS threads that live, and of all that ended.
+ */
+u64 loga_process_cpu_time(struct pid *tgid)
+{
+	struct task_struct *task, *thread;
+	unsigned int left = MAX_TIMED_THREADS;
+	u64 time = 0;
+
+	rcu_read_lock();
+	task = living(tgid);
+	if (task) {
+		time = READ_ONCE(task->signal->sum_sched_runtime);
+		for_each_thread(task, thread) {
+			if (!left--)
+				break;
+			time += READ_ONCE(thread->se.sum_exec_runtime);
+		}
+	}
+	rcu_read_unlock();
+	return time;
+}
+
 /* The thread group with this process or thread in the caller's namespace, with a reference. */
 struct pid *loga_find_tgid(int nr)
 {

@@ -38,6 +38,7 @@ bool loga_caller_may_change(void);
 bool loga_caller_reads_all(void);
 bool loga_caller_may_lower(struct pid *tgid);
 void loga_process_comm(struct pid *tgid, char *buf);
+u64 loga_process_cpu_time(struct pid *tgid);
 void loga_get_pid(struct pid *pid);
 int loga_pid_number(struct pid *tgid);
 void loga_thread_sleep(const u32 *wake, u64 deadline_ns);

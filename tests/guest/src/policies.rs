@@ -6,6 +6,7 @@ use crate::agent::Agent;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
+use crate::sharing::{for_process, set, weight};
 use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
 use crate::{modules, sysfs};
@@ -16,7 +17,8 @@ crate::ktap::tests![
     maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
     mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
-    timeslice_gives_equal_shares_to_clients_that_always_want_more: timed,
+    credit_divides_time_by_weight: timed,
+    turns_give_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
     unload_behind_a_barrier_works_once_all_clients_are_gone,
@@ -108,6 +110,9 @@ fn policy_maxmin_is_the_default() -> Verdict {
         "timeslice",
         "timeslice-eng",
         "none",
+        "credit",
+        "augc",
+        "cosched",
     ] {
         ensure!(all.split(' ').any(|one| one == name), "no {name} in {all}");
     }
@@ -149,8 +154,8 @@ fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
     stage.teardown()
 }
 
-fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
-    for policy in ["timeslice", "timeslice-eng"] {
+fn turns_give_equal_shares_to_clients_that_always_want_more() -> Verdict {
+    for policy in ["timeslice", "timeslice-eng", "credit", "augc", "cosched"] {
         let stage = Stage::set(
             LAZY,
             &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
@@ -173,6 +178,24 @@ fn timeslice_gives_equal_shares_to_clients_that_always_want_more() -> Verdict {
     Ok(())
 }
 
+fn credit_divides_time_by_weight() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=credit enforce=1 accounting=burst")?;
+    let loads = [
+        Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?,
+        Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
+    ];
+    stage.wait_until_all_measured(&loads)?;
+    set(for_process(loads[1].pid()), weight(400))?;
+    // Rounds of 150 ms.
+    let shares = shares(&loads, Duration::from_millis(3000))?;
+    println!("# shares {shares:.1?}");
+    let ratio = shares[1] / shares[0];
+    ensure!((3.5..=4.5).contains(&ratio), "{shares:.1?}");
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.teardown()
+}
+
 /// A process with a kernel of a second and a half, and another one that is throttled until the
 /// kernel has ended, or until the policy stops waiting for its end.
 fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
@@ -189,7 +212,7 @@ fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
 }
 
 fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict {
-    for policy in ["sampling", "timeslice", "timeslice-eng"] {
+    for policy in ["sampling", "timeslice", "timeslice-eng", "augc"] {
         let mut log = KernelLog::from_now()?;
         let (stage, long, light) = long_command(policy)?;
         std::thread::sleep(Duration::from_millis(1400));

@@ -55,7 +55,22 @@ impl Loga {
             self.violate("accounting alone: a client is throttled in a free run".to_owned());
         }
         self.drive_gates(machine);
+        self.boost_cpu(machine);
         self.plan();
+    }
+
+    /// The client that alone may submit has more of its processor, as an agent would give it.
+    fn boost_cpu(&self, machine: &mut Machine) {
+        if self.scans.cpu_boost == 1 {
+            return;
+        }
+        let kept = self.kept.iter().enumerate();
+        let mut runs = kept.filter(|(_, kept)| kept.here && kept.since.is_none());
+        let alone = match (runs.next(), runs.next()) {
+            (Some((client, _)), None) => Some(client),
+            _ => None,
+        };
+        machine.cpus.boost(alone, self.scans.cpu_boost);
     }
 
     /// What the channels of each client show.
@@ -66,6 +81,7 @@ impl Loga {
                 continue;
             };
             let work = machine.board.work(client);
+            let cpu = machine.cpus.ran(client).unwrap_or(0);
             let before = &mut self.scans.counted[client];
             let seen = Seen {
                 pending: work.pending(),
@@ -73,8 +89,9 @@ impl Loga {
                 // CAST: (both) commands of the seconds between two scans.
                 submitted: (work.submitted - before.0) as u32,
                 completed: (work.completed - before.1) as u32,
+                cpu: Ns::new(cpu - before.2),
             };
-            *before = (work.submitted, work.completed);
+            *before = (work.submitted, work.completed, cpu);
             let channels = u32::from(machine.channels[client].allocated);
             self.state.shares.see(at, &seen, channels);
         }

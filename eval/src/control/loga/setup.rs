@@ -40,7 +40,8 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let entities = Entities::new(clients, settings.by);
-        let scans = Scans::new(policy, settings.enforce, settings.trap, clients.len());
+        let mut scans = Scans::new(policy, settings.enforce, settings.trap, clients.len());
+        scans.cpu_boost = settings.cpu_boost.into();
         let group_by = match settings.by {
             Between::Client => GroupBy::Process,
             Between::User => GroupBy::User,
@@ -50,7 +51,7 @@ impl Loga {
             poll_ms: settings.poll_ms,
             scale: Some(settings.scale),
             // The simulator supplies all inputs.
-            sight: Sight::Channels,
+            sight: Sight::Cpu,
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Some(settings.accounting),
@@ -105,7 +106,7 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let config = Config {
-            sight: Sight::Channels,
+            sight: Sight::Cpu,
             group_by,
             ..config
         };

@@ -15,8 +15,10 @@ pub(super) struct Scans {
     pub(super) traps: bool,
     /// Whether a client is watched.
     pub(super) watches: bool,
-    /// Commands submitted and completed up to the last scan, by client.
-    pub(super) counted: Vec<(u64, u64)>,
+    /// How many times the weight of a client counts on its processor while it runs alone.
+    pub(super) cpu_boost: u64,
+    /// Commands submitted and completed, and time on a processor, up to the last scan, by client.
+    pub(super) counted: Vec<(u64, u64, u64)>,
 }
 
 impl Scans {
@@ -27,7 +29,8 @@ impl Scans {
             evened: samples && !enforce,
             traps: samples && traps,
             watches: false,
-            counted: vec![(0, 0); clients],
+            cpu_boost: 1,
+            counted: vec![(0, 0, 0); clients],
         }
     }
 }

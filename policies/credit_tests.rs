@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the rules of `credit`, `augc` and `cosched`.
+
+use super::augc::Augmented;
+use super::cosched::CoScheduled;
+use super::credit::{full_turn, Credit};
+use super::token::{debt, Form};
+use super::token_bench::{Bench, CLIENTS};
+use crate::units::{Ns, Weight};
+
+/// Holders of the token in a number of turns.
+fn holders<const TURNS: usize>(bench: &mut Bench) -> [u64; TURNS] {
+    [(); TURNS].map(|()| bench.pass())
+}
+
+/// Time from each client's turns to the next ones, in ms, in a number of turns.
+fn ran(bench: &mut Bench, turns: u32) -> [u64; CLIENTS] {
+    let mut ran = [0; CLIENTS];
+    let mut holder = bench.pass();
+    for _ in 0..turns {
+        let from = bench.now;
+        let next = bench.pass();
+        ran[holder as usize - 1] += bench.now.saturating_sub(from).get() / 1_000_000;
+        holder = next;
+    }
+    ran
+}
+
+/// Whether times are these, but for the drain of each first turn.
+fn is_near(ran: [u64; CLIENTS], wanted: [u64; CLIENTS]) -> bool {
+    ran.iter()
+        .zip(wanted)
+        .all(|(ran, wanted)| ran.abs_diff(wanted) <= 1)
+}
+
+/// The first client had work for so long after its turn; it was its only one.
+fn overused<F: Form>(late: Ns) -> Bench {
+    let mut bench = Bench::of::<F>();
+    assert_eq!(bench.pass(), 1);
+    debt::<F>(&mut bench.clients[0]).overuse = late;
+    bench
+}
+
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_credit_rules))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_turn_is_the_ratio_of_weights_in_ticks() {
+        for (own, least, ms) in [
+            (256, 256, 30),
+            (512, 256, 60),
+            (1024, 256, 120),
+            // To the nearest.
+            (149, 100, 30),
+            (150, 100, 60),
+            (10_000, 1, 500),
+        ] {
+            let weight = |raw| Weight::new(raw).unwrap_or_default();
+            assert_eq!(full_turn(weight(own), weight(least)), Ns::from_ms(ms));
+        }
+    }
+
+    #[test]
+    fn credit_goes_from_the_largest_weight_to_the_smallest() {
+        let mut bench = Bench::weighted::<Credit>([256, 1024, 512]);
+        assert_eq!(holders(&mut bench), [2, 3, 1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn credit_divides_time_by_weight() {
+        let mut bench = Bench::weighted::<Credit>([256, 1024, 512]);
+        // Ten rounds of 1, 4 and 2 ticks.
+        assert!(is_near(ran(&mut bench, 30), [300, 1200, 600]));
+    }
+
+    #[test]
+    fn credit_with_equal_weights_is_a_round_robin_of_ticks() {
+        let mut bench = Bench::of::<Credit>();
+        assert!(is_near(ran(&mut bench, 9), [90; CLIENTS]));
+        assert_eq!(holders(&mut bench), [2, 3, 1]);
+    }
+
+    #[test]
+    fn client_without_work_is_not_the_least_weight() {
+        let mut bench = Bench::weighted::<Credit>([1, 100, 100]);
+        for _ in 0..200 {
+            for client in &mut bench.clients[1..] {
+                client.seen.pending = !client.throttled;
+                client.seen.blocked = client.throttled;
+            }
+            let before = bench.holder();
+            let next = bench.scan();
+            assert!(next.at >= bench.now && bench.holder() != Some(1));
+            // A turn of a tick, though the first client has a hundredth of their weight.
+            if before.is_none() && bench.holder().is_some() {
+                let mut scans = 0;
+                while bench.holder().is_some() {
+                    bench.scan();
+                    scans += 1;
+                }
+                assert!(scans <= 31);
+            }
+        }
+    }
+
+    #[test]
+    fn overuse_of_a_turn_skips_it_under_credit_and_cosched() {
+        for mut bench in [
+            overused::<Credit>(Ns::from_ms(40)),
+            overused::<CoScheduled>(Ns::from_ms(40)),
+        ] {
+            assert_eq!(holders(&mut bench), [2, 3, 2, 3, 1]);
+        }
+    }
+
+    #[test]
+    fn augc_without_processors_divides_time_as_credit_does() {
+        let mut bench = Bench::weighted::<Augmented>([256, 1024, 512]);
+        let [first, second, third] = ran(&mut bench, 70);
+        assert!(first.abs_diff(300) <= 30);
+        assert!(second.abs_diff(1200) <= 60);
+        assert!(third.abs_diff(600) <= 60);
+    }
+
+    #[test]
+    fn augc_prefers_a_client_on_a_processor_but_gives_it_no_more_time() {
+        let mut bench = Bench::of::<Augmented>();
+        bench.pass();
+        bench.clients[2].seen.cpu = Ns::from_ms(1);
+        let mut first = [0; CLIENTS];
+        // The first of each round of three turns.
+        holders::<2>(&mut bench);
+        for _ in 0..10 {
+            first[bench.pass() as usize - 1] += 1;
+            holders::<2>(&mut bench);
+        }
+        assert_eq!(first, [0, 0, 10]);
+        let [one, two, three] = ran(&mut bench, 60);
+        assert!(one.abs_diff(three) <= 30 && two.abs_diff(three) <= 30);
+    }
+
+    #[test]
+    fn augc_takes_overuse_from_the_next_rounds() {
+        let mut bench = overused::<Augmented>(Ns::from_ms(90));
+        let turns: [u64; 12] = holders(&mut bench);
+        // Its turn and three more are paid.
+        let of_first = turns.iter().filter(|holder| **holder == 1).count();
+        assert_eq!(of_first, 2);
+    }
+
+    #[test]
+    fn augc_makes_no_client_wait_longer_than_a_round_and_a_half() {
+        let mut bench = Bench::weighted::<Augmented>([100, 400, 300]);
+        bench.clients[1].seen.cpu = Ns::from_ms(1);
+        let mut waited = [0; CLIENTS];
+        for turn in 0..400 {
+            // Clients 2 and 3 are on the processor by turns.
+            let on = 1 + turn % 2;
+            bench.clients[on].seen.cpu = Ns::from_ms(1);
+            bench.clients[3 - on].seen.cpu = Ns::ZERO;
+            let holder = bench.pass() as usize - 1;
+            waited = waited.map(|turns| turns + 1);
+            waited[holder] = 0;
+            // A round has eight turns of a tick.
+            assert!(waited.iter().all(|turns| *turns <= 12));
+        }
+    }
+
+    #[test]
+    fn cosched_takes_the_largest_weight_that_is_on_a_processor() {
+        let mut bench = Bench::weighted::<CoScheduled>([300, 200, 100]);
+        bench.pass();
+        bench.clients[1].seen.cpu = Ns::from_ms(1);
+        bench.clients[2].seen.cpu = Ns::from_ms(1);
+        // In its own turn it is no other's.
+        assert_eq!(holders(&mut bench), [2, 3, 2, 3]);
+        bench.clients[1].seen.cpu = Ns::ZERO;
+        assert_eq!(holders(&mut bench), [1, 3, 1, 3]);
+    }
+
+    #[test]
+    fn cosched_passes_no_client_over_more_than_eight_times() {
+        let mut bench = Bench::weighted::<CoScheduled>([300, 200, 100]);
+        bench.clients[0].seen.cpu = Ns::from_ms(1);
+        let turns: [u64; 100] = holders(&mut bench);
+        for client in [2, 3] {
+            let mut since = 0;
+            for holder in turns {
+                since = if holder == client { 0 } else { since + 1 };
+                // Two of them may be due at once.
+                assert!(since <= 8 + 1);
+            }
+        }
+        let of_first = turns.iter().filter(|holder| **holder == 1).count();
+        assert!(of_first > 70);
+    }
+}
