@@ -7,8 +7,8 @@
 //! [`report`] the printed report; [`compare`] puts policies side by side;
 //! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
 //! paper, [`results`] the file that each is kept in, [`session`] runs them all, [`findings`] says
-//! which of the paper's are the same here, [`draw`] and [`page`] show them. [`timegraph`] has
-//! experiments of another paper, on engaged scheduling.
+//! which of the paper's are the same here, [`draw`] and [`page`] show them. [`systems`] has
+//! experiments of papers on other systems.
 //!
 //! [`ideal`] is the same simulator without costs. On it, [`reference`] is the table of shares that
 //! a bench on the model is compared with, for the loads of [`mixes`]; [`accuracy`] says what
@@ -34,7 +34,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod session;
-pub mod timegraph;
+pub mod systems;
 pub mod world;
 
 pub use loga_results as results;

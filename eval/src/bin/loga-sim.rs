@@ -11,7 +11,8 @@ use loga_eval::report;
 use loga_eval::results::FIGURES;
 use loga_eval::run;
 use loga_eval::scenario::{self, Kind, Scenario};
-use loga_eval::timegraph::{self, tasks, Length};
+use loga_eval::systems::timegraph::tasks;
+use loga_eval::systems::{self, Length};
 use loga_eval::whole;
 use loga_eval::world::Trace;
 use loga_eval::{accuracy, convergence, reference};
@@ -105,7 +106,7 @@ struct CompareArgs {
 
 #[derive(Args)]
 struct PaperArgs {
-    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of TimeGraph: timegraph-7 to timegraph-16
+    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of other papers: timegraph-7 to -16, pegasus-3, -4, -5, -8, -9
     figure: String,
     /// Print JSON; the figures of the LoGA paper always are
     #[arg(long)]
@@ -241,12 +242,12 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
-    if let Some(figure) = timegraph::figure(&args.figure, Length::WHOLE) {
+    if let Some(figure) = systems::figure(&args.figure, Length::WHOLE) {
         let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
-        return print(table_or_json(&figure, args.json, timegraph::text));
+        return print(table_or_json(&figure, args.json, systems::text));
     }
     let Some(figure) = paper::figure(&args.figure, &Plan::paper(), &mut ()) else {
-        let known: Vec<_> = FIGURES.iter().copied().chain(timegraph::names()).collect();
+        let known: Vec<_> = FIGURES.iter().copied().chain(systems::names()).collect();
         let known = known.join(", ");
         let given = &args.figure;
         let reason = format!("no experiment {given:?}, want one of {known}");

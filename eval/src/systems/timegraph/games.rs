@@ -3,15 +3,12 @@
 //! Figures 7 to 10: a game beside other programs.
 
 use super::standins::{bomb, bombs, engine, game, of, own, pct, terms, with};
-use super::trial::{hardware, prio, sharing};
-use super::{Criterion, Length, Line};
-use crate::outcome::Error;
 use crate::scenario::{Client, Promise};
+use crate::systems::figure::{Criterion, Length, Line, Lines};
+use crate::systems::trial::{hardware, prio, sharing};
 use loga::engaged::{Kind, Mode, Prio};
 use Criterion::{Any, AtLeast, AtMost, Within};
 use Mode::{Ht, Prt};
-
-type Lines = Result<Vec<Line>, Error>;
 
 /// The most important, under HT.
 fn first(client: Client) -> Client {

@@ -4,10 +4,10 @@
 //! completions have to be seen.
 
 use super::standins::{bomb, bombs, engine, game, of, queued};
-use super::trial::{hardware, prio, Trial};
-use super::{Criterion, Length, Line};
 use crate::outcome::Error;
 use crate::scenario::{Client, Kind, Micros, Policy, Span};
+use crate::systems::figure::{Criterion, Length, Line, Lines};
+use crate::systems::trial::{hardware, prio, Trial};
 use loga::engaged::{History, Mode, Prio};
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
@@ -15,7 +15,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 /// Figure 14: the commands of a program one after the other, as many for each second.
-pub(super) fn forecasts(length: Length) -> Result<Vec<Line>, Error> {
+pub(super) fn forecasts(length: Length) -> Lines {
     const PER_SECOND: u64 = 1000;
     // Part of the commands that took at most so many percent more or less than expected.
     let within = |client: Client, pct: u64| {
@@ -60,7 +60,7 @@ pub(super) fn forecasts(length: Length) -> Result<Vec<Line>, Error> {
 }
 
 /// Figure 15.
-pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
+pub(super) fn overhead(length: Length) -> Lines {
     let alone = hardware(vec![game()], length)?.fps("game");
     let lost = |mode| -> Result<f64, Error> {
         let with = prio(vec![of(Prio::HIGHEST, mode, game())], length)?;
@@ -145,7 +145,7 @@ pub(super) fn overhead(length: Length) -> Result<Vec<Line>, Error> {
 }
 
 /// Figure 16.
-pub(super) fn tick(length: Length) -> Result<Vec<Line>, Error> {
+pub(super) fn tick(length: Length) -> Lines {
     let mut lines = Vec::new();
     for us in [10, 33, 100, 1000] {
         let kernels = |tick: Ns| -> Result<f64, Error> {

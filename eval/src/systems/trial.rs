@@ -2,7 +2,7 @@
 
 //! Runs of one set of clients under one scheduler, and means over their seeds.
 
-use super::Length;
+use super::figure::Length;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
 use crate::run::run_gpu;
 use crate::scenario::{Client, Costs, Kind, Policy, Scenario, Shared};
@@ -49,12 +49,19 @@ impl Trial {
             name: at.to_string(),
             terms,
         };
-        let scenario = Scenario {
-            policy,
-            reserves: reserves.into_iter().enumerate().map(shared).collect(),
-            clients,
-            ..Scenario::new(time, Costs::default())
-        };
+        Self::of(
+            Scenario {
+                policy,
+                reserves: reserves.into_iter().enumerate().map(shared).collect(),
+                clients,
+                ..Scenario::new(time, Costs::default())
+            },
+            length,
+        )
+    }
+
+    /// Runs all seeds of a scenario with one GPU.
+    pub(super) fn of(scenario: Scenario, length: Length) -> Result<Self, Error> {
         let runs = (1..=length.seeds).map(|seed| run_gpu(&scenario, 0, seed, &mut None));
         Ok(Self {
             runs: runs.collect::<Result<_, _>>()?,
@@ -127,6 +134,12 @@ impl Trial {
             let done = one.got.rounds.count.saturating_sub(one.got.missed);
             100.0 * done as f64 / (per_second * run.length as f64 / 1e9)
         })
+    }
+
+    /// The longest round, in ms.
+    pub(super) fn longest_ms(&self, name: &str) -> f64 {
+        // CAST: a time of seconds.
+        self.mean(name, |_, one| one.got.rounds.longest as f64 / 1e6)
     }
 
     /// Time that this part of all rounds does not exceed, in ms.

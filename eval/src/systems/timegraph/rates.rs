@@ -3,15 +3,12 @@
 //! Figures 11 to 13: programs that shall keep their rate.
 
 use super::standins::{self, bombs, engine, of, own, pct, terms, with};
-use super::trial::{hardware, prio, sharing};
-use super::{Criterion, Length, Line};
-use crate::outcome::Error;
 use crate::scenario::{Client, Promise};
+use crate::systems::figure::{Criterion, Length, Line, Lines};
+use crate::systems::trial::{hardware, prio, sharing};
 use loga::engaged::{Kind, Mode, Prio};
 use Criterion::{Any, AtLeast, AtMost, Within};
 use Mode::Prt;
-
-type Lines = Result<Vec<Line>, Error>;
 
 /// Figure 11.
 pub(super) fn steady(length: Length) -> Lines {

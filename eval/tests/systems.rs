@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Figures of TimeGraph and random sets of reserves, in reduced form.
+//! Figures of TimeGraph and Pegasus, and random sets of reserves, in reduced form.
 
-use loga_eval::timegraph::tasks::{self, Settings};
-use loga_eval::timegraph::{self, Criterion, Figure, Length};
+use loga_eval::systems::timegraph::tasks::{self, Settings};
+use loga_eval::systems::{self, Criterion, Figure, Length};
 use std::process::Command;
 
 const SHORT: Length = Length {
@@ -13,7 +13,7 @@ const SHORT: Length = Length {
 
 /// Lines of a figure that are not what they should be.
 fn unmet(name: &str) -> Vec<String> {
-    let figure = timegraph::figure(name, SHORT).unwrap().unwrap();
+    let figure = systems::figure(name, SHORT).unwrap().unwrap();
     let unmet = figure.lines.iter().filter(|line| line.holds == Some(false));
     unmet
         .map(|line| format!("{}: {}", line.what, line.ours))
@@ -22,7 +22,7 @@ fn unmet(name: &str) -> Vec<String> {
 
 #[test]
 fn figures_meet_their_criteria() {
-    for name in timegraph::names().filter(|name| *name != "timegraph-11") {
+    for name in systems::names().filter(|name| *name != "timegraph-11") {
         assert_eq!(unmet(name), [""; 0], "{name}");
     }
 }
@@ -48,12 +48,12 @@ fn criterion_judges_at_its_ends() {
 
 #[test]
 fn table_of_a_figure_says_what_is_not_met() {
-    let lines = timegraph::figure("timegraph-15", SHORT).unwrap().unwrap();
+    let lines = systems::figure("timegraph-15", SHORT).unwrap().unwrap();
     let mut figure = Figure { ..lines };
-    assert!(!timegraph::text(&figure).contains("NOT MET"));
+    assert!(!systems::text(&figure).contains("NOT MET"));
     assert_eq!(figure.failed(), 0);
     figure.lines[1].holds = Some(false);
-    assert!(timegraph::text(&figure).contains("NOT MET"));
+    assert!(systems::text(&figure).contains("NOT MET"));
     assert_eq!(figure.failed(), 1);
 }
 
@@ -86,7 +86,9 @@ fn command_prints_a_figure_and_names_the_others() {
     assert_eq!(json["lines"][1]["holds"], true);
     let refused = run(&["paper", "timegraph-17"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("timegraph-16"));
+    assert!(text(&refused.stderr).contains("timegraph-16, pegasus-3"));
+    let turns = text(&run(&["paper", "pegasus-5"]).stdout);
+    assert!(turns.contains("1024 to 256") && !turns.contains("NOT MET"));
     let sets = text(&run(&["admission", "--sets", "20", "--seconds", "1"]).stdout);
     assert!(sets.contains("by the sum only"));
 }

@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Experiments of the TimeGraph paper with engaged scheduling: what it measured, what the
-//! simulator gives, and whether that is what it should be.
-//!
-//! The paper's programs are stand-ins ([`standins`]), so its numbers and ours are not of the same
-//! kind: compared are ratios within one figure. Source: Kato and others, TimeGraph, USENIX ATC 2011,
-//! section 6; its bars are plotted only, so numbers are those of its text.
-
-mod games;
-mod rates;
-mod response;
-mod standins;
-pub mod tasks;
-mod trial;
+//! A figure of a paper: its numbers, ours, and what ours have to be.
 
 use crate::outcome::Error;
 use crate::report::text::table;
@@ -73,7 +61,7 @@ pub struct Line {
 
 impl Line {
     /// A number, judged by its criterion.
-    fn new(
+    pub(super) fn new(
         what: impl Into<String>,
         paper: &'static str,
         ours: f64,
@@ -131,79 +119,11 @@ impl Length {
     };
 }
 
-/// Makes the lines of a figure.
-type Make = fn(Length) -> Result<Vec<Line>, Error>;
+/// The lines of a figure, or why there are none.
+pub(super) type Lines = Result<Vec<Line>, Error>;
 
-/// The figures, with what is done in them.
-const FIGURES: &[(&str, &str, Make)] = &[
-    (
-        "timegraph-7",
-        "a game (HT) above an engine (PRT); then the engine has 2.5 of 25 ms",
-        games::game_and_engine,
-    ),
-    (
-        "timegraph-8",
-        "a game (HT) above a bomb of 5 ms commands (PRT); then the bomb has 2.5 of 25 ms",
-        games::game_and_bomb,
-    ),
-    (
-        "timegraph-9",
-        "a game (HT) above five bombs (PRT); then each has 0.5 of 25 ms, or all share 2.5",
-        games::game_and_bombs,
-    ),
-    (
-        "timegraph-10",
-        "a game and an engine (PRT) share 90 % of the GPU by reserves, period 25 ms",
-        games::divided,
-    ),
-    (
-        "timegraph-11",
-        "an engine above five bombs, which share 2.5 of 25 ms",
-        rates::steady,
-    ),
-    (
-        "timegraph-12",
-        "three engines: no scheduler, three priorities, then 15/25, 5/50 and 5/100 ms",
-        rates::three_engines,
-    ),
-    (
-        "timegraph-13",
-        "a player at 24 frames per second (10 of 40 ms) and five bombs (5 of 40 ms)",
-        rates::player,
-    ),
-    (
-        "timegraph-14",
-        "what commands were expected to take, beside what they took; no scheduler",
-        response::forecasts,
-    ),
-    (
-        "timegraph-15",
-        "a game alone: what scheduling costs it; and protected beside five bombs",
-        response::overhead,
-    ),
-    (
-        "timegraph-16",
-        "queued kernels under PRT: completions seen at once, or at a tick of 1 ms",
-        response::tick,
-    ),
-];
-
-/// Names of the figures.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    FIGURES.iter().map(|(name, ..)| *name)
-}
-
-/// The figure of this name, if there is one.
-pub fn figure(name: &str, length: Length) -> Option<Result<Figure, Error>> {
-    let (name, about, make) = FIGURES.iter().find(|(known, ..)| *known == name)?;
-    Some(make(length).map(|lines| Figure {
-        name,
-        about,
-        seconds: length.seconds,
-        seeds: length.seeds,
-        lines,
-    }))
-}
+/// A figure that can be made: its name, what is done in it, and how.
+pub(super) type Experiment = (&'static str, &'static str, fn(Length) -> Lines);
 
 /// A figure as a table.
 pub fn text(figure: &Figure) -> String {

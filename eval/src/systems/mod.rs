@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Experiments of papers on other systems: what they measured, what the simulator gives, and
+//! whether that is what it should be.
+
+mod figure;
+mod pegasus;
+pub mod timegraph;
+mod trial;
+
+pub use figure::{text, Criterion, Figure, Length, Line};
+
+use crate::outcome::Error;
+use figure::Experiment;
+
+/// All figures.
+fn all() -> impl Iterator<Item = &'static Experiment> {
+    timegraph::FIGURES.iter().chain(pegasus::FIGURES)
+}
+
+/// Names of the figures.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|(name, ..)| *name)
+}
+
+/// The figure of this name, if there is one.
+pub fn figure(name: &str, length: Length) -> Option<Result<Figure, Error>> {
+    let (name, about, make) = all().find(|(known, ..)| *known == name)?;
+    Some(make(length).map(|lines| Figure {
+        name,
+        about,
+        seconds: length.seconds,
+        seeds: length.seeds,
+        lines,
+    }))
+}
