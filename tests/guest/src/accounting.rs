@@ -19,6 +19,7 @@ crate::ktap::tests![
     poller_beside_a_busy_thread_watches_on_and_lets_it_run: timed,
     attribution_by_channel_table_matches_the_model: timed,
     copies_are_not_charged_as_compute: timed,
+    frames_last_as_long_as_their_kernels: timed,
     exit_in_the_middle_of_a_kernel_ends_the_client,
     channel_destroyed_leaves_the_others,
     costs_are_told_during_polling_phases: timed,
@@ -201,6 +202,24 @@ fn copies_are_not_charged_as_compute() -> Verdict {
     );
     let report = load.stop()?;
     ensure!(report.summary.kernels > 100, "copies did not run");
+    stage.teardown()
+}
+
+fn frames_last_as_long_as_their_kernels() -> Verdict {
+    let stage = Stage::set(EXACT, "")?;
+    // Four kernels of 500 us every 5 ms.
+    let frame = "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 5000";
+    for (deadline_us, late) in [(2500, false), (1900, true)] {
+        let load = Load::start(&format!("{frame} --deadline-us {deadline_us} {WAIT}"))?;
+        std::thread::sleep(Duration::from_millis(500));
+        let frames = load.stop()?.summary.frames.ok_or("no frames")?;
+        println!("# {frames:?}");
+        ensure!((90..=101).contains(&frames.count), "{frames:?}");
+        ensure!((2000.0..2300.0).contains(&frames.median_us), "{frames:?}");
+        // A tick of the machine may come between.
+        let wanted = if late { frames.count } else { 0 };
+        ensure!(frames.late.abs_diff(wanted) <= 3, "{frames:?}");
+    }
     stage.teardown()
 }
 

@@ -14,6 +14,7 @@
 //! | `map-ready` | maps that file and submits through it from now on | |
 //! | `destroy N` | frees a channel, keeps its mapping | |
 //! | `cow` | maps a submission page privately | the errno, 0 if it worked |
+//! | `busy` | another thread computes for 1 ms of every 10 from now on | |
 //! | `quit` | ends without cleaning up | |
 //!
 //! An answer is `ok` and numbers, or `error` and a reason.
@@ -105,6 +106,16 @@ impl AgentProcess {
             }
             Some("destroy") => self.destroy(number(1)?),
             Some("cow") => self.cow(),
+            Some("busy") => {
+                std::thread::spawn(|| loop {
+                    let since = Instant::now();
+                    while since.elapsed() < Duration::from_millis(1) {
+                        std::hint::spin_loop();
+                    }
+                    std::thread::sleep(Duration::from_millis(9));
+                });
+                Ok(Vec::new())
+            }
             Some("quit") => sys::exit_now(0),
             other => Err(format!("{other:?}: not a command")),
         }

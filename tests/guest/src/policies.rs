@@ -18,6 +18,7 @@ crate::ktap::tests![
     policy_maxmin_is_the_default,
     mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
     credit_divides_time_by_weight: timed,
+    cosched_prefers_a_client_that_is_on_a_processor: timed,
     turns_give_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
@@ -193,6 +194,34 @@ fn credit_divides_time_by_weight() -> Verdict {
     ensure!((3.5..=4.5).contains(&ratio), "{shares:.1?}");
     stage.check_no_fallback()?;
     drop(loads);
+    stage.teardown()
+}
+
+fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
+    let parameters = "policy=cosched enforce=1 group_by=user accounting=burst";
+    let stage = Stage::set(LAZY, parameters)?;
+    // A client of root that computes and never uses the GPU, beside its load that does.
+    let mut busy = Agent::with_channels(1)?;
+    busy.ask("busy")?;
+    let load = "--kernel-us 200 --depth 2 --wait block --channels 2";
+    let loads = [
+        Load::start(load)?,
+        Load::start_as(1000, load)?,
+        Load::start_as(1001, load)?,
+    ];
+    stage.wait_until_all_measured(&loads)?;
+    let shares = shares(&loads, Duration::from_millis(1500))?;
+    println!("# shares {shares:.1?}");
+    // Every other turn is root's; it would be every third.
+    ensure!((42.0..=54.0).contains(&shares[0]), "{shares:.1?}");
+    ensure!(
+        shares[1..]
+            .iter()
+            .all(|share| (19.0..=30.0).contains(share)),
+        "{shares:.1?}"
+    );
+    stage.check_no_fallback()?;
+    drop((busy, loads));
     stage.teardown()
 }
 
