@@ -10,7 +10,7 @@
 //!
 //! Capabilities count in the initial user namespace. User 0 without them is a user like any
 //! other. The user of a process, and of a caller, is the one that made its user namespace, if
-//! a user did: `user_of` in `shim.c`. A caller may lower the processes that it may `kill(2)`.
+//! a user did: `user_of` in `process.c`. A caller may lower the processes that it may `kill(2)`.
 
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;

@@ -64,7 +64,7 @@ impl Tracker {
         }
         // SAFETY: The caller's promise.
         let taken = unsafe { self.take_over(file, vma) };
-        if hidden && taken != Ok(true) {
+        if hidden && taken == Ok(false) {
             // SAFETY: The area is under construction, and only the driver's.
             to_result(unsafe { ffi::loga_refill(vma) })?;
         }

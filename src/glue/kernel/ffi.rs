@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Declarations of `shim.c`, and the few values that every unsafe file shares.
+//! Declarations of `shim.c` and `process.c`, and the few values that every unsafe file shares.
 
 use crate::share::MAX_LEVELS;
 use kernel::bindings;

@@ -4,7 +4,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ffi`, `shim.c` | C functions that the other files call |
+//! | `ffi`, `shim.c`, `process.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
 //! | `preempt` | disabling preemption, and yielding |
 //! | `process` | identity of a process, and how a caller sees it |

@@ -5,8 +5,6 @@
  * logic of LoGA lives here.
  */
 #include <linux/capability.h>
-#include <linux/cgroup.h>
-#include <linux/cred.h>
 #include <linux/freezer.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -15,15 +13,11 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
-#include <linux/pid_namespace.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
-#include <linux/threads.h>
-#include <linux/uidgid.h>
-#include <linux/user_namespace.h>
 #include <linux/wait.h>
 
 #include "shim.h"
@@ -108,247 +102,6 @@ void loga_thread_bind_again(struct task_struct *task, uint cpu)
 {
 	/* Fails harmlessly if the processor is offline by now. */
 	set_cpus_allowed_ptr(task, cpumask_of(cpu));
-}
-
-/* ------------------------------------------------------------- processes */
-
-/* The thread group of the caller, with a reference. */
-struct pid *loga_current_tgid(void)
-{
-	return get_task_pid(current, PIDTYPE_TGID);
-}
-
-/* Bits of a process id. */
-#define PID_BITS 22
-static_assert(PID_MAX_LIMIT <= 1 << PID_BITS);
-
-/*
- * Key of a process: its start time, in units of 2^18 ns (262 us), and its id.
- * The id cannot be reused within a unit: pid_max is 301 at least, and no machine
- * starts a process in less than a microsecond. The units wrap after 36 years.
- */
-#define START_UNIT_BITS 18
-static_assert(64 - PID_BITS + START_UNIT_BITS >= 60);
-
-static u64 key_of(const struct task_struct *leader)
-{
-	return leader->start_time >> START_UNIT_BITS << PID_BITS |
-	       task_pid_nr((struct task_struct *)leader);
-}
-
-/*
- * The user that a process belongs to: its effective one, unless the process is in
- * a user namespace that an ordinary user made. Then it is the maker, whatever
- * subordinate id the process has; of nested namespaces the outermost counts. All
- * ids of a namespace that root made belong to the user that is mapped to its id
- * 0, if that is not root.
- */
-static u32 user_of(const struct cred *cred)
-{
-	kuid_t user = cred->euid;
-	struct user_namespace *ns;
-
-	for (ns = cred->user_ns; ns && ns != &init_user_ns; ns = ns->parent) {
-		kuid_t owner = ns->owner;
-
-		if (uid_eq(owner, GLOBAL_ROOT_UID))
-			owner = make_kuid(ns, 0);
-		if (uid_valid(owner) && !uid_eq(owner, GLOBAL_ROOT_UID))
-			user = owner;
-	}
-	return __kuid_val(user);
-}
-
-#ifdef CONFIG_CGROUPS
-/* The place of a cgroup. A reference on it keeps its ancestors too. */
-static void place_of(const struct cgroup *group, struct loga_identity *identity)
-{
-	int level;
-
-	identity->cgroup = cgroup_id(group);
-	for (level = 0; level < LOGA_LEVELS; level++)
-		identity->above[level] = level < group->level ?
-			cgroup_id(group->ancestors[level]) : 0;
-}
-#endif
-
-/* The leader of a thread group that has not begun to exit; under RCU. */
-static struct task_struct *living(struct pid *tgid)
-{
-	struct task_struct *task = pid_task(tgid, PIDTYPE_TGID);
-
-	return task && atomic_read(&task->signal->live) > 0 ? task : NULL;
-}
-
-/* Fills in the identity of a thread group, unless it has begun to exit. */
-bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
-{
-	struct task_struct *task;
-
-	rcu_read_lock();
-	task = living(tgid);
-	if (task) {
-		identity->key = key_of(task);
-#ifdef CONFIG_CGROUPS
-		place_of(task_dfl_cgroup(task), identity);
-#endif
-		identity->uid = user_of(__task_cred(task));
-	}
-	rcu_read_unlock();
-	return task;
-}
-
-/* Threads of a process whose time is added up: any user may have thousands. */
-#define MAX_TIMED_THREADS 256
-
-/*
- * Time that the threads of a process were on a processor, in ns, as of the last tick
- * of each; of the first MAX_TIMED_THREADS threads that live, and of all that ended.
- */
-u64 loga_process_cpu_time(struct pid *tgid)
-{
-	struct task_struct *task, *thread;
-	unsigned int left = MAX_TIMED_THREADS;
-	u64 time = 0;
-
-	rcu_read_lock();
-	task = living(tgid);
-	if (task) {
-		time = READ_ONCE(task->signal->sum_sched_runtime);
-		for_each_thread(task, thread) {
-			if (!left--)
-				break;
-			time += READ_ONCE(thread->se.sum_exec_runtime);
-		}
-	}
-	rcu_read_unlock();
-	return time;
-}
-
-/* The thread group with this process or thread in the caller's namespace, with a reference. */
-struct pid *loga_find_tgid(int nr)
-{
-	struct task_struct *task;
-	struct pid *tgid = NULL, *pid;
-
-	rcu_read_lock();
-	pid = find_vpid(nr);
-	task = pid ? pid_task(pid, PIDTYPE_PID) : NULL;
-	if (task)
-		tgid = get_pid(task_tgid(task));
-	rcu_read_unlock();
-	return tgid;
-}
-
-/* Pid of a process for the caller; 0 if it has none there, -ESRCH once it has begun to exit. */
-int loga_pid_of_key(u64 key)
-{
-	struct task_struct *task;
-	int nr = -ESRCH;
-	struct pid *pid;
-
-	rcu_read_lock();
-	pid = find_pid_ns(key & ((1 << PID_BITS) - 1), &init_pid_ns);
-	task = pid ? living(pid) : NULL;
-	if (task && key_of(task) == key)
-		nr = pid_vnr(pid);
-	rcu_read_unlock();
-	return nr;
-}
-
-/* A user id of the caller's namespace in the initial one; ~0 for none. */
-u32 loga_user_of(u32 uid)
-{
-	return __kuid_val(make_kuid(current_user_ns(), uid));
-}
-
-/* The place of the cgroup with this id, if it exists and the caller can see it. */
-bool loga_cgroup_place(u64 id, struct loga_identity *identity)
-{
-#ifdef CONFIG_CGROUPS
-	struct cgroup *group = cgroup_get_from_id(id);
-
-	if (IS_ERR(group))
-		return false;
-	place_of(group, identity);
-	cgroup_put(group);
-	return true;
-#else
-	return false;
-#endif
-}
-
-/* The root of the caller's cgroup namespace. */
-u64 loga_caller_cgroup_root(void)
-{
-#ifdef CONFIG_CGROUPS
-	/* The running task keeps its namespace, and thereby the root. */
-	return cgroup_id(current->nsproxy->cgroup_ns->root_cset->dfl_cgrp);
-#else
-	return 0;
-#endif
-}
-
-/* The user that the caller belongs to. */
-u32 loga_caller_user(void)
-{
-	return user_of(current_cred());
-}
-
-bool loga_caller_may_change(void)
-{
-	return capable(CAP_SYS_ADMIN);
-}
-
-/* Checked on every read: noaudit, since a refusal is no attempt to record. */
-bool loga_caller_reads_all(void)
-{
-	return ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
-	       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
-}
-
-/*
- * May the caller make a process slower? It may if it may kill it: this is the
- * check of kill(2).
- */
-bool loga_caller_may_lower(struct pid *tgid)
-{
-	const struct cred *own = current_cred(), *its;
-	struct task_struct *task;
-	bool may = false;
-
-	rcu_read_lock();
-	task = living(tgid);
-	if (task) {
-		its = __task_cred(task);
-		may = uid_eq(own->euid, its->suid) || uid_eq(own->euid, its->uid) ||
-		      uid_eq(own->uid, its->suid) || uid_eq(own->uid, its->uid) ||
-		      ns_capable(its->user_ns, CAP_KILL);
-	}
-	rcu_read_unlock();
-	return may;
-}
-
-/* Name of a thread group's leader, if it lives; @buf has TASK_COMM_LEN zeroes. */
-void loga_process_comm(struct pid *tgid, char *buf)
-{
-	struct task_struct *task;
-
-	rcu_read_lock();
-	task = pid_task(tgid, PIDTYPE_TGID);
-	if (task)
-		strscpy_pad(buf, task->comm, TASK_COMM_LEN);
-	rcu_read_unlock();
-}
-
-void loga_get_pid(struct pid *pid)
-{
-	get_pid(pid);
-}
-
-int loga_pid_number(struct pid *tgid)
-{
-	return pid_nr(tgid);
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -460,12 +213,36 @@ void loga_unhide(struct vm_area_struct *vma)
 }
 
 /*
+ * Fills a run of pages. remap_pfn_range() refuses to fill a whole area again, since
+ * the driver's call has reserved its memory type: the last page is inserted by itself.
+ */
+static int refill_run(struct vm_area_struct *vma, unsigned long at, unsigned long end,
+		      unsigned long pfn)
+{
+	unsigned long last = end - PAGE_SIZE;
+	int err;
+
+	if (last > at) {
+		err = remap_pfn_range(vma, at, pfn, last - at, vma->vm_page_prot);
+		if (err)
+			return err;
+	}
+	pfn += (last - at) >> PAGE_SHIFT;
+	if (vmf_insert_pfn_prot(vma, last, pfn, vma->vm_page_prot) != VM_FAULT_NOPAGE)
+		return -ENOMEM;
+	return 0;
+}
+
+/*
  * Recreates the entries of an area under construction with its present access, in
  * runs of consecutive physical pages.
  */
 int loga_refill(struct vm_area_struct *vma)
 {
 	unsigned long at = vma->vm_start;
+
+	if (!(vma->vm_flags & VM_PFNMAP))
+		return 0;
 
 	while (at < vma->vm_end) {
 		struct follow_pfnmap_args walk = { .vma = vma, .address = at };
@@ -490,7 +267,7 @@ int loga_refill(struct vm_area_struct *vma)
 				break;
 		}
 		zap_special_vma_range(vma, at, end - at);
-		err = remap_pfn_range(vma, at, first, end - at, vma->vm_page_prot);
+		err = refill_run(vma, at, end, first);
 		if (err)
 			return err;
 		at = end;

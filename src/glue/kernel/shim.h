@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What shim.c offers to the Rust files; ffi.rs declares the same. */
+/* What shim.c and process.c offer to the Rust files; ffi.rs declares the same. */
 #ifndef LOGA_SHIM_H
 #define LOGA_SHIM_H
 

@@ -7,6 +7,7 @@ use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules::LOGA;
+use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY, LONG_PHASES};
 use crate::{modules, sysfs};
 use nix::errno::Errno;
@@ -20,6 +21,7 @@ crate::ktap::tests![
     detach_with_files_open_leaves_them_working,
     unload_with_mappings_is_refused,
     files_open_before_attach_are_passed_through,
+    mapping_that_stays_the_drivers_works_while_a_client_is_throttled,
     bad_parameters_are_refused_with_one_line,
     second_copy_is_refused,
 ];
@@ -121,6 +123,28 @@ fn files_open_before_attach_are_passed_through() -> Verdict {
     );
     light.stop()?;
     drop(hog);
+    stage.teardown()
+}
+
+fn mapping_that_stays_the_drivers_works_while_a_client_is_throttled() -> Verdict {
+    let stage = Stage::without_loga(LAZY)?;
+    let mut old = Agent::with_channels(1)?;
+    old.ask("ready")?;
+    stage.add_loga("policy=none enforce=1")?;
+    let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+    stage.wait_until_measured(hog.pid())?;
+    // It then waits for seconds each time.
+    set(for_process(hog.pid()), limit(1))?;
+    stage.wait_until_throttled(hog.pid())?;
+    old.ask("map-ready")?;
+    let state = stage.client(hog.pid())?.ok_or("no client")?.state;
+    ensure!(
+        state == "throttled",
+        "the hog is {state}: this was not tested"
+    );
+    let run = old.ask("run 1000 100")?;
+    ensure!(run[0] > 10, "{} kernels through the old file", run[0]);
+    drop((hog, old));
     stage.teardown()
 }
 
