@@ -128,7 +128,7 @@ fn decision(criterion: &mut Criterion) {
         for count in COUNTS {
             let config = Config {
                 policy,
-                sight: Sight::Channels,
+                sight: Sight::Cpu,
                 enforce: true,
                 ..Config::paper()
             };
