@@ -15,6 +15,7 @@ use crate::stage::{Stage, LAZY};
 use loga::rm::class::status;
 use nix::errno::Errno;
 use nix::sys::wait::{waitpid, WaitStatus};
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
@@ -349,6 +350,36 @@ impl Given {
     }
 }
 
+/// KiB of each slab cache, where the kernel tells.
+fn caches() -> BTreeMap<String, u64> {
+    let text = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
+    let cache = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+        // Pages of a slab, and slabs.
+        Some((words.first()?.to_string(), number(5)? * number(14)? * 4))
+    };
+    text.lines().filter_map(cache).collect()
+}
+
+/// The caches that have grown, in KiB, the one that grew most first.
+fn grown(before: &BTreeMap<String, u64>) -> String {
+    if before.is_empty() {
+        return "caches unknown, no /proc/slabinfo".to_owned();
+    }
+    let mut grown: Vec<_> = caches()
+        .into_iter()
+        .map(|(name, after)| {
+            let more = after.saturating_sub(before.get(&name).copied().unwrap_or(0));
+            (more, name)
+        })
+        .collect();
+    grown.sort_unstable_by(|one, other| other.cmp(one));
+    let most = grown.iter().take(6).filter(|(more, _)| *more > 0);
+    let most: Vec<_> = most.map(|(more, name)| format!("{name} +{more}")).collect();
+    most.join(", ")
+}
+
 /// Slab that may come and go with the kernel's own work, in KiB.
 const SLAB_NOISE_KIB: u64 = 256;
 
@@ -399,14 +430,16 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
     round(&stage, &mut random, size, Duration::ZERO)?;
     let before = Given::now()?;
     println!("# before: {before:?}");
+    let caches = caches();
     let (since, each) = (Instant::now(), length / u32::try_from(rounds).unwrap_or(1));
     let mut after = before;
     for number in 1..=rounds {
         round(&stage, &mut random, size, each).map_err(|error| format!("seed {seed}: {error}"))?;
         after = Given::now()?;
         println!(
-            "# round {number}, {} s: {after:?}",
-            since.elapsed().as_secs()
+            "# round {number}, {} s: {after:?}; {}",
+            since.elapsed().as_secs(),
+            grown(&caches)
         );
     }
     ensure!(
@@ -416,9 +449,10 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
     );
     ensure!(
         after.slab_kib <= before.slab_kib + SLAB_NOISE_KIB,
-        "seed {seed}: {} KiB of slab before, {} after",
+        "seed {seed}: {} KiB of slab before, {} after: {}",
         before.slab_kib,
-        after.slab_kib
+        after.slab_kib,
+        grown(&caches)
     );
     stage.teardown()
 }
