@@ -4,10 +4,10 @@
 //!
 //! Rule: in each round every client has the time `left` of its turn in `credit`. Of those that want
 //! the GPU and have time left, the one with the largest `left + boost` runs alone for a tick of
-//! 30 ms, `boost = turn / 2 * part of the last turn, if it was another's, in which threads of it were
-//! on a processor`.
-//! What it runs, its overuse included, is taken from `left`; when no client that wants the GPU has
-//! any, the next round begins. What is not used is lost at the end of a round, what is owed is not.
+//! 30 ms. `boost = turn / 2 * p`, `p` being the part of the last turn, if it was another's, in which
+//! threads of the client were on a processor. What it runs, its overuse included, is taken from
+//! `left`; when no client that wants the GPU has any, the next round begins. What is not used is
+//! lost at the end of a round, what is owed is not.
 //!
 //! Good for: clients that spin on shared processors and get both together more often.
 //! Bad for: as `credit`; with processors for all it is `credit` in ticks.
@@ -18,10 +18,10 @@
 //! each client its turn without saying how.
 
 use super::credit::{full_turn, TICK};
-use super::token::{pass_token, Debt, Form, Token, Turn};
+use super::token::{least_wanting, pass_token, Debt, Form, Token, Turn};
 use super::{ClientState, Policy, Rule, Sight};
 use crate::ids::GroupId;
-use crate::units::{Ns, Weight};
+use crate::units::{signed, Ns, Weight};
 
 /// Turns in proportion to weights, first to clients that are on a processor.
 pub struct Augmented;
@@ -32,8 +32,6 @@ pub struct Standing {
     debt: Debt,
     /// Time left in this round, in ns; negative if it owes some.
     left: i64,
-    /// Time on a processor since the present turn began, which is another's.
-    cpu: Ns,
 }
 
 impl AsMut<Debt> for Standing {
@@ -71,7 +69,7 @@ impl Form for Augmented {
             let turn = full_turn(client.weight, least);
             let (id, wants) = (client.id, client.wants());
             let own = client.kept.of_mut::<Self>();
-            let cpu = core::mem::take(&mut own.cpu);
+            let cpu = core::mem::take(&mut own.debt.cpu);
             if !wants || own.left <= 0 {
                 continue;
             }
@@ -86,18 +84,6 @@ impl Form for Augmented {
             length: TICK,
         })
     }
-
-    fn note(client: &mut ClientState) {
-        let cpu = client.seen.cpu;
-        let own = client.kept.of_mut::<Self>();
-        own.cpu = own.cpu.saturating_add(cpu);
-    }
-}
-
-/// The smallest weight of the clients that want the GPU, if there are any.
-pub(super) fn least_wanting(clients: &[ClientState]) -> Option<Weight> {
-    let wanting = clients.iter().filter(|client| client.wants());
-    wanting.map(|client| client.weight).min()
 }
 
 /// Begins as many rounds as it takes until a client that wants the GPU has time left.
@@ -125,8 +111,4 @@ fn boost(turn: Ns, cpu: Ns, lasted: Ns) -> Ns {
     let half = turn.get() / 2;
     let length = lasted.get().max(1);
     Ns::new(crate::fair::mul_div(half, cpu.get().min(length), length))
-}
-
-fn signed(time: Ns) -> i64 {
-    i64::try_from(time.get()).unwrap_or(i64::MAX)
 }

@@ -4,19 +4,19 @@
 //!
 //! Rule: of the clients that want the GPU and of which a thread was on a processor in the last
 //! turn, which was another's, the one with the largest weight runs alone for a tick of 30 ms; if
-//! there is none, the one with the largest weight of all that want it. Among equal ones it is the one that was passed over
-//! most often. A client that was passed over 8 times is first. Overuse shortens the next turn; a
-//! tick or more skips it, and pays for one.
+//! there is none, the one with the largest weight of all that want it. Among equal ones it is the
+//! one that was passed over most often. A client that was passed over 8 times is first. Overuse
+//! shortens the next turn; a tick or more skips it, and pays for one.
 //!
 //! Good for: a client that spins on a shared processor and shall have both at once.
-//! Bad for: shares: weights are priorities here; as `timeslice` else.
+//! Bad for: shares: weights are priorities, and a client with a thread that never sleeps has every
+//! other turn; as `timeslice` else. Not for users who do not trust each other.
 //! Bound: a client that always wants the GPU waits for at most `8 + n` turns of `n` clients.
 //! Source: Gupta and others, Pegasus (USENIX ATC 2011), CoSched, algorithm 2. There a small weight
 //! never runs beside a large one that is always on a processor. There it is known which guests will
 //! be on one; here a client that wants the GPU sleeps until it has it, so that only its other
 //! threads, or other processes of its group, can show that it would be.
 
-use super::augc::least_wanting;
 use super::credit::TICK;
 use super::token::{debt, pass_token, Debt, Form, Token, Turn};
 use super::{ClientState, Policy, Rule, Sight};
@@ -36,8 +36,6 @@ pub struct Standing {
     debt: Debt,
     /// Times that it wanted the GPU and another got it.
     skips: u32,
-    /// Time on a processor since the present turn began, which is another's.
-    cpu: Ns,
 }
 
 impl AsMut<Debt> for Standing {
@@ -58,7 +56,6 @@ impl Form for CoScheduled {
     const WATCHED: bool = true;
 
     fn choose(_: &Token, _: Ns, clients: &mut [ClientState]) -> Option<Turn> {
-        least_wanting(clients)?;
         pay_together(clients);
         let mut best = None;
         for client in clients.iter_mut().filter(|client| client.wants()) {
@@ -73,7 +70,7 @@ impl Form for CoScheduled {
         for client in clients.iter_mut() {
             let (wants, is_chosen, value) = (client.wants(), client.id == chosen, value(client));
             let own = client.kept.of_mut::<Self>();
-            own.cpu = Ns::ZERO;
+            own.debt.cpu = Ns::ZERO;
             if !wants {
                 continue;
             }
@@ -93,12 +90,6 @@ impl Form for CoScheduled {
             length,
         })
     }
-
-    fn note(client: &mut ClientState) {
-        let cpu = client.seen.cpu;
-        let own = client.kept.of_mut::<Self>();
-        own.cpu = own.cpu.saturating_add(cpu);
-    }
 }
 
 /// Which client is first: overdue ones, then those on a processor, then by weight, then those that
@@ -109,7 +100,13 @@ fn value(client: &mut ClientState) -> Value {
     let (id, weight) = (client.id, client.weight);
     let own = client.kept.of_mut::<CoScheduled>();
     let overdue = own.skips.saturating_sub(MAX_SKIPS.saturating_sub(1));
-    (overdue, !own.cpu.is_zero(), weight, own.skips, Reverse(id))
+    (
+        overdue,
+        !own.debt.cpu.is_zero(),
+        weight,
+        own.skips,
+        Reverse(id),
+    )
 }
 
 /// If all clients that want the GPU owe turns, all pay as many as the least of them owes.

@@ -10,7 +10,8 @@
 //!
 //! Good for: clients whose turns shall be long compared with their calls; with equal weights it is
 //! a plain round robin, with the processes' CPU weights as weights XenoCredit.
-//! Bad for: latency: a client waits for the turns of all others; utilisation, as `timeslice`.
+//! Bad for: latency: a client waits for the turns of all others, and a client of a small weight makes
+//! these longer, 500 ms at most, which any user can do with its own; utilisation, as `timeslice`.
 //! Bound: as `timeslice`, with these turns; time is in proportion to weights whose ratios are
 //! whole numbers, others are off by half a tick in each turn.
 //! Source: Gupta and others, Pegasus (USENIX ATC 2011), AccCredit, algorithm 1. There a holder

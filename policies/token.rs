@@ -8,7 +8,7 @@
 //! of them run.
 
 use super::sampling::MAX_DRAIN;
-use super::{ClientState, Keeps, Next, Scan};
+use super::{ClientState, Keeps, Next, Scan, Sight};
 use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 
@@ -47,13 +47,15 @@ pub struct Token {
     since: Ns,
 }
 
-/// What a client owes.
+/// What is kept of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
     /// The time it owes.
     pub(super) overuse: Ns,
     /// It had work when all clients were throttled.
     drains: bool,
+    /// Time on a processor since the present turn began, which is another's; if the form needs it.
+    pub(super) cpu: Ns,
 }
 
 impl AsMut<Debt> for Debt {
@@ -78,12 +80,15 @@ pub(super) trait Form: Keeps<OfGpu = Token, OfClient: AsMut<Debt>> {
 
     /// The next holder; none if no client wants the GPU. The last one had the token for `lasted`.
     fn choose(token: &Token, lasted: Ns, clients: &mut [ClientState]) -> Option<Turn>;
-
-    /// Takes note of a scan of a client while another has the token.
-    fn note(_: &mut ClientState) {}
 }
 
-/// What a client owes.
+/// The smallest weight of the clients that want the GPU, if there are any.
+pub(super) fn least_wanting(clients: &[ClientState]) -> Option<Weight> {
+    let wanting = clients.iter().filter(|client| client.wants());
+    wanting.map(|client| client.weight).min()
+}
+
+/// What is kept of a client.
 pub(super) fn debt<F: Form>(client: &mut ClientState) -> &mut Debt {
     client.kept.of_mut::<F>().as_mut()
 }
@@ -99,10 +104,8 @@ pub(super) fn pass_token<F: Form>(
         t_sys: scan.t_sys,
         overdue: false,
     };
-    if token.stage != Stage::Open {
-        let others = clients.iter_mut();
-        let others = others.filter(|client| Some(client.id) != token.holder);
-        others.for_each(F::note);
+    if F::NEEDS == Sight::Cpu && token.stage != Stage::Open {
+        note_cpu::<F>(token.holder, clients);
     }
     match token.stage {
         Stage::Runs { until, quiet } => {
@@ -140,6 +143,18 @@ pub(super) fn pass_token<F: Form>(
         Stage::Open => {}
     }
     next
+}
+
+/// Adds up how long clients are on a processor while another has the token.
+fn note_cpu<F: Form>(holder: Option<GroupId>, clients: &mut [ClientState]) {
+    for client in clients
+        .iter_mut()
+        .filter(|client| Some(client.id) != holder)
+    {
+        let cpu = client.seen.cpu;
+        let debt = debt::<F>(client);
+        debt.cpu = debt.cpu.saturating_add(cpu);
+    }
 }
 
 /// For how many scans the holder has had no work; [`IDLE_SCANS`] if it has gone.
@@ -216,8 +231,7 @@ impl Order {
     /// The next client that wants the GPU, one round after the other. What it owes shortens its
     /// turn; a full turn or more skips it, and pays for one.
     pub(super) fn next<F: Form>(&self, token: &Token, clients: &mut [ClientState]) -> Option<Turn> {
-        let wanting = clients.iter().filter(|client| client.wants());
-        let least = wanting.map(|client| client.weight).min()?;
+        let least = least_wanting(clients)?;
         let owed = |client: &mut ClientState| {
             let turn = (self.turn)(client, least).get().max(1);
             debt::<F>(client).overuse.get() / turn

@@ -65,6 +65,11 @@ impl Ns {
     }
 }
 
+/// A time as a signed number of nanoseconds.
+pub fn signed(time: Ns) -> i64 {
+    i64::try_from(time.get()).unwrap_or(i64::MAX)
+}
+
 /// Nanoseconds of virtual time: GPU time, divided by the weight of the client that used it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VTime(u64);

@@ -58,7 +58,7 @@ pub use reserve::{Kind, Offer, Reserve, Terms};
 pub use shield::MAX_LINGER;
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 
-use crate::units::Ns;
+use crate::units::{signed, Ns};
 
 /// Most submissions in flight of a client under [`Mode::Ht`].
 pub const HT_DEPTH: usize = 4;
@@ -70,11 +70,6 @@ pub const MAX_GRANT: Ns = Ns::from_ms(2_000);
 pub const UNUSED: Ns = Ns::from_us(20);
 /// A debt that takes longer to pay is forgiven beyond this.
 pub const MAX_DEBT: Ns = Ns::from_ms(60_000);
-
-/// A time as a signed number.
-fn signed(time: Ns) -> i64 {
-    i64::try_from(time.get()).unwrap_or(i64::MAX)
-}
 
 /// A signed number as a time; nothing below zero.
 fn unsigned(ns: i64) -> Ns {

@@ -15,7 +15,7 @@
 
 use super::setting::Limit;
 use crate::fair::mul_div;
-use crate::units::Ns;
+use crate::units::{signed, Ns};
 
 /// Wall time for which unused budget is kept: with a window of two seconds, five
 /// percent of the limit.
@@ -94,10 +94,6 @@ impl Budget {
         self.credit = self.credit.max(least);
         self.throttled = self.credit.saturating_add(signed(accruing)) < signed(expected);
     }
-}
-
-fn signed(time: Ns) -> i64 {
-    i64::try_from(time.get()).unwrap_or(i64::MAX)
 }
 
 #[cfg(any(test, loga_kunit))]

@@ -84,9 +84,9 @@ pub(crate) struct ClientKernel {
     pub(super) throttled_until: Ns,
     pub(crate) since: Ns,
     /// Time of its threads on processors at the last scan that asked for it.
-    pub(super) cpu_time: Ns,
+    pub(super) cpu_time: Option<Ns>,
     /// Its channels, as [`Books::census`] counted them last.
-    channels: u32,
+    pub(super) channels: u32,
 }
 
 /// A gate to turn.
@@ -244,7 +244,7 @@ impl Books {
             comm: process.comm(),
             throttled_since: None,
             throttled_until: Ns::ZERO,
-            cpu_time: Ns::ZERO,
+            cpu_time: None,
             channels: 0,
             since: ffi::now(),
         };

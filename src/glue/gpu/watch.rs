@@ -163,11 +163,13 @@ impl Books {
         }
     }
 
-    /// Reads how long each client was on a processor since the last scan.
+    /// Reads how long each client with channels was on a processor since the last scan. There are
+    /// fewer of them than pages of slots, whatever else a user starts.
     fn read_cpu_times(&mut self) {
-        for (at, client) in self.clients.iter_mut().enumerate() {
+        let clients = self.clients.iter_mut().enumerate();
+        for (at, client) in clients.filter(|(_, client)| client.channels != 0) {
             let total = client.pid.cpu_time();
-            let before = core::mem::replace(&mut client.cpu_time, total);
+            let before = client.cpu_time.replace(total).unwrap_or(total);
             let seen = Seen {
                 cpu: total.saturating_sub(before),
                 ..Seen::default()

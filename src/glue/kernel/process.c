@@ -102,7 +102,7 @@ bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 }
 
 /* Threads of a process whose time is added up: any user may have thousands. */
-#define MAX_TIMED_THREADS 256
+#define MAX_TIMED_THREADS 64
 
 /*
  * Time that the threads of a process were on a processor, in ns, as of the last tick
