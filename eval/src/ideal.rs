@@ -8,7 +8,7 @@
 
 use crate::control::loga::Loga;
 use crate::scenario::{Client, Gpu, Phase, Span};
-use crate::world::{Place, World};
+use crate::world::{Host, World};
 use loga::engine::Config;
 use loga::error::Error;
 use loga::gpu::GpuState;
@@ -126,7 +126,7 @@ impl IdealGpu {
             timeslice: Ns::ZERO,
         };
         Ok(Self {
-            world: World::new(&Place::of(&card), &clients, None, 0, seed, loga),
+            world: World::new(&Host::of(&card), &clients, None, 0, seed, loga),
             identities,
         })
     }

@@ -11,7 +11,7 @@ use crate::control::token_bucket::TokenBucket;
 use crate::oracle;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome, Outcome};
 use crate::scenario::{Client, Kind, Scenario};
-use crate::world::{Control, Place, Trace, World};
+use crate::world::{Control, Host, Trace, World};
 use loga_model::gpu::{CE0, GR};
 
 /// Runs a scenario with one seed.
@@ -52,7 +52,7 @@ pub fn run_gpu(
 /// One GPU of a scenario.
 struct Run<'a> {
     scenario: &'a Scenario,
-    place: Place<'a>,
+    host: Host<'a>,
     numbers: Vec<usize>,
     clients: Vec<&'a Client>,
     /// Of the random numbers; differs between GPUs.
@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
         let (numbers, clients) = scenario.clients.iter().enumerate().filter(on).unzip();
         Self {
             scenario,
-            place: Place {
+            host: Host {
                 card: &scenario.gpus[gpu],
                 cpus: &scenario.cpus,
                 throttled_spins: scenario.policy.throttled_spins,
@@ -103,14 +103,7 @@ impl<'a> Run<'a> {
             .until
             .and_then(|wanted| self.numbers.iter().position(|number| *number == wanted));
         let wakeup = self.scenario.costs.wakeup.0.get();
-        let mut world = World::new(
-            &self.place,
-            &self.clients,
-            until,
-            wakeup,
-            self.seed,
-            control,
-        );
+        let mut world = World::new(&self.host, &self.clients, until, wakeup, self.seed, control);
         let stuck = world.run(self.scenario.length.get(), trace);
         let (board, now) = (&world.machine.board, world.machine.now());
         let clients = self.numbers.iter().zip(world.got()).enumerate();

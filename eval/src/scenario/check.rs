@@ -91,11 +91,9 @@ fn clients(source: &Text, file: &File, reserves: &[Shared]) -> Result<Vec<Client
         let reason = format!("{gpus} GPUs, want 1 to {GPUS_MAX}");
         return Err(source.error(file.gpus.span(), reason));
     }
-    let cpus = file.cpus.get_ref().len();
-    let places = Places { gpus, cpus };
     let mut clients: Vec<Client> = Vec::new();
     for one in written {
-        let model = client(source, one, &places, reserves)?;
+        let model = client(source, file, one, reserves)?;
         let count = source.number("count", &one.count, 1, MAX_CHANNELS as u64)?;
         for number in 0..count {
             let mut client = model.clone();
@@ -164,12 +162,6 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where clients may run.
-struct Places {
-    gpus: usize,
-    cpus: usize,
-}
-
 /// The processor of a client.
 fn cpu(source: &Text, one: &file::Client, cpus: usize) -> Result<Option<usize>, Error> {
     let Some(cpu) = &one.cpu else {
@@ -186,8 +178,8 @@ fn cpu(source: &Text, one: &file::Client, cpus: usize) -> Result<Option<usize>, 
 
 fn client(
     source: &Text,
+    file: &File,
     one: &file::Client,
-    places: &Places,
     reserves: &[Shared],
 ) -> Result<Client, Error> {
     let name = one.name.get_ref().clone();
@@ -236,8 +228,8 @@ fn client(
     let client = Client {
         name,
         // CAST: at most GPUS_MAX and MAX_CHANNELS.
-        gpu: source.number("gpu", &one.gpu, 0, places.gpus as u64 - 1)? as usize,
-        cpu: cpu(source, one, places.cpus)?,
+        gpu: source.number("gpu", &one.gpu, 0, file.gpus.get_ref().len() as u64 - 1)? as usize,
+        cpu: cpu(source, one, file.cpus.get_ref().len())?,
         cpu_weight: weight("cpu_weight", &one.cpu_weight)?,
         arrive: one.arrive_ms.0,
         leave,

@@ -24,6 +24,8 @@ pub(super) enum Doing {
     Blocked,
     /// It is being woken, to try again.
     Wakes,
+    /// It tries again as soon as it has its processor.
+    Retries,
     /// It waits for commands to end.
     Waits,
     /// An interrupt wakes it from waiting.

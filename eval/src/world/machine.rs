@@ -54,7 +54,7 @@ pub enum Order {
 
 /// Where clients run.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct Host<'a> {
     /// Their GPU.
     pub card: &'a Card,
     /// Slices of the processors that they share.
@@ -64,7 +64,7 @@ pub struct Place<'a> {
     pub throttled_spins: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Host<'a> {
     /// A GPU whose clients have a processor each.
     pub const fn of(card: &'a Card) -> Self {
         Self {
@@ -84,7 +84,7 @@ pub struct Machine {
     pub channels: Vec<Channels>,
     /// The processors that clients share.
     pub cpus: Cpus,
-    /// See [`Place::throttled_spins`].
+    /// See [`Host::throttled_spins`].
     pub(super) throttled_spins: bool,
     /// When the GPU has to be asked again.
     pub(super) due: Option<u64>,
@@ -104,9 +104,9 @@ impl Mmio for Registers<'_> {
 }
 
 impl Machine {
-    /// A place, and the clients that will be there.
-    pub(super) fn new(place: &Place, clients: &[&Client]) -> Self {
-        let card = place.card;
+    /// Where clients run, and the clients.
+    pub(super) fn new(host: &Host, clients: &[&Client]) -> Self {
+        let card = host.card;
         let timing = Timing {
             switch_ns: card.switch.get(),
             timeslice_ns: card.timeslice.get(),
@@ -132,10 +132,10 @@ impl Machine {
             board,
             channels,
             cpus: Cpus::new(
-                place.cpus,
+                host.cpus,
                 clients.iter().map(|client| (client.cpu, client.cpu_weight)),
             ),
-            throttled_spins: place.throttled_spins,
+            throttled_spins: host.throttled_spins,
             due: None,
             rung: false,
             orders: Vec::new(),

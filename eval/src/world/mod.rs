@@ -15,6 +15,7 @@ mod control;
 mod cpu;
 mod latency;
 mod machine;
+mod thread;
 mod trace;
 
 pub use actor::Times;
@@ -22,7 +23,7 @@ pub use board::{Board, Usage, Work};
 pub use control::{Booked, Control, Ledger, Verdict};
 pub use cpu::Cpus;
 pub use latency::Latency;
-pub use machine::{Channels, Machine, Order, Place, Registers};
+pub use machine::{Channels, Host, Machine, Order, Registers};
 pub use trace::{Row, Trace};
 
 use crate::scenario::{Client, Wait};
@@ -79,7 +80,7 @@ pub struct World<C> {
 impl<C: Control> World<C> {
     /// A world at time zero. The run ends at the end of the client `until`.
     pub fn new(
-        place: &Place,
+        host: &Host,
         clients: &[&Client],
         until: Option<usize>,
         wakeup: u64,
@@ -98,7 +99,7 @@ impl<C: Control> World<C> {
             .map(|(number, client)| Actor::new(client, seed, number))
             .collect();
         Self {
-            machine: Machine::new(place, clients),
+            machine: Machine::new(host, clients),
             control,
             left: actors.len(),
             actors,
@@ -247,50 +248,11 @@ impl<C: Control> World<C> {
             (Alarm::Step, Doing::Wakes) => {
                 let actor = &mut self.actors[client];
                 actor.blocked += now - actor.blocked_since;
-                actor.blocked_since = now;
+                actor.doing = Doing::Retries;
                 self.resume(client);
             }
             (Alarm::Step, _) => self.resume(client),
         }
-    }
-
-    /// Lets a client go on as soon as it has its processor.
-    fn resume(&mut self, client: usize) {
-        if self.machine.cpus.runs(client) {
-            return self.run_thread(client);
-        }
-        // What is due with its processor follows at this same time.
-        self.machine.cpus.wake(client, self.machine.board.now);
-    }
-
-    /// A thread has computed, or a processor is passed on.
-    fn pass_cpus(&mut self, now: u64) {
-        if let Some(client) = self.machine.cpus.computed(now) {
-            return self.run_thread(client);
-        }
-        if let Some((client, true)) = self.machine.cpus.pass(now) {
-            self.run_thread(client);
-        }
-    }
-
-    /// A client has its processor, or needs none, and goes on.
-    fn run_thread(&mut self, client: usize) {
-        match self.actors[client].doing {
-            // Its command is on the way, or it spins for its turn.
-            Doing::Enters | Doing::Blocked => {}
-            Doing::Wakes => {
-                let pending = self.actors[client].pending.take();
-                if pending.is_none_or(|(engine, length)| self.enter(client, engine, length)) {
-                    self.go(client);
-                }
-            }
-            _ => self.go(client),
-        }
-    }
-
-    /// A client gives up its processor.
-    fn sleep(&mut self, client: usize) {
-        self.machine.cpus.sleep(client, self.machine.board.now);
     }
 
     /// Lets a client go on until it has to wait for something.
@@ -329,15 +291,6 @@ impl<C: Control> World<C> {
             }
         }
         self.stuck = true;
-    }
-
-    /// A client waits for the end of a command: it keeps its processor if it spins.
-    fn wait(&mut self, client: usize) {
-        let actor = &mut self.actors[client];
-        actor.doing = Doing::Waits;
-        if actor.spec().wait == Wait::Block {
-            self.sleep(client);
-        }
     }
 
     /// Submits a command, if the scheduler lets it pass at once. Otherwise it is pending.

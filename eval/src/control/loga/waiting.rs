@@ -116,7 +116,7 @@ impl Waiting {
 mod tests {
     use crate::control::loga::Loga;
     use crate::scenario::{parse, Kind};
-    use crate::world::{Place, World};
+    use crate::world::{Host, World};
     use loga::ids::ClientId;
     use loga::units::Ns;
 
@@ -133,7 +133,7 @@ mod tests {
         };
         let (policy, costs) = (&scenario.policy, &scenario.costs);
         let loga = Loga::new(kind, policy, costs, &clients, 1).unwrap();
-        let mut world = World::new(&Place::of(&scenario.gpus[0]), &clients, None, 0, 1, loga);
+        let mut world = World::new(&Host::of(&scenario.gpus[0]), &clients, None, 0, 1, loga);
         // The first polling phase lasts 36 ms; nothing new is watched until 216 ms.
         assert!(!world.run(40_000_000, &mut None));
         let phase = Ns::from_ms(36);
