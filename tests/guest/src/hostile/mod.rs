@@ -15,6 +15,7 @@
 //! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
 //! | [`fuzz`] | random system calls, compared with a driver without LoGA |
 //! | [`loading`] | loading, attaching and detaching while users interfere |
+//! | [`memory`] | what the kernel has given out, for `storms` |
 //! | [`ownership`] | channels with an owner that LoGA must find out |
 //! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
 //! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
@@ -25,6 +26,7 @@ mod bystander;
 mod devices;
 mod fuzz;
 mod loading;
+mod memory;
 mod ownership;
 mod steering;
 pub(crate) mod storms;

@@ -6,17 +6,16 @@
 //! card is full asks again: the refusal is the driver's own answer.
 
 use super::fuzz::{number, wait_until_empty};
+use super::memory::{caches, grown, Given, SLAB_NOISE_KIB};
 use super::{model, Program, USER};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules;
-use crate::modules::{LOGA, MODEL};
+use crate::modules::LOGA;
 use crate::stage::{Stage, LAZY};
 use loga::rm::class::status;
 use nix::errno::Errno;
 use nix::sys::wait::{waitpid, WaitStatus};
-use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::error::Error;
@@ -298,101 +297,6 @@ fn loading_and_attaching_beside_clients_loses_nothing() -> Verdict {
 fn a_hundred_loads_and_attaches_beside_clients_lose_nothing() -> Verdict {
     cycles(2, 100)
 }
-
-/// Memory and references that the kernel has given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Given {
-    /// Slab that cannot be reclaimed, without that of [`CHECKERS`], in KiB.
-    slab_kib: u64,
-    /// Areas of virtual memory of the modules, and their bytes.
-    areas: u64,
-    area_bytes: u64,
-    /// References on LoGA and on the model.
-    references: (u64, u64),
-}
-
-impl Given {
-    /// Now, with no client running.
-    fn now() -> Result<Self, String> {
-        // Memory that waits for a grace period, or is reclaimable, is no leak.
-        let _ = fs::write("/proc/sys/vm/drop_caches", "3");
-        std::thread::sleep(Duration::from_millis(300));
-        let read =
-            |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-        let memory = read("/proc/meminfo")?;
-        let line = memory.lines().find(|line| line.starts_with("SUnreclaim:"));
-        let slab_kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-        let (mut areas, mut area_bytes) = (0, 0);
-        for line in read("/proc/vmallocinfo")?
-            .lines()
-            .filter(|line| line.contains("[loga"))
-        {
-            let bytes = line
-                .split_whitespace()
-                .nth(1)
-                .and_then(|bytes| bytes.parse::<u64>().ok());
-            areas += 1;
-            area_bytes += bytes.unwrap_or(0);
-        }
-        let references = |name: &str| -> Result<u64, String> {
-            let path = format!("/sys/module/{name}/refcnt");
-            read(&path)?
-                .trim()
-                .parse()
-                .map_err(|_| format!("{path}: not a number"))
-        };
-        let caches = caches();
-        let checkers = CHECKERS.iter().filter_map(|name| caches.get(*name));
-        let slab_kib: u64 = slab_kib.ok_or("/proc/meminfo: no SUnreclaim")?;
-        Ok(Given {
-            slab_kib: slab_kib.saturating_sub(checkers.sum()),
-            areas,
-            area_bytes,
-            references: (references(LOGA)?, references(MODEL)?),
-        })
-    }
-}
-
-/// Caches in which the checks of a debug kernel keep records of their own. They grow by some hundred
-/// KiB whether the load lasts for 8 s or for 25.
-const CHECKERS: [&str; 3] = [
-    "kmemleak_object",
-    "kmemleak_scan_area",
-    "debug_objects_cache",
-];
-
-/// KiB of each slab cache, where the kernel tells.
-fn caches() -> BTreeMap<String, u64> {
-    let text = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
-    let cache = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let number = |at: usize| words.get(at)?.parse::<u64>().ok();
-        // Pages of a slab, and slabs.
-        Some((words.first()?.to_string(), number(5)? * number(14)? * 4))
-    };
-    text.lines().filter_map(cache).collect()
-}
-
-/// The caches that have grown, in KiB, the one that grew most first.
-fn grown(before: &BTreeMap<String, u64>) -> String {
-    if before.is_empty() {
-        return "caches unknown, no /proc/slabinfo".to_owned();
-    }
-    let mut grown: Vec<_> = caches()
-        .into_iter()
-        .map(|(name, after)| {
-            let more = after.saturating_sub(before.get(&name).copied().unwrap_or(0));
-            (more, name)
-        })
-        .collect();
-    grown.sort_unstable_by(|one, other| other.cmp(one));
-    let most = grown.iter().take(6).filter(|(more, _)| *more > 0);
-    let most: Vec<_> = most.map(|(more, name)| format!("{name} +{more}")).collect();
-    most.join(", ")
-}
-
-/// Slab that may come and go with the kernel's own work, in KiB.
-const SLAB_NOISE_KIB: u64 = 256;
 
 /// One round of all programs, with `size` processes.
 fn round(stage: &Stage, random: &mut Random, size: u64, length: Duration) -> Verdict {
