@@ -33,6 +33,7 @@
 //! | `apriori` | AE: starts only what fits, as in the paper |
 //! | `bandwidth` | CBS: postpones its deadline before a long command |
 //! | `history` | how long the next command of a client will take |
+//! | `watch` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
@@ -50,6 +51,7 @@ mod shield;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
+mod watch;
 
 pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
@@ -57,6 +59,7 @@ pub use history::{Forecast, History, RECORDS, UNKNOWN_COST};
 pub use reserve::{Kind, Offer, Reserve, Terms};
 pub use shield::MAX_LINGER;
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
+pub use watch::{Due, Ended, Watch, RETURN, WINDOW};
 
 use crate::units::{signed, Ns};
 
@@ -66,7 +69,7 @@ pub const HT_DEPTH: usize = 4;
 pub const HT_SLICE: Ns = Ns::from_us(2_000);
 /// Longest time without a completion while others wait.
 pub const MAX_GRANT: Ns = Ns::from_ms(2_000);
-/// What a grant costs that its client does not use.
+/// What a grant costs at least that its client does not use.
 pub const UNUSED: Ns = Ns::from_us(20);
 /// A debt that takes longer to pay is forgiven beyond this.
 pub const MAX_DEBT: Ns = Ns::from_ms(60_000);

@@ -105,6 +105,7 @@ impl<S: Storage> Turns<S> {
         Some(Grant {
             client: at,
             expected: waiting.forecast.expected(switched),
+            margin: waiting.forecast.margin,
         })
     }
 

@@ -29,6 +29,8 @@ pub struct Grant {
     pub client: usize,
     /// How long its submission is expected to last.
     pub expected: Ns,
+    /// By how much it may be off.
+    pub margin: Ns,
 }
 
 /// What follows from an event.
@@ -169,16 +171,17 @@ impl<S: Storage> Turns<S> {
 
     /// A client wants to submit. Threads of it that wait at the same time count as one arrival: a
     /// grant lets the client pass, and those that did not make it arrive again.
-    ///
     pub fn arrive(&mut self, now: Ns, at: usize) -> Step {
         let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
             return self.select(now);
         };
         if self.open {
+            let forecast = client.history.forecast();
             return Step {
                 grant: Some(Grant {
                     client: at,
-                    expected: client.history.forecast().mean,
+                    expected: forecast.mean,
+                    margin: forecast.margin,
                 }),
                 ..Step::default()
             };
@@ -230,7 +233,11 @@ impl<S: Storage> Turns<S> {
         self.counters.unused = self.counters.unused.saturating_add(1);
         let flight = self.clients.get_mut(at).and_then(Client::end);
         if let Some(flight) = flight {
-            self.charge(now, flight, UNUSED);
+            // Alone, it kept the engine from others meanwhile.
+            let alone = self.client(at).is_some_and(|client| client.in_flight() == 0);
+            let since = self.turn.filter(|_| alone).map(|turn| turn.progress);
+            let held = since.map_or(Ns::ZERO, |since| now.saturating_sub(since));
+            self.charge(now, flight, held.max(UNUSED));
             if self
                 .clients
                 .get(at)
@@ -252,11 +259,7 @@ impl<S: Storage> Turns<S> {
     /// A client is gone; what it had in flight is not waited for.
     pub fn left(&mut self, now: Ns, at: usize) -> Step {
         self.take_waiting(now, at);
-        for _ in 0..HT_DEPTH {
-            if let Some(flight) = self.clients.get_mut(at).and_then(Client::end) {
-                self.charge(now, flight, Ns::ZERO);
-            }
-        }
+        self.end_flights(now, at);
         if let Some(client) = self.clients.get_mut(at) {
             client.reset(None);
         }
@@ -264,6 +267,25 @@ impl<S: Storage> Turns<S> {
         self.open = self.open && self.turn.is_some();
         self.last = self.last.filter(|last| *last != at);
         self.select(now)
+    }
+
+    /// Forgets who waits and what is in flight: the GPU is not scheduled for a while.
+    pub fn abandon(&mut self, now: Ns) {
+        for at in 0..self.clients.len() {
+            self.take_waiting(now, at);
+            self.end_flights(now, at);
+        }
+        self.turn = None;
+        self.open = false;
+    }
+
+    /// What a client has in flight is not waited for.
+    fn end_flights(&mut self, now: Ns, at: usize) {
+        for _ in 0..HT_DEPTH {
+            if let Some(flight) = self.clients.get_mut(at).and_then(Client::end) {
+                self.charge(now, flight, Ns::ZERO);
+            }
+        }
     }
 
     /// Sets something for a client. It counts from the next selection on, also if it waits.

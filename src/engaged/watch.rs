@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] When the watcher of an engaged GPU has to do something, and what.
+//!
+//! One client at a time has the turn. It goes through three stages, and under
+//! [`Mode::Ht`](super::Mode::Ht) comes back to the first ones while it is in the last:
+//!
+//! | stage | the client | the watcher |
+//! |---|---|---|
+//! | granted | its thread wakes, and returns to its store | takes the grant back after [`RETURN`] |
+//! | window | stores: its page has an entry | takes the entry away when it sees a store, or [`WINDOW`] after it was made |
+//! | running | its commands run | sleeps until they should end, then reads |
+//!
+//! *All that was stored while the entry was there is one submission.* Its commands have ended when
+//! no channel of it has work. A command that is expected to last longer is read when the time
+//! since it began has grown by half, so that a length is known at least to that: without these
+//! reads none would ever be found shorter than expected. From the expected end on, less a margin,
+//! reads are a sixteenth of the time since then apart.
+//!
+//! Reads and looks come less and less often: the watcher has priority over the client, which may
+//! need its processor. It expects a client that was granted to come back soon, so that the client
+//! need not wake it.
+
+use super::Grant;
+use crate::units::Ns;
+
+/// How long a page has an entry without a store.
+pub const WINDOW: Ns = Ns::from_us(60);
+/// How long a client that was granted may take to come back to its store.
+pub const RETURN: Ns = Ns::from_us(200);
+/// Least margin before an expected end.
+const LEAST_MARGIN: Ns = Ns::from_us(20);
+/// Least and most time between two reads.
+const LEAST_STEP: Ns = Ns::from_us(2);
+const MOST_STEP: Ns = Ns::from_ms(1);
+/// Part of the time since the first read that passes until the next one.
+const PART: u64 = 16;
+
+/// Time to the first look for a store; later ones come after twice the time.
+const LOOK: Ns = Ns::from_us(5);
+/// When a client that was granted is expected back; then after twice the time.
+const BACK: Ns = Ns::from_us(20);
+/// Time to the first read of commands.
+const FIRST_READ: Ns = Ns::from_us(10);
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The grant was not used: [`Watch::take_back`].
+    Return,
+    /// The rings have to be read for a store: [`Watch::look`].
+    Look,
+    /// The entries have to go: [`Watch::begin_close`], then [`Watch::close`].
+    Close,
+    /// The channels have to be read: [`Watch::read`].
+    Read,
+}
+
+/// Commands that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Submissions.
+    pub count: u32,
+    /// How long each of them used the engine.
+    pub each: Ns,
+}
+
+/// A grant that has not been used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Granted {
+    grant: Grant,
+    since: Ns,
+    /// When the client is expected back.
+    back: Ns,
+}
+
+/// The window through which a client stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    opened: Ns,
+    /// When its entries have to go, and when it is looked at before.
+    closes: Ns,
+    looks: Ns,
+    /// Its entries are being taken away.
+    closing: bool,
+}
+
+/// Commands under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Submissions.
+    count: u32,
+    /// When they could first use the engine.
+    since: Ns,
+    /// When they should have ended, and from when on they may have.
+    end: Ns,
+    first: Ns,
+    /// The next read.
+    next: Ns,
+}
+
+/// The turn of one client, as the watcher sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    granted: Option<Granted>,
+    window: Option<(Window, Grant)>,
+    run: Option<Run>,
+}
+
+impl Watch {
+    /// A client may pass.
+    pub fn grant(&mut self, now: Ns, grant: Grant) {
+        self.granted = Some(Granted {
+            grant,
+            since: now,
+            back: now.saturating_add(BACK),
+        });
+    }
+
+    /// The watcher sleeps again: a client that is not back yet is expected later.
+    pub fn expect(&mut self, now: Ns) {
+        if let Some(granted) = self.granted.as_mut().filter(|granted| granted.back <= now) {
+            let away = now.saturating_sub(granted.since);
+            granted.back = now.saturating_add(away);
+        }
+    }
+
+    /// The client that may pass, and has not opened its window.
+    pub fn granted(&self) -> Option<usize> {
+        self.granted.map(|granted| granted.grant.client)
+    }
+
+    /// Its window is opened. False if it may not pass.
+    pub fn open(&mut self, now: Ns, client: usize) -> bool {
+        let Some(Granted { grant, .. }) = self.granted else {
+            return false;
+        };
+        if grant.client != client || self.window.is_some() {
+            return false;
+        }
+        self.granted = None;
+        let window = Window {
+            opened: now,
+            closes: now.saturating_add(WINDOW),
+            looks: now.saturating_add(LOOK),
+            closing: false,
+        };
+        self.window = Some((window, grant));
+        true
+    }
+
+    /// The client whose window is open.
+    pub fn open_for(&self) -> Option<usize> {
+        let (window, grant) = self.window?;
+        (!window.closing).then_some(grant.client)
+    }
+
+    /// The client whose window is open, or being closed.
+    pub fn window_of(&self) -> Option<usize> {
+        self.window.map(|(_, grant)| grant.client)
+    }
+
+    /// Takes a grant back that was not used.
+    pub fn take_back(&mut self) -> Option<usize> {
+        self.granted.take().map(|granted| granted.grant.client)
+    }
+
+    /// The rings were read; `stored`: the client has submitted something. More that it stores
+    /// before the entries are gone is part of the same submission.
+    pub fn look(&mut self, now: Ns, stored: bool) {
+        if let Some((window, _)) = self.window.as_mut() {
+            let open = now.saturating_sub(window.opened);
+            window.looks = now.saturating_add(open.max(LOOK));
+            window.closes = if stored { now } else { window.closes };
+        }
+    }
+
+    /// The window is being closed: no entry is made any more.
+    pub fn begin_close(&mut self) {
+        if let Some((window, _)) = self.window.as_mut() {
+            window.closing = true;
+        }
+    }
+
+    /// The entries are gone. `stored`: the client has submitted something. Returns the client.
+    pub fn close(&mut self, now: Ns, stored: bool) -> Option<usize> {
+        let (window, grant) = self.window.take()?;
+        if stored {
+            self.add(now, window.opened, &grant);
+        }
+        Some(grant.client)
+    }
+
+    /// Adds a submission to those under way.
+    fn add(&mut self, now: Ns, opened: Ns, grant: &Grant) {
+        let (count, since, begin) = match &self.run {
+            Some(run) => (run.count.saturating_add(1), run.since, run.end.max(opened)),
+            None => (1, opened, opened),
+        };
+        let end = begin.saturating_add(grant.expected);
+        let first = end.saturating_sub(grant.margin.max(LEAST_MARGIN));
+        self.run = Some(Run {
+            count,
+            since,
+            end,
+            first,
+            next: now.saturating_add(FIRST_READ),
+        });
+    }
+
+    /// The channels were read; `busy`: one of them has work. Returns what has ended.
+    pub fn read(&mut self, now: Ns, busy: bool) -> Option<Ended> {
+        let run = self.run.as_mut()?;
+        if !busy {
+            let used = now.saturating_sub(run.since).get();
+            let ended = Ended {
+                count: run.count,
+                each: Ns::new(used.checked_div(run.count.into()).unwrap_or(0)),
+            };
+            self.run = None;
+            return Some(ended);
+        }
+        run.next = if now < run.first {
+            let lasts = now.saturating_sub(run.since).get() / 2;
+            let step = Ns::new(lasts).max(FIRST_READ);
+            now.saturating_add(step).min(run.first)
+        } else {
+            let late = now.saturating_sub(run.first).get() / PART;
+            let step = Ns::new(late).min(MOST_STEP).max(LEAST_STEP);
+            now.saturating_add(step)
+        };
+        None
+    }
+
+    /// What is due now.
+    pub fn due(&self, now: Ns) -> Option<Due> {
+        let is_due = |at: Option<Ns>| at.is_some_and(|at| at <= now);
+        if is_due(self.open_window().map(|window| window.closes)) {
+            Some(Due::Close)
+        } else if is_due(self.open_window().map(|window| window.looks)) {
+            Some(Due::Look)
+        } else if is_due(self.returns()) {
+            Some(Due::Return)
+        } else if is_due(self.run.map(|run| run.next)) {
+            Some(Due::Read)
+        } else {
+            None
+        }
+    }
+
+    /// When something is due, if nothing else happens before.
+    pub fn next(&self) -> Option<Ns> {
+        let back = self.granted.map(|granted| granted.back);
+        let looks = |window: Window| window.looks.min(window.closes);
+        let times = [
+            self.open_window().map(looks),
+            self.returns().and_then(|until| Some(until.min(back?))),
+            self.run.map(|run| run.next),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// When a grant is taken back. Not while the window before it is there.
+    fn returns(&self) -> Option<Ns> {
+        let granted = self.granted.filter(|_| self.window.is_none())?;
+        Some(granted.since.saturating_add(RETURN))
+    }
+
+    fn open_window(&self) -> Option<Window> {
+        let (window, _) = self.window?;
+        (!window.closing).then_some(window)
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_watch))]
+mod tests {
+    use super::*;
+
+    const CLIENT: usize = 3;
+
+    fn us(us: u64) -> Ns {
+        Ns::from_us(us)
+    }
+
+    fn grant(expected: Ns) -> Grant {
+        Grant {
+            client: CLIENT,
+            expected,
+            margin: Ns::ZERO,
+        }
+    }
+
+    /// A client that was granted, opened its window and stored at 100 us.
+    fn running(expected: Ns) -> Watch {
+        let mut watch = Watch::default();
+        watch.grant(us(90), grant(expected));
+        assert!(watch.open(us(100), CLIENT));
+        watch.begin_close();
+        assert_eq!(watch.close(us(125), true), Some(CLIENT));
+        watch
+    }
+
+    #[test]
+    fn grant_that_is_not_used_is_taken_back() {
+        let mut watch = Watch::default();
+        watch.grant(us(100), grant(us(500)));
+        assert_eq!((watch.due(us(120)), watch.next()), (None, Some(us(120))));
+        watch.expect(us(121));
+        assert_eq!((watch.due(us(121)), watch.next()), (None, Some(us(142))));
+        watch.expect(us(290));
+        assert_eq!((watch.due(us(299)), watch.next()), (None, Some(us(300))));
+        assert_eq!(watch.due(us(300)), Some(Due::Return));
+        assert_eq!(watch.take_back(), Some(CLIENT));
+        assert_eq!((watch.next(), watch.granted()), (None, None));
+    }
+
+    #[test]
+    fn only_the_client_that_was_granted_opens_a_window() {
+        let mut watch = Watch::default();
+        assert!(!watch.open(us(1), CLIENT));
+        watch.grant(us(1), grant(us(500)));
+        assert!(!watch.open(us(2), CLIENT + 1));
+        assert!(watch.open(us(2), CLIENT));
+        assert_eq!(watch.open_for(), Some(CLIENT));
+        assert!(!watch.open(us(3), CLIENT));
+    }
+
+    #[test]
+    fn window_closes_once_and_counts_what_was_stored() {
+        let mut watch = Watch::default();
+        watch.grant(us(90), grant(us(500)));
+        assert!(watch.open(us(100), CLIENT));
+        assert_eq!((watch.due(us(100)), watch.next()), (None, Some(us(105))));
+        assert_eq!(watch.due(us(105)), Some(Due::Look));
+        watch.look(us(106), false);
+        assert_eq!((watch.due(us(106)), watch.next()), (None, Some(us(112))));
+        watch.look(us(120), false);
+        assert_eq!(watch.next(), Some(us(140)));
+        assert_eq!(watch.due(us(159)), Some(Due::Look));
+        assert_eq!(watch.due(us(160)), Some(Due::Close));
+        watch.begin_close();
+        assert_eq!((watch.due(us(130)), watch.open_for()), (None, None));
+        assert_eq!(watch.close(us(130), false), Some(CLIENT));
+        assert_eq!((watch.next(), watch.read(us(131), false)), (None, None));
+    }
+
+    #[test]
+    fn window_closes_at_the_first_store_that_is_seen() {
+        let mut watch = Watch::default();
+        watch.grant(us(90), grant(us(500)));
+        assert!(watch.open(us(100), CLIENT));
+        watch.look(us(104), true);
+        assert_eq!(watch.due(us(104)), Some(Due::Close));
+        watch.begin_close();
+        assert_eq!(watch.close(us(110), true), Some(CLIENT));
+        assert_eq!(watch.next(), Some(us(120)));
+    }
+
+    #[test]
+    fn command_is_read_rarely_until_shortly_before_its_expected_end() {
+        let mut watch = running(us(500));
+        let mut reads = 0;
+        while let Some(at) = watch.next().filter(|at| *at < us(580)) {
+            assert_eq!(watch.due(at), Some(Due::Read));
+            assert_eq!(watch.read(at, true), None);
+            reads += 1;
+        }
+        // 135, 152, 178, 217, 275, 362 and 493 us.
+        assert_eq!(reads, 7);
+        assert_eq!(watch.next(), Some(us(580)));
+        assert_eq!(watch.read(us(580), true), None);
+        assert_eq!(watch.next(), Some(us(582)));
+        let ended = Ended {
+            count: 1,
+            each: us(503),
+        };
+        assert_eq!(watch.read(us(603), false), Some(ended));
+        assert_eq!(watch.next(), None);
+    }
+
+    #[test]
+    fn reads_of_a_late_command_grow_apart_up_to_a_bound() {
+        let mut watch = running(us(500));
+        assert_eq!(watch.read(us(580 + 1600), true), None);
+        assert_eq!(watch.next(), Some(us(580 + 1700)));
+        assert_eq!(watch.read(us(1_000_000), true), None);
+        assert_eq!(watch.next(), Some(us(1_001_000)));
+    }
+
+    #[test]
+    fn submission_beside_one_that_runs_ends_with_it() {
+        let mut watch = running(us(500));
+        watch.grant(us(200), grant(us(500)));
+        assert!(watch.open(us(210), CLIENT));
+        watch.look(us(230), true);
+        assert_eq!(watch.due(us(230)), Some(Due::Close));
+        watch.begin_close();
+        assert_eq!(watch.close(us(232), true), Some(CLIENT));
+        assert_eq!(watch.next(), Some(us(242)));
+        assert_eq!(watch.read(us(1080), true), None);
+        assert_eq!(watch.next(), Some(us(1082)));
+        let ended = Ended {
+            count: 2,
+            each: us(501),
+        };
+        assert_eq!(watch.read(us(1102), false), Some(ended));
+    }
+
+    #[test]
+    fn grant_waits_for_the_window_before_it() {
+        let mut watch = Watch::default();
+        watch.grant(us(1), grant(us(500)));
+        assert!(watch.open(us(2), CLIENT));
+        watch.grant(us(3), grant(us(500)));
+        assert!(!watch.open(us(4), CLIENT));
+        watch.begin_close();
+        assert_eq!(watch.due(us(400)), None);
+        watch.close(us(400), false);
+        assert!(watch.open(us(401), CLIENT));
+    }
+}
