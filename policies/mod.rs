@@ -32,8 +32,6 @@ mod cosched;
 mod credit;
 #[cfg(any(test, loga_kunit))]
 mod credit_tests;
-// Only tests call it in the module so far.
-#[cfg(any(not(MODULE), loga_kunit))]
 pub mod dispatch;
 mod event;
 mod event_cl;

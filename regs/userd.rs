@@ -57,8 +57,13 @@ impl Ring {
     pub fn read(slots: &impl Mmio, chid: Chid) -> Option<Self> {
         Some(Self {
             get: GpGet::read(slots, chid).ok()?.index(),
-            put: GpPut::read(slots, chid).ok()?.index(),
+            put: Self::read_put(slots, chid)?,
         })
+    }
+
+    /// Reads GP_PUT alone, as [`Ring::read`].
+    pub fn read_put(slots: &impl Mmio, chid: Chid) -> Option<u32> {
+        Some(GpPut::read(slots, chid).ok()?.index())
     }
 }
 

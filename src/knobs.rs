@@ -12,6 +12,7 @@
 use crate::account::Accounting;
 use crate::error::Error;
 use crate::names::{named, Kind, Value};
+use crate::policies::dispatch::DispatcherKind;
 use crate::policies::{PolicyKind, Sight};
 use crate::regs::Source;
 use crate::share::{GroupBy, MAX_LEVELS};
@@ -226,6 +227,8 @@ knobs! {
     load poll_always: bool = "0";
     /// Which threads poll: one for each GPU, or one for all, one GPU at a time
     load poller: Poller = "per-gpu";
+    /// Decide on each submission before it reaches the GPU: which of those that wait is first
+    live dispatch: Option<DispatcherKind> = "none";
 }
 
 /// Largest [`Config::cgroup_depth`].

@@ -3,8 +3,6 @@
 //! [glue] LoGA as a kernel module: the same sources as `lib.rs`, and `glue`.
 
 pub mod account;
-// Only tests call it so far.
-#[cfg(loga_kunit)]
 pub mod engaged;
 pub mod engine;
 pub mod error;

@@ -23,6 +23,7 @@ mod prio;
 
 use crate::engaged::{Offer, Prio};
 use crate::error::Error;
+use crate::names::{Kind, Value};
 
 /// A client that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,23 @@ macro_rules! dispatchers {
 
         /// Names of all dispatchers.
         pub const NAMES: &[&str] = &[$(<$rule as Dispatcher>::NAME),+];
+
+        impl Value for Option<DispatcherKind> {
+            const KIND: Kind = Kind::Word(&["none", $(<$rule as Dispatcher>::NAME),+]);
+            const FIRST: Self = None;
+
+            fn number(self) -> u32 {
+                // CAST: a small number.
+                self.map_or(0, |kind| (kind as u32).saturating_add(1))
+            }
+
+            fn of(number: u32) -> Option<Self> {
+                match number.checked_sub(1) {
+                    None => Some(None),
+                    Some(at) => DispatcherKind::ALL.get(at as usize).copied().map(Some),
+                }
+            }
+        }
 
         impl DispatcherKind {
             /// All dispatchers.

@@ -18,8 +18,10 @@
 //!
 //! a device's lock (kernel) > the lock of `hook`, which is held only briefly;
 //! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books`. `mmap_lock` > `Gate::files` >
-//! the driver's own locks > `i_mmap_rwsem` (kernel); no other lock of LoGA's is held with
-//! `Gate::files`. `Gpu::readers` > `Gpu::books`; no other lock is held when `readers` is taken.
+//! the driver's own locks > `i_mmap_rwsem` (kernel). `Gate::files` > `Engaged::slots` >
+//! `Engaged::state`, and `Gate::files` > `Gpu::took`; no other lock of LoGA's is held with
+//! `Gate::files`. `Gpu::books` > `Engaged::slots`. The innermost, `Engaged::state`, is a spinlock:
+//! nothing sleeps or allocates with it held. `Gpu::readers` > `Gpu::books`; no other lock is held when `readers` is taken.
 //! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; only
 //! `Gpu::threads` is taken inside it. The same is true of the locks of `SharedPoller`. The locks of
 //! `events`, and `Gpu::took`, are taken inside `Gpu::books`, and no lock inside them. A fault waits

@@ -259,9 +259,15 @@ pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
     require_change().map_err(|_| Refusal::for_change())?;
     let knobs = knobs.check()?;
     let tracker = tracker()?;
-    for gpu in chosen_gpus(&tracker, knobs.gpu)? {
+    let mut rooms = KVec::new();
+    let gpus = chosen_gpus(&tracker, knobs.gpu)?;
+    for gpu in gpus {
+        let room = gpu.prepare(&knobs)?;
+        rooms.push(room, GFP_KERNEL).map_err(|_| ENOMEM)?;
+    }
+    for (gpu, room) in gpus.iter().zip(rooms) {
         // If one GPU accepts the values, all do: the check depends on the values only.
-        gpu.configure(&knobs)?;
+        gpu.configure(&knobs, room)?;
         gpu.settings_changed();
     }
     Ok(())

@@ -51,9 +51,18 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             ("restore_ns", &costs.restore),
             ("decide_ns", &costs.decide),
             ("start_ns", &costs.start),
+            ("enter_ns", &costs.enter),
+            ("close_ns", &costs.close),
         ] {
             write!(f, "gpu{} {what}", gpu.device.index)?;
             took.write(f)?;
+        }
+        if let Some(turns) = gpu.engaged.counters() {
+            writeln!(
+                f,
+                "gpu{} grants {} waits {} unused {} opens {}",
+                gpu.device.index, turns.grants, turns.waits, turns.unused, turns.opens
+            )?;
         }
         let (spent, late) = (samples.spent.get(), samples.late.get());
         writeln!(

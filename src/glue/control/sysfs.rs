@@ -136,7 +136,8 @@ fn store(gpu: &Gpu, name: &str, bytes: &[u8]) -> Result {
     };
     knobs.set(name, value).map_err(|_| EINVAL)?;
     let knobs = knobs.check().map_err(|_| EINVAL)?;
-    gpu.configure(&knobs).map_err(|_| EINVAL)?;
+    let room = gpu.prepare(&knobs)?;
+    gpu.configure(&knobs, room).map_err(|_| EINVAL)?;
     gpu.settings_changed();
     Ok(())
 }

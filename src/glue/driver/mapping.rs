@@ -84,6 +84,7 @@ impl Fresh {
         ops.open = Some(open);
         ops.close = Some(close);
         ops.fault = Some(fault);
+        ops.pfn_mkwrite = Some(make_writable);
         // Nothing but `fault` makes entries.
         ops.map_pages = None;
         ops.huge_fault = None;
@@ -196,29 +197,59 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
     unsafe { bindings::module_put(crate::this_module()) };
 }
 
+/// The page has an entry that cannot be written through. If each store is decided on, the entry
+/// goes, and the store faults again. Else it becomes writable, unless it has been removed since.
+unsafe extern "C" fn make_writable(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+    // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
+    let (mapping, vma, address) = unsafe {
+        let cause = &(*vmf).__bindgen_anon_1;
+        (mapping_of(cause.vma), cause.vma, cause.address)
+    };
+    if mapping.gate.place().is_none() {
+        return 0;
+    }
+    let page = address & !(kernel::page::PAGE_SIZE.wrapping_sub(1));
+    // SAFETY: The page lies in the area, whose lock the fault holds.
+    unsafe { bindings::zap_special_vma_range(vma, page, kernel::page::PAGE_SIZE) };
+    bindings::vm_fault_reason_VM_FAULT_NOPAGE
+}
+
 unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
     let mapping = unsafe { mapping_of((*vmf).__bindgen_anon_1.vma) };
-    // A reference of its own: the mapping may go with the fault lock.
-    let gate = mapping.gate.clone();
-    {
-        // Held across check and insertion, so that no entry appears after a revocation.
-        let _kept_out = gate.lock();
-        if !gate.is_shut() {
-            // SAFETY: `vmf` is a fault on an area of this mapping.
-            return unsafe { mapping.fill(vmf) };
-        }
-    }
     // SAFETY: `vmf` is the fault being handled.
     let flags = unsafe { (*vmf).flags };
+    let stores = flags & bindings::fault_flag_FAULT_FLAG_WRITE != 0;
     // Kernel code that touches the page may hold locks that others need. No application uses
     // a submission page as a buffer.
-    if flags & bindings::fault_flag_FAULT_FLAG_USER == 0 {
-        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
-    }
-    // SAFETY: As above.
-    if !unsafe { ffi::loga_fault_may_wait(vmf) } {
-        return if flags & bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY != 0 {
+    let may_sleep = flags & bindings::fault_flag_FAULT_FLAG_USER != 0
+        // SAFETY: `vmf` is the fault being handled.
+        && unsafe { ffi::loga_fault_may_wait(vmf) };
+    // A reference of its own: the mapping may go with the fault lock.
+    let gate = mapping.gate.clone();
+    // The place to wait at, if it is not the gate.
+    let place = {
+        // Held across check and insertion, so that no entry appears after a revocation.
+        let _kept_out = gate.lock();
+        let decides = gate.place();
+        let (passes, place) = match (gate.is_shut(), decides) {
+            (true, _) => (false, None),
+            (false, Some(at)) if stores => (mapping.gpu.enter(&gate, at, may_sleep), decides),
+            (false, _) => (true, None),
+        };
+        if passes {
+            // SAFETY: `vmf` is a fault on an area of this mapping; the gate is locked.
+            return unsafe {
+                ffi::loga_set_writable((*vmf).__bindgen_anon_1.vma, stores || decides.is_none());
+                mapping.fill(vmf)
+            };
+        }
+        place
+    };
+    if !may_sleep {
+        let retries =
+            bindings::fault_flag_FAULT_FLAG_USER | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY;
+        return if flags & retries == retries {
             bindings::vm_fault_reason_VM_FAULT_RETRY
         } else {
             bindings::vm_fault_reason_VM_FAULT_SIGBUS
@@ -230,19 +261,22 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // SAFETY: The handler may drop the lock (checked above); area and record are not used any
     // more, and `gpu` and `gate` are references of their own.
     unsafe { ffi::loga_release_fault_lock(vmf) };
-    sleep(&gpu, &gate);
+    sleep(&gpu, &gate, place);
     drop((gpu, gate));
     // SAFETY: The reference from above. Unloading waits for tasks in this function.
     unsafe { bindings::module_put(crate::this_module()) };
     bindings::vm_fault_reason_VM_FAULT_RETRY
 }
 
-/// Waits until the gate opens, and traces the wait.
-fn sleep(gpu: &Gpu, gate: &Gate) {
+/// Waits until the gate opens, or until the client may try again, and traces the wait.
+fn sleep(gpu: &Gpu, gate: &Gate, place: Option<usize>) {
     let (number, client) = (gpu.device.number(), gate.client());
     trace::fault_wait_begin(number, client);
     let since = ffi::now();
-    let result = gate.wait();
+    let result = match place {
+        Some(place) => gpu.engaged.wait(place),
+        None => gate.wait(),
+    };
     let waited = ffi::now().saturating_sub(since);
     if result == ETIME.to_errno() {
         gpu.overruns.fetch_add(1, Relaxed);
@@ -253,7 +287,8 @@ fn sleep(gpu: &Gpu, gate: &Gate) {
     trace::fault_wait_end(number, client, waited.get(), result);
 }
 
-/// Debuggers write through this without a page-table entry: refused while the owner is throttled.
+/// Debuggers write through this without a page-table entry: refused while the owner is throttled,
+/// or each store is decided on.
 unsafe extern "C" fn access(
     vma: *mut bindings::vm_area_struct,
     addr: usize,
@@ -265,7 +300,7 @@ unsafe extern "C" fn access(
     let mapping = unsafe { mapping_of(vma) };
     // Held across check and write, as in `fault`.
     let _kept_out = mapping.gate.lock();
-    if write != 0 && mapping.gate.is_shut() {
+    if write != 0 && (mapping.gate.is_shut() || mapping.gate.place().is_some()) {
         return EAGAIN.to_errno();
     }
     match mapping.driver().and_then(|ops| ops.access) {

@@ -15,15 +15,14 @@ use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
-use kernel::sync::atomic::Relaxed;
 
 /// Page size of the host.
 const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
 
 impl Tracker {
-    /// Makes an area that the driver is about to map inaccessible, if it may be a page with a
-    /// throttled owner: a store before LoGA takes the area over would pass the gate. True if it
-    /// did.
+    /// Makes an area that the driver is about to map inaccessible, if it may be a page whose
+    /// owner is throttled or asked about each store: a store before LoGA takes the area over would
+    /// pass the gate. True if it did.
     ///
     /// # Safety
     ///
@@ -37,7 +36,7 @@ impl Tracker {
         let index = self.gpu_of_minor(unsafe { ffi::loga_file_minor(file) });
         let gpu = index.and_then(|index| self.gpu(index));
         // SAFETY: The area is under construction.
-        gpu.is_some_and(|gpu| gpu.throttled.load(Relaxed) != 0) && unsafe { ffi::loga_hide(vma) }
+        gpu.is_some_and(|gpu| gpu.stops_stores()) && unsafe { ffi::loga_hide(vma) }
     }
 
     /// Checks a mapping that the driver has made, and takes it over if it maps a submission page.

@@ -4,6 +4,7 @@
 //!
 //! Nothing here allocates: the books are locked, and callers pass in the memory needed.
 
+use super::engaged::Engaged;
 use super::gate::Gate;
 use super::presence::Presence;
 use crate::engine::{Census, ClientState, Engine};
@@ -41,6 +42,8 @@ pub(crate) type Page = pages::Page<Arc<Gate>>;
 pub(crate) struct Books {
     /// Index of the GPU.
     pub(crate) gpu: u32,
+    /// Gives clients their places.
+    engaged: Arc<Engaged>,
     /// The clients are members of its shares, element by element with `clients`.
     pub(crate) state: GpuState<Vectors>,
     pub(crate) clients: KVVec<ClientKernel>,
@@ -87,6 +90,8 @@ pub(crate) struct ClientKernel {
     pub(super) cpu_time: Option<Ns>,
     /// Its channels, as [`Books::census`] counted them last.
     pub(super) channels: u32,
+    /// Its place, if its submissions are decided on.
+    pub(super) place: Option<usize>,
 }
 
 /// A gate to turn.
@@ -153,7 +158,12 @@ impl Books {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(gpu: u32, engine: Engine, chip: Option<Chip>) -> Result<Self> {
+    pub(crate) fn new(
+        gpu: u32,
+        engine: Engine,
+        chip: Option<Chip>,
+        engaged: Arc<Engaged>,
+    ) -> Result<Self> {
         let Room {
             members,
             groups,
@@ -164,6 +174,7 @@ impl Books {
         let totals = Totals::new(storage(MAX_TOTALS)?);
         Ok(Self {
             gpu,
+            engaged,
             state: GpuState::new(
                 engine,
                 Shares::new(members, groups, states, totals, GroupBy::Process),
@@ -246,6 +257,7 @@ impl Books {
             throttled_until: Ns::ZERO,
             cpu_time: None,
             channels: 0,
+            place: self.engaged.join(),
             since: ffi::now(),
         };
         let totals = self.state.shares.totals();
@@ -352,6 +364,9 @@ impl Books {
             return;
         };
         self.state.leave(at);
+        if let Some(place) = client.place {
+            self.engaged.leave(place);
+        }
         self.pages.forget_position(at);
         let account = member.account_at(ffi::now());
         events::exited(self.gpu, &client.about(&member), account.received);

@@ -17,6 +17,8 @@
 //! the flag is set: no entry appears after a revocation.
 
 use crate::glue::kernel::ffi;
+use crate::ids::Chid;
+use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
@@ -30,6 +32,8 @@ use kernel::types::Opaque;
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
+/// The owner's submissions are not decided on.
+const NO_PLACE: u32 = u32::MAX;
 
 /// Where threads that touch one page wait while its owner is throttled.
 #[pin_data]
@@ -44,6 +48,12 @@ pub(crate) struct Gate {
     sleepers: Atomic<u32>,
     /// 1 while a call of [`turn`](Self::turn) is pending.
     turning: Atomic<u32>,
+    /// Number of the page.
+    page: u16,
+    /// Slots with a channel: one bit for each, and above them one for each that computes.
+    slots: Atomic<u32>,
+    /// Place of the owner in [`Engaged`](super::engaged::Engaged), or [`NO_PLACE`].
+    place: Atomic<u32>,
     #[pin]
     queue: Opaque<bindings::wait_queue_head_t>,
     #[pin]
@@ -65,12 +75,12 @@ unsafe impl Sync for Gate {}
 unsafe impl Send for Gate {}
 
 impl Gate {
-    /// An open gate.
+    /// An open gate, of the page with this number.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new(page: u16) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 shut: Atomic::new(0),
@@ -78,6 +88,9 @@ impl Gate {
                 client: Atomic::new(0),
                 sleepers: Atomic::new(0),
                 turning: Atomic::new(0),
+                page,
+                slots: Atomic::new(0),
+                place: Atomic::new(NO_PLACE),
                 queue <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
@@ -91,6 +104,40 @@ impl Gate {
     /// Sets the number of the page's owner. Any context.
     pub(super) fn set_client(&self, client: u64) {
         self.client.store(client, Relaxed);
+    }
+
+    /// Sets the place of the page's owner. [`turn`](Self::turn) removes the existing entries. Any
+    /// context.
+    pub(super) fn set_place(&self, place: Option<usize>) {
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        self.place.store(place.unwrap_or(NO_PLACE), Release);
+    }
+
+    /// Sets which slots have a channel, and which of these one that computes. Any context.
+    pub(super) fn set_slots(&self, live: u8, computes: u8) {
+        self.slots
+            .store(u32::from(live) | u32::from(computes) << 8, Release);
+    }
+
+    /// The place of the owner, if its stores are decided on. Those to a page of which all channels
+    /// copy are not: they do not wait for kernels.
+    pub(crate) fn place(&self) -> Option<usize> {
+        let place = self.place.load(Acquire);
+        let slots = self.slots.load(Acquire);
+        let copies = slots != 0 && slots >> 8 == 0;
+        (place != NO_PLACE && !copies).then_some(place as usize)
+    }
+
+    /// The channels of the page, each with its slot; all eight before any is known.
+    pub(super) fn channels(&self) -> impl Iterator<Item = (usize, Chid)> {
+        let (slots, page) = (self.slots.load(Acquire), self.page);
+        // CAST (both): eight.
+        let all = 0..SLOTS as u16;
+        let exists = move |slot: &u16| slots == 0 || slots >> slot & 1 != 0;
+        all.filter(exists).filter_map(move |slot| {
+            let first = page.checked_mul(SLOTS as u16)?;
+            Some((slot.into(), Chid::new(first.checked_add(slot)?)?))
+        })
     }
 
     /// From now on no fault gets an entry. The main thread has to decide again by `until`.
@@ -122,16 +169,24 @@ impl Gate {
         self.turning.xchg(1, Full) == 0
     }
 
-    /// Removes the entries if the gate is shut, wakes the sleepers if it is open. Idempotent, and
-    /// callable by several threads. May sleep; no lock of LoGA's may be held.
+    /// Removes the entries if the gate is shut or each store is decided on, and wakes the sleepers
+    /// if it is open. Idempotent, and callable by several threads. May sleep; no lock of LoGA's may
+    /// be held.
     pub(super) fn turn(&self) {
         // Ordered before reading the flag: a later change marks another call.
         self.turning.xchg(0, Full);
         if !self.is_shut() {
             // SAFETY: The queue was initialised in `new`.
             unsafe { ffi::loga_wake_all(self.queue.get()) };
-            return;
+            if self.place().is_none() {
+                return;
+            }
         }
+        self.revoke();
+    }
+
+    /// Removes the entries. May sleep; no lock of LoGA's may be held.
+    pub(super) fn revoke(&self) {
         let files = self.files.lock();
         for entry in files.iter() {
             // SAFETY: While the element is in the list its file is open, and so is the

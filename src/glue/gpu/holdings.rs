@@ -3,6 +3,7 @@
 //! [glue] The pages of a GPU's clients: mapped, unmapped, freed, and their gates.
 
 use super::books::{Books, ClientKernel, NoClient, Room, Turn};
+use super::engaged::EngagedRoom;
 use super::gate::Gate;
 use super::Gpu;
 use crate::glue::control::events;
@@ -49,7 +50,7 @@ impl Gpu {
     /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings. Any other error is a failure of LoGA:
     /// `ENOMEM`, or `ESRCH` for a process that has begun to exit. Nothing has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<Taken> {
-        let gate = Gate::new()?;
+        let gate = Gate::new(page)?;
         let mut room = None;
         for _ in 0..TRIES {
             let mut books = self.books.lock();
@@ -60,6 +61,7 @@ impl Gpu {
                     drop(books);
                     drop(spare);
                     self.turn_gates();
+                    self.map_slots();
                     return taken;
                 }
                 Err(NoClient::Refused(errno)) => return Err(errno),
@@ -69,6 +71,14 @@ impl Gpu {
             room = Some(Room::new(wanted)?);
         }
         Err(ENOMEM)
+    }
+
+    /// Maps the slots of the channels, if submissions are decided on and the driver has moved them.
+    pub(super) fn map_slots(&self) {
+        if self.engaged.is_on() {
+            let chip = self.books.lock().presence.chip;
+            self.engaged.map_slots(&self.device, chip);
+        }
     }
 
     /// Removes a mapping of a page, all parts of which are gone.
@@ -110,6 +120,13 @@ impl Gpu {
             next.gate.turn();
             turned = Some(next);
         }
+    }
+
+    /// Removes the entries of all pages whose owners' submissions are decided on. May sleep; no lock
+    /// of LoGA's may be held.
+    pub(super) fn revoke_all(&self) {
+        self.books.lock().list_gates();
+        self.turn_gates();
     }
 
     /// Records how long it took to turn all gates of a client.
@@ -163,6 +180,7 @@ impl Books {
         let gate = page.gate().ok_or(EINVAL)?.clone();
         gate.set_client(claimed.owner.get());
         let client = self.clients.get(page.at()).ok_or(EINVAL)?;
+        gate.set_place(client.place);
         let is_shut = match client.throttled_since {
             Some(_) => {
                 gate.shut(client.throttled_until);
@@ -174,15 +192,10 @@ impl Books {
             }
         };
         // Mappings of the former owner exist: their entries may be present, their threads waiting.
-        if claimed.moved && gate.begin_turn() {
-            let turn = Turn {
-                gate: gate.clone(),
-                client: claimed.owner.get(),
-                tgid: client.tgid,
-                throttled: (!is_shut).then_some(Ns::ZERO),
-            };
-            // There is room: a gate is in the list once.
-            let _ = self.turns.push_within_capacity(turn);
+        if claimed.moved {
+            let released = (!is_shut).then_some(Ns::ZERO);
+            let owner = claimed.owner.get();
+            list(&mut self.turns, &gate, owner, client.tgid, released);
         }
         self.note_channels(gpu);
         Ok(Taken {
@@ -204,6 +217,14 @@ impl Books {
             None if owner_lives => return,
             None => 0,
         };
+        if let (Some(gate), Some(client)) = (page.gate(), client) {
+            let before = gate.place();
+            gate.set_slots(live, computing_slots(&gpu.device.bar0, number, live));
+            // Its first channel that computes: entries of before have to go.
+            if before.is_none() && gate.place().is_some() {
+                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            }
+        }
         let books_gpu = self.gpu;
         self.pages
             .set_live(number, live, |chid, owner, change, record| match change {
@@ -216,6 +237,32 @@ impl Books {
                     trace::channel_destroy(books_gpu, chid, owner.get(), measured);
                 }
             });
+    }
+
+    /// Decides on each submission from now on, or no more. The gates have to be turned then.
+    pub(super) fn engage(&mut self, gpu: &Gpu, room: Option<EngagedRoom>) {
+        match room {
+            Some(room) => gpu.engaged.engage(room, gpu.watcher_waker()),
+            None => gpu.engaged.disengage(),
+        }
+        for client in self.clients.iter_mut() {
+            client.place = gpu.engaged.join();
+        }
+        for page in self.pages.all() {
+            let place = self.clients.get(page.at()).and_then(|client| client.place);
+            page.gate().iter().for_each(|gate| gate.set_place(place));
+        }
+        self.list_gates();
+    }
+
+    /// Lists all gates to be turned.
+    fn list_gates(&mut self) {
+        for page in self.pages.all() {
+            let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
+                continue;
+            };
+            list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+        }
     }
 
     /// Reads the channels of pages again that may have changed. Called at a decision.
@@ -330,16 +377,39 @@ fn turn(
         None => gate.shut(kernel.throttled_until),
         Some(_) => gate.open(),
     }
+    list(turns, gate, client, kernel.tgid, throttled);
+}
+
+/// Lists a gate to be turned.
+fn list(turns: &mut KVec<Turn>, gate: &Arc<Gate>, client: u64, tgid: i32, throttled: Option<Ns>) {
     if gate.begin_turn() {
         let turn = Turn {
             gate: gate.clone(),
             client,
-            tgid: kernel.tgid,
+            tgid,
             throttled,
         };
         // There is room: a gate is in the list once.
         let _ = turns.push_within_capacity(turn);
     }
+}
+
+/// Which of these slots of a page have a channel that computes, one bit each.
+fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
+    let mut computes = 0u8;
+    // CAST (both): eight.
+    let first = page.saturating_mul(SLOTS as u16);
+    for slot in 0..SLOTS as u16 {
+        let bit = 1u8.checked_shl(slot.into()).unwrap_or(0);
+        let chid = Chid::new(first.saturating_add(slot)).filter(|_| live & bit != 0);
+        let state = chid.map(|chid| ChannelState::read(mmio, chid));
+        // One that does not answer may compute.
+        let is_copy = |state: Result<ChannelState, _>| state.is_ok_and(|state| !state.is_compute());
+        if state.is_some_and(|state| !is_copy(state)) {
+            computes |= bit;
+        }
+    }
+    computes
 }
 
 /// The slots of a page whose channel exists, one bit each; `None` if the device has gone. A channel

@@ -2,23 +2,41 @@
 
 //! [glue] Changing the knobs and shares of a GPU at run time.
 
+use super::engaged::EngagedRoom;
 use super::Gpu;
 use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::is_alive;
+use crate::knobs::Config;
 use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
+use kernel::error::Result;
 
 impl Gpu {
-    /// Changes the given knobs, all of them or none. With a new policy all clients run until it
-    /// has decided; a decision is due at once.
+    /// Memory for what knobs ask for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn prepare(&self, knobs: &KnobChange) -> Result<Option<EngagedRoom>> {
+        let mut wanted = Config::default();
+        knobs.apply(&mut wanted);
+        wanted.dispatch.map(EngagedRoom::new).transpose()
+    }
+
+    /// Changes the given knobs, all of them or none, with what [`prepare`](Self::prepare) has
+    /// returned. With a new policy all clients run until it has decided; a decision is due at once.
     ///
     /// # Errors
     ///
     /// The reason; nothing has changed then.
-    pub(crate) fn configure(&self, knobs: &KnobChange) -> Result<(), Refusal> {
+    pub(crate) fn configure(
+        &self,
+        knobs: &KnobChange,
+        room: Option<EngagedRoom>,
+    ) -> Result<(), Refusal> {
         let mut locked = self.books.lock();
         let books = &mut *locked;
         let old = *books.state.engine.config();
@@ -31,7 +49,13 @@ impl Gpu {
         if new.policy != old.policy {
             events::policy(self.device.number(), new.policy.name());
         }
+        // If the watcher was stuck, it is off although it is set.
+        let fell = room.is_some() && !self.engaged.is_on();
+        if new.dispatch != old.dispatch || fell {
+            books.engage(self, room);
+        }
         drop(locked);
+        self.map_slots();
         self.turn_gates();
         Ok(())
     }

@@ -57,6 +57,9 @@ pub(crate) struct Took {
     /// Turning the gates of a client.
     pub(crate) revoke: Latencies,
     pub(crate) restore: Latencies,
+    /// Deciding on a store, and ending its window.
+    pub(crate) enter: Latencies,
+    pub(crate) close: Latencies,
 }
 
 impl Took {
@@ -71,6 +74,8 @@ impl Took {
             start: Latencies::new()?,
             revoke: Latencies::new()?,
             restore: Latencies::new()?,
+            enter: Latencies::new()?,
+            close: Latencies::new()?,
         })
     }
 }

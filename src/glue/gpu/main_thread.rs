@@ -74,6 +74,7 @@ impl Work for Scheduler {
                 Wake::Timer
             };
             gpu.make_watch_room(&mut own);
+            gpu.engaged.recheck();
             waits_for_turn = !step(gpu, &mut own, wake);
             gpu.turn_gates();
         }

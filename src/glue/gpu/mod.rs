@@ -10,11 +10,13 @@
 //! | `books` | its clients, their pages and their time |
 //! | `holdings` | pages that are mapped, unmapped and freed, and their gates |
 //! | `gate` | takes a page away, and gives it back |
+//! | `engaged` | decides on each store to a page |
 //! | `start` | starts and stops its threads |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
 //! | `phase` | state of the poller, and results of a polling phase |
 //! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
 //! | `sampler` | the status word at random instants: a timer |
+//! | `watcher` | ends windows, sees the end of commands |
 //! | `watch` | inputs of policies other than GPU time |
 //! | `latencies` | durations of operations |
 //! | `knobs` | changing the knobs and shares of a GPU |
@@ -23,6 +25,7 @@ pub(crate) mod absence;
 pub(crate) mod bar;
 pub(crate) mod books;
 mod device;
+pub(crate) mod engaged;
 pub(crate) mod gate;
 pub(crate) mod holdings;
 mod knobs;
@@ -35,9 +38,12 @@ mod sampler;
 pub(crate) mod shared_poller;
 mod start;
 mod watch;
+mod watcher;
 
 use self::books::Books;
 use self::device::Device;
+use self::engaged::Engaged;
+use self::gate::Gate;
 use self::latencies::Took;
 use self::phase::Phase;
 use self::shared_poller::SharedPoller;
@@ -48,7 +54,7 @@ use crate::glue::kernel::thread::{Thread, Waker};
 use crate::track::pages::page_of;
 use crate::track::submission;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex};
 
 /// One GPU.
@@ -57,6 +63,8 @@ pub(crate) struct Gpu {
     /// Its registers, and whether they may be read.
     pub(crate) device: Arc<Device>,
     pub(crate) settings: Settings,
+    /// Decides on each submission, if that is set.
+    pub(crate) engaged: Arc<Engaged>,
     #[pin]
     pub(crate) books: Mutex<Books>,
     /// Durations of LoGA's own operations. Innermost lock.
@@ -85,6 +93,7 @@ pub(crate) struct Gpu {
 
 struct Threads {
     scheduler: Thread,
+    watcher: Thread,
     /// `None` if the GPUs share one.
     poller: Option<Thread>,
 }
@@ -108,6 +117,12 @@ impl Gpu {
     pub(super) fn main_waker(&self) -> Option<Waker> {
         let threads = self.threads.lock();
         threads.as_ref().map(|threads| threads.scheduler.waker())
+    }
+
+    /// A waker of the watcher, for any context.
+    fn watcher_waker(&self) -> Option<Waker> {
+        let threads = self.threads.lock();
+        threads.as_ref().map(|threads| threads.watcher.waker())
     }
 
     /// Wakes the poller.
@@ -152,6 +167,19 @@ impl Gpu {
         )?;
         let (first, last) = (page_of(range.first), page_of(range.last()));
         Some((first, last.saturating_sub(first).saturating_add(1)))
+    }
+
+    /// See [`Engaged::enter`].
+    pub(crate) fn enter(&self, gate: &Arc<Gate>, place: usize, may_sleep: bool) -> bool {
+        let begin = ffi::now();
+        let passes = self.engaged.enter(&self.device, gate, place, may_sleep);
+        self.took.lock().enter.add(ffi::now().saturating_sub(begin));
+        passes
+    }
+
+    /// Whether a client may not store to its pages just now.
+    pub(crate) fn stops_stores(&self) -> bool {
+        self.throttled.load(Relaxed) != 0 || self.engaged.is_on()
     }
 
     pub(crate) fn has_mappings(&self) -> bool {

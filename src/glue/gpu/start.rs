@@ -6,11 +6,13 @@ use super::absence::Away;
 use super::bar::Found;
 use super::books::Books;
 use super::device::{refuse_chip, Device};
+use super::engaged::{Engaged, EngagedRoom};
 use super::latencies::Took;
 use super::main_thread::Scheduler;
 use super::phase::Phase;
 use super::poller::Poller;
 use super::shared_poller::SharedPoller;
+use super::watcher::Watcher;
 use super::{Gpu, Threads};
 use crate::engine::Engine;
 use crate::glue::control::params::Settings;
@@ -49,12 +51,14 @@ impl Gpu {
         let device = Arc::new(Device::new(index, found), GFP_KERNEL)?;
         let number = device.number();
         let engine = Engine::new(settings.config, ffi::random()).map_err(|_| EINVAL)?;
+        let engaged = Engaged::new()?;
         let gpu = Arc::pin_init(
             try_pin_init!(Self {
                 device,
                 settings: *settings,
+                engaged: engaged.clone(),
                 took <- new_mutex!(Took::new()?),
-                books <- new_mutex!(Books::new(number, engine, chip)?),
+                books <- new_mutex!(Books::new(number, engine, chip, engaged.clone())?),
                 readers <- new_mutex!(()),
                 phase <- new_mutex!(Phase::new(device.clone())?),
                 stop_polling: Atomic::new(0),
@@ -68,6 +72,12 @@ impl Gpu {
         )?;
         let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
         let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
+        let watcher = Arc::new(Watcher(gpu.clone()), GFP_KERNEL)?;
+        let watcher = Thread::spawn(c"loga-watch/%u", number, watcher, None)?;
+        if let Some(kind) = settings.config.dispatch {
+            let room = EngagedRoom::new(kind)?;
+            gpu.engaged.engage(room, Some(watcher.waker()));
+        }
         let poller = match &gpu.shared {
             Some(shared) => {
                 shared.add(gpu.clone())?;
@@ -79,7 +89,11 @@ impl Gpu {
                 Some(Thread::spawn(c"loga-poll/%u", number, poller, cpu)?)
             }
         };
-        *gpu.threads.lock() = Some(Threads { scheduler, poller });
+        *gpu.threads.lock() = Some(Threads {
+            scheduler,
+            watcher,
+            poller,
+        });
         if let Some(chip) = &chip {
             gpu.device.describe_chip(chip);
         }
@@ -88,8 +102,15 @@ impl Gpu {
 
     /// Ends both threads and lets all clients run. May sleep.
     pub(crate) fn stop(&self) {
+        self.engaged.disengage();
         let threads = self.threads.lock().take();
-        if let Some(Threads { scheduler, poller }) = threads {
+        if let Some(Threads {
+            scheduler,
+            watcher,
+            poller,
+        }) = threads
+        {
+            drop(watcher);
             // The main thread first: it may be waiting for the poller.
             drop(scheduler);
             self.stop_polling.store(1, Relaxed);
@@ -109,6 +130,8 @@ impl Gpu {
         self.stop_polling.store(1, Relaxed);
         // Waits for the poller, and cancels the timer.
         self.phase.lock().conclude();
+        // Waits for its readers.
+        self.engaged.suspend();
         // Waits for the main thread and all other readers.
         self.books.lock().release_all(self, ffi::now());
         self.turn_gates();

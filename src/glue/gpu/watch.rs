@@ -145,7 +145,11 @@ impl Books {
         }
         for page in self.pages.all_mut() {
             let seen = Seen {
-                blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
+                blocked: page.gate().is_some_and(|gate| {
+                    let place = gate.place();
+                    gate.has_sleepers()
+                        || place.is_some_and(|place| gpu.engaged.has_sleepers(place))
+                }),
                 ..Seen::default()
             };
             let at = page.at();

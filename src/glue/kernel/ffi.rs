@@ -86,6 +86,7 @@ extern "C" {
     pub(crate) fn loga_cgroup_place(id: u64, identity: *mut Identity) -> bool;
     pub(crate) fn loga_caller_cgroup_root() -> u64;
     pub(crate) fn loga_caller_user() -> u32;
+    pub(crate) fn loga_caller_nice() -> c_int;
     pub(crate) fn loga_caller_may_change() -> bool;
     pub(crate) fn loga_caller_reads_all() -> bool;
     pub(crate) fn loga_caller_may_lower(tgid: *mut bindings::pid) -> bool;
@@ -113,6 +114,7 @@ extern "C" {
     pub(crate) fn loga_hide(vma: *mut bindings::vm_area_struct) -> bool;
     pub(crate) fn loga_unhide(vma: *mut bindings::vm_area_struct);
     pub(crate) fn loga_refill(vma: *mut bindings::vm_area_struct) -> c_int;
+    pub(crate) fn loga_set_writable(vma: *mut bindings::vm_area_struct, writable: bool);
     pub(crate) fn loga_do_not_copy(vma: *mut bindings::vm_area_struct);
     pub(crate) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
     pub(crate) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);

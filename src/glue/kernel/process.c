@@ -198,6 +198,12 @@ u32 loga_caller_user(void)
 	return user_of(current_cred());
 }
 
+/* The nice value of the calling thread. */
+int loga_caller_nice(void)
+{
+	return task_nice(current);
+}
+
 bool loga_caller_may_change(void)
 {
 	return capable(CAP_SYS_ADMIN);

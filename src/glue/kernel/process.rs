@@ -3,6 +3,7 @@
 //! [glue] Processes, users and cgroups: identity of a client, and how a caller sees it.
 
 use super::ffi;
+use crate::engaged::Prio;
 use crate::share::Identity;
 use crate::uapi;
 use crate::units::Ns;
@@ -147,4 +148,12 @@ pub(crate) fn shown_cgroup(identity: &Identity, root: u64) -> u64 {
 pub(crate) fn cgroup_root() -> u64 {
     // SAFETY: Process context.
     unsafe { ffi::loga_caller_cgroup_root() }
+}
+
+/// The priority of the calling thread: 19 minus its nice value. Any context of a process.
+pub(crate) fn caller_prio() -> Prio {
+    // SAFETY: Without conditions.
+    let nice = unsafe { ffi::loga_caller_nice() };
+    let prio = u32::try_from(19_i32.saturating_sub(nice)).unwrap_or(0);
+    Prio::new(prio).unwrap_or(Prio::LOWEST)
 }

@@ -275,6 +275,19 @@ int loga_refill(struct vm_area_struct *vma)
 	return 0;
 }
 
+/*
+ * Whether faults insert entries of an area that can be written through; they must be
+ * serialised by the caller. An area with a pfn_mkwrite() starts without.
+ */
+void loga_set_writable(struct vm_area_struct *vma, bool writable)
+{
+	vm_flags_t flags = writable ? vma->vm_flags : vma->vm_flags & ~VM_SHARED;
+	pgprot_t prot = pgprot_modify(vma->vm_page_prot, vm_get_page_prot(flags));
+
+	if (pgprot_val(prot) != pgprot_val(vma->vm_page_prot))
+		WRITE_ONCE(vma->vm_page_prot, prot);
+}
+
 /* fork() does not copy this area. */
 void loga_do_not_copy(struct vm_area_struct *vma)
 {

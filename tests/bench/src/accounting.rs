@@ -241,7 +241,7 @@ pub(crate) fn threads_ms() -> Result<f64, String> {
     // Processes come and go.
     let stats = all.flatten().filter_map(|process| process.stat().ok());
     let is_ours = |stat: &Stat| {
-        ["loga-main", "loga-poll"]
+        ["loga-main", "loga-poll", "loga-watch"]
             .iter()
             .any(|name| stat.comm.starts_with(name))
     };

@@ -28,7 +28,7 @@ pub(crate) fn note(findings: &mut Findings) -> Result<(), String> {
                     .collect::<Result<_, _>>()?;
                 latency(findings, name.trim_end_matches("_ns"), samples)?;
             }
-            [_, "samples" | "decide_ns" | "start_ns", ..] => {}
+            [_, "samples" | "grants" | "decide_ns" | "start_ns" | "enter_ns" | "close_ns", ..] => {}
             _ => return Err(format!("{COSTS}: unreadable: {line}")),
         }
     }
@@ -45,19 +45,34 @@ pub(crate) fn revoke_ns() -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
+/// Notes mean and 99th percentile of the last samples of a figure, such as `close_ns`.
+pub(crate) fn note_last(findings: &mut Findings, what: &str, name: &str) -> Result<(), String> {
+    let samples = samples(name)?;
+    let values = || samples.iter().copied();
+    let p99 = quantile(values(), 99).ok_or_else(|| format!("{COSTS}: {name} without samples"))?;
+    findings.record(&format!("{what}, mean"), mean(values()), "ns");
+    findings.record(&format!("{what}, p99"), p99, "ns");
+    Ok(())
+}
+
 /// Median and largest of the last `count` samples of a figure, in ns.
 pub(crate) fn recent(what: &str, count: usize) -> Result<[f64; 2], String> {
-    let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
-    let mut lines = text.lines().map(|line| line.split_whitespace().skip(1));
-    let samples = lines.find_map(|mut words| (words.next() == Some(what)).then_some(words));
-    let samples = samples.ok_or_else(|| format!("{COSTS}: no {what}"))?;
-    let samples: Vec<f64> = samples.filter_map(|sample| sample.parse().ok()).collect();
+    let samples = samples(what)?;
     let mut samples = samples[samples.len().saturating_sub(count)..].to_vec();
     samples.sort_by(f64::total_cmp);
     match (samples.get(samples.len() / 2), samples.last()) {
         (Some(median), Some(most)) => Ok([*median, *most]),
         _ => Err(format!("{COSTS}: {what} without samples")),
     }
+}
+
+/// The samples of a figure of the first GPU, the oldest first.
+fn samples(name: &str) -> Result<Vec<f64>, String> {
+    let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
+    let mut lines = text.lines().map(|line| line.split_whitespace().skip(1));
+    let words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words));
+    let words = words.ok_or_else(|| format!("{COSTS}: no {name}"))?;
+    Ok(words.filter_map(|word| word.parse().ok()).collect())
 }
 
 fn latency(findings: &mut Findings, what: &str, samples: Vec<f64>) -> Result<(), String> {

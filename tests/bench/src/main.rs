@@ -13,6 +13,7 @@
 //! | `scenarios` | the scenarios, and the target of each figure |
 //! | `accounting` | scenarios: cost and error of accounting |
 //! | `shares` | scenario: weights and limits |
+//! | `dispatch` | scenario: deciding on each submission |
 //! | `scale` | scenarios: cost of a decision with many clients |
 //! | `window` | the time between two instants, by LoGA and by the model |
 //! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
@@ -22,6 +23,7 @@
 
 mod accounting;
 mod costs;
+mod dispatch;
 mod figure;
 mod paper;
 mod report;

@@ -8,7 +8,7 @@ use crate::load::Pattern;
 use crate::stage::{Stage, FINE};
 use crate::threads::{apart, control};
 use crate::window::Window;
-use crate::{accounting, costs, scale, shares, window};
+use crate::{accounting, costs, dispatch, scale, shares, window};
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::Duration;
@@ -26,6 +26,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("enforce", enforce),
     ("shares", shares::shares),
     ("duty", duty),
+    ("dispatch", dispatch::dispatch),
     ("gpus", gpus),
     ("costs", costs),
     ("kernel-length", kernel_length),

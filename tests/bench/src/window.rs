@@ -187,6 +187,11 @@ impl Window {
         self.usage[load].busy_ns as f64 / self.usage[load].commands as f64
     }
 
+    /// Commands of a load that the model has completed.
+    pub(crate) fn commands(&self, load: usize) -> u64 {
+        self.usage[load].commands
+    }
+
     /// Mean turnaround of a load's kernels, in us.
     pub(crate) fn turnaround_us(&self, load: usize) -> f64 {
         self.reports[load].summary.turnaround_mean_us

@@ -7,6 +7,7 @@
 //! | `open N` | opens a client with N channels | |
 //! | `run US MS` | kernels of US back to back for MS | kernels, us blocked, longest store in us |
 //! | `store US` | one kernel of US, waits for its end | us that the store took |
+//! | `read` | reads GP_GET of the first channel | us that it took |
 //! | `launch US` | one kernel of US, does not wait for its end (but for room in the channel) | |
 //! | `fork US MS` | as `run`, in a forked child | as `run`; the child's process id |
 //! | `unmap`, `map` | the submission page of the first channel | |
@@ -80,6 +81,7 @@ impl AgentProcess {
             Some("open") => self.open(number(1)?),
             Some("run") => self.back_to_back(number(1)?, number(2)?),
             Some("store") => self.store(number(1)?),
+            Some("read") => self.read(),
             Some("launch") => {
                 let channel = self.first()?;
                 let oldest = channel.sequence().wrapping_sub(channel.depth_max() - 1);
@@ -153,6 +155,14 @@ impl AgentProcess {
 
     fn store(&mut self, kernel_us: u64) -> Result<Vec<u64>, String> {
         Ok(vec![one_kernel(self.first()?, kernel_us)? / 1000])
+    }
+
+    fn read(&mut self) -> Result<Vec<u64>, String> {
+        let since = Instant::now();
+        let channel = self.first()?;
+        channel.get().ok_or("the page is not mapped")?;
+        // CAST: some seconds.
+        Ok(vec![since.elapsed().as_micros() as u64])
     }
 
     fn fork(&mut self, kernel_us: u64, ms: u64) -> Result<Vec<u64>, String> {

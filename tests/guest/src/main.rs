@@ -16,7 +16,7 @@
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
-//! | [`policies`] | tests of each policy |
+//! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
 //! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
 //! | [`faults`] | tests of failures: the card, the driver, memory, processors |
@@ -30,6 +30,7 @@ mod attaching;
 mod calls;
 mod cgroups;
 mod demo;
+mod dispatch;
 mod driver;
 mod event_stream;
 mod faults;
@@ -131,6 +132,7 @@ fn tests() -> Vec<Test> {
         sharing::TESTS,
         cgroups::TESTS,
         policies::TESTS,
+        dispatch::TESTS,
         validation::TESTS,
         event_stream::TESTS,
         fdinfo::TESTS,

@@ -173,7 +173,7 @@ fn driver_calls_that_fail_get_the_same_answers_and_leave_nothing() -> Verdict {
 }
 
 /// Keeps processor 1 busy for `time`, at a priority above all other threads.
-fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
+pub(crate) fn occupy(time: Duration, started: &AtomicBool) -> Result<(), String> {
     pin(0, 1).map_err(|errno| errno.to_string())?;
     let urgent = nix::libc::sched_param {
         sched_priority: URGENT,

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The watcher of one GPU: ends the windows through which clients store, sees when their
+//! commands have ended, and passes the turn on. It sleeps until something is due, and for good
+//! while no submission is decided on.
+
+use super::device::Device;
+use super::engaged::{Engaged, Opening, Running, HEARTBEAT};
+use super::Gpu;
+use crate::engaged::Due;
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::thread::{self, WakeFlag, Work};
+use crate::regs::{ChannelState, Ring, Work as ChannelWork};
+use crate::units::Ns;
+use kernel::sync::atomic::{Relaxed, Release};
+use kernel::sync::Arc;
+
+impl Engaged {
+    /// Does what is due, and returns when something will be. Called by the watcher.
+    fn tend(&self, gpu: &Gpu) -> Option<Ns> {
+        // TIMEOUT: each pass ends a stage of the turn, or reads channels.
+        loop {
+            self.alive.store(ffi::now().get(), Relaxed);
+            if gpu.device.is_blind() {
+                self.suspend();
+                return None;
+            }
+            let leaked = {
+                let mut state = self.state.lock();
+                let open = state.turns.as_ref().is_none_or(|turns| turns.is_open());
+                !open && core::mem::take(&mut state.leaked)
+            };
+            if leaked {
+                gpu.revoke_all();
+            }
+            let mut locked = self.state.lock();
+            let state = &mut *locked;
+            let now = ffi::now();
+            let Some(turns) = state.turns.as_mut() else {
+                state.asleep = None;
+                return None;
+            };
+            if state.timer.is_some_and(|at| at <= now) {
+                let step = turns.timer(now);
+                if step.opened {
+                    state.leaked = true;
+                }
+                state.follow(&self.places, now, step);
+                continue;
+            }
+            match state.watch.due(now) {
+                None => {
+                    state.watch.expect(now);
+                    let waits = state.sleepers.iter().any(|sleepers| *sleepers != 0);
+                    let beat = waits.then(|| now.saturating_add(HEARTBEAT));
+                    state.asleep = [state.next(), beat].into_iter().flatten().min();
+                    return state.asleep;
+                }
+                Some(Due::Return) => {
+                    if let Some(at) = state.watch.take_back() {
+                        let step = turns.returned(now, at);
+                        state.follow(&self.places, now, step);
+                    }
+                }
+                Some(Due::Look) => {
+                    // A copy: the fault path goes on meanwhile.
+                    let opening = state.opened();
+                    drop(locked);
+                    self.look(gpu, &opening);
+                }
+                Some(Due::Close) => {
+                    state.watch.begin_close();
+                    let opening = core::mem::take(&mut state.opening);
+                    drop(locked);
+                    self.close(gpu, &opening);
+                }
+                Some(Due::Read) => {
+                    let running = state.running;
+                    drop(locked);
+                    self.read(gpu, &running);
+                }
+            }
+        }
+    }
+
+    /// Looks whether something was stored through a window.
+    fn look(&self, gpu: &Gpu, opening: &Opening) {
+        let stored = self.stored(gpu, opening).count != 0;
+        let mut state = self.state.lock();
+        state.watch.look(ffi::now(), stored);
+    }
+
+    /// The channels to which something was submitted through a window.
+    fn stored(&self, gpu: &Gpu, opening: &Opening) -> Running {
+        let mut stored = Running::NONE;
+        for opened in opening.iter().flatten() {
+            let Some(after) = self.read_puts(&gpu.device, &opened.gate) else {
+                continue;
+            };
+            for (slot, chid) in opened.gate.channels() {
+                if after.get(slot) != opened.puts.get(slot) {
+                    stored.add(chid);
+                }
+            }
+        }
+        stored
+    }
+
+    /// Takes the entries of a window away, and notes what was submitted through it.
+    fn close(&self, gpu: &Gpu, opening: &Opening) {
+        let begin = ffi::now();
+        let opened = opening.iter().flatten();
+        opened.for_each(|opened| opened.gate.revoke());
+        let stored = self.stored(gpu, opening);
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let now = ffi::now();
+        stored
+            .all()
+            .iter()
+            .for_each(|chid| state.running.add(*chid));
+        if let Some(at) = state.watch.close(now, stored.count != 0) {
+            if let (true, Some(turns)) = (stored.count == 0, state.turns.as_mut()) {
+                let step = turns.returned(now, at);
+                state.follow(&self.places, now, step);
+            }
+            if let Some(place) = self.places.get(at) {
+                place.unblock();
+            }
+        }
+        drop(locked);
+        gpu.took.lock().close.add(now.saturating_sub(begin));
+    }
+
+    /// Reads whether the channels have work, and passes the turn on if they have not.
+    fn read(&self, gpu: &Gpu, running: &Running) {
+        // A channel that takes up its next command may show none for a moment.
+        let busy = self
+            .is_busy(&gpu.device, running)
+            .and_then(|busy| match busy {
+                true => Some(true),
+                false => self.is_busy(&gpu.device, running),
+            });
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let now = ffi::now();
+        let Some(busy) = busy else {
+            drop(locked);
+            gpu.device.lost.store(1, Release);
+            gpu.wake();
+            return;
+        };
+        let Some(ended) = state.watch.read(now, busy) else {
+            return;
+        };
+        state.running = Running::NONE;
+        let Some(at) = state.turns.as_ref().and_then(|turns| turns.holder()) else {
+            return;
+        };
+        for _ in 0..ended.count {
+            if let Some(turns) = state.turns.as_mut() {
+                let step = turns.completed(now, at, ended.each);
+                state.follow(&self.places, now, step);
+            }
+        }
+    }
+
+    /// Whether one of the channels has commands to fetch or to end; `None` if the device does not
+    /// answer. A channel that waits for a semaphore has none: what it waits for may wait for its
+    /// turn.
+    fn is_busy(&self, device: &Device, running: &Running) -> Option<bool> {
+        let slots = self.slots.lock();
+        if device.is_away() {
+            return Some(false);
+        }
+        for chid in running.all() {
+            let state = ChannelState::read(&device.bar0, *chid).ok()?;
+            let queued = || {
+                let ring = slots.as_ref().and_then(|slots| Ring::read(slots, *chid));
+                ring.is_some_and(|ring| ring.put != ring.get) && state.is_schedulable()
+            };
+            let busy = match state.work() {
+                ChannelWork::Waits | ChannelWork::Runs => true,
+                ChannelWork::Acquires => false,
+                ChannelWork::None => queued(),
+            };
+            if busy {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+/// The watcher's work.
+pub(super) struct Watcher(pub(super) Arc<Gpu>);
+
+impl Work for Watcher {
+    fn run(self: Arc<Self>, flag: &WakeFlag) {
+        while !thread::should_stop() {
+            let next = self.0.engaged.tend(&self.0);
+            flag.wait_until(next.map_or(u64::MAX, Ns::get));
+        }
+    }
+}

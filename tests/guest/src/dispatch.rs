@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of engaged scheduling with real processes: which submission reaches the GPU first.
+
+use crate::agent::{Agent, SOON};
+use crate::faults::occupy;
+use crate::ktap::{ensure, Verdict};
+use crate::load::Load;
+use crate::stage::{Stage, EXACT, FINE, LAZY};
+use crate::truth::Truth;
+use crate::{busy, sysfs, threads};
+use rustix::process::{setpriority_process, Pid};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use throttle::random::Random;
+use throttle::statistics::Frames;
+
+crate::ktap::tests![
+    frames_of_a_higher_priority_wait_for_one_submission_of_another: timed,
+    clients_of_one_priority_take_turns: timed,
+    copies_do_not_wait_for_kernels: timed,
+    endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it,
+    client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on,
+    dispatch_that_is_turned_off_lets_all_pass,
+    device_lost_lets_clients_that_wait_for_their_turn_run,
+    forked_child_takes_turns_as_its_parent,
+    remapped_page_takes_turns,
+    reading_a_page_does_not_wait_and_opens_no_way_to_store,
+    clients_stopped_and_killed_at_random_hold_no_other_back,
+    watcher_that_does_not_run_lets_all_pass,
+];
+
+/// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
+const PRIO: &str = "policy=none dispatch=prio";
+/// Frames of four kernels of 500 us, one every 10 ms.
+const FRAMES: &str =
+    "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 10000 --wait block";
+/// Length of one alone, in us: measured.
+const FRAME_US: f64 = 2040.0;
+/// What deciding on a submission costs at most, in us: waking up, the windows and the reads.
+const SUBMISSION_US: f64 = 150.0;
+/// Store that did not wait for a command, in us.
+const AT_ONCE_US: u64 = 50_000;
+
+/// Starts a load with this nice value.
+fn start_nice(nice: i32, arguments: &str) -> Result<Load, String> {
+    let load = Load::start(arguments)?;
+    let pid = i32::try_from(load.pid()).ok().and_then(Pid::from_raw);
+    setpriority_process(pid, nice).map_err(|error| format!("nice {nice}: {error}"))?;
+    Ok(load)
+}
+
+/// Sums of what was decided: grants, waits, unused grants, and times that all had to pass.
+fn counters() -> Result<[u64; 4], String> {
+    let path = "/sys/kernel/debug/loga/costs";
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("gpu0 grants "));
+    let line = line.ok_or_else(|| format!("{path}: no grants"))?;
+    let numbers = line.split(' ').filter_map(|word| word.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    numbers.try_into().map_err(|_| format!("{path}: {line}"))
+}
+
+/// Frames beside kernels of 3 ms, and the number of these.
+fn frames_beside_a_bomb(dispatch: &str) -> Result<(Frames, u64), String> {
+    let stage = Stage::set(FINE, &format!("policy=none dispatch={dispatch} {EXACT}"))?;
+    let bomb = Load::start("--kernel-us 3000 --wait block")?;
+    stage.wait_until_measured(bomb.pid())?;
+    let frames = start_nice(-10, FRAMES)?;
+    std::thread::sleep(Duration::from_secs(3));
+    let frames = frames.stop()?.summary.frames.ok_or("no frames")?;
+    let kernels = bomb.stop()?.summary.kernels;
+    println!("# {dispatch}: {frames:?}, {kernels} kernels of the other");
+    stage.teardown()?;
+    Ok((frames, kernels))
+}
+
+fn frames_of_a_higher_priority_wait_for_one_submission_of_another() -> Verdict {
+    let (before, _) = frames_beside_a_bomb("none")?;
+    let (frames, _) = frames_beside_a_bomb("prio")?;
+    // The GPU serves both in turn: each kernel of a frame waits for one of the other.
+    ensure!(before.median_us > 6000.0, "{before:?}");
+    let most = FRAME_US + 3000.0 + 4.0 * SUBMISSION_US;
+    ensure!(
+        frames.p95_us < most,
+        "{frames:?}, want 95 % below {most:.0} us"
+    );
+    ensure!(frames.mean_us < 0.7 * before.mean_us, "{frames:?}");
+    Ok(())
+}
+
+fn clients_of_one_priority_take_turns() -> Verdict {
+    let stage = Stage::set(FINE, &format!("{PRIO} {EXACT}"))?;
+    let long = Load::start("--kernel-us 3000 --wait block")?;
+    let short = Load::start("--kernel-us 500 --wait block")?;
+    std::thread::sleep(Duration::from_secs(1));
+    Truth::reset()?;
+    std::thread::sleep(Duration::from_secs(3));
+    let truth = Truth::read()?;
+    let shares = [&long, &short].map(|load| truth.busy_share(load.pid()));
+    let counters = counters()?;
+    println!("# shares {shares:.3?}, counters {counters:?}");
+    let [long, short] = [long.stop()?, short.stop()?].map(|one| one.summary.kernels);
+    // A kernel each, and the GPU hardly idle between them.
+    ensure!((5.7..6.3).contains(&(shares[0] / shares[1])), "{shares:?}");
+    ensure!(shares[0] + shares[1] > 0.9, "{shares:?}");
+    ensure!(counters[0] > 0 && counters[3] == 0, "{counters:?}");
+    println!("# kernels {long} and {short}");
+    stage.teardown()
+}
+
+fn copies_do_not_wait_for_kernels() -> Verdict {
+    let stage = Stage::set(FINE, &format!("{PRIO} {EXACT}"))?;
+    let bomb = Load::start("--kernel-us 5000 --wait block")?;
+    stage.wait_until_measured(bomb.pid())?;
+    let copies = Load::start("--engine copy --kernel-us 100 --sleep-us 1000 --wait block")?;
+    std::thread::sleep(Duration::from_secs(2));
+    let copies = copies.stop()?.summary;
+    println!("# {copies:?}");
+    bomb.stop()?;
+    ensure!(copies.kernels > 1000, "{} copies", copies.kernels);
+    ensure!(copies.turnaround_p99_us < 1000.0, "{copies:?}");
+    stage.teardown()
+}
+
+/// A client with a kernel of this length under way, and one that waits for its turn behind it.
+fn waiting(stage: &Stage, kernel_us: u64) -> Result<(Agent, Agent), String> {
+    let mut holder = Agent::with_channels(1)?;
+    let mut waits = Agent::with_channels(1)?;
+    // Both are known, and have stored once.
+    holder.ask("store 100")?;
+    waits.ask("store 100")?;
+    holder.ask(&format!("launch {kernel_us}"))?;
+    let before = counters()?[1];
+    waits.send("store 100")?;
+    let limit = Instant::now() + SOON;
+    while counters()?[1] == before {
+        ensure!(Instant::now() < limit, "the second client does not wait");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = stage;
+    Ok((holder, waits))
+}
+
+/// The time that a store took, in us.
+fn took(agent: &mut Agent) -> Result<u64, String> {
+    let answer = agent.answer(SOON)?;
+    answer.first().copied().ok_or_else(|| "no time".to_string())
+}
+
+fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let (mut holder, mut waits) = waiting(&stage, 4_000_000)?;
+    let took_us = took(&mut waits)?;
+    println!("# store took {took_us} us");
+    ensure!((1_800_000..=2_600_000).contains(&took_us), "{took_us} us");
+    ensure!(counters()?[3] == 1, "{:?}", counters()?);
+    // The long kernel ends, and the watcher sees it: stores are decided on again.
+    holder.ask("store 100")?;
+    std::thread::sleep(Duration::from_millis(100));
+    let before = counters()?[0];
+    for agent in [&mut holder, &mut waits] {
+        for _ in 0..5 {
+            let store = agent.ask("store 100")?;
+            ensure!(store[0] < AT_ONCE_US, "a store took {} us", store[0]);
+        }
+    }
+    let grants = counters()?[0] - before;
+    ensure!(grants >= 10, "{grants} grants for ten stores");
+    drop((holder, waits));
+    stage.teardown()
+}
+
+fn client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let (mut holder, mut waits) = waiting(&stage, 1_000_000)?;
+    let took = waits.kill()?;
+    ensure!(took < Duration::from_millis(200), "dead after {took:?}");
+    // The holder dies too, with its kernel under way.
+    holder.kill()?;
+    let mut next = Agent::with_channels(1)?;
+    next.ask("store 100")?;
+    let store = next.ask("store 100")?;
+    ensure!(store[0] < AT_ONCE_US, "a store took {} us", store[0]);
+    drop(next);
+    stage.teardown()
+}
+
+fn dispatch_that_is_turned_off_lets_all_pass() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let (mut holder, mut waits) = waiting(&stage, 1_500_000)?;
+    sysfs::write("dispatch", "none")?;
+    let took_us = took(&mut waits)?;
+    ensure!(took_us < 1_000_000, "the store took {took_us} us");
+    ensure!(
+        sysfs::read("dispatch")? == "none",
+        "{}",
+        sysfs::read("dispatch")?
+    );
+    for agent in [&mut holder, &mut waits] {
+        agent.ask("store 100")?;
+    }
+    sysfs::write("dispatch", "edf")?;
+    for agent in [&mut holder, &mut waits] {
+        agent.ask("store 100")?;
+    }
+    ensure!(counters()?[0] >= 2, "{:?}", counters()?);
+    drop((holder, waits));
+    stage.teardown()
+}
+
+fn device_lost_lets_clients_that_wait_for_their_turn_run() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let (mut holder, mut waits) = waiting(&stage, 1_500_000)?;
+    stage.set_lost(true)?;
+    std::thread::sleep(Duration::from_millis(200));
+    stage.set_lost(false)?;
+    let took_us = took(&mut waits)?;
+    ensure!(took_us < 1_000_000, "the store took {took_us} us");
+    // Once the GPU answers again, stores are decided on.
+    let limit = Instant::now() + SOON;
+    let before = counters()?[0];
+    while counters()?[0] == before {
+        ensure!(Instant::now() < limit, "no store is decided on");
+        holder.ask("store 100")?;
+    }
+    drop((holder, waits));
+    stage.teardown()
+}
+
+fn forked_child_takes_turns_as_its_parent() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let mut parent = Agent::with_channels(1)?;
+    let bomb = Load::start("--kernel-us 3000 --wait block")?;
+    stage.wait_until_measured(bomb.pid())?;
+    parent.send("fork 500 1000")?;
+    let child = parent.answer(SOON)?;
+    parent.answer(SOON)?;
+    // A kernel of the other comes between any two of them.
+    ensure!(
+        (100..=330).contains(&child[0]),
+        "{child:?} kernels of 500 us"
+    );
+    ensure!(child[1] > 500_000, "blocked for {} us only", child[1]);
+    bomb.stop()?;
+    drop(parent);
+    stage.teardown()
+}
+
+fn remapped_page_takes_turns() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let mut agent = Agent::with_channels(1)?;
+    agent.ask("store 100")?;
+    agent.ask("unmap")?;
+    agent.ask("map")?;
+    let before = counters()?[0];
+    agent.ask("store 100")?;
+    ensure!(counters()?[0] > before, "a store passed without a grant");
+    drop(agent);
+    stage.teardown()
+}
+
+fn reading_a_page_does_not_wait_and_opens_no_way_to_store() -> Verdict {
+    for branch in [340, 470, 550] {
+        read_and_store(branch).map_err(|reason| format!("branch {branch}: {reason}"))?;
+    }
+    Ok(())
+}
+
+/// As the driver of this branch makes entries.
+fn read_and_store(branch: u32) -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} branch={branch}"), PRIO)?;
+    let mut holder = Agent::with_channels(1)?;
+    let mut reads = Agent::with_channels(1)?;
+    for agent in [&mut holder, &mut reads] {
+        agent.ask("store 100")?;
+    }
+    holder.ask("launch 1000000")?;
+    let took_us = reads.ask("read")?[0];
+    ensure!(took_us < AT_ONCE_US, "a read took {took_us} us");
+    // The page has an entry now. The store waits for the rest of the second all the same.
+    let took_us = reads.ask("store 100")?[0];
+    ensure!(took_us > 500_000, "a store took {took_us} us only");
+    drop((holder, reads));
+    stage.teardown()
+}
+
+fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
+    use nix::sys::signal::Signal;
+    let stage = Stage::set(LAZY, PRIO)?;
+    let load = "--kernel-us 300 --jitter 50 --channels 2 --wait block";
+    let mut loads: Vec<Load> = (0..6)
+        .map(|_| Load::start(load))
+        .collect::<Result<_, _>>()?;
+    let mut random = Random::new(7);
+    let mut random = || random.next_u64();
+    for _ in 0..150 {
+        let at = random() as usize % loads.len();
+        match random() % 8 {
+            0 => loads[at] = Load::start(load)?,
+            1..=3 => loads[at].signal(Signal::SIGSTOP),
+            _ => loads[at].signal(Signal::SIGCONT),
+        }
+        std::thread::sleep(Duration::from_millis(random() % 20));
+    }
+    // All are stopped, whatever they hold.
+    loads.iter().for_each(|load| load.signal(Signal::SIGSTOP));
+    let mut next = Agent::with_channels(1)?;
+    let mut longest = 0;
+    for _ in 0..20 {
+        longest = longest.max(next.ask("store 100")?[0]);
+    }
+    let counters = counters()?;
+    println!("# longest store {longest} us, {counters:?}");
+    drop(loads);
+    ensure!(longest < AT_ONCE_US, "a store took {longest} us");
+    ensure!(counters[3] == 0, "all had to pass {} times", counters[3]);
+    drop(next);
+    stage.teardown()
+}
+
+fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let (mut holder, mut waits) = waiting(&stage, 1_000_000)?;
+    for thread in threads::named("loga-watch")? {
+        busy::pin(thread.pid, 1).map_err(|errno| errno.to_string())?;
+    }
+    let started = AtomicBool::new(false);
+    let took_us = std::thread::scope(|scope| {
+        let spinner = scope.spawn(|| occupy(Duration::from_secs(6), &started));
+        let took_us = took(&mut waits);
+        spinner
+            .join()
+            .map_err(|_| "the thread of high priority panicked".to_string())??;
+        took_us
+    })?;
+    println!("# store took {took_us} us");
+    ensure!((2_500_000..5_000_000).contains(&took_us), "{took_us} us");
+    // Nothing is decided on until it is set again.
+    sysfs::write("dispatch", "prio")?;
+    holder.ask("store 100")?;
+    ensure!(counters()?[0] > 0, "{:?}", counters()?);
+    drop((holder, waits));
+    stage.teardown()
+}
