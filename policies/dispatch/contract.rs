@@ -4,7 +4,9 @@
 //! of the table.
 
 use super::DispatcherKind;
-use crate::engaged::{Kind, Mode, Prio, Setting, Step, Terms, Turns, HT_DEPTH, MAX_GRANT};
+use crate::engaged::{
+    Client, Kind, Mode, Prio, Record, Setting, Step, Terms, Turns, HT_DEPTH, MAX_GRANT, RECORDS,
+};
 use crate::units::Ns;
 use crate::Vectors;
 use std::string::String;
@@ -62,7 +64,8 @@ pub(super) fn trace(kind: DispatcherKind, seed: u64) -> Vec<usize> {
 impl History {
     fn of(kind: DispatcherKind, seed: u64) -> Self {
         let reserves = std::vec![None; 4];
-        let clients = (0..CLIENTS).map(|_| Default::default()).collect();
+        let vacant = || Client::vacant(std::vec![Record::default(); RECORDS]);
+        let clients = (0..CLIENTS).map(|_| vacant()).collect();
         let mut history = Self {
             turns: Turns::new(kind, clients, reserves),
             actors: Default::default(),

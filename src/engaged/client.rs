@@ -2,10 +2,11 @@
 
 //! [pure] One client of an engaged GPU, and what is set for it.
 
-use super::history::History;
+use super::history::{History, Record};
 use super::{Forecast, HT_DEPTH};
 use crate::error::{in_range, Error};
 use crate::units::Ns;
+use core::ops::DerefMut;
 
 /// How important a client is: 0 to 39, as 19 minus its nice value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +71,8 @@ pub struct Setting {
 pub(super) struct Waiting {
     /// Smaller than that of all later arrivals.
     pub(super) ticket: u64,
+    /// When it arrived.
+    pub(super) since: Ns,
     /// What it will cost.
     pub(super) forecast: Forecast,
 }
@@ -83,24 +86,40 @@ pub(super) struct Flight {
     pub(super) switched: bool,
     /// Position of that reserve.
     pub(super) reserve: usize,
+    /// Whether it passed since it had waited for too long.
+    pub(super) floor: bool,
 }
 
-/// A client. The default is a vacant place.
-#[derive(Clone, Debug, Default)]
-pub struct Client {
+/// A client, or a vacant place for one.
+#[derive(Clone, Debug)]
+pub struct Client<R> {
     pub(super) present: bool,
     pub(super) setting: Setting,
     pub(super) waiting: Option<Waiting>,
     flights: [Flight; HT_DEPTH],
     in_flight: usize,
-    pub(super) history: History,
+    pub(super) history: History<R>,
     /// Grows with commands that took more than twice what was expected.
     pub(super) strikes: u32,
 }
 
-impl Client {
+impl<R: DerefMut<Target = [Record]>> Client<R> {
+    /// A vacant place, with memory for [`RECORDS`](super::RECORDS). It is not on the stack: that of
+    /// a kernel is too small for several of them.
+    pub fn vacant(records: R) -> Self {
+        Self {
+            present: false,
+            setting: Setting::default(),
+            waiting: None,
+            flights: [Flight::default(); HT_DEPTH],
+            in_flight: 0,
+            history: History::new(records),
+            strikes: 0,
+        }
+    }
+
     /// Takes the place of a client that has just come, if there is something set for it; else
-    /// leaves it vacant. In place: a client is too large for the stack of a kernel.
+    /// leaves it vacant.
     pub(super) fn reset(&mut self, setting: Option<Setting>) {
         self.present = setting.is_some();
         self.setting = setting.unwrap_or_default();
@@ -126,7 +145,7 @@ impl Client {
     }
 
     /// What its commands cost so far.
-    pub const fn history(&self) -> &History {
+    pub const fn history(&self) -> &History<R> {
         &self.history
     }
 

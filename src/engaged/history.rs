@@ -18,6 +18,7 @@
 
 use super::{signed, unsigned};
 use crate::units::Ns;
+use core::ops::DerefMut;
 
 /// Records of a client. The one not used for the longest time is replaced.
 pub const RECORDS: usize = 64;
@@ -32,7 +33,7 @@ const PART_SIGNED: i64 = 8;
 
 /// What commands after two of certain lengths took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Record {
+pub struct Record {
     /// The lengths of the two.
     key: u16,
     mean: Ns,
@@ -66,10 +67,10 @@ impl Forecast {
     }
 }
 
-/// The commands of a client.
+/// The commands of a client. The memory for records is the caller's.
 #[derive(Clone, Debug)]
-pub struct History {
-    records: [Record; RECORDS],
+pub struct History<R> {
+    records: R,
     /// Records in use.
     len: usize,
     /// Lengths of the last two commands.
@@ -80,10 +81,11 @@ pub struct History {
     commands: u64,
 }
 
-impl Default for History {
-    fn default() -> Self {
+impl<R: DerefMut<Target = [Record]>> History<R> {
+    /// No command yet. There should be room for [`RECORDS`].
+    pub const fn new(records: R) -> Self {
         Self {
-            records: [Record::default(); RECORDS],
+            records,
             len: 0,
             last: 0,
             longest: Ns::ZERO,
@@ -91,9 +93,7 @@ impl Default for History {
             commands: 0,
         }
     }
-}
 
-impl History {
     /// Forgets everything, in place.
     pub(super) fn clear(&mut self) {
         (self.len, self.last, self.commands) = (0, 0, 0);
@@ -168,7 +168,7 @@ impl History {
 
     /// Adds a record, in place of the oldest if there is no room.
     fn insert(&mut self, record: Record) {
-        if self.len < RECORDS {
+        if self.len < self.records.len() {
             self.len = self.len.saturating_add(1);
             if let Some(last) = self.known_mut().last_mut() {
                 *last = record;
@@ -198,26 +198,36 @@ fn length(time: Ns) -> u16 {
 mod tests {
     use super::*;
 
+    const ROOM: [Record; RECORDS] = [Record {
+        key: 0,
+        mean: Ns::ZERO,
+        error: Ns::ZERO,
+        used: 0,
+    }; RECORDS];
+
     fn us(us: u64) -> Ns {
         Ns::from_us(us)
     }
 
     #[test]
     fn history_without_a_command_expects_the_unknown() {
-        let forecast = History::default().forecast();
+        let mut room = ROOM;
+        let forecast = History::new(&mut room[..]).forecast();
         assert_eq!((forecast.mean, forecast.margin), (UNKNOWN_COST, Ns::ZERO));
     }
 
     #[test]
     fn history_of_equal_commands_is_exact() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         (0..10).for_each(|_| history.learn(us(700), false));
         assert_eq!(history.forecast().charge(true), us(700));
     }
 
     #[test]
     fn history_of_an_alternation_tells_both_apart() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         for _ in 0..10 {
             history.learn(us(100), false);
             history.learn(us(3000), false);
@@ -229,7 +239,8 @@ mod tests {
 
     #[test]
     fn history_on_a_miss_expects_the_longest() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         history.learn(us(900), false);
         history.learn(us(5), false);
         assert_eq!(history.forecast().mean, us(900));
@@ -237,7 +248,8 @@ mod tests {
 
     #[test]
     fn history_of_varying_commands_has_a_margin() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         // Lengths of the same power of two.
         (0..200).for_each(|turn| history.learn(us(550 + 400 * (turn % 2)), false));
         let forecast = history.forecast();
@@ -247,7 +259,8 @@ mod tests {
 
     #[test]
     fn history_keeps_switches_apart_from_commands() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         (0..5).for_each(|_| history.learn(us(700), false));
         (0..100).for_each(|_| history.learn(us(710), true));
         let forecast = history.forecast();
@@ -257,7 +270,8 @@ mod tests {
 
     #[test]
     fn history_takes_a_long_command_after_a_switch_for_a_long_command() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         (0..5).for_each(|_| history.learn(us(700), false));
         for _ in 0..40 {
             history.learn(us(9000), true);
@@ -268,7 +282,8 @@ mod tests {
 
     #[test]
     fn history_never_has_more_records_than_room() {
-        let mut history = History::default();
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
         for turn in 0..10_000_u64 {
             history.learn(Ns::new(1 << (turn * turn % 37)), false);
         }

@@ -18,7 +18,8 @@
 //!   protected client uses the engine or did so less than `linger` ago. A client without budget is
 //!   not chosen, so no turn is lost to one.
 //! - Of several ready clients, the [dispatcher](crate::policies::dispatch) says which is first;
-//!   among equals, the one that has waited longest.
+//!   among equals, the one that has waited longest. One that has waited for [`STARVED`] comes
+//!   before it, if neither has a reserve: see `floor`.
 //! - Without a completion for [`MAX_GRANT`] while others wait, all clients pass (*fail open*) until
 //!   what is in flight has completed or its owner has left.
 //!
@@ -26,6 +27,7 @@
 //! |---|---|
 //! | `turns` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
+//! | `floor` | what no priority takes from the others |
 //! | `shield` | protected clients, which are not stopped |
 //! | `client` | one client, and what is set for it |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
@@ -43,6 +45,7 @@ mod admission;
 mod apriori;
 mod bandwidth;
 mod client;
+mod floor;
 mod history;
 mod posterior;
 mod reserve;
@@ -55,7 +58,8 @@ mod watch;
 
 pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
-pub use history::{Forecast, History, RECORDS, UNKNOWN_COST};
+pub use floor::STARVED;
+pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use reserve::{Kind, Offer, Reserve, Terms};
 pub use shield::MAX_LINGER;
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};

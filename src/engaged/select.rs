@@ -4,12 +4,14 @@
 
 use super::client::Flight;
 use super::turns::{Grant, Step, Turn, Turns};
-use super::{Forecast, Mode, Offer, Terms, HT_DEPTH, HT_SLICE, MAX_GRANT};
+use super::{
+    Forecast, Mode, Offer, Record, Terms, BACKGROUND, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED,
+};
 use crate::policies::dispatch::Candidate;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client that waits, as the dispatcher sees it, with its ticket.
     fn candidate(&self, now: Ns, at: usize) -> Option<(Candidate, u64)> {
         let client = self.clients.get(at)?;
@@ -42,6 +44,26 @@ impl<S: Storage> Turns<S> {
         first.map(|(_, _, at, candidate)| (at, candidate))
     }
 
+    /// The client that has waited longest, if it has waited for too long and the one that is first
+    /// otherwise, at `first`, may be passed over.
+    fn starved(&self, now: Ns, first: usize) -> Option<usize> {
+        let is_promised = |at: usize| {
+            let client = self.client(at);
+            client.is_some_and(|client| client.setting.reserve != BACKGROUND)
+        };
+        if is_promised(first) || !self.floor.has(now) {
+            return None;
+        }
+        let waiting = |at: usize| Some((self.client(at)?.waiting?, at));
+        let waiting = (0..self.clients.len()).filter_map(waiting);
+        let late = waiting.filter(|(waiting, at)| {
+            waiting.since.saturating_add(STARVED) <= now && *at != first && !is_promised(*at)
+        });
+        let (_, at) = late.min_by_key(|(waiting, _)| waiting.ticket)?;
+        let (candidate, _) = self.candidate(now, at)?;
+        (candidate.offer.from <= now).then_some(at)
+    }
+
     /// Whether the client of the turn may add a submission to those in flight.
     fn joins(&self, now: Ns, turn: Turn) -> bool {
         let Some(client) = self.client(turn.client) else {
@@ -57,6 +79,9 @@ impl<S: Storage> Turns<S> {
         let Some((_, other)) = self.first(now, Some(turn.client)) else {
             return true;
         };
+        if self.starved(now, turn.client).is_some() {
+            return false;
+        }
         let (own, other) = (self.dispatcher.order(&own), self.dispatcher.order(&other));
         own < other || own == other && now < turn.since.saturating_add(HT_SLICE)
     }
@@ -72,7 +97,10 @@ impl<S: Storage> Turns<S> {
             Some(turn) => self.joins(now, turn).then_some(turn.client),
             None => self.first(now, None).map(|(at, _)| at),
         };
-        let grant = next.and_then(|at| self.grant(now, at));
+        let idle = self.turn.is_none();
+        let starved = next.filter(|_| idle).and_then(|at| self.starved(now, at));
+        let grant = starved.or(next);
+        let grant = grant.and_then(|at| self.grant(now, at, starved.is_some()));
         Step {
             grant,
             timer: self.next_timer(now),
@@ -81,7 +109,7 @@ impl<S: Storage> Turns<S> {
     }
 
     /// Lets a client pass.
-    fn grant(&mut self, now: Ns, at: usize) -> Option<Grant> {
+    fn grant(&mut self, now: Ns, at: usize, floor: bool) -> Option<Grant> {
         let waiting = self.take_waiting(now, at)?;
         let switched = self.last != Some(at);
         let client = self.clients.get_mut(at)?;
@@ -89,6 +117,7 @@ impl<S: Storage> Turns<S> {
             charged: waiting.forecast.charge(switched),
             switched,
             reserve: client.setting.reserve,
+            floor,
         };
         if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
             flight.charged = charge(reserve.terms(), &waiting.forecast, switched);
@@ -102,6 +131,8 @@ impl<S: Storage> Turns<S> {
             progress: now,
         });
         self.counters.grants = self.counters.grants.saturating_add(1);
+        let starved = self.counters.starved;
+        self.counters.starved = starved.saturating_add(floor.into());
         Some(Grant {
             client: at,
             expected: waiting.forecast.expected(switched),

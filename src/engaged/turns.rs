@@ -3,9 +3,10 @@
 //! [pure] Which clients wait for an engaged engine, and which one is on it.
 
 use super::client::{Flight, Waiting};
+use super::floor::Floor;
 use super::select::charge;
 use super::shield::Shield;
-use super::{Client, Forecast, Kind, Reserve, Setting, Terms, HT_DEPTH, MAX_GRANT, UNUSED};
+use super::{Client, Forecast, Kind, Record, Reserve, Setting, Terms, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -61,6 +62,8 @@ pub struct Counters {
     pub breaches: u64,
     /// Times that all clients had to be let pass.
     pub opens: u64,
+    /// Grants to clients that had waited for too long.
+    pub starved: u64,
 }
 
 /// The clients whose submissions are in flight: one at a time.
@@ -74,9 +77,9 @@ pub(super) struct Turn {
 
 /// Clients and reserves of one engaged engine. The memory is the caller's: its lengths are the most
 /// clients, and the most reserves with [`BACKGROUND`].
-pub struct Turns<S: Storage> {
+pub struct Turns<S: Storage<Of<Record>: 'static>> {
     pub(super) dispatcher: DispatcherKind,
-    pub(super) clients: S::Of<Client>,
+    pub(super) clients: S::Of<Client<S::Of<Record>>>,
     pub(super) reserves: S::Of<Option<Reserve>>,
     pub(super) tickets: u64,
     pub(super) turn: Option<Turn>,
@@ -84,14 +87,15 @@ pub struct Turns<S: Storage> {
     pub(super) last: Option<usize>,
     pub(super) open: bool,
     pub(super) shield: Shield,
+    pub(super) floor: Floor,
     pub(super) counters: Counters,
 }
 
-impl<S: Storage> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// An idle engine without clients.
     pub fn new(
         dispatcher: DispatcherKind,
-        clients: S::Of<Client>,
+        clients: S::Of<Client<S::Of<Record>>>,
         reserves: S::Of<Option<Reserve>>,
     ) -> Self {
         Self {
@@ -103,6 +107,7 @@ impl<S: Storage> Turns<S> {
             last: None,
             open: false,
             shield: Shield::default(),
+            floor: Floor::default(),
             counters: Counters::default(),
         }
     }
@@ -113,7 +118,7 @@ impl<S: Storage> Turns<S> {
     }
 
     /// The client at a position, if there is one.
-    pub fn client(&self, at: usize) -> Option<&Client> {
+    pub fn client(&self, at: usize) -> Option<&Client<S::Of<Record>>> {
         self.clients.get(at).filter(|client| client.present)
     }
 
@@ -190,7 +195,11 @@ impl<S: Storage> Turns<S> {
             let forecast = client.history.forecast();
             let ticket = self.tickets;
             self.tickets = ticket.saturating_add(1);
-            client.waiting = Some(Waiting { ticket, forecast });
+            client.waiting = Some(Waiting {
+                ticket,
+                since: now,
+                forecast,
+            });
             let place = client.setting.reserve;
             self.wait(now, place, &forecast);
         }
@@ -234,7 +243,9 @@ impl<S: Storage> Turns<S> {
         let flight = self.clients.get_mut(at).and_then(Client::end);
         if let Some(flight) = flight {
             // Alone, it kept the engine from others meanwhile.
-            let alone = self.client(at).is_some_and(|client| client.in_flight() == 0);
+            let alone = self
+                .client(at)
+                .is_some_and(|client| client.in_flight() == 0);
             let since = self.turn.filter(|_| alone).map(|turn| turn.progress);
             let held = since.map_or(Ns::ZERO, |since| now.saturating_sub(since));
             self.charge(now, flight, held.max(UNUSED));
@@ -354,6 +365,9 @@ impl<S: Storage> Turns<S> {
 
     /// Charges a submission that has ended.
     fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
+        if flight.floor {
+            self.floor.pay(now, used);
+        }
         if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
             reserve.end(now, flight.charged, used);
         }

@@ -60,8 +60,13 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(turns) = gpu.engaged.counters() {
             writeln!(
                 f,
-                "gpu{} grants {} waits {} unused {} opens {}",
-                gpu.device.index, turns.grants, turns.waits, turns.unused, turns.opens
+                "gpu{} grants {} waits {} unused {} opens {} starved {}",
+                gpu.device.index,
+                turns.grants,
+                turns.waits,
+                turns.unused,
+                turns.opens,
+                turns.starved
             )?;
         }
         let (spent, late) = (samples.spent.get(), samples.late.get());

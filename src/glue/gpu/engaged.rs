@@ -16,7 +16,7 @@
 use super::bar::Window;
 use super::device::Device;
 use super::gate::Gate;
-use crate::engaged::{Client, Counters, Prio, Setting, Step, Turns, Watch};
+use crate::engaged::{Client, Counters, Prio, Setting, Step, Turns, Watch, RECORDS};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::storage::{storage, Vectors};
@@ -183,9 +183,9 @@ impl EngagedRoom {
     ///
     /// `ENOMEM`.
     pub(super) fn new(kind: DispatcherKind) -> Result<Self> {
-        let mut clients: KVVec<Client> = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
+        let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
         for _ in 0..PLACES {
-            clients.push(Client::default(), GFP_KERNEL)?;
+            clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
         }
         let turns = Turns::new(kind, clients, storage(RESERVES)?);
         Ok(Self(KBox::new(turns, GFP_KERNEL)?))

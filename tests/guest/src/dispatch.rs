@@ -18,6 +18,7 @@ use throttle::statistics::Frames;
 crate::ktap::tests![
     frames_of_a_higher_priority_wait_for_one_submission_of_another: timed,
     clients_of_one_priority_take_turns: timed,
+    client_of_a_low_priority_gets_its_turn_once_a_second: timed,
     copies_do_not_wait_for_kernels: timed,
     endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it,
     client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on,
@@ -50,8 +51,9 @@ fn start_nice(nice: i32, arguments: &str) -> Result<Load, String> {
     Ok(load)
 }
 
-/// Sums of what was decided: grants, waits, unused grants, and times that all had to pass.
-fn counters() -> Result<[u64; 4], String> {
+/// Sums of what was decided: grants, waits, unused grants, times that all had to pass, and grants
+/// to clients that had waited for too long.
+fn counters() -> Result<[u64; 5], String> {
     let path = "/sys/kernel/debug/loga/costs";
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let line = text
@@ -108,6 +110,23 @@ fn clients_of_one_priority_take_turns() -> Verdict {
     ensure!(shares[0] + shares[1] > 0.9, "{shares:?}");
     ensure!(counters[0] > 0 && counters[3] == 0, "{counters:?}");
     println!("# kernels {long} and {short}");
+    stage.teardown()
+}
+
+fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
+    let stage = Stage::set(LAZY, PRIO)?;
+    let mut low = Agent::with_channels(1)?;
+    low.ask("store 100")?;
+    // It has its next kernel ready before the last one ends.
+    let hog = start_nice(-10, "--kernel-us 3000 --depth 4 --wait block")?;
+    stage.wait_until_measured(hog.pid())?;
+    for _ in 0..3 {
+        let took_us = low.ask("store 100")?[0];
+        println!("# store took {took_us} us");
+        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+    }
+    ensure!(counters()?[4] >= 3, "{:?}", counters()?);
+    drop((hog, low));
     stage.teardown()
 }
 

@@ -10,7 +10,7 @@
 
 use crate::scenario::{Client, Policy, Promise, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
-use loga::engaged::{self, Counters, Mode, Setting, Step, Turns, BACKGROUND};
+use loga::engaged::{self, Counters, Mode, Record, Setting, Step, Turns, BACKGROUND, RECORDS};
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
@@ -76,7 +76,8 @@ impl Engaged {
             .iter()
             .filter(|client| matches!(client.engaged.promise, Some(Promise::Own(_))));
         let room = own.count() + shared.len() + 1;
-        let places = clients.iter().map(|_| engaged::Client::default());
+        let vacant = || engaged::Client::vacant(vec![Record::default(); RECORDS]);
+        let places = clients.iter().map(|_| vacant());
         let mut turns = Turns::new(dispatcher, places.collect(), vec![None; room]);
         turns.set_linger(policy.linger.0);
         let full = Error::Full {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Floor: what no priority takes from the other clients.
+//!
+//! Rule: of the clients without a reserve, one that has waited for [`STARVED`] passes before those
+//! of a higher priority, while the account has anything left. The account earns a twentieth of all
+//! time, [`MOST`] at most, and pays what those submissions use.
+//!
+//! Bound: all that pass this way use at most a twentieth of any window, [`MOST`], and one
+//! submission more. If their submissions fit into that, none of `n` clients waits for longer than
+//! [`STARVED`] and the submissions of all. A client with a reserve is never passed over: what was
+//! promised is kept.
+
+use crate::units::{signed, Ns};
+
+/// How long a client waits before it passes first.
+pub const STARVED: Ns = Ns::from_ms(1_000);
+/// Most that the account has.
+const MOST: Ns = Ns::from_ms(50);
+/// Part of the time that it earns.
+const PART: u64 = 20;
+
+/// The account.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Floor {
+    /// What it had then, in ns; negative if it owes some.
+    left: i64,
+    at: Ns,
+}
+
+impl Floor {
+    /// Whether it has anything left.
+    pub(super) fn has(&self, now: Ns) -> bool {
+        self.left(now) > 0
+    }
+
+    /// Pays what a submission used.
+    pub(super) fn pay(&mut self, now: Ns, used: Ns) {
+        self.left = self.left(now).saturating_sub(signed(used));
+        self.at = now;
+    }
+
+    fn left(&self, now: Ns) -> i64 {
+        let earned = Ns::new(now.saturating_sub(self.at).get() / PART);
+        self.left.saturating_add(signed(earned)).min(signed(MOST))
+    }
+}
