@@ -46,6 +46,8 @@ mod apriori;
 mod bandwidth;
 mod client;
 mod floor;
+#[cfg(test)]
+mod floor_tests;
 mod history;
 mod posterior;
 mod reserve;

@@ -4,7 +4,7 @@
 
 use super::{
     Client, Kind, Mode, Prio, Record, Setting, Step, Terms, Turns, BACKGROUND, HT_DEPTH, HT_SLICE,
-    MAX_GRANT, RECORDS, STARVED,
+    MAX_GRANT, RECORDS,
 };
 use crate::policies::dispatch::DispatcherKind;
 use crate::units::Ns;
@@ -12,7 +12,7 @@ use crate::Vectors;
 use std::vec;
 use std::vec::Vec;
 
-const US: fn(u64) -> Ns = Ns::from_us;
+pub(super) const US: fn(u64) -> Ns = Ns::from_us;
 
 fn turns(kind: DispatcherKind, settings: &[Setting]) -> Turns<Vectors> {
     let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
@@ -32,7 +32,7 @@ fn client(prio: u32, mode: Mode) -> Setting {
     }
 }
 
-fn prt(prio: u32) -> Setting {
+pub(super) fn prt(prio: u32) -> Setting {
     client(prio, Mode::Prt)
 }
 
@@ -40,11 +40,11 @@ fn ht(prio: u32) -> Setting {
     client(prio, Mode::Ht)
 }
 
-fn prio(settings: &[Setting]) -> Turns<Vectors> {
+pub(super) fn prio(settings: &[Setting]) -> Turns<Vectors> {
     turns(DispatcherKind::Prio, settings)
 }
 
-fn granted(step: Step) -> Option<usize> {
+pub(super) fn granted(step: Step) -> Option<usize> {
     step.grant.map(|grant| grant.client)
 }
 
@@ -437,64 +437,4 @@ fn client_beyond_the_room_is_refused() {
     assert_eq!(turns.join(prt(1)), None);
     turns.left(US(0), 3);
     assert_eq!(turns.join(prt(1)), Some(3));
-}
-
-/// A client of a high priority that always has more, and others of a low one, with commands of
-/// `low`; what these used in `seconds`, and their longest wait.
-fn beside_a_hog(low: Ns, others: usize, hog: Setting, seconds: u64) -> (Ns, Ns) {
-    let mut settings = vec![prt(0); others + 1];
-    settings[0] = hog;
-    let mut turns = prio(&settings);
-    if hog.reserve != BACKGROUND {
-        let terms = Terms::new(Kind::Pe, US(10_000), US(10_000)).unwrap();
-        assert_eq!(turns.promise(US(0), terms), Some(hog.reserve));
-    }
-    let mut now = US(0);
-    let mut since = vec![US(0); others + 1];
-    let (mut used, mut longest) = (Ns::ZERO, Ns::ZERO);
-    let mut step = turns.arrive(now, 0);
-    for other in 1..=others {
-        turns.arrive(now, other);
-    }
-    while now < Ns::from_ms(1_000 * seconds) {
-        let Some(at) = granted(step) else {
-            now = step.timer.unwrap();
-            step = turns.timer(now);
-            continue;
-        };
-        longest = longest.max(now.saturating_sub(since[at]));
-        // It arrives again while its command runs.
-        turns.arrive(now, at);
-        since[at] = now;
-        let length = if at == 0 { US(3_000) } else { low };
-        now = now.saturating_add(length);
-        used = used.saturating_add(if at == 0 { Ns::ZERO } else { length });
-        step = turns.completed(now, at, length);
-    }
-    (used, longest)
-}
-
-#[test]
-fn client_of_the_lowest_priority_passes_once_a_second() {
-    let (used, longest) = beside_a_hog(US(5_000), 1, prt(39), 60);
-    assert!(longest < STARVED.saturating_add(US(9_000)));
-    assert!(used >= US(57 * 5_000) && used <= US(60 * 5_000));
-}
-
-#[test]
-fn clients_that_starved_get_a_twentieth_together() {
-    let (used, _) = beside_a_hog(US(100_000), 5, prt(39), 60);
-    // 3 s, what the account may have at first, and a command.
-    assert!(used >= US(2_800_000) && used <= US(3_150_000));
-}
-
-#[test]
-fn client_with_a_reserve_is_not_passed_over() {
-    let promised = Setting {
-        reserve: 1,
-        ..prt(39)
-    };
-    // Its promise is the whole engine.
-    let (used, _) = beside_a_hog(US(1_000), 1, promised, 20);
-    assert_eq!(used, Ns::ZERO);
 }
