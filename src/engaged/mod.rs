@@ -30,6 +30,7 @@
 //! | `floor` | what no priority takes from the others |
 //! | `shield` | protected clients, which are not stopped |
 //! | `client` | one client, and what is set for it |
+//! | `places` | which clients have which position, when there are many |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
 //! | `posterior` | PE: pays afterwards |
 //! | `apriori` | AE: starts only what fits, as in the paper |
@@ -49,6 +50,7 @@ mod floor;
 #[cfg(test)]
 mod floor_tests;
 mod history;
+mod places;
 mod posterior;
 mod reserve;
 mod select;
@@ -62,6 +64,7 @@ pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
+pub use places::{Places, PLACES};
 pub use reserve::{Kind, Offer, Reserve, Terms};
 pub use shield::MAX_LINGER;
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};

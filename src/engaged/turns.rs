@@ -280,7 +280,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.select(now)
     }
 
-    /// Forgets who waits and what is in flight: the GPU is not scheduled for a while.
+    /// Forgets the clients that wait and what is in flight: the GPU is not scheduled for a while.
     pub fn abandon(&mut self, now: Ns) {
         for at in 0..self.clients.len() {
             self.take_waiting(now, at);

@@ -234,7 +234,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
         let decides = gate.place();
         let (passes, place) = match (gate.is_shut(), decides) {
             (true, _) => (false, None),
-            (false, Some(at)) if stores => (mapping.gpu.enter(&gate, at, may_sleep), decides),
+            (false, Some(at)) if stores => (may_sleep && mapping.gpu.enter(&gate, at), decides),
             (false, _) => (true, None),
         };
         if passes {

@@ -257,7 +257,7 @@ impl Books {
             throttled_until: Ns::ZERO,
             cpu_time: None,
             channels: 0,
-            place: self.engaged.join(),
+            place: self.engaged.join(identity.user),
             since: ffi::now(),
         };
         let totals = self.state.shares.totals();

@@ -16,30 +16,25 @@
 use super::bar::Window;
 use super::device::Device;
 use super::gate::Gate;
-use crate::engaged::{Client, Counters, Prio, Setting, Step, Turns, Watch, RECORDS};
+use super::opening::{Opening, Running};
+use super::place::Place;
+use crate::engaged::{
+    Client, Counters, Places, Prio, Setting, Step, Turns, Watch, PLACES, RECORDS,
+};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
-use crate::ids::Chid;
 use crate::policies::dispatch::DispatcherKind;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
-use kernel::bindings;
 use kernel::new_mutex;
 use kernel::new_spinlock;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
-use kernel::types::Opaque;
 
-/// Clients that are told apart. Further ones share the last place.
-const PLACES: usize = 64;
-/// Pages that a client can store to through one window.
-const MAX_OPEN: usize = 4;
-/// Channels of one client whose commands are waited for.
-const MAX_RUNNING: usize = 32;
 /// Reserves, with that of clients without one.
 const RESERVES: usize = 1;
 /// How much later than it has to the watcher may run.
@@ -49,95 +44,6 @@ const MOST_SILENT: Ns = Ns::from_ms(3_000);
 /// The watcher wakes at least that often while a client waits.
 pub(super) const HEARTBEAT: Ns = Ns::from_ms(500);
 
-/// Where the threads of one client sleep.
-#[pin_data]
-pub(super) struct Place {
-    /// 1: a store has to wait.
-    blocked: Atomic<u32>,
-    #[pin]
-    queue: Opaque<bindings::wait_queue_head_t>,
-}
-
-// SAFETY: The wait queue has a lock of its own.
-unsafe impl Sync for Place {}
-// SAFETY: Nothing in a place belongs to a thread.
-unsafe impl Send for Place {}
-
-impl Place {
-    fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                blocked: Atomic::new(0),
-                queue <- Opaque::ffi_init(|slot| {
-                    // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
-                    unsafe { ffi::loga_init_waitqueue(slot) }
-                }),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Lets its threads try again. Any context.
-    pub(super) fn unblock(&self) {
-        if self.blocked.xchg(0, Full) != 0 {
-            // SAFETY: The queue was initialised in `new`.
-            unsafe { ffi::loga_wake_all(self.queue.get()) };
-        }
-    }
-
-    /// Sleeps until [`unblock`](Self::unblock), at most `ms`: 0, `-ETIME`, or else a signal is
-    /// pending. No lock may be held.
-    fn wait(&self, ms: u32) -> c_int {
-        // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of `u32`.
-        unsafe {
-            ffi::loga_gate_wait(
-                self.queue.get(),
-                core::ptr::from_ref(&self.blocked).cast(),
-                ms,
-            )
-        }
-    }
-}
-
-/// A page with an entry, and where its rings were before.
-#[derive(Clone)]
-pub(super) struct Opened {
-    pub(super) gate: Arc<Gate>,
-    pub(super) puts: [u32; SLOTS],
-}
-
-/// The pages with entries.
-pub(super) type Opening = [Option<Opened>; MAX_OPEN];
-
-/// Channels whose commands are waited for.
-#[derive(Clone, Copy)]
-pub(super) struct Running {
-    channels: [Chid; MAX_RUNNING],
-    pub(super) count: usize,
-}
-
-impl Running {
-    pub(super) const NONE: Self = Self {
-        channels: [Chid::from_bits(0); MAX_RUNNING],
-        count: 0,
-    };
-
-    pub(super) fn all(&self) -> &[Chid] {
-        self.channels.get(..self.count).unwrap_or(&[])
-    }
-
-    /// Adds a channel; beyond [`MAX_RUNNING`] it is not waited for.
-    pub(super) fn add(&mut self, chid: Chid) {
-        if self.all().contains(&chid) {
-            return;
-        }
-        if let Some(free) = self.channels.get_mut(self.count) {
-            *free = chid;
-            self.count = self.count.saturating_add(1);
-        }
-    }
-}
-
 /// What the lock protects. Nothing allocates, frees or sleeps with it locked.
 pub(super) struct State {
     /// While submissions are decided on.
@@ -145,8 +51,8 @@ pub(super) struct State {
     pub(super) watch: Watch,
     pub(super) opening: Opening,
     pub(super) running: Running,
-    /// Clients at the last place.
-    crowd: u32,
+    /// Which clients have which place.
+    given: Places,
     /// Threads that sleep, by place.
     pub(super) sleepers: [u32; PLACES],
     /// When the turns want to be asked.
@@ -192,6 +98,16 @@ impl EngagedRoom {
     }
 }
 
+/// The answer to a store.
+enum Entry {
+    /// It passes.
+    Passes,
+    /// It passes, the first to this page in its window.
+    Opens,
+    /// The thread has to sleep at the place of its client.
+    Waits,
+}
+
 impl State {
     /// Does what follows from an event.
     pub(super) fn follow(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
@@ -227,70 +143,50 @@ impl State {
         }
     }
 
-    /// Notes that a page gets an entry. False if there are too many.
-    fn list(&mut self, gate: &Arc<Gate>, puts: &[u32; SLOTS]) -> bool {
-        let mut listed = self.opening.iter().flatten();
-        if listed.any(|opened| Arc::ptr_eq(&opened.gate, gate)) {
-            return true;
-        }
-        let Some(free) = self.opening.iter_mut().find(|opened| opened.is_none()) else {
-            return false;
-        };
-        *free = Some(Opened {
-            gate: gate.clone(),
-            puts: *puts,
-        });
-        true
-    }
-
-    /// The pages with entries.
-    pub(super) fn opened(&self) -> Opening {
-        self.opening.clone()
-    }
-
-    /// Whether a client may store to a page now. If not, its place is unblocked when it may.
-    fn enter(
-        &mut self,
-        places: &[Arc<Place>],
-        at: usize,
-        prio: Prio,
-        gate: &Arc<Gate>,
-        puts: &[u32; SLOTS],
-    ) -> bool {
+    /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
+    fn enter(&mut self, places: &[Arc<Place>], at: usize, prio: Prio, gate: &Arc<Gate>) -> Entry {
         let now = ffi::now();
         let Some(turns) = self.turns.as_mut() else {
-            return true;
+            return Entry::Passes;
         };
         // Without a client the place is being given anew.
         let setting = turns.client(at).map(|client| *client.setting());
         let Some(setting) = setting.filter(|_| !turns.is_open()) else {
             self.leaked = true;
-            return true;
+            return Entry::Passes;
         };
         if setting.prio != prio {
             let step = turns.set(now, at, Setting { prio, ..setting });
             self.follow(places, now, step);
         }
-        if self.watch.open_for() == Some(at) && self.list(gate, puts) {
-            return true;
+        if self.watch.open_for() == Some(at) {
+            match self.opening.add(gate) {
+                Some(true) => return Entry::Opens,
+                Some(false) => return Entry::Passes,
+                None => {}
+            }
         }
-        // Otherwise it tries again when its window is closed.
-        if self.watch.window_of() != Some(at) {
-            if self.watch.granted() != Some(at) {
-                let step = match self.turns.as_mut() {
-                    Some(turns) => turns.arrive(now, at),
-                    None => return true,
-                };
-                self.follow(places, now, step);
-            }
-            if self.watch.open(now, at) {
-                self.list(gate, puts);
-                self.wake_watcher();
-                return true;
-            }
+        // While its own window is full or being closed, it tries again after that.
+        if self.watch.window_of() != Some(at) && self.opens(places, now, at) {
+            self.opening.add(gate);
+            self.wake_watcher();
+            return Entry::Opens;
+        }
+        if let (Some(place), Some(sleepers)) = (places.get(at), self.sleepers.get_mut(at)) {
+            place.block();
+            *sleepers = sleepers.saturating_add(1);
         }
         self.wake_watcher();
-        false
+        Entry::Waits
+    }
+
+    /// Opens the window of a client that may pass; else it waits for its turn.
+    fn opens(&mut self, places: &[Arc<Place>], now: Ns, at: usize) -> bool {
+        if self.watch.granted() != Some(at) {
+            let step = self.turns.as_mut().map(|turns| turns.arrive(now, at));
+            self.follow(places, now, step.unwrap_or_default());
+        }
+        self.watch.open(now, at)
     }
 
     /// Forgets the turn: all clients pass, or try again.
@@ -326,7 +222,7 @@ impl Engaged {
                     watch: Watch::default(),
                     opening: Opening::default(),
                     running: Running::NONE,
-                    crowd: 0,
+                    given: Places::default(),
                     sleepers: [0; PLACES],
                     timer: None,
                     asleep: None,
@@ -365,7 +261,7 @@ impl Engaged {
         let before = {
             let mut state = self.state.lock();
             let opening = state.forget_turn(&self.places);
-            state.crowd = 0;
+            state.given = Places::default();
             let watcher = core::mem::replace(&mut state.watcher, watcher);
             (state.turns.replace(room.0), watcher, opening)
         };
@@ -385,73 +281,60 @@ impl Engaged {
         *self.slots.lock() = None;
     }
 
-    /// Gives a new client its place, if submissions are decided on.
-    pub(super) fn join(&self) -> Option<usize> {
-        let mut state = self.state.lock();
+    /// Gives a new client of a user its place, if submissions are decided on.
+    pub(super) fn join(&self, user: u32) -> Option<usize> {
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
         let turns = state.turns.as_mut()?;
-        match turns.join(Setting::default()) {
-            Some(at) if at.saturating_add(1) < PLACES => Some(at),
-            _ => {
-                state.crowd = state.crowd.saturating_add(1);
-                Some(PLACES.saturating_sub(1))
-            }
+        let at = state.given.join(user);
+        if turns.client(at).is_none() {
+            // Both give the first that is vacant.
+            turns.join(Setting::default());
         }
+        Some(at)
     }
 
     /// A client is gone.
     pub(super) fn leave(&self, at: usize) {
-        let gone = {
+        let mut gone = Opening::default();
+        {
             let mut locked = self.state.lock();
             let state = &mut *locked;
-            if at.saturating_add(1) == PLACES {
-                state.crowd = state.crowd.saturating_sub(1);
-                if state.crowd != 0 {
-                    return;
-                }
-            }
-            let Some(turns) = state.turns.as_mut() else {
+            let Some(turns) = state.turns.as_mut().filter(|_| state.given.leave(at)) else {
                 return;
             };
             let now = ffi::now();
             let had_turn = turns.holder() == Some(at);
             let step = turns.left(now, at);
-            let mut opening = Opening::default();
             if had_turn {
                 state.watch = Watch::default();
                 state.running = Running::NONE;
-                opening = core::mem::take(&mut state.opening);
+                gone = core::mem::take(&mut state.opening);
             }
             state.follow(&self.places, now, step);
             state.wake_watcher();
-            opening
-        };
+        }
+        // Without the lock.
         drop(gone);
     }
 
-    /// Whether a client may store to a page now; if not, a caller that may sleep has to
-    /// [`wait`](Self::wait). Called by the fault handler, with the gate's lock held.
-    pub(super) fn enter(
-        &self,
-        device: &Device,
-        gate: &Arc<Gate>,
-        at: usize,
-        may_sleep: bool,
-    ) -> bool {
-        let Some(puts) = self.read_puts(device, gate) else {
-            self.state.lock().leaked = true;
-            return true;
-        };
+    /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).
+    /// Called by the fault handler, with the gate's lock held. Registers are read for a store that
+    /// passes only.
+    pub(super) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
         let prio = process::caller_prio();
-        let mut state = self.state.lock();
-        let passes = state.enter(&self.places, at, prio, gate, &puts);
-        if !passes && may_sleep {
-            if let (Some(place), Some(sleepers)) = (self.places.get(at), state.sleepers.get_mut(at))
-            {
-                place.blocked.store(1, Release);
-                *sleepers = sleepers.saturating_add(1);
-            }
+        match self.state.lock().enter(&self.places, at, prio, gate) {
+            Entry::Passes => return true,
+            Entry::Waits => return false,
+            Entry::Opens => {}
         }
-        passes
+        let puts = self.read_puts(device, gate);
+        let mut state = self.state.lock();
+        match puts {
+            Some(puts) => state.opening.note(gate, puts),
+            None => state.leaked = true,
+        }
+        true
     }
 
     /// Where the rings of a page are; `None` if that cannot be read.
@@ -466,7 +349,7 @@ impl Engaged {
     }
 
     /// Waits until a client may try again. Called by the fault handler without any lock, after
-    /// [`enter`](Self::enter) has blocked the place. 0; `-ETIME` if the watcher is stuck, and all
+    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the watcher is stuck, and all
     /// clients pass from now on; else a signal is pending.
     pub(crate) fn wait(&self, at: usize) -> c_int {
         let Some(place) = self.places.get(at) else {

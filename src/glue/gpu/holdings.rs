@@ -245,8 +245,9 @@ impl Books {
             Some(room) => gpu.engaged.engage(room, gpu.watcher_waker()),
             None => gpu.engaged.disengage(),
         }
-        for client in self.clients.iter_mut() {
-            client.place = gpu.engaged.join();
+        let members = self.state.shares.members().iter();
+        for (member, client) in members.zip(self.clients.iter_mut()) {
+            client.place = gpu.engaged.join(member.identity().user);
         }
         for page in self.pages.all() {
             let place = self.clients.get(page.at()).and_then(|client| client.place);

@@ -11,6 +11,7 @@
 //! | `holdings` | pages that are mapped, unmapped and freed, and their gates |
 //! | `gate` | takes a page away, and gives it back |
 //! | `engaged` | decides on each store to a page |
+//! | `place`, `opening` | where its threads sleep; the pages through which it may store now |
 //! | `start` | starts and stops its threads |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
 //! | `phase` | state of the poller, and results of a polling phase |
@@ -31,7 +32,9 @@ pub(crate) mod holdings;
 mod knobs;
 pub(super) mod latencies;
 mod main_thread;
+mod opening;
 mod phase;
+mod place;
 mod poller;
 mod presence;
 mod sampler;
@@ -170,10 +173,12 @@ impl Gpu {
     }
 
     /// See [`Engaged::enter`].
-    pub(crate) fn enter(&self, gate: &Arc<Gate>, place: usize, may_sleep: bool) -> bool {
+    pub(crate) fn enter(&self, gate: &Arc<Gate>, place: usize) -> bool {
         let begin = ffi::now();
-        let passes = self.engaged.enter(&self.device, gate, place, may_sleep);
-        self.took.lock().enter.add(ffi::now().saturating_sub(begin));
+        let passes = self.engaged.enter(&self.device, gate, place);
+        if passes {
+            self.took.lock().enter.add(ffi::now().saturating_sub(begin));
+        }
         passes
     }
 

@@ -5,7 +5,8 @@
 //! while no submission is decided on.
 
 use super::device::Device;
-use super::engaged::{Engaged, Opening, Running, HEARTBEAT};
+use super::engaged::{Engaged, HEARTBEAT};
+use super::opening::{Opening, Running};
 use super::Gpu;
 use crate::engaged::Due;
 use crate::glue::kernel::ffi;
@@ -64,7 +65,7 @@ impl Engaged {
                 }
                 Some(Due::Look) => {
                     // A copy: the fault path goes on meanwhile.
-                    let opening = state.opened();
+                    let opening = state.opening.clone();
                     drop(locked);
                     self.look(gpu, &opening);
                 }
@@ -85,33 +86,16 @@ impl Engaged {
 
     /// Looks whether something was stored through a window.
     fn look(&self, gpu: &Gpu, opening: &Opening) {
-        let stored = self.stored(gpu, opening).count != 0;
+        let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), false);
         let mut state = self.state.lock();
-        state.watch.look(ffi::now(), stored);
-    }
-
-    /// The channels to which something was submitted through a window.
-    fn stored(&self, gpu: &Gpu, opening: &Opening) -> Running {
-        let mut stored = Running::NONE;
-        for opened in opening.iter().flatten() {
-            let Some(after) = self.read_puts(&gpu.device, &opened.gate) else {
-                continue;
-            };
-            for (slot, chid) in opened.gate.channels() {
-                if after.get(slot) != opened.puts.get(slot) {
-                    stored.add(chid);
-                }
-            }
-        }
-        stored
+        state.watch.look(ffi::now(), !stored.is_empty());
     }
 
     /// Takes the entries of a window away, and notes what was submitted through it.
     fn close(&self, gpu: &Gpu, opening: &Opening) {
         let begin = ffi::now();
-        let opened = opening.iter().flatten();
-        opened.for_each(|opened| opened.gate.revoke());
-        let stored = self.stored(gpu, opening);
+        opening.gates().for_each(|gate| gate.revoke());
+        let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
@@ -119,8 +103,8 @@ impl Engaged {
             .all()
             .iter()
             .for_each(|chid| state.running.add(*chid));
-        if let Some(at) = state.watch.close(now, stored.count != 0) {
-            if let (true, Some(turns)) = (stored.count == 0, state.turns.as_mut()) {
+        if let Some(at) = state.watch.close(now, !stored.is_empty()) {
+            if let (true, Some(turns)) = (stored.is_empty(), state.turns.as_mut()) {
                 let step = turns.returned(now, at);
                 state.follow(&self.places, now, step);
             }

@@ -145,7 +145,7 @@ fn copies_do_not_wait_for_kernels() -> Verdict {
 }
 
 /// A client with a kernel of this length under way, and one that waits for its turn behind it.
-fn waiting(stage: &Stage, kernel_us: u64) -> Result<(Agent, Agent), String> {
+fn waiting(kernel_us: u64) -> Result<(Agent, Agent), String> {
     let mut holder = Agent::with_channels(1)?;
     let mut waits = Agent::with_channels(1)?;
     // Both are known, and have stored once.
@@ -159,7 +159,6 @@ fn waiting(stage: &Stage, kernel_us: u64) -> Result<(Agent, Agent), String> {
         ensure!(Instant::now() < limit, "the second client does not wait");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let _ = stage;
     Ok((holder, waits))
 }
 
@@ -171,7 +170,7 @@ fn took(agent: &mut Agent) -> Result<u64, String> {
 
 fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let (mut holder, mut waits) = waiting(&stage, 4_000_000)?;
+    let (mut holder, mut waits) = waiting(4_000_000)?;
     let took_us = took(&mut waits)?;
     println!("# store took {took_us} us");
     ensure!((1_800_000..=2_600_000).contains(&took_us), "{took_us} us");
@@ -194,7 +193,7 @@ fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it
 
 fn client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let (mut holder, mut waits) = waiting(&stage, 1_000_000)?;
+    let (mut holder, mut waits) = waiting(1_000_000)?;
     let took = waits.kill()?;
     ensure!(took < Duration::from_millis(200), "dead after {took:?}");
     // The holder dies too, with its kernel under way.
@@ -209,7 +208,7 @@ fn client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on() -> V
 
 fn dispatch_that_is_turned_off_lets_all_pass() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let (mut holder, mut waits) = waiting(&stage, 1_500_000)?;
+    let (mut holder, mut waits) = waiting(1_500_000)?;
     sysfs::write("dispatch", "none")?;
     let took_us = took(&mut waits)?;
     ensure!(took_us < 1_000_000, "the store took {took_us} us");
@@ -232,7 +231,7 @@ fn dispatch_that_is_turned_off_lets_all_pass() -> Verdict {
 
 fn device_lost_lets_clients_that_wait_for_their_turn_run() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let (mut holder, mut waits) = waiting(&stage, 1_500_000)?;
+    let (mut holder, mut waits) = waiting(1_500_000)?;
     stage.set_lost(true)?;
     std::thread::sleep(Duration::from_millis(200));
     stage.set_lost(false)?;
@@ -342,7 +341,7 @@ fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
 
 fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let (mut holder, mut waits) = waiting(&stage, 1_000_000)?;
+    let (mut holder, mut waits) = waiting(1_000_000)?;
     for thread in threads::named("loga-watch")? {
         busy::pin(thread.pid, 1).map_err(|errno| errno.to_string())?;
     }
