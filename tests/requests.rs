@@ -3,14 +3,16 @@
 //! Properties of the calls of `/dev/loga`: whatever bytes come in, checks return a result; accepted
 //! values are in range; a refusal names what would be right.
 
+use loga::engaged::{Kind, Promised, Terms};
 use loga::knobs::{Config, Knob, KNOBS};
 use loga::policies::PolicyKind;
 use loga::request::Named;
 use loga::share::Limit;
 use loga::uapi::{
-    arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, Snapshot, Subscribe,
-    ACTION_CLEAR, ALL_GPUS, MAX_KNOBS, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT,
-    SHARE_LIMIT, SHARE_WEIGHT, SUBJECT_USER, VERSION,
+    arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, SetSpec, Snapshot, Spec,
+    Subscribe, ACTION_CLEAR, ALL_GPUS, MAX_KNOBS, PRIO_BY_NICE, REFUSED_RANGE, REFUSED_RESERVED,
+    REFUSED_UNKNOWN_SUBJECT, RESERVE_CBS, RESERVE_NONE, SHARE_LIMIT, SHARE_WEIGHT, SUBJECT_USER,
+    VERSION,
 };
 use loga::units::Weight;
 use proptest::prelude::*;
@@ -52,6 +54,28 @@ fn set_share(words: &[u32]) -> SetShare {
     }
 }
 
+fn set_spec(words: &[u32]) -> SetSpec {
+    SetSpec {
+        version: words[0],
+        size: words[1],
+        gpu: words[2],
+        action: words[3],
+        spec: Spec {
+            subject: words[4],
+            mode: words[5],
+            id: wide(&words[6..]),
+            prio: words[8],
+            kind: words[9],
+            capacity_ns: u64::from(words[10]) * 1_000,
+            period_ns: u64::from(words[11]) * 1_000,
+            longest_ns: u64::from(words[14] / 2) * 1_000,
+            commands: words[15],
+            flags: words[16] / 2,
+        },
+        refusal: refusal(&words[12..]),
+    }
+}
+
 fn configure(words: &[u32]) -> Configure {
     let mut values = [0; MAX_KNOBS];
     values.copy_from_slice(&words[4..4 + MAX_KNOBS]);
@@ -84,6 +108,23 @@ proptest! {
                 prop_assert!(change.limit.is_none_or(|raw| Limit::new(raw).is_ok()));
                 prop_assert_eq!(request.change.is_none(), words[3] == ACTION_CLEAR);
                 prop_assert!(request.named != Named::Cgroup(0));
+            }
+            Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
+        }
+    }
+
+    #[test]
+    fn spec_of_any_words_is_in_range_or_refused(words in words()) {
+        match set_spec(&words).check() {
+            Ok(request) => {
+                prop_assert_eq!(request.spec.is_none(), words[3] == ACTION_CLEAR);
+                let spec = request.spec.unwrap_or_default();
+                prop_assert!(spec.prio.is_none_or(|prio| prio.get() <= 39));
+                if let Some(Promised { terms, commands }) = spec.reserve {
+                    prop_assert!(Terms::new(terms.kind, terms.capacity, terms.period).is_ok());
+                    prop_assert!((1..=10_000).contains(&commands));
+                    prop_assert_eq!(terms.hard, words[16] / 2 == 0);
+                }
             }
             Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
         }
@@ -130,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn call_of_another_size_or_version_gets_the_right_ones(by in 1u32..2000, which in 0usize..6) {
+    fn call_of_another_size_or_version_gets_the_right_ones(by in 1u32..2000, which in 0usize..8) {
         let (call, number) = Call::ALL[which];
         let right = call.header();
         prop_assert_eq!(Call::of(number), Some(call));
@@ -153,10 +194,10 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
         assert_eq!(*number >> 30, 3);
         assert_eq!(arg_size(*number), call.size());
     }
-    assert_eq!(Call::of(0x4c07 | (3 << 30)), None);
+    assert_eq!(Call::of(0x4c09 | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
-    assert_eq!(VERSION, 5);
+    assert_eq!(VERSION, 6);
 }
 
 #[test]
@@ -186,6 +227,58 @@ fn refusals_name_what_would_be_right() {
         text(&share),
         "nothing to set, want a weight, limit or class"
     );
+}
+
+#[test]
+fn promises_out_of_range_are_refused_with_what_would_be_right() {
+    let good = SetSpec {
+        spec: Spec {
+            prio: PRIO_BY_NICE,
+            kind: RESERVE_CBS,
+            capacity_ns: 2_500_000,
+            period_ns: 25_000_000,
+            commands: 1,
+            ..Spec::default()
+        },
+        ..SetSpec::default()
+    };
+    let promised = good.check().unwrap().spec.unwrap().reserve.unwrap();
+    assert_eq!(promised.terms.kind, Kind::Cbs);
+    assert!(promised.terms.hard && promised.terms.longest.is_none());
+    let set = |change: fn(&mut Spec)| {
+        let mut set = good;
+        change(&mut set.spec);
+        set.check().unwrap_err().to_string()
+    };
+    for (change, said) in [
+        (
+            (|set| set.capacity_ns = 25_000_001_000) as fn(&mut Spec),
+            "capacity_us=25000001 is out of range, want 10 to 25000",
+        ),
+        (
+            |set| set.period_ns = 999_999,
+            "period_us=999 is out of range, want 1000 to 10000000",
+        ),
+        (
+            |set| set.longest_ns = 999,
+            "longest_us=0 is out of range, want 1 to 10000000",
+        ),
+        (
+            |set| set.commands = 0,
+            "commands=0 is out of range, want 1 to 10000",
+        ),
+        (|set| set.prio = 40, "prio=40 is out of range, want 0 to 39"),
+        (|set| set.mode = 2, "mode=2 is out of range, want 0 to 1"),
+        (|set| set.kind = 4, "reserve=4 is out of range, want 0 to 3"),
+        (|set| set.flags = 2, "a reserved field is not zero"),
+        // Nothing is promised, but a length is given.
+        (
+            |set| set.kind = RESERVE_NONE,
+            "a reserved field is not zero",
+        ),
+    ] {
+        assert_eq!(set(change), said);
+    }
 }
 
 #[test]

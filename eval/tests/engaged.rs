@@ -14,7 +14,7 @@ const GOOD: &str = r#"length_ms = 1000
 name = "prio"
 [[reserve]]
 name = "bombs"
-terms = { kind = "pe", c_us = 2500, t_us = 25000 }
+terms = { kind = "pe", capacity_us = 2500, period_us = 25000 }
 [[client]]
 name = "game"
 prio = 30
@@ -81,15 +81,15 @@ fn scenario_that_makes_no_sense_is_refused_with_its_place() {
             "x.toml:10:9: unknown variant `rt`",
         ),
         (
-            "c_us = 2500",
-            "c_us = 25001",
-            "x.toml:6:9: c_us=25001 is out of range, want 10 to 25000",
+            "capacity_us = 2500",
+            "capacity_us = 25001",
+            "x.toml:6:9: capacity_us=25001 is out of range, want 10 to 25000",
         ),
-        ("c_us = 2500", "c_us = -1", "x.toml:6:31: negative time -1"),
+        ("capacity_us = 2500", "capacity_us = -1", "x.toml:6:38: negative time -1"),
         (
-            "t_us = 25000",
-            "t_us = 999",
-            "x.toml:6:9: t_us=999 is out of range",
+            "period_us = 25000",
+            "period_us = 999",
+            "x.toml:6:9: period_us=999 is out of range",
         ),
         (
             "kind = \"pe\"",
@@ -108,12 +108,12 @@ fn scenario_that_makes_no_sense_is_refused_with_its_place() {
         ),
         (
             "shares = \"bombs\"",
-            "shares = \"bombs\"\nreserve = { kind = \"pe\", c_us = 10, t_us = 1000 }",
+            "shares = \"bombs\"\nreserve = { kind = \"pe\", capacity_us = 10, period_us = 1000 }",
             "reserve and shares, want one of them",
         ),
         (
             "[[client]]\nname = \"game\"",
-            "[[reserve]]\nname = \"bombs\"\nterms = { kind = \"ae\", c_us = 10, t_us = 1000 }\n\
+            "[[reserve]]\nname = \"bombs\"\nterms = { kind = \"ae\", capacity_us = 10, period_us = 1000 }\n\
              [[client]]\nname = \"game\"",
             "a second reserve \"bombs\"",
         ),
@@ -252,7 +252,7 @@ fn fifty_processes_without_a_promise_take_no_more_from_one_with_it_than_one_does
 name = "edf"
 [[client]]
 name = "promised"
-reserve = {{ kind = "cbs", c_us = 6000, t_us = 10000 }}
+reserve = {{ kind = "cbs", capacity_us = 6000, period_us = 10000 }}
 [[client.phase]]
 kernel_us = 500
 launch = "queued"
@@ -288,7 +288,7 @@ fn history_trained_with_short_commands_gains_no_time() {
 name = "edf"
 [[client]]
 name = "trains"
-reserve = {{ kind = "{kind}", c_us = 1000, t_us = 10000 }}
+reserve = {{ kind = "{kind}", capacity_us = 1000, period_us = 10000 }}
 [[client.phase]]
 kernel_us = 50
 repeat = 19

@@ -159,6 +159,11 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         true
     }
 
+    /// Submissions in flight.
+    pub(super) fn flights_mut(&mut self) -> &mut [Flight] {
+        self.flights.get_mut(..self.in_flight).unwrap_or_default()
+    }
+
     /// Takes the oldest submission out.
     pub(super) fn end(&mut self) -> Option<Flight> {
         self.in_flight = self.in_flight.checked_sub(1)?;

@@ -32,6 +32,8 @@
 //! | `client` | one client, and what is set for it |
 //! | `places` | which clients have which position, when there are many |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
+//! | `specs` | what is set for processes, cgroups and users |
+//! | `promises` | reserves that come, change and go |
 //! | `posterior` | PE: pays afterwards |
 //! | `apriori` | AE: starts only what fits, as in the paper |
 //! | `bandwidth` | CBS: postpones its deadline before a long command |
@@ -52,9 +54,13 @@ mod floor_tests;
 mod history;
 mod places;
 mod posterior;
+mod promises;
+#[cfg(test)]
+mod promises_tests;
 mod reserve;
 mod select;
 mod shield;
+mod specs;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
@@ -65,8 +71,9 @@ pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use places::{Places, PLACES};
-pub use reserve::{Kind, Offer, Reserve, Terms};
+pub use reserve::{Kind, Offer, Reserve, Served, Terms};
 pub use shield::MAX_LINGER;
+pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use watch::{Due, Ended, Watch, RETURN, WINDOW};
 

@@ -2,20 +2,26 @@
 
 //! [pure] Which clients have which place in [`Turns`](super::Turns).
 //!
-//! There are [`PLACES`], and a user has [`OF_USER`] of them at most, so that no user takes all of
-//! them. Further clients of the user share its places, as one client each. If all places are taken,
-//! the clients of a user without one share the last.
+//! There are [`PLACES`]. A place has clients of one user that follow one [spec](super::specs). A user
+//! has [`OF_USER`] of them at most, so that no user takes all of them: further clients of the user
+//! share those with their spec, as one client each. Clients without a spec leave the last [`KEPT`]
+//! to others. Without a place to have or to share, they share the last, as if they had none.
 
 /// Clients that are told apart.
 pub const PLACES: usize = 64;
 /// Most of them that one user has.
 const OF_USER: usize = 16;
+/// Places for clients with a spec.
+const KEPT: usize = 16;
+/// The place that is shared by clients of all users.
+const CROWD: usize = PLACES - 1;
 
 /// The clients at one place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// The user of the first of them.
+    /// The user of all of them, and their spec.
     user: u32,
+    spec: Option<usize>,
     clients: u32,
 }
 
@@ -30,25 +36,43 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Gives a client of a user its place, and returns it.
-    pub fn join(&mut self, user: u32) -> usize {
-        let taken = |place: &Place| place.clients != 0;
-        let own = |place: &Place| taken(place) && place.user == user;
-        let vacant = self.0.iter().position(|place| !taken(place));
-        let may_have = self.0.iter().filter(|place| own(place)).count() < OF_USER;
-        let shared = self.0.iter().enumerate().filter(|(_, place)| own(place));
+    /// Gives a client of a user that follows a spec its place, and returns it.
+    pub fn join(&mut self, user: u32, spec: Option<usize>) -> usize {
+        let most = if spec.is_some() { CROWD } else { CROWD - KEPT };
+        let own = |place: &&Place| place.clients != 0 && place.user == user;
+        let given = self.0.iter().take(CROWD);
+        let may_have = given.clone().filter(own).count() < OF_USER;
+        let vacant = given.clone().position(|place| place.clients == 0);
+        let vacant = vacant.filter(|at| may_have && *at < most);
+        let shared = given.enumerate();
+        let shared = shared.filter(|(_, place)| own(place) && place.spec == spec);
         let shared = shared.min_by_key(|(_, place)| place.clients);
-        let at = vacant
-            .filter(|_| may_have)
-            .or(shared.map(|(at, _)| at))
-            .unwrap_or(PLACES - 1);
+        let at = vacant.or(shared.map(|(at, _)| at)).unwrap_or(CROWD);
         if let Some(place) = self.0.get_mut(at) {
             if place.clients == 0 {
-                place.user = user;
+                (place.user, place.spec) = (user, spec.filter(|_| at != CROWD));
             }
             place.clients = place.clients.saturating_add(1);
         }
         at
+    }
+
+    /// A client at this place follows another spec. True if the place is its own and goes along;
+    /// else it has to leave it and join anew.
+    pub fn follow(&mut self, at: usize, spec: Option<usize>) -> bool {
+        match self.0.get_mut(at) {
+            Some(place) if place.spec == spec && at != CROWD => true,
+            Some(place) if place.clients == 1 && at != CROWD => {
+                place.spec = spec;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The spec of the clients at a place.
+    pub fn spec(&self, at: usize) -> Option<usize> {
+        self.0.get(at)?.spec
     }
 
     /// A client leaves its place. True if the place is vacant now.
@@ -68,36 +92,69 @@ mod tests {
     #[test]
     fn client_gets_a_place_of_its_own() {
         let mut places = Places::default();
-        assert_eq!((places.join(7), places.join(7), places.join(8)), (0, 1, 2));
+        let mut join = |user| places.join(user, None);
+        assert_eq!((join(7), join(7), join(8)), (0, 1, 2));
         assert!(places.leave(1));
-        assert_eq!(places.join(8), 1);
+        assert_eq!(places.join(8, None), 1);
     }
 
     #[test]
     fn user_with_many_clients_leaves_places_to_others() {
         let mut places = Places::default();
-        (0..1000).for_each(|_| assert!(places.join(7) < OF_USER));
-        assert_eq!(places.join(8), OF_USER);
-        assert_eq!(places.join(9), OF_USER + 1);
+        (0..1000).for_each(|_| assert!(places.join(7, None) < OF_USER));
+        assert_eq!(places.join(8, None), OF_USER);
+        assert_eq!(places.join(9, None), OF_USER + 1);
     }
 
     #[test]
     fn shared_place_is_vacant_when_the_last_client_has_left() {
         let mut places = Places::default();
-        (0..OF_USER).for_each(|_| assert!(places.join(7) < OF_USER));
-        let shared = places.join(7);
+        (0..OF_USER).for_each(|_| assert!(places.join(7, None) < OF_USER));
+        let shared = places.join(7, None);
         assert!(!places.leave(shared));
         assert!(places.leave(shared));
     }
 
     #[test]
-    fn clients_of_a_user_without_a_place_share_the_last() {
+    fn clients_without_a_place_share_the_last_and_others_with_a_spec_have_one() {
         let mut places = Places::default();
-        for client in 0..PLACES {
+        for client in 0..CROWD - KEPT {
             // CAST: a few.
-            assert_eq!(places.join((client / OF_USER) as u32), client);
+            assert_eq!(places.join((client / OF_USER) as u32, None), client);
         }
-        assert_eq!(places.join(100), PLACES - 1);
-        assert_eq!(places.join(0), 0);
+        assert_eq!(places.join(100, None), CROWD);
+        assert!(places.join(0, None) < OF_USER);
+        assert_eq!(places.join(100, Some(3)), CROWD - KEPT);
+        assert_eq!(places.spec(CROWD - KEPT), Some(3));
+        // A client of the crowd follows no spec, and none becomes that of the crowd.
+        (0..KEPT - 1).for_each(|user| assert!(places.join(200 + user as u32, Some(3)) < CROWD));
+        assert_eq!(places.join(300, Some(3)), CROWD);
+        assert_eq!(places.spec(CROWD), None);
+        assert!(!places.follow(CROWD, Some(3)) && !places.follow(CROWD, None));
+    }
+
+    #[test]
+    fn clients_of_two_specs_share_no_place() {
+        let mut places = Places::default();
+        (0..OF_USER - 1).for_each(|_| assert!(places.join(7, None) < OF_USER));
+        let own = places.join(7, Some(1));
+        assert_eq!(own, OF_USER - 1);
+        assert_eq!(places.join(7, Some(1)), own);
+        assert_ne!(places.join(7, None), own);
+        // No place of this spec is there, and the user may have no more.
+        assert_eq!(places.join(7, Some(2)), CROWD);
+    }
+
+    #[test]
+    fn place_of_one_client_follows_its_spec_and_a_shared_one_does_not() {
+        let mut places = Places::default();
+        let at = places.join(7, None);
+        assert!(places.follow(at, Some(4)));
+        assert_eq!(places.spec(at), Some(4));
+        (1..OF_USER).for_each(|_| assert!(places.join(7, Some(4)) < OF_USER));
+        let shared = places.join(7, Some(4));
+        assert!(places.follow(shared, Some(4)));
+        assert!(!places.follow(shared, None));
+        assert_eq!(places.spec(shared), Some(4));
     }
 }

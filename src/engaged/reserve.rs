@@ -49,8 +49,13 @@ impl Terms {
     /// [`Error::OutOfRange`] for a capacity that is not 10 us to 10 s, a period that is not 1 ms to
     /// 10 s, or a capacity above the period.
     pub fn new(kind: Kind, capacity: Ns, period: Ns) -> Result<Self, Error> {
-        in_range("t_us", period.get() / 1000, 1_000, 10_000_000)?;
-        in_range("c_us", capacity.get() / 1000, 10, period.get() / 1000)?;
+        in_range("period_us", period.get() / 1000, 1_000, 10_000_000)?;
+        in_range(
+            "capacity_us",
+            capacity.get() / 1000,
+            10,
+            period.get() / 1000,
+        )?;
         Ok(Self {
             kind,
             capacity,
@@ -129,11 +134,27 @@ impl State {
     }
 }
 
+/// What was served by a reserve since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Commands that have completed.
+    pub commands: u64,
+    /// GPU time of them.
+    pub used: Ns,
+    /// The longest of them.
+    pub longest: Ns,
+    /// Commands longer than the longest that was declared.
+    pub breaches: u64,
+}
+
 /// A reserve.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve {
     terms: Terms,
+    /// The kind that was promised, if [`demote`](Self::demote) has changed it.
+    demoted: Option<Kind>,
     state: State,
+    served: Served,
     /// Pending arrivals.
     waiting: u32,
     /// Commands that have not ended.
@@ -150,7 +171,9 @@ impl Reserve {
         };
         Self {
             terms,
+            demoted: None,
             state,
+            served: Served::default(),
             waiting: 0,
             in_flight: 0,
         }
@@ -159,6 +182,33 @@ impl Reserve {
     /// What is promised.
     pub const fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// Whether it is kept in another way than was promised.
+    pub const fn is_demoted(&self) -> bool {
+        self.demoted.is_some()
+    }
+
+    /// Whether this is what was promised.
+    pub fn promises(&self, terms: &Terms) -> bool {
+        let kind = self.demoted.unwrap_or(self.terms.kind);
+        *terms == Terms { kind, ..self.terms }
+    }
+
+    /// What was served since it began.
+    pub const fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// Notes a command that has completed. True if it was longer than was declared.
+    pub(super) fn note(&mut self, used: Ns) -> bool {
+        let breach = self.terms.longest.is_some_and(|longest| used > longest);
+        let served = &mut self.served;
+        served.commands = served.commands.saturating_add(1);
+        served.used = served.used.saturating_add(used);
+        served.longest = served.longest.max(used);
+        served.breaches = served.breaches.saturating_add(breach.into());
+        breach
     }
 
     /// Promises something else from now on, kept the same way. What is owed stays.
@@ -229,6 +279,7 @@ impl Reserve {
             return false;
         }
         let left = self.left(now).min(super::signed(self.terms.capacity));
+        self.demoted = Some(self.terms.kind);
         self.terms.kind = Kind::Pe;
         self.state = State::Pe(Posterior::new(&self.terms, now, left));
         true
@@ -270,7 +321,9 @@ mod tests {
         let now = Ns::from_ms(5);
         reserve.end(now, Ns::from_us(100), now);
         assert_eq!(reserve.left(now), -4_000_000);
+        assert!(reserve.promises(&terms) && !reserve.is_demoted());
         assert!(reserve.demote(now));
+        assert!(reserve.promises(&terms) && reserve.is_demoted());
         assert_eq!(reserve.left(now), -4_000_000);
         assert_eq!(reserve.terms().kind, Kind::Pe);
     }

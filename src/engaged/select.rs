@@ -119,9 +119,11 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             reserve: client.setting.reserve,
             floor,
         };
+        let mut expected = waiting.forecast.expected(switched);
         if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
             flight.charged = charge(reserve.terms(), &waiting.forecast, switched);
             reserve.start(now, flight.charged);
+            expected = reserve.terms().longest.unwrap_or(expected).min(expected);
         }
         client.begin(flight);
         self.last = Some(at);
@@ -135,7 +137,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.counters.starved = starved.saturating_add(floor.into());
         Some(Grant {
             client: at,
-            expected: waiting.forecast.expected(switched),
+            expected,
             margin: waiting.forecast.margin,
         })
     }

@@ -6,17 +6,13 @@ use super::client::{Flight, Waiting};
 use super::floor::Floor;
 use super::select::charge;
 use super::shield::Shield;
-use super::{Client, Forecast, Kind, Record, Reserve, Setting, Terms, HT_DEPTH, MAX_GRANT, UNUSED};
+use super::{Client, Forecast, Record, Reserve, Setting, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
 
 /// Position of the reserve of clients for which none is set.
 pub const BACKGROUND: usize = 0;
-/// Period of [`BACKGROUND`] beside other reserves.
-const BACKGROUND_PERIOD: Ns = Ns::from_ms(100);
-/// Least part of the GPU that [`BACKGROUND`] is given, in percent.
-const BACKGROUND_LEAST: u64 = 5;
 /// What a command of more than twice its expectation adds to the strikes of its client; others take
 /// one off.
 const STRIKE: u32 = 8;
@@ -137,41 +133,18 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.open
     }
 
-    /// Adds a reserve that was admitted, and makes [`BACKGROUND`] smaller. Nothing if there is no
-    /// room.
-    pub fn promise(&mut self, now: Ns, terms: Terms) -> Option<usize> {
-        let free = |(at, reserve): (usize, &Option<Reserve>)| {
-            (at != BACKGROUND && reserve.is_none()).then_some(at)
-        };
-        let at = self.reserves.iter().enumerate().find_map(free)?;
-        *self.reserves.get_mut(at)? = Some(Reserve::new(terms, now));
-        let hundred = |terms: &Terms| {
-            let capacity = terms.capacity_in(Ns::from_ms(100_000)).get();
-            capacity / Ns::from_ms(1_000).get()
-        };
-        let promised = self.reserves.iter().skip(1).flatten();
-        let promised: u64 = promised.map(|reserve| hundred(reserve.terms())).sum();
-        let percent = 100_u64.saturating_sub(promised).max(BACKGROUND_LEAST);
-        let background = Terms {
-            kind: Kind::Pe,
-            capacity: Ns::new(BACKGROUND_PERIOD.get() / 100 * percent),
-            period: BACKGROUND_PERIOD,
-            hard: false,
-            longest: None,
-        };
-        match self.reserves.get_mut(BACKGROUND) {
-            Some(Some(reserve)) => reserve.resize(now, background),
-            Some(none) => *none = Some(Reserve::new(background, now)),
-            None => {}
-        }
-        Some(at)
-    }
-
     /// A client comes. Nothing if there is no room.
     pub fn join(&mut self, setting: Setting) -> Option<usize> {
         let at = self.clients.iter().position(|client| !client.present)?;
-        self.clients.get_mut(at)?.reset(Some(setting));
+        self.join_at(at, setting);
         Some(at)
+    }
+
+    /// A client comes to this position, which is vacant.
+    pub fn join_at(&mut self, at: usize, setting: Setting) {
+        if let Some(client) = self.clients.get_mut(at) {
+            client.reset(Some(setting));
+        }
     }
 
     /// A client wants to submit. Threads of it that wait at the same time count as one arrival: a
@@ -380,13 +353,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let (Some(Some(reserve)), Some(client)) = (reserve, self.clients.get_mut(at)) else {
             return;
         };
-        if reserve
-            .terms()
-            .longest
-            .is_some_and(|longest| used > longest)
-        {
-            self.counters.breaches = self.counters.breaches.saturating_add(1);
-        }
+        let breach = reserve.note(used);
+        self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
         if used <= flight.charged.saturating_mul(2) {
             client.strikes = client.strikes.saturating_sub(1);
             return;

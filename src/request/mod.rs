@@ -6,15 +6,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `share` | a `SetShare` becomes a [`ShareRequest`] |
+//! | `spec` | a `SetSpec` becomes a [`SpecRequest`] |
 //! | `knobs` | a `Configure` becomes [`KnobChange`] |
 //! | `refusal` | why a call is refused, from a cause and in words |
 
 mod knobs;
 mod refusal;
 mod share;
+mod spec;
 
 pub use knobs::KnobChange;
 pub use share::{Named, ShareRequest};
+pub use spec::SpecRequest;
 
 use crate::uapi::{Refusal, Snapshot, Subscribe, ALL_GPUS, EVENT_KINDS};
 

@@ -2,14 +2,17 @@
 
 //! [pure] Causes as refusals, and refusals in words.
 
+use crate::engaged::{self, Why, PROMISED_PCT};
 use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
-    REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER,
-    REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED,
-    REFUSED_STEADY, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT, REFUSED_NOTHING,
+    REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER,
+    REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
+    REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
+use crate::units::Ns;
 use core::fmt;
 
 /// Number of a field or knob; 0 for one that has none.
@@ -86,6 +89,34 @@ impl From<Error> for Refusal {
     }
 }
 
+impl Refusal {
+    /// For a promise that cannot be kept. `command` is the client whose command is too long, if it
+    /// has a process, and that command.
+    pub fn of_promise(refused: &engaged::Refusal, command: (u64, Ns)) -> Self {
+        let fits = refused.fits.map_or(0, |fits| fits.get().div_ceil(1_000));
+        let (process, longest) = command;
+        let (code, value, max) = match refused.why {
+            Why::Sum => (REFUSED_PROMISES, 0, PROMISED_PCT),
+            Why::Command(_) => (REFUSED_COMMAND, process, longest.get().div_ceil(1_000)),
+            Why::Costs => (REFUSED_COSTS, 0, 0),
+        };
+        Self {
+            value,
+            min: fits,
+            max,
+            ..Self::of(code)
+        }
+    }
+
+    /// Ends the words for a promise that cannot be kept.
+    fn fits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.min {
+            0 => f.write_str(": want less capacity, or fewer other reserves"),
+            period => write!(f, ": a period of {period} us would do"),
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Refusal {
@@ -130,6 +161,22 @@ impl fmt::Display for Refusal {
             REFUSED_READ => f.write_str(
                 "this shows what others used: want CAP_PERFMON in the initial user namespace",
             ),
+            REFUSED_PROMISES => {
+                write!(f, "all reserves together would be more than {max} % of the GPU")?;
+                self.fits(f)
+            }
+            REFUSED_COMMAND => {
+                match value {
+                    0 => write!(f, "a command of another reserve")?,
+                    process => write!(f, "a command of process {process}")?,
+                }
+                write!(f, " may take {max} us, which some reserve could not wait for")?;
+                self.fits(f)
+            }
+            REFUSED_COSTS => {
+                f.write_str("so many submissions would cost too much")?;
+                self.fits(f)
+            }
             code => write!(f, "refused for reason {code}"),
         }
     }

@@ -72,7 +72,7 @@ impl SetShare {
 }
 
 /// A subject as its caller named it.
-fn named(subject: u32, id: u64) -> Result<Named, Refusal> {
+pub(super) fn named(subject: u32, id: u64) -> Result<Named, Refusal> {
     let unknown = Refusal::unknown_subject(id);
     match subject {
         SUBJECT_PROCESS if id == 0 => Ok(Named::Caller),

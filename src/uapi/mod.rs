@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `snapshot` | one GPU, its clients, groups and channels |
 //! | `control` | weights, limits and classes; totals; policy and knobs |
+//! | `spec` | priorities, modes and reserves |
 //! | `event` | what happened, for `read` and `poll` |
 //! | `refusal` | why a call was refused |
 
@@ -24,16 +25,18 @@ mod control;
 mod event;
 mod refusal;
 mod snapshot;
+mod spec;
 
 pub use control::*;
 pub use event::*;
 pub use refusal::*;
 pub use snapshot::*;
+pub use spec::*;
 
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";
@@ -67,6 +70,10 @@ pub const IOC_CONFIGURE: u32 = iowr(4, size_of::<Configure>());
 pub const IOC_SUBSCRIBE: u32 = iowr(5, size_of::<Subscribe>());
 /// Takes a [`ListShares`]. To read everything; for every user, what is set for its processes.
 pub const IOC_LIST_SHARES: u32 = iowr(6, size_of::<ListShares>());
+/// Takes a [`SetSpec`]. To change.
+pub const IOC_SET_SPEC: u32 = iowr(7, size_of::<SetSpec>());
+/// Takes a [`ListSpecs`]. To read everything.
+pub const IOC_LIST_SPECS: u32 = iowr(8, size_of::<ListSpecs>());
 
 /// What a call is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +90,10 @@ pub enum Call {
     Subscribe,
     /// [`IOC_LIST_SHARES`].
     ListShares,
+    /// [`IOC_SET_SPEC`].
+    SetSpec,
+    /// [`IOC_LIST_SPECS`].
+    ListSpecs,
 }
 
 /// The beginning of every argument.
@@ -104,6 +115,8 @@ impl Call {
         (Call::Configure, IOC_CONFIGURE),
         (Call::Subscribe, IOC_SUBSCRIBE),
         (Call::ListShares, IOC_LIST_SHARES),
+        (Call::SetSpec, IOC_SET_SPEC),
+        (Call::ListSpecs, IOC_LIST_SPECS),
     ];
 
     /// The call that an ioctl number means, whatever size of argument it was built
@@ -123,6 +136,8 @@ impl Call {
             Call::Configure => size_of::<Configure>(),
             Call::Subscribe => size_of::<Subscribe>(),
             Call::ListShares => size_of::<ListShares>(),
+            Call::SetSpec => size_of::<SetSpec>(),
+            Call::ListSpecs => size_of::<ListSpecs>(),
         }
     }
 

@@ -57,6 +57,15 @@ pub const REFUSED_DEEP: u32 = 15;
 pub const REFUSED_CHANGE: u32 = 16;
 /// Only for a caller with `CAP_PERFMON` in the initial user namespace.
 pub const REFUSED_READ: u32 = 17;
+/// A promise that cannot be kept: all of them would be more than may be promised; `max` is that, in
+/// percent. For this and the two below, `min` is a period in microseconds with which it could be
+/// kept, if one was found.
+pub const REFUSED_PROMISES: u32 = 18;
+/// A promise that cannot be kept, since a command of another client may take up to `max`
+/// microseconds; `value` is the process, 0 if the caller's namespace lacks it.
+pub const REFUSED_COMMAND: u32 = 19;
+/// A promise that cannot be kept, since so many submissions cost too much.
+pub const REFUSED_COSTS: u32 = 20;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;
@@ -74,6 +83,14 @@ pub const FIELDS: &[&str] = &[
     "clients",
     "groups",
     "subscribers",
+    "specs",
+    "prio",
+    "mode",
+    "reserve",
+    "capacity_us",
+    "period_us",
+    "longest_us",
+    "commands",
 ];
 
 impl Refusal {

@@ -75,7 +75,7 @@ fn terms(source: &Text, written: &Spanned<WrittenTerms>) -> Result<Terms, Error>
         ReserveKind::Ae => Kind::Ae,
         ReserveKind::Cbs => Kind::Cbs,
     };
-    let terms = Terms::new(kind, one.c_us.0, one.t_us.0);
+    let terms = Terms::new(kind, one.capacity_us.0, one.period_us.0);
     let terms = terms.map_err(|error| source.error(written.span(), error.to_string()))?;
     Ok(Terms {
         hard: !one.soft,

@@ -389,8 +389,8 @@ fn no_phases() -> Spanned<Vec<Spanned<Phase>>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenTerms {
     pub(super) kind: ReserveKind,
-    pub(super) c_us: Micros,
-    pub(super) t_us: Micros,
+    pub(super) capacity_us: Micros,
+    pub(super) period_us: Micros,
     pub(super) longest_us: Option<Micros>,
     #[serde(default)]
     pub(super) soft: bool,

@@ -10,26 +10,26 @@ use super::events::Listener;
 use super::permission::{may_change, may_lower, require_change, Reader};
 use super::refused::Refused;
 use super::snapshot::Tables;
-use super::wire::{class_number, put};
+use super::wire::{class_number, put, subject_numbers};
 use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::process::{is_alive, number_of, shown_uid};
+use crate::glue::kernel::process::{is_alive, shown_uid};
 use crate::request::Named;
-use crate::share::{Entry, Kind, Limit, Row, Subject, MAX_ROWS, MAX_SETTINGS};
+use crate::share::{Entry, Kind, Limit, Row, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
 use crate::units::Weight;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-fn tracker() -> Result<Arc<Tracker>> {
+pub(super) fn tracker() -> Result<Arc<Tracker>> {
     hook::tracker().ok_or(ENODEV)
 }
 
 /// The GPU with this index.
-fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
+pub(super) fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
     usize::try_from(index)
         .ok()
         .and_then(|index| tracker.gpu(index))
@@ -37,7 +37,7 @@ fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
 }
 
 /// The GPU with this index, or all without one.
-fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
+pub(super) fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
     match index {
         Some(index) => gpu(tracker, index).map(core::slice::from_ref),
         None => Ok(tracker.gpus()),
@@ -138,11 +138,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
 fn describe_share(entry: &Entry) -> uapi::Share {
     let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
     let lowered = entry.lowered();
-    let (subject, id) = match entry.subject() {
-        Subject::Process(key) => (uapi::SUBJECT_PROCESS, number_of(key)),
-        Subject::User(user) => (uapi::SUBJECT_USER, shown_uid(user).into()),
-        Subject::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
-    };
+    let (subject, id) = subject_numbers(entry.subject());
     let mut mask = 0;
     for (is_set, bit) in [
         (weight.is_some(), uapi::SHARE_WEIGHT),

@@ -8,6 +8,7 @@
 use super::calls;
 use super::events::{batch, Listener};
 use super::refused::Refused;
+use super::specs;
 use super::wire::{put, Wire};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::shown_uid;
@@ -157,6 +158,8 @@ fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
         Call::Snapshot => carry(arg, |snapshot| calls::snapshot(listener, snapshot)),
         Call::SetShare => carry(arg, |set| answer(calls::set_share(set), &mut set.refusal)),
         Call::ListShares => carry(arg, calls::list_shares),
+        Call::SetSpec => carry(arg, |set| answer(specs::set(set), &mut set.refusal)),
+        Call::ListSpecs => carry(arg, specs::list),
         Call::ReadTotals => carry(arg, |totals| {
             answer(calls::read_totals(totals), &mut totals.refusal)
         }),

@@ -5,7 +5,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `chardev`, `control.c` | `/dev/loga`: its file operations |
-//! | `calls` | its calls |
+//! | `calls`, `specs` | its calls |
 //! | `wire`, `refused` | its structures and refusals on their way |
 //! | `chosen` | the subject that a caller means by a number |
 //! | `permission` | what each caller may read and change |
@@ -26,5 +26,6 @@ pub(crate) mod params;
 pub(super) mod permission;
 mod refused;
 mod snapshot;
+mod specs;
 pub(crate) mod sysfs;
 mod wire;

@@ -2,7 +2,8 @@
 
 //! [glue] Structures of the interface on their way to and from user space, and numbers in them.
 
-use crate::share::{Class, ThrottledBy};
+use crate::glue::kernel::process::{number_of, shown_uid};
+use crate::share::{Class, Subject, ThrottledBy};
 use crate::uapi::{self, Event, Header};
 use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
@@ -34,6 +35,9 @@ wire!(
     uapi::Total,
     uapi::Configure,
     uapi::Subscribe,
+    uapi::SetSpec,
+    uapi::ListSpecs,
+    uapi::ListedSpec,
     Event,
 );
 
@@ -59,6 +63,15 @@ pub(super) const fn throttled_by_number(by: Option<ThrottledBy>) -> u32 {
         Some(ThrottledBy::Policy) => uapi::THROTTLED_BY_POLICY,
         Some(ThrottledBy::Limit) => uapi::THROTTLED_BY_LIMIT,
         Some(ThrottledBy::Class) => uapi::THROTTLED_BY_CLASS,
+    }
+}
+
+/// Kind and number of a subject, as the caller sees it.
+pub(super) fn subject_numbers(subject: Subject) -> (u32, u64) {
+    match subject {
+        Subject::Process(key) => (uapi::SUBJECT_PROCESS, number_of(key)),
+        Subject::User(user) => (uapi::SUBJECT_USER, shown_uid(user).into()),
+        Subject::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
     }
 }
 

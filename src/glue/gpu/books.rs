@@ -7,6 +7,7 @@
 use super::engaged::Engaged;
 use super::gate::Gate;
 use super::presence::Presence;
+use crate::engaged::{Row, Specs, SPECS};
 use crate::engine::{Census, ClientState, Engine};
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
@@ -43,7 +44,9 @@ pub(crate) struct Books {
     /// Index of the GPU.
     pub(crate) gpu: u32,
     /// Gives clients their places.
-    engaged: Arc<Engaged>,
+    pub(super) engaged: Arc<Engaged>,
+    /// Priorities, modes and reserves.
+    pub(crate) specs: Specs<KVVec<Option<Row>>>,
     /// The clients are members of its shares, element by element with `clients`.
     pub(crate) state: GpuState<Vectors>,
     pub(crate) clients: KVVec<ClientKernel>,
@@ -175,6 +178,7 @@ impl Books {
         Ok(Self {
             gpu,
             engaged,
+            specs: Specs::new(storage(SPECS)?),
             state: GpuState::new(
                 engine,
                 Shares::new(members, groups, states, totals, GroupBy::Process),
@@ -257,7 +261,9 @@ impl Books {
             throttled_until: Ns::ZERO,
             cpu_time: None,
             channels: 0,
-            place: self.engaged.join(identity.user),
+            place: self
+                .engaged
+                .join(identity.user, self.specs.resolve(&identity)),
             since: ffi::now(),
         };
         let totals = self.state.shares.totals();
@@ -335,6 +341,7 @@ impl Books {
         self.swept = at;
         if self.clients.len() != before {
             self.state.settings.retain_processes(process::is_alive);
+            self.forget_specs_of_exited();
         }
     }
 
@@ -349,6 +356,7 @@ impl Books {
             if identity != *member.identity() {
                 // Without room for another group it stays in its old one.
                 let _ = self.state.rejoin(at, identity);
+                self.follow_spec(at);
             }
         } else if !self.pages.has_owner(member.id()) {
             self.forget(at);

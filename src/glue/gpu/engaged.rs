@@ -19,7 +19,8 @@ use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
-    Client, Counters, Places, Prio, Setting, Step, Turns, Watch, PLACES, RECORDS,
+    reserve_of, Client, Counters, Mode, Places, Prio, Reserve, Row, Setting, Specs, Step, Turns,
+    Watch, BACKGROUND, PLACES, RECORDS, SPECS,
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
@@ -36,7 +37,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
 
 /// Reserves, with that of clients without one.
-const RESERVES: usize = 1;
+const RESERVES: usize = SPECS + 1;
 /// How much later than it has to the watcher may run.
 const LATE: Ns = Ns::from_us(20);
 /// A watcher that has not run for so long while a client waits is stuck.
@@ -53,6 +54,8 @@ pub(super) struct State {
     pub(super) running: Running,
     /// Which clients have which place.
     given: Places,
+    /// Priority and mode of each spec.
+    specs: [(Option<Prio>, Mode); SPECS],
     /// Threads that sleep, by place.
     pub(super) sleepers: [u32; PLACES],
     /// When the turns want to be asked.
@@ -150,15 +153,11 @@ impl State {
             return Entry::Passes;
         };
         // Without a client the place is being given anew.
-        let setting = turns.client(at).map(|client| *client.setting());
-        let Some(setting) = setting.filter(|_| !turns.is_open()) else {
+        if turns.client(at).is_none() || turns.is_open() {
             self.leaked = true;
             return Entry::Passes;
-        };
-        if setting.prio != prio {
-            let step = turns.set(now, at, Setting { prio, ..setting });
-            self.follow(places, now, step);
         }
+        self.set(places, now, at, Some(prio));
         if self.watch.open_for() == Some(at) {
             match self.opening.add(gate) {
                 Some(true) => return Entry::Opens,
@@ -178,6 +177,28 @@ impl State {
         }
         self.wake_watcher();
         Entry::Waits
+    }
+
+    /// Sets for the clients at a place what their spec says. `prio` is the priority of a thread.
+    fn set(&mut self, places: &[Arc<Place>], now: Ns, at: usize, prio: Option<Prio>) {
+        let spec = self.given.spec(at);
+        let fixed = spec.and_then(|spec| self.specs.get(spec)).copied();
+        let Some(turns) = self.turns.as_mut() else {
+            return;
+        };
+        let Some(before) = turns.client(at).map(|client| *client.setting()) else {
+            return;
+        };
+        let (fixed, mode) = fixed.unwrap_or_default();
+        let setting = Setting {
+            prio: fixed.or(prio).unwrap_or(before.prio),
+            mode,
+            reserve: spec.map_or(BACKGROUND, reserve_of),
+        };
+        if setting != before {
+            let step = turns.set(now, at, setting);
+            self.follow(places, now, step);
+        }
     }
 
     /// Opens the window of a client that may pass; else it waits for its turn.
@@ -223,6 +244,7 @@ impl Engaged {
                     opening: Opening::default(),
                     running: Running::NONE,
                     given: Places::default(),
+                    specs: [(None, Mode::Prt); SPECS],
                     sleepers: [0; PLACES],
                     timer: None,
                     asleep: None,
@@ -281,17 +303,84 @@ impl Engaged {
         *self.slots.lock() = None;
     }
 
-    /// Gives a new client of a user its place, if submissions are decided on.
-    pub(super) fn join(&self, user: u32) -> Option<usize> {
+    /// Gives a new client of a user that follows a spec its place, if submissions are decided on.
+    pub(super) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let turns = state.turns.as_mut()?;
-        let at = state.given.join(user);
+        let at = state.given.join(user, spec);
         if turns.client(at).is_none() {
-            // Both give the first that is vacant.
-            turns.join(Setting::default());
+            turns.join_at(at, Setting::default());
         }
+        state.set(&self.places, ffi::now(), at, None);
         Some(at)
+    }
+
+    /// A client of a user at a place follows a spec from now on, perhaps another one. Returns its
+    /// place.
+    pub(super) fn follow(&self, at: usize, user: u32, spec: Option<usize>) -> Option<usize> {
+        {
+            let mut locked = self.state.lock();
+            let state = &mut *locked;
+            state.turns.as_ref()?;
+            if state.given.follow(at, spec) {
+                state.set(&self.places, ffi::now(), at, None);
+                state.wake_watcher();
+                return Some(at);
+            }
+            // Its pages may have entries.
+            state.leaked = true;
+        }
+        self.leave(at);
+        self.places
+            .iter()
+            .skip(at)
+            .take(1)
+            .for_each(|place| place.unblock());
+        self.join(user, spec)
+    }
+
+    /// Decides by these specs from now on. Clients that follow others have to be told.
+    pub(super) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let now = ffi::now();
+        for (at, kept) in state.specs.iter_mut().enumerate() {
+            let spec = specs.get(at).map(|row| row.spec).unwrap_or_default();
+            *kept = (spec.prio, spec.mode);
+            let Some(turns) = state.turns.as_mut() else {
+                continue;
+            };
+            let reserve = reserve_of(at);
+            let terms = spec.reserve.map(|promised| promised.terms);
+            let same = match (turns.reserve(reserve), &terms) {
+                (Some(reserve), Some(terms)) => reserve.promises(terms),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                turns.set_reserve(now, reserve, terms);
+            }
+        }
+        (0..PLACES).for_each(|at| state.set(&self.places, now, at, None));
+        let step = state.turns.as_mut().map(|turns| turns.timer(now));
+        if let Some(step) = step {
+            state.follow(&self.places, now, step);
+        }
+        state.wake_watcher();
+    }
+
+    /// The reserve of a spec, while submissions are decided on.
+    pub(crate) fn reserve(&self, spec: usize) -> Option<Reserve> {
+        let state = self.state.lock();
+        state.turns.as_ref()?.reserve(reserve_of(spec)).copied()
+    }
+
+    /// The longest command of the clients at a place, so far.
+    pub(super) fn longest(&self, at: usize) -> Ns {
+        let state = self.state.lock();
+        let client = state.turns.as_ref().and_then(|turns| turns.client(at));
+        client.map_or(Ns::ZERO, |client| client.history().longest())
     }
 
     /// A client is gone.

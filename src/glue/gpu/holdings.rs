@@ -245,9 +245,11 @@ impl Books {
             Some(room) => gpu.engaged.engage(room, gpu.watcher_waker()),
             None => gpu.engaged.disengage(),
         }
+        gpu.engaged.set_specs(&self.specs);
         let members = self.state.shares.members().iter();
         for (member, client) in members.zip(self.clients.iter_mut()) {
-            client.place = gpu.engaged.join(member.identity().user);
+            let spec = self.specs.resolve(member.identity());
+            client.place = gpu.engaged.join(member.identity().user, spec);
         }
         for page in self.pages.all() {
             let place = self.clients.get(page.at()).and_then(|client| client.place);

@@ -12,6 +12,7 @@
 //! | `gate` | takes a page away, and gives it back |
 //! | `engaged` | decides on each store to a page |
 //! | `place`, `opening` | where its threads sleep; the pages through which it may store now |
+//! | `specs` | priorities, modes and reserves of its clients |
 //! | `start` | starts and stops its threads |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
 //! | `phase` | state of the poller, and results of a polling phase |
@@ -39,6 +40,7 @@ mod poller;
 mod presence;
 mod sampler;
 pub(crate) mod shared_poller;
+mod specs;
 mod start;
 mod watch;
 mod watcher;

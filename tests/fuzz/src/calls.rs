@@ -7,6 +7,7 @@ use loga::knobs::{Config, KNOBS};
 use loga::request::Named;
 use loga::uapi;
 use loga::uapi::{Call, Event, EventQueue, Refusal};
+use loga::units::Ns;
 use std::collections::VecDeque;
 
 /// A refusal as a caller may leave it in its argument: mostly none.
@@ -70,11 +71,12 @@ pub fn run(data: &[u8]) {
         max: 3,
     };
     assert!(!said.to_string().is_empty());
-    match kind % 5 {
+    match kind % 6 {
         0 => snapshot(&mut input),
         1 => set_share(&mut input),
         2 => totals(&mut input),
         3 => configure(&mut input),
+        4 => set_spec(&mut input),
         _ => subscribe(&mut input),
     }
 }
@@ -136,6 +138,51 @@ fn set_share(input: &mut Input<'_>) {
                         set.mask
                     );
                     assert!(!taken || range.contains(&value), "{value} for bit {bit:#x}");
+                }
+            }
+        }
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn set_spec(input: &mut Input<'_>) {
+    let time = |input: &mut Input<'_>| u64::from(input.u32()) * u64::from(input.u16() % 2_000);
+    let set = uapi::SetSpec {
+        gpu: input.u32(),
+        action: u32::from(input.u8() % 4),
+        spec: uapi::Spec {
+            subject: u32::from(input.u8() % 5),
+            mode: u32::from(input.u8() % 4),
+            id: input.u64(),
+            prio: match input.u8() {
+                255 => uapi::PRIO_BY_NICE,
+                prio => prio.into(),
+            },
+            kind: u32::from(input.u8() % 6),
+            capacity_ns: time(input),
+            period_ns: time(input),
+            longest_ns: time(input) * u64::from(input.u8() / 128),
+            commands: u32::from(input.u16()),
+            flags: u32::from(input.u8() / 100),
+        },
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    match set.check() {
+        Ok(request) => {
+            assert!(set.spec.flags <= uapi::SPEC_SOFT && set.refusal == Refusal::default());
+            assert_eq!(request.spec.is_some(), set.action == uapi::ACTION_SET);
+            if let Some(spec) = request.spec {
+                let prio = spec
+                    .prio
+                    .map_or(uapi::PRIO_BY_NICE, |prio| prio.get().into());
+                assert_eq!(prio, set.spec.prio);
+                assert_eq!(spec.reserve.is_none(), set.spec.kind == uapi::RESERVE_NONE);
+                if let Some(promised) = spec.reserve {
+                    let terms = promised.terms;
+                    assert!(terms.capacity <= terms.period.saturating_add(Ns::from_us(1)));
+                    assert_eq!(terms.capacity.get(), set.spec.capacity_ns);
+                    assert_eq!(promised.commands, u64::from(set.spec.commands));
                 }
             }
         }

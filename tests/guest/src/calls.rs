@@ -34,6 +34,10 @@ unsafe impl Argument for uapi::ReadTotals {}
 // SAFETY: As above.
 unsafe impl Argument for uapi::ListShares {}
 // SAFETY: As above.
+unsafe impl Argument for uapi::SetSpec {}
+// SAFETY: As above.
+unsafe impl Argument for uapi::ListSpecs {}
+// SAFETY: As above.
 unsafe impl Argument for uapi::Snapshot {}
 // SAFETY: As above.
 unsafe impl Argument for uapi::Header {}
@@ -73,6 +77,30 @@ impl Calls {
         (set.version, set.size) = header::<uapi::SetShare>();
         let result = self.call(uapi::IOC_SET_SHARE, &mut set);
         (result, set.refusal)
+    }
+
+    /// Sets or clears priority, mode and reserve; fills in version and size.
+    pub(crate) fn set_spec(&self, set: &uapi::SetSpec) -> (Result<(), Errno>, uapi::Refusal) {
+        let mut set = *set;
+        (set.version, set.size) = header::<uapi::SetSpec>();
+        let result = self.call(uapi::IOC_SET_SPEC, &mut set);
+        (result, set.refusal)
+    }
+
+    /// The specs that are set.
+    pub(crate) fn specs(&self) -> Result<Vec<uapi::ListedSpec>, Errno> {
+        let (version, size) = header::<uapi::ListSpecs>();
+        let mut specs = vec![uapi::ListedSpec::default(); 40];
+        let mut list = uapi::ListSpecs {
+            version,
+            size,
+            count: 40,
+            specs: specs.as_mut_ptr() as u64,
+            ..Default::default()
+        };
+        self.call(uapi::IOC_LIST_SPECS, &mut list)?;
+        specs.truncate(list.count as usize);
+        Ok(specs)
     }
 
     /// Sets knobs; fills in version and size.

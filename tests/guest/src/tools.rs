@@ -37,7 +37,7 @@ fn finish(child: Child) -> Result<Output, String> {
 }
 
 /// Runs `loga` with the words of a line; its output is a JSON object per line.
-fn objects(line: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn objects(line: &str) -> Result<Vec<Value>, String> {
     let output = finish(start(line.split(' '))?)?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "loga {line}: {complaint}");

@@ -2,6 +2,10 @@
 
 //! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
 
+mod engaged;
+
+pub use engaged::{Reserve, Spec, Whom};
+
 use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{value_parser, Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -50,6 +54,20 @@ pub enum Command {
     Set(Set),
     /// Show or change the policy and the knobs
     Policy(Policy),
+    /// Promise GPU time to a process, user or cgroup, or set its priority and mode
+    ///
+    /// It counts while submissions are decided on: `loga policy set --dispatch prio` or `edf`. What
+    /// is set replaces what was set before for the same subject; a process follows what is set for
+    /// it, else for the nearest cgroup around it, else for its user, and all clients that follow one
+    /// share its reserve. A promise that cannot be kept beside the others is refused. For root.
+    Reserve(Reserve),
+    /// Check a file of reserves and priorities, and set what it says
+    ///
+    /// A line is name:sched:resv:prio:C:T. name is that of a program, or exe=PATH, @user=NAME or
+    /// @cgroup=PATH; sched is PRT or HT; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
+    /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
+    /// and those that begin with # are skipped. A line that is wrong refuses the whole file.
+    Spec(Spec),
     /// Print what happens, one line per event, until interrupted
     Events(Events),
     /// Run a command with a weight, limit or class of its own
@@ -127,16 +145,9 @@ pub struct Change {
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "what", required = true, multiple = false, args = ["pid", "user", "cgroup", "list"])]
 pub struct Set {
-    /// For this process
-    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
-    /// For all processes of this user, by name or number
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
-    /// For all processes of this cgroup and those below it, by its path below the mount point of cgroup v2, or by the
-    /// inode number of its directory
-    #[arg(long, value_name = "CGROUP")]
-    pub cgroup: Option<String>,
+    /// The subject.
+    #[command(flatten)]
+    pub whom: Whom,
     /// Print what is set
     #[arg(long, conflicts_with_all = ["weight", "limit", "class", "clear"])]
     pub list: bool,

@@ -47,6 +47,22 @@ pub trait Calls {
         argument: &mut uapi::ListShares,
         shares: &mut [uapi::Share],
     ) -> io::Result<()>;
+    /// [`uapi::IOC_SET_SPEC`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn set_spec(&self, argument: &mut uapi::SetSpec) -> io::Result<()>;
+    /// [`uapi::IOC_LIST_SPECS`].
+    ///
+    /// # Errors
+    ///
+    /// The errno.
+    fn list_specs(
+        &self,
+        argument: &mut uapi::ListSpecs,
+        specs: &mut [uapi::ListedSpec],
+    ) -> io::Result<()>;
     /// [`uapi::IOC_READ_TOTALS`].
     ///
     /// # Errors
@@ -187,34 +203,82 @@ impl<C: Calls> Control<C> {
         self.meaning(Call::Configure, result, wanted.gpu, answer, refusal)
     }
 
-    /// What is set on one GPU.
+    /// Sets or clears priority, mode and reserve; the header of the argument is filled in.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn set_spec(&self, wanted: &uapi::SetSpec) -> Result<(), Error> {
+        let Header { version, size } = Call::SetSpec.header();
+        let mut argument = uapi::SetSpec {
+            version,
+            size,
+            ..*wanted
+        };
+        let result = self.0.set_spec(&mut argument);
+        let answer = (argument.version, argument.size);
+        let refusal = Some(argument.refusal);
+        self.meaning(Call::SetSpec, result, wanted.gpu, answer, refusal)
+    }
+
+    /// Weights, limits and classes that are set on one GPU.
     ///
     /// # Errors
     ///
     /// Those of a call.
     pub fn shares(&self, gpu: u32) -> Result<Vec<uapi::Share>, Error> {
-        let Header { version, size } = Call::ListShares.header();
-        let mut shares = vec![uapi::Share::default(); ROOM];
-        for _ in 0..TRIES {
+        self.list(Call::ListShares, gpu, |Header { version, size }, shares| {
             let mut argument = uapi::ListShares {
                 version,
                 size,
                 gpu,
-                count: length(&shares),
+                count: length(shares),
                 shares: 0,
             };
-            let result = self.0.list_shares(&mut argument, &mut shares);
+            let result = self.0.list_shares(&mut argument, shares);
             let answer = (argument.version, argument.size);
-            self.meaning(Call::ListShares, result, gpu, answer, None)?;
-            if grow(&mut shares, argument.count)? {
-                shares.truncate(argument.count as usize);
-                return Ok(shares);
+            (result, answer, argument.count)
+        })
+    }
+
+    /// Priorities, modes and reserves that are set on one GPU.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call.
+    pub fn specs(&self, gpu: u32) -> Result<Vec<uapi::ListedSpec>, Error> {
+        self.list(Call::ListSpecs, gpu, |Header { version, size }, specs| {
+            let mut argument = uapi::ListSpecs {
+                version,
+                size,
+                gpu,
+                count: length(specs),
+                specs: 0,
+            };
+            let result = self.0.list_specs(&mut argument, specs);
+            let answer = (argument.version, argument.size);
+            (result, answer, argument.count)
+        })
+    }
+
+    /// A whole table. `ask` calls with a header and room, and returns the result, the header of the
+    /// answer, and how many elements there are.
+    fn list<T: Clone + Default>(
+        &self,
+        call: Call,
+        gpu: u32,
+        ask: impl Fn(Header, &mut Vec<T>) -> (io::Result<()>, (u32, u32), u32),
+    ) -> Result<Vec<T>, Error> {
+        let mut table = vec![T::default(); ROOM];
+        for _ in 0..TRIES {
+            let (result, answer, count) = ask(call.header(), &mut table);
+            self.meaning(call, result, gpu, answer, None)?;
+            if grow(&mut table, count)? {
+                table.truncate(count as usize);
+                return Ok(table);
             }
         }
-        Err(Error::Failed(
-            Call::ListShares,
-            io::ErrorKind::WouldBlock.into(),
-        ))
+        Err(Error::Failed(call, io::ErrorKind::WouldBlock.into()))
     }
 
     /// The totals of one kind on one GPU; with `reset` they begin anew.

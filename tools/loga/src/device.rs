@@ -87,6 +87,21 @@ impl Calls for ControlFile {
         unsafe { self.call(uapi::IOC_LIST_SHARES, argument) }
     }
 
+    fn set_spec(&self, argument: &mut uapi::SetSpec) -> io::Result<()> {
+        // SAFETY: the structure of this number; it has no tables.
+        unsafe { self.call(uapi::IOC_SET_SPEC, argument) }
+    }
+
+    fn list_specs(
+        &self,
+        argument: &mut uapi::ListSpecs,
+        specs: &mut [uapi::ListedSpec],
+    ) -> io::Result<()> {
+        (argument.specs, argument.count) = place(specs, argument.count);
+        // SAFETY: the structure of this number; its table is as in `snapshot`.
+        unsafe { self.call(uapi::IOC_LIST_SPECS, argument) }
+    }
+
     fn read_totals(
         &self,
         argument: &mut uapi::ReadTotals,

@@ -48,6 +48,8 @@ fn purpose(call: Call) -> &'static str {
         Call::Configure => "changing policies and knobs",
         Call::Subscribe => "subscribing to events",
         Call::ListShares => "listing what is set",
+        Call::SetSpec => "setting priorities, modes and reserves",
+        Call::ListSpecs => "listing priorities, modes and reserves",
     }
 }
 
@@ -140,7 +142,7 @@ mod tests {
     fn other_version_names_both_if_known() {
         let ours = Call::SetShare.header();
         let said = text(libc::EINVAL, ours, None);
-        assert!(said.contains("version 5 (80 bytes)"), "{said}");
+        assert!(said.contains("version 6 (80 bytes)"), "{said}");
         assert!(
             said.contains("the kernel module another one: use"),
             "{said}"

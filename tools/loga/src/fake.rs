@@ -21,6 +21,7 @@ pub(crate) struct FakeGpu {
     pub(crate) clients: Vec<uapi::Client>,
     pub(crate) groups: Vec<uapi::Group>,
     pub(crate) shares: Vec<uapi::Share>,
+    pub(crate) specs: Vec<uapi::ListedSpec>,
     totals: Vec<(u32, uapi::Total)>,
 }
 
@@ -36,6 +37,7 @@ pub(crate) struct FakeKernel {
     pub(crate) subscribed: Cell<Option<(u32, u64)>>,
     /// The last [`uapi::Configure`] that was accepted.
     pub(crate) configured: Cell<Option<uapi::Configure>>,
+    spec_refusal: Cell<Option<Refusal>>,
     privileged: Cell<bool>,
     version: Cell<u32>,
     errno: Cell<Option<i32>>,
@@ -54,6 +56,7 @@ impl FakeKernel {
             events: RefCell::default(),
             subscribed: Cell::default(),
             configured: Cell::default(),
+            spec_refusal: Cell::default(),
             privileged: Cell::new(true),
             version: Cell::new(uapi::VERSION),
             errno: Cell::default(),
@@ -73,6 +76,11 @@ impl FakeKernel {
     /// From now on the kernel is of another version.
     pub(crate) fn speak(&self, version: u32) {
         self.version.set(version);
+    }
+
+    /// From now on specs that promise something are refused.
+    pub(crate) fn refuse_specs(&self, refusal: Refusal) {
+        self.spec_refusal.set(Some(refusal));
     }
 
     pub(crate) fn add_client(&self, gpu: usize, id: u64, uid: u32) {
@@ -124,15 +132,32 @@ impl FakeKernel {
 
     fn set_checked(&self, argument: &uapi::SetShare) -> Result<(), Fault> {
         let request = argument.check()?;
-        if let Named::Process(pid) = request.named {
-            if !self.processes.borrow().contains(&pid) {
-                return Err(Refusal::unknown_subject(argument.id).into());
-            }
-        }
+        self.find(request.named, argument.id)?;
         for gpu in self.chosen(request.gpu) {
             self.with_gpu(gpu, |gpu| set_on(gpu, argument))??;
         }
         Ok(())
+    }
+
+    fn set_spec_checked(&self, argument: &uapi::SetSpec) -> Result<(), Fault> {
+        let request = argument.check()?;
+        self.find(request.named, argument.spec.id)?;
+        if let Some(refusal) = self.spec_refusal.get().filter(|_| argument.spec.kind != 0) {
+            return Err(refusal.into());
+        }
+        for gpu in self.chosen(request.gpu) {
+            self.with_gpu(gpu, |gpu| set_spec_on(gpu, argument))??;
+        }
+        Ok(())
+    }
+
+    fn find(&self, named: Named, id: u64) -> Result<(), Refusal> {
+        match named {
+            Named::Process(pid) if !self.processes.borrow().contains(&pid) => {
+                Err(Refusal::unknown_subject(id))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -195,6 +220,22 @@ fn set_on(gpu: &mut FakeGpu, argument: &uapi::SetShare) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn set_spec_on(gpu: &mut FakeGpu, argument: &uapi::SetSpec) -> Result<(), Refusal> {
+    let before = gpu.specs.len();
+    let subject = |spec: &uapi::Spec| (spec.subject, spec.id);
+    let other = |one: &uapi::ListedSpec| subject(&one.spec) != subject(&argument.spec);
+    gpu.specs.retain(other);
+    if argument.action == uapi::ACTION_SET {
+        gpu.specs.push(uapi::ListedSpec {
+            spec: argument.spec,
+            ..Default::default()
+        });
+    } else if gpu.specs.len() == before {
+        return Err(loga::error::Error::NotSet.into());
+    }
+    Ok(())
+}
+
 /// Copies what there is room for; returns how many there are.
 fn copy<T: Copy>(from: &[T], to: &mut [T], room: u32) -> u32 {
     let room = (room as usize).min(to.len()).min(from.len());
@@ -232,6 +273,24 @@ impl Calls for &FakeKernel {
         self.enter(Call::ListShares, header, true)?;
         self.with_gpu(argument.gpu, |gpu| {
             argument.count = copy(&gpu.shares, shares, argument.count);
+        })
+    }
+
+    fn set_spec(&self, argument: &mut uapi::SetSpec) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::SetSpec, header, true)?;
+        tell(self.set_spec_checked(argument), &mut argument.refusal)
+    }
+
+    fn list_specs(
+        &self,
+        argument: &mut uapi::ListSpecs,
+        specs: &mut [uapi::ListedSpec],
+    ) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::ListSpecs, header, true)?;
+        self.with_gpu(argument.gpu, |gpu| {
+            argument.count = copy(&gpu.specs, specs, argument.count);
         })
     }
 

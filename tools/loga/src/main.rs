@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::Parser;
 use loga_cli::cli;
 use loga_cli::cli::{Arguments, Command};
-use loga_cli::commands::{events, generate, policy, run, set, stat, top, totals, Failure};
+use loga_cli::commands::{
+    events, generate, policy, reserve, run, set, spec, stat, top, totals, Failure,
+};
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
 use std::io;
@@ -67,6 +69,12 @@ fn ask(command: &Command) -> Result<(), Failure> {
         }
         Command::Stat(arguments) => stat::run(arguments, &device, terminal, &mut out),
         Command::Set(arguments) => set::run(arguments, &device, &Directory::of_system(), &mut out),
+        Command::Reserve(arguments) => {
+            reserve::run(arguments, &device, &Directory::of_system(), &mut out)
+        }
+        Command::Spec(arguments) => {
+            spec::run(arguments, &device, &Directory::of_system(), &mut out)
+        }
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
         Command::Events(arguments) => events::run(arguments, &device, &mut out),
         Command::Totals(arguments) => {

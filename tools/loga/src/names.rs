@@ -67,6 +67,22 @@ pub fn subject(number: u32) -> String {
     word("subject", &["process", "user", "cgroup"], number.into())
 }
 
+/// Modes of engaged scheduling, in the order of `MODE_*`.
+pub const MODES: [&str; 2] = ["prt", "ht"];
+
+/// Mode of a client.
+pub fn mode(number: u32) -> String {
+    word("mode", &MODES, number.into())
+}
+
+/// Kinds of reserves, in the order of `RESERVE_*`.
+pub const RESERVES: [&str; 4] = ["none", "pe", "ae", "cbs"];
+
+/// Kind of a reserve.
+pub fn reserve(number: u32) -> String {
+    word("reserve", &RESERVES, number.into())
+}
+
 /// Way of accounting.
 pub fn accounting(number: u32) -> String {
     word("accounting", Accounting::NAMES, number.into())
@@ -129,6 +145,8 @@ mod tests {
         assert_eq!(scale(Scale::Active as u32), "active");
         assert_eq!(event(uapi::EVENT_POLICY), "policy");
         assert_eq!(fallback(uapi::FALLBACK_OVERRUN), "overrun");
+        assert_eq!(mode(uapi::MODE_HT), "ht");
+        assert_eq!(reserve(uapi::RESERVE_CBS), "cbs");
         assert_eq!(state(77), "state 77");
         assert_eq!(number(&CLASSES, "idle"), Some(uapi::CLASS_IDLE));
         assert_eq!(number(&CLASSES, "clients"), None);

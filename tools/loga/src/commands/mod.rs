@@ -7,6 +7,9 @@
 //! |---|---|
 //! | [`stat`] | what every client got |
 //! | [`set`] | weights, limits and classes |
+//! | [`reserve`] | priorities, modes and reserves |
+//! | [`spec`] | the same from a file |
+//! | `subject` | what both set something for |
 //! | [`policy`] | the policy, and the knobs |
 //! | [`events`] | what happens |
 //! | [`run`] | a command with a setting of its own |
@@ -17,9 +20,12 @@
 pub mod events;
 pub mod generate;
 pub mod policy;
+pub mod reserve;
 pub mod run;
 pub mod set;
+pub mod spec;
 pub mod stat;
+mod subject;
 pub mod top;
 pub mod totals;
 

@@ -2,29 +2,14 @@
 
 //! [tool] `loga set`: weights, limits and classes.
 
+use super::subject::{name_of, Subject};
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
-use crate::error::Error;
 use crate::{cli, names, table};
 use loga::uapi;
 use serde::Serialize;
-use std::fmt;
 use std::io::Write;
-
-/// The process, user or cgroup that something is set for.
-struct Subject {
-    kind: u32,
-    id: u64,
-    /// As it was given.
-    name: String,
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", names::subject(self.kind), self.name)
-    }
-}
 
 /// What is set for one subject; an object of `loga set --json`.
 #[derive(Serialize)]
@@ -58,7 +43,7 @@ pub fn run(
     if arguments.list {
         return list(arguments, control, directory, out);
     }
-    let subject = subject(arguments, directory)?;
+    let subject = Subject::find(&arguments.whom, directory)?;
     let mut wanted = if arguments.clear {
         uapi::SetShare {
             action: uapi::ACTION_CLEAR,
@@ -72,7 +57,7 @@ pub fn run(
     wanted.id = subject.id;
     control
         .set_share(&wanted)
-        .map_err(|error| explain(error, &subject))?;
+        .map_err(|error| subject.explain(error, "loga set --list"))?;
     print(arguments, &subject, out)
 }
 
@@ -103,42 +88,6 @@ pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
         return Err(Failure::Said(line.to_string()));
     }
     Ok(argument)
-}
-
-fn subject(arguments: &cli::Set, directory: &Directory) -> Result<Subject, Failure> {
-    let said = Failure::Said;
-    let (kind, id, name) = match (&arguments.pid, &arguments.user, &arguments.cgroup) {
-        (Some(pid), _, _) => {
-            let id = u64::try_from(*pid).map_err(|error| said(error.to_string()))?;
-            (uapi::SUBJECT_PROCESS, id, pid.to_string())
-        }
-        (_, Some(user), _) => {
-            let id = directory.user_id(user).map_err(said)?;
-            (uapi::SUBJECT_USER, id.into(), user.clone())
-        }
-        (_, _, Some(cgroup)) => {
-            let id = directory.cgroup_id(cgroup).map_err(said)?;
-            (uapi::SUBJECT_CGROUP, id, cgroup.clone())
-        }
-        _ => return Err(said("want --pid, --user or --cgroup".to_string())),
-    };
-    Ok(Subject { kind, id, name })
-}
-
-/// Adds its subject to a refusal.
-fn explain(error: Error, subject: &Subject) -> Failure {
-    match error {
-        Error::Refused(refusal) => Failure::Said(match refusal.code {
-            uapi::REFUSED_UNKNOWN_SUBJECT => {
-                format!("there is no {subject}: want one that exists and that you can see")
-            }
-            uapi::REFUSED_NOT_SET => {
-                format!("nothing is set for {subject}: `loga set --list` says what is set")
-            }
-            _ => format!("{subject}: {refusal}"),
-        }),
-        other => Failure::Device(other),
-    }
 }
 
 fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Result<(), Failure> {
@@ -183,11 +132,7 @@ fn list(
     let mut rows = Vec::new();
     for snapshot in control.chosen(arguments.gpu)? {
         for share in control.shares(snapshot.gpu)? {
-            let name = match share.subject {
-                uapi::SUBJECT_USER => u32::try_from(share.id).ok().map(|id| directory.user(id)),
-                uapi::SUBJECT_CGROUP => paths.get(&share.id).cloned(),
-                _ => None,
-            };
+            let name = name_of(share.subject, share.id, directory, &paths);
             let given = |bit: u32, value: u32| (share.mask & bit != 0).then_some(value);
             let line = Line {
                 version: JSON_VERSION,

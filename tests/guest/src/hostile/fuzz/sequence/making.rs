@@ -176,7 +176,7 @@ impl Sequence {
         let tables: &[usize] = match uapi::Call::ALL.get(at).map(|(call, _)| *call) {
             Some(uapi::Call::Snapshot) => &[24, 32, 40],
             Some(uapi::Call::ReadTotals) => &[24],
-            Some(uapi::Call::ListShares) => &[16],
+            Some(uapi::Call::ListShares | uapi::Call::ListSpecs) => &[16],
             _ => &[],
         };
         for (index, field) in (0..).zip(tables) {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] Tests of reserves that change while clients use them.
+
+use super::turns_tests::{granted, prio, prt, US};
+use super::{Kind, Served, Setting, Terms, BACKGROUND};
+
+fn terms(kind: Kind, capacity_us: u64, period_us: u64) -> Terms {
+    Terms::new(kind, US(capacity_us), US(period_us)).unwrap()
+}
+
+fn of(reserve: usize) -> Setting {
+    Setting { reserve, ..prt(5) }
+}
+
+#[test]
+fn command_of_a_reserve_that_is_gone_is_not_charged_to_the_next_one() {
+    let mut turns = prio(&[of(1)]);
+    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 1_000, 10_000)));
+    assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+    turns.set_reserve(US(100), 1, None);
+    assert!(turns.reserve(1).is_none());
+    turns.set_reserve(US(200), 1, Some(terms(Kind::Pe, 2_000, 10_000)));
+    turns.completed(US(9_000), 0, US(9_000));
+    assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), 2_000_000);
+}
+
+#[test]
+fn commands_served_are_counted_with_those_longer_than_declared() {
+    let mut turns = prio(&[of(1)]);
+    let longest = Some(US(300));
+    let declared = Terms {
+        longest,
+        ..terms(Kind::Pe, 5_000, 10_000)
+    };
+    turns.set_reserve(US(0), 1, Some(declared));
+    for (at, used) in [(0, 200), (1_000, 400), (2_000, 300)] {
+        assert_eq!(granted(turns.arrive(US(at), 0)), Some(0));
+        turns.completed(US(at + used), 0, US(used));
+    }
+    let served = Served {
+        commands: 3,
+        used: US(900),
+        longest: US(400),
+        breaches: 1,
+    };
+    assert_eq!(turns.reserve(1).unwrap().served(), &served);
+    assert_eq!(turns.counters().breaches, 1);
+}
+
+#[test]
+fn changed_promise_of_one_kind_keeps_its_debt() {
+    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
+        let mut turns = prio(&[of(1)]);
+        turns.set_reserve(US(0), 1, Some(terms(kind, 5_000, 10_000)));
+        assert_eq!(granted(turns.arrive(US(0), 0)), Some(0), "{kind:?}");
+        turns.completed(US(9_000), 0, US(9_000));
+        let debt = turns.reserve(1).unwrap().left(US(9_000));
+        assert!(debt < 0, "{kind:?}");
+        turns.set_reserve(US(9_000), 1, Some(terms(kind, 5_001, 10_000)));
+        assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), debt, "{kind:?}");
+        let other = terms(Kind::Pe, 6_000, 10_000);
+        if kind != Kind::Pe {
+            turns.set_reserve(US(9_000), 1, Some(other));
+            assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), 6_000_000);
+        }
+    }
+}
+
+#[test]
+fn client_that_waits_when_its_promise_changes_is_granted_by_the_new_one() {
+    let mut turns = prio(&[of(1)]);
+    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 100, 1_000_000)));
+    turns.arrive(US(0), 0);
+    turns.completed(US(50_000), 0, US(50_000));
+    let step = turns.arrive(US(50_000), 0);
+    // It owes 50 ms of 100 us a second, of which what takes a minute is remembered.
+    assert_eq!(granted(step), None);
+    assert!(step.timer.unwrap() > US(59_000_000));
+    turns.set_reserve(US(60_000), 1, Some(terms(Kind::Cbs, 50_000, 100_000)));
+    assert_eq!(granted(turns.timer(US(60_000))), Some(0));
+}
+
+#[test]
+fn background_is_there_while_something_is_promised() {
+    let mut turns = prio(&[prt(0)]);
+    turns.set_reserve(US(0), 3, Some(terms(Kind::Pe, 6_000, 10_000)));
+    let background = turns.reserve(BACKGROUND).unwrap();
+    assert_eq!(background.terms().capacity, US(40_000));
+    turns.set_reserve(US(0), 3, None);
+    assert!(turns.reserve(BACKGROUND).is_none());
+    // It is no position of a promise.
+    turns.set_reserve(US(0), BACKGROUND, Some(terms(Kind::Pe, 10, 10_000)));
+    assert!(turns.reserve(BACKGROUND).is_none());
+}

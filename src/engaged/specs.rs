@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What is set for the clients of an engaged GPU: priority, mode and reserve of a process,
+//! cgroup or user.
+//!
+//! A client follows the most specific spec: that of its process, else of the nearest cgroup around
+//! it that has one, else of its user. All clients that follow one share its reserve. A spec is a
+//! whole: the other ones add nothing to it.
+//!
+//! The position of a spec never changes, and its reserve has the next position in
+//! [`Turns`](super::Turns): [`reserve_of`].
+
+use super::admission::{deadlines, Promise, Refusal, Task};
+use super::{Mode, Prio, Terms};
+use crate::error::{in_range, Error};
+use crate::share::{Identity, Subject};
+use crate::units::Ns;
+use core::ops::DerefMut;
+
+/// Most specs of a GPU.
+pub const SPECS: usize = 32;
+/// Most that is promised, in percent of a GPU.
+pub const PROMISED_PCT: u64 = 90;
+/// What a submission costs beside its commands: see `docs/engaged.md`.
+pub const SUBMISSION: Ns = Ns::from_us(60);
+/// Most submissions in a period that may be declared.
+const MAX_COMMANDS: u64 = 10_000;
+
+/// What is set for a subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// Its priority; that of the thread that submits if nothing is set.
+    pub prio: Option<Prio>,
+    /// When it may submit.
+    pub mode: Mode,
+    /// What is promised to its clients together.
+    pub reserve: Option<Promised>,
+}
+
+/// A reserve of a spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promised {
+    /// The promise.
+    pub terms: Terms,
+    /// Most submissions in a period, for admission.
+    pub commands: u64,
+}
+
+impl Promised {
+    /// A promise.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for submissions that are not 1 to 10000, or a longest command that is
+    /// not 1 us to 10 s.
+    pub fn new(terms: Terms, commands: u64) -> Result<Self, Error> {
+        in_range("commands", commands, 1, MAX_COMMANDS)?;
+        if let Some(longest) = terms.longest {
+            in_range("longest_us", longest.get() / 1000, 1, 10_000_000)?;
+        }
+        Ok(Self { terms, commands })
+    }
+}
+
+/// A spec and its subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The process, cgroup or user.
+    pub subject: Subject,
+    /// What is set for it.
+    pub spec: Spec,
+}
+
+/// All specs of a GPU. The memory is the caller's, of [`SPECS`] elements.
+#[derive(Debug)]
+pub struct Specs<R>(R);
+
+impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
+    /// None is set.
+    pub const fn new(rows: R) -> Self {
+        Self(rows)
+    }
+
+    /// The specs with their positions.
+    pub fn all(&self) -> impl Iterator<Item = (usize, &Row)> {
+        let rows = self.0.iter().enumerate();
+        rows.filter_map(|(at, row)| Some((at, row.as_ref()?)))
+    }
+
+    /// The spec at a position.
+    pub fn get(&self, at: usize) -> Option<&Row> {
+        self.0.get(at)?.as_ref()
+    }
+
+    /// Position of the spec of a subject.
+    pub fn find(&self, subject: Subject) -> Option<usize> {
+        let mut all = self.all();
+        all.find_map(|(at, row)| (row.subject == subject).then_some(at))
+    }
+
+    /// Position of the spec that a process follows.
+    pub fn resolve(&self, identity: &Identity) -> Option<usize> {
+        // Mostly none is set.
+        self.all().next()?;
+        let process = core::iter::once(Subject::Process(identity.process));
+        let cgroups = identity.cgroups().map(Subject::Cgroup);
+        let user = core::iter::once(Subject::User(identity.user));
+        let mut subjects = process.chain(cgroups).chain(user);
+        subjects.find_map(|subject| self.find(subject))
+    }
+
+    /// Sets the spec of a subject, in place of the one before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]; then nothing has changed.
+    pub fn set(&mut self, subject: Subject, spec: Spec) -> Result<(), Error> {
+        let vacant = || self.0.iter().position(Option::is_none);
+        let at = self.find(subject).or_else(vacant);
+        let row = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
+            name: "specs",
+            max: SPECS,
+        })?;
+        *row = Some(Row { subject, spec });
+        Ok(())
+    }
+
+    /// Forgets the spec of a subject.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSet`] if there is none.
+    pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
+        let at = self.find(subject).ok_or(Error::NotSet)?;
+        self.0
+            .iter_mut()
+            .skip(at)
+            .take(1)
+            .for_each(|row| *row = None);
+        Ok(())
+    }
+
+    /// Forgets the specs of processes that are not alive. True if there were any.
+    pub fn retain_processes(&mut self, is_alive: impl Fn(u64) -> bool) -> bool {
+        let mut any = false;
+        for row in self.0.iter_mut() {
+            let key = match row.map(|row| row.subject) {
+                Some(Subject::Process(key)) => key,
+                _ => continue,
+            };
+            if !is_alive(key) {
+                *row = None;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Whether the promise of a subject can be kept beside those of all others. `longest` has the
+    /// longest command of the clients that follow each spec, and last that of the clients without
+    /// a reserve; where a longest command is declared, that one counts. Positions in a refusal are
+    /// positions in `longest`.
+    ///
+    /// # Errors
+    ///
+    /// The first deadline that is in danger.
+    pub fn admit(
+        &self,
+        subject: Subject,
+        promised: &Promised,
+        longest: &[Ns; SPECS + 1],
+    ) -> Result<(), Refusal> {
+        let own = self.find(subject);
+        let own = own.or_else(|| self.0.iter().position(Option::is_none));
+        let mut tasks = [Task {
+            promise: None,
+            longest: Ns::ZERO,
+        }; SPECS + 1];
+        for (at, (task, longest)) in tasks.iter_mut().zip(longest).enumerate() {
+            let promised = match self.get(at) {
+                _ if own == Some(at) => Some(*promised),
+                row => row.and_then(|row| row.spec.reserve),
+            };
+            let declared = promised.and_then(|promised| promised.terms.longest);
+            task.longest = declared.unwrap_or(*longest);
+            task.promise = promised.map(|Promised { terms, commands }| Promise {
+                capacity: terms.capacity,
+                deadline: terms.period,
+                period: terms.period,
+                commands,
+                hard: terms.hard,
+            });
+        }
+        deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
+            // Another period of another reserve is not what was asked for.
+            fits: refusal.fits.filter(|_| own == Some(refusal.of)),
+            ..refusal
+        })
+    }
+}
+
+/// Position of the reserve of a spec in [`Turns`](super::Turns).
+pub const fn reserve_of(spec: usize) -> usize {
+    spec.saturating_add(1)
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_specs))]
+mod tests {
+    use super::super::{Kind, Why};
+    use super::*;
+
+    type Rows = [Option<Row>; 3];
+
+    fn spec(prio: u32) -> Spec {
+        Spec {
+            prio: Prio::new(prio).ok(),
+            ..Spec::default()
+        }
+    }
+
+    fn promised(capacity_us: u64, period_us: u64) -> Promised {
+        let terms = Terms::new(Kind::Cbs, Ns::from_us(capacity_us), Ns::from_us(period_us));
+        Promised::new(terms.unwrap(), 1).unwrap()
+    }
+
+    fn process_7() -> Identity {
+        Identity {
+            process: 7,
+            cgroup: 40,
+            user: 1000,
+            ..Identity::default()
+        }
+    }
+
+    #[test]
+    fn process_follows_the_most_specific_spec() {
+        let mut rows: Rows = [None; 3];
+        let mut specs = Specs::new(&mut rows[..]);
+        assert_eq!(specs.resolve(&process_7()), None);
+        specs.set(Subject::User(1000), spec(1)).unwrap();
+        specs.set(Subject::Cgroup(40), spec(2)).unwrap();
+        specs.set(Subject::Process(8), spec(3)).unwrap();
+        assert_eq!(specs.resolve(&process_7()), Some(1));
+        specs.clear(Subject::Cgroup(40)).unwrap();
+        assert_eq!(specs.resolve(&process_7()), Some(0));
+        specs.set(Subject::Process(7), spec(3)).unwrap();
+        assert_eq!(specs.resolve(&process_7()), Some(1));
+        assert_eq!(specs.clear(Subject::Cgroup(40)), Err(Error::NotSet));
+    }
+
+    #[test]
+    fn full_table_refuses_a_further_subject_and_changes_nothing() {
+        let mut rows: Rows = [None; 3];
+        let mut specs = Specs::new(&mut rows[..]);
+        for user in 0..3 {
+            specs.set(Subject::User(user), spec(user)).unwrap();
+        }
+        let full = specs.set(Subject::User(3), spec(3));
+        assert!(matches!(full, Err(Error::Full { name: "specs", .. })));
+        assert_eq!(specs.set(Subject::User(1), spec(9)), Ok(()));
+        assert_eq!(specs.get(1).map(|row| row.spec), Some(spec(9)));
+        assert_eq!(specs.all().count(), 3);
+    }
+
+    #[test]
+    fn specs_of_processes_end_with_them() {
+        let mut rows: Rows = [None; 3];
+        let mut specs = Specs::new(&mut rows[..]);
+        specs.set(Subject::Process(7), spec(1)).unwrap();
+        specs.set(Subject::User(7), spec(1)).unwrap();
+        assert!(!specs.retain_processes(|key| key == 7));
+        assert!(specs.retain_processes(|_| false));
+        assert_eq!(specs.all().map(|(at, _)| at).next(), Some(1));
+    }
+
+    #[test]
+    fn promises_out_of_range_are_refused() {
+        let terms = promised(1000, 10_000).terms;
+        assert!(Promised::new(terms, 0).is_err());
+        assert!(Promised::new(terms, 10_001).is_err());
+        let longest = Some(Ns::ZERO);
+        assert!(Promised::new(Terms { longest, ..terms }, 1).is_err());
+    }
+
+    #[test]
+    fn promise_is_judged_beside_the_others_and_the_longest_commands() {
+        let mut rows: Rows = [None; 3];
+        let mut specs = Specs::new(&mut rows[..]);
+        let (ann, ben) = (Subject::User(1), Subject::User(2));
+        let mut longest = [Ns::ZERO; SPECS + 1];
+        let half = promised(5_000, 10_000);
+        assert_eq!(specs.admit(ann, &half, &longest), Ok(()));
+        let reserve = Some(half);
+        specs.set(ann, Spec { reserve, ..spec(0) }).unwrap();
+        // In place of its own, not beside it.
+        assert_eq!(specs.admit(ann, &half, &longest), Ok(()));
+        let refusal = specs.admit(ben, &half, &longest).unwrap_err();
+        assert_eq!(refusal.why, Why::Sum);
+        let tenth = promised(1_000, 10_000);
+        assert_eq!(specs.admit(ben, &tenth, &longest), Ok(()));
+        // A client without a promise submits for 9 ms at a time.
+        longest[SPECS] = Ns::from_ms(9);
+        let refusal = specs.admit(ben, &tenth, &longest).unwrap_err();
+        // The one that is in danger first is of another client: no period of this one would do.
+        assert_eq!((refusal.of, refusal.why), (0, Why::Command(SPECS)));
+        assert_eq!(refusal.fits, None);
+        specs.clear(ann).unwrap();
+        let refusal = specs.admit(ben, &tenth, &longest).unwrap_err();
+        let period = refusal.fits.unwrap().get().div_ceil(1_000);
+        let fits = promised(1_000, period);
+        assert_eq!(specs.admit(ben, &fits, &longest), Ok(()));
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] The calls of `/dev/loga` for priorities, modes and reserves.
+
+use super::calls::{chosen_gpus, gpu, tracker};
+use super::chosen::Chosen;
+use super::permission::{require_change, Reader};
+use super::refused::Refused;
+use super::wire::{put, subject_numbers};
+use crate::engaged::{Kind, Mode, Reserve, Row, Served, SPECS};
+use crate::glue::kernel::ffi;
+use crate::uapi::{self, Refusal};
+use crate::units::Ns;
+use kernel::prelude::*;
+
+/// Sets or clears the spec of a subject.
+pub(super) fn set(set: &mut uapi::SetSpec) -> Result<(), Refused> {
+    require_change().map_err(|_| Refusal::for_change())?;
+    let request = set.check()?;
+    let tracker = tracker()?;
+    let gpus = chosen_gpus(&tracker, request.gpu)?;
+    let unknown = Refusal::unknown_subject(set.spec.id);
+    let chosen = Chosen::find(request.named, request.spec.is_some()).map_err(|_| unknown)?;
+    let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
+    let mut result = Ok(());
+    for gpu in gpus {
+        match gpu.set_spec(chosen.subject, request.spec) {
+            Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
+            Err(cause) => {
+                result = Err(cause.into());
+                break;
+            }
+        }
+    }
+    if result.is_ok() && request.spec.is_some() && chosen.is_gone() {
+        result = Err(unknown.into());
+    }
+    // The change applies to all GPUs or none.
+    if result.is_err() {
+        for (gpu, old) in gpus.iter().zip(before) {
+            // A process that has exited gets no spec back.
+            gpu.restore_spec(chosen.subject, old.filter(|_| !chosen.is_gone()));
+        }
+    }
+    result
+}
+
+/// Lists the specs of a GPU.
+pub(super) fn list(list: &mut uapi::ListSpecs) -> Result {
+    if !Reader::calling().all {
+        return Err(EPERM);
+    }
+    let tracker = tracker()?;
+    let gpu = gpu(&tracker, list.gpu)?;
+    let mut rows: KVec<(Row, Option<Reserve>)> = KVec::with_capacity(SPECS, GFP_KERNEL)?;
+    let mut books = gpu.books.lock();
+    books.forget_specs_of_exited();
+    for (at, row) in books.specs.all() {
+        // There is room for all.
+        let _ = rows.push_within_capacity((*row, gpu.engaged.reserve(at)));
+    }
+    drop(books);
+    // CAST: 32 bits fit.
+    let room = list.count as usize;
+    // CAST: at most `SPECS`.
+    list.count = rows.len() as u32;
+    for (at, (row, reserve)) in rows.iter().take(room).enumerate() {
+        put(list.specs, at, &describe(row, reserve.as_ref()))?;
+    }
+    Ok(())
+}
+
+/// A spec as the caller sees it.
+fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
+    let (subject, id) = subject_numbers(row.subject);
+    let promised = row.spec.reserve;
+    let terms = promised.map(|promised| promised.terms);
+    let ns = |time: Option<Ns>| time.map_or(0, Ns::get);
+    let served = reserve.map_or(Served::default(), |reserve| *reserve.served());
+    let spec = uapi::Spec {
+        subject,
+        mode: match row.spec.mode {
+            Mode::Ht => uapi::MODE_HT,
+            Mode::Prt | Mode::Free => uapi::MODE_PRT,
+        },
+        id,
+        prio: row
+            .spec
+            .prio
+            .map_or(uapi::PRIO_BY_NICE, |prio| prio.get().into()),
+        kind: match terms.map(|terms| terms.kind) {
+            None => uapi::RESERVE_NONE,
+            Some(Kind::Pe) => uapi::RESERVE_PE,
+            Some(Kind::Ae) => uapi::RESERVE_AE,
+            Some(Kind::Cbs) => uapi::RESERVE_CBS,
+        },
+        capacity_ns: ns(terms.map(|terms| terms.capacity)),
+        period_ns: ns(terms.map(|terms| terms.period)),
+        longest_ns: ns(terms.and_then(|terms| terms.longest)),
+        // CAST: at most 10000.
+        commands: promised.map_or(0, |promised| promised.commands as u32),
+        flags: match terms {
+            Some(terms) if !terms.hard => uapi::SPEC_SOFT,
+            _ => 0,
+        },
+    };
+    uapi::ListedSpec {
+        spec,
+        left_ns: reserve.map_or(0, |reserve| reserve.left(ffi::now())),
+        used_ns: served.used.get(),
+        served: served.commands,
+        longest_seen_ns: served.longest.get(),
+        breaches: served.breaches,
+        demoted: reserve.is_some_and(Reserve::is_demoted).into(),
+    }
+}

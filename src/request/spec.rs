@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Priorities, modes and reserves that a caller sets.
+
+use super::gpu;
+use super::share::{named, Named};
+use crate::engaged::{Kind, Mode, Prio, Promised, Spec, Terms};
+use crate::error::in_range;
+use crate::uapi::{
+    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MODE_HT, MODE_PRT, PRIO_BY_NICE, RESERVE_AE,
+    RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
+};
+use crate::units::Ns;
+
+/// A [`SetSpec`] that has been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecRequest {
+    /// Index of the GPU; nothing for all.
+    pub gpu: Option<u32>,
+    /// The subject.
+    pub named: Named,
+    /// What to set; nothing to clear.
+    pub spec: Option<Spec>,
+}
+
+impl SetSpec {
+    /// Checks everything that can be checked without knowing which subjects exist, and what is
+    /// promised to others.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] that names what would be right.
+    pub fn check(&self) -> Result<SpecRequest, Refusal> {
+        if self.spec.flags & !SPEC_SOFT != 0 || self.refusal != Refusal::default() {
+            return Err(Refusal::reserved());
+        }
+        in_range("action", self.action.into(), 0, ACTION_CLEAR.into())?;
+        Ok(SpecRequest {
+            gpu: gpu(self.gpu),
+            named: named(self.spec.subject, self.spec.id)?,
+            spec: match self.action {
+                ACTION_SET => Some(self.spec.read()?),
+                _ => None,
+            },
+        })
+    }
+}
+
+impl uapi::Spec {
+    fn read(&self) -> Result<Spec, Refusal> {
+        in_range("mode", self.mode.into(), MODE_PRT.into(), MODE_HT.into())?;
+        Ok(Spec {
+            prio: match self.prio {
+                PRIO_BY_NICE => None,
+                prio => Some(Prio::new(prio)?),
+            },
+            mode: match self.mode {
+                MODE_HT => Mode::Ht,
+                _ => Mode::Prt,
+            },
+            reserve: self.reserve()?,
+        })
+    }
+
+    fn reserve(&self) -> Result<Option<Promised>, Refusal> {
+        let kind = match self.kind {
+            RESERVE_NONE => {
+                let lengths = self.capacity_ns | self.period_ns | self.longest_ns;
+                if lengths != 0 || self.commands | self.flags != 0 {
+                    return Err(Refusal::reserved());
+                }
+                return Ok(None);
+            }
+            RESERVE_PE => Kind::Pe,
+            RESERVE_AE => Kind::Ae,
+            kind => {
+                let (least, most) = (RESERVE_NONE.into(), RESERVE_CBS.into());
+                in_range("reserve", kind.into(), least, most)?;
+                Kind::Cbs
+            }
+        };
+        let terms = Terms {
+            hard: self.flags & SPEC_SOFT == 0,
+            longest: (self.longest_ns != 0).then_some(Ns::new(self.longest_ns)),
+            ..Terms::new(kind, Ns::new(self.capacity_ns), Ns::new(self.period_ns))?
+        };
+        Ok(Some(Promised::new(terms, self.commands.into())?))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The arguments of `loga reserve` and `loga spec`.
+
+use crate::names;
+use clap::builder::PossibleValuesParser;
+use clap::{value_parser, Args};
+use std::path::PathBuf;
+
+/// A process, user or cgroup.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Whom {
+    /// For this process
+    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// For all processes of this user, by name or number
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// For all processes of this cgroup and those below it, by its path below the mount point of cgroup v2, or by the
+    /// inode number of its directory
+    #[arg(long, value_name = "CGROUP")]
+    pub cgroup: Option<String>,
+}
+
+/// A time in microseconds.
+fn us() -> clap::builder::RangedU64ValueParser {
+    value_parser!(u64).range(1..=10_000_000)
+}
+
+/// Arguments of `loga reserve`.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "subject", required = true, multiple = false, args = ["pid", "user", "cgroup", "list"])]
+pub struct Reserve {
+    /// The subject.
+    #[command(flatten)]
+    pub whom: Whom,
+    /// Print what is set, and what was served
+    #[arg(long, conflicts_with_all = ["clear", "prio", "mode", "kind"])]
+    pub list: bool,
+    /// GPU time in microseconds in each period
+    #[arg(long, value_name = "N", value_parser = us(), requires = "period_us")]
+    pub capacity_us: Option<u64>,
+    /// The period in microseconds
+    #[arg(long, value_name = "N", value_parser = us(), requires = "capacity_us")]
+    pub period_us: Option<u64>,
+    /// How it is kept: cbs (postpones its deadline before a long command; the default), pe (pays
+    /// afterwards) or ae (starts only what fits)
+    #[arg(long, value_name = "KIND", requires = "capacity_us", value_parser = PossibleValuesParser::new(&names::RESERVES[1..]))]
+    pub kind: Option<String>,
+    /// The reserve is no limit: more may be used while the GPU is not wanted by others
+    #[arg(long, requires = "capacity_us")]
+    pub soft: bool,
+    /// Its longest command in microseconds; longer ones are counted as breaches [default: as seen]
+    #[arg(long, value_name = "N", value_parser = us(), requires = "capacity_us")]
+    pub longest_us: Option<u64>,
+    /// Most submissions in a period, each of which costs time [default: 1]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000), requires = "capacity_us")]
+    pub commands: Option<u32>,
+    /// Priority, 0 to 39; the highest passes first under dispatch=prio [default: 19 minus nice]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=39))]
+    pub prio: Option<u32>,
+    /// prt: a submission waits until the ones before it have completed; ht: up to four are in flight
+    /// [default: prt]
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(names::MODES))]
+    pub mode: Option<String>,
+    /// Forget what is set
+    #[arg(long, conflicts_with_all = ["capacity_us", "prio", "mode"])]
+    pub clear: bool,
+    /// Only on this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `loga spec`.
+#[derive(Args, Clone, Debug)]
+pub struct Spec {
+    /// The file: lines of name:sched:resv:prio:C:T
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Set it; without this, the file is checked and what it selects is printed
+    #[arg(long)]
+    pub apply: bool,
+    /// Go on until interrupted: set it for processes that begin to use a GPU later, too
+    #[arg(long, requires = "apply")]
+    pub follow: bool,
+    /// Only on this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+}

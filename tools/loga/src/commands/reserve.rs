@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga reserve`: priorities, modes and reserves.
+
+use super::subject::{name_of, Subject};
+use super::{print_json, Failure, JSON_VERSION};
+use crate::control::{Calls, Control};
+use crate::directory::Directory;
+use crate::{cli, names, table};
+use loga::uapi;
+use serde::Serialize;
+use std::io::Write;
+
+/// What is set for one subject, and what its reserve has served; an object of
+/// `loga reserve --json`.
+#[derive(Serialize)]
+struct Line {
+    version: u32,
+    gpu: Option<u32>,
+    subject: String,
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cleared: Option<bool>,
+    #[serde(flatten)]
+    spec: Option<Spec>,
+    #[serde(flatten)]
+    served: Option<Served>,
+}
+
+/// What is set.
+#[derive(Serialize)]
+struct Spec {
+    /// `null`: by nice.
+    prio: Option<u32>,
+    mode: String,
+    #[serde(flatten)]
+    reserve: Option<Reserve>,
+}
+
+/// What is promised.
+#[derive(Serialize)]
+struct Reserve {
+    kind: String,
+    soft: bool,
+    capacity_us: u64,
+    period_us: u64,
+    longest_us: Option<u64>,
+    commands: u32,
+}
+
+/// What was served since it was set.
+#[derive(Serialize)]
+struct Served {
+    left_ns: i64,
+    used_ns: u64,
+    served: u64,
+    longest_seen_ns: u64,
+    breaches: u64,
+    demoted: bool,
+}
+
+impl Spec {
+    fn of(spec: &uapi::Spec) -> Self {
+        Self {
+            prio: (spec.prio != uapi::PRIO_BY_NICE).then_some(spec.prio),
+            mode: names::mode(spec.mode),
+            reserve: Reserve::of(spec),
+        }
+    }
+
+    /// In one line.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        if let Some(reserve) = &self.reserve {
+            words.push(reserve.words());
+        }
+        words.extend(self.prio.map(|prio| format!("prio {prio}")));
+        words.push(format!("mode {}", self.mode));
+        words.join(", ")
+    }
+}
+
+impl Reserve {
+    fn of(spec: &uapi::Spec) -> Option<Self> {
+        (spec.kind != uapi::RESERVE_NONE).then(|| Reserve {
+            kind: names::reserve(spec.kind),
+            soft: spec.flags & uapi::SPEC_SOFT != 0,
+            capacity_us: spec.capacity_ns / 1000,
+            period_us: spec.period_ns / 1000,
+            longest_us: (spec.longest_ns != 0).then_some(spec.longest_ns / 1000),
+            commands: spec.commands,
+        })
+    }
+
+    fn words(&self) -> String {
+        let soft = if self.soft { "soft " } else { "" };
+        let (kind, capacity, period) = (&self.kind, self.capacity_us, self.period_us);
+        format!("{soft}{kind} {capacity} us in every {period} us")
+    }
+}
+
+/// Sets, clears or lists.
+///
+/// # Errors
+///
+/// Any [`Failure`].
+pub fn run(
+    arguments: &cli::Reserve,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments, control, directory, out);
+    }
+    let subject = Subject::find(&arguments.whom, directory)?;
+    let mut wanted = wanted(arguments)?;
+    (wanted.spec.subject, wanted.spec.id) = (subject.kind, subject.id);
+    control
+        .set_spec(&wanted)
+        .map_err(|error| subject.explain(error, "loga reserve --list"))?;
+    let spec = (!arguments.clear).then(|| Spec::of(&wanted.spec));
+    if arguments.json {
+        let line = Line {
+            version: JSON_VERSION,
+            gpu: arguments.gpu,
+            subject: names::subject(subject.kind),
+            id: subject.id,
+            name: Some(subject.name),
+            cleared: Some(arguments.clear),
+            spec,
+            served: None,
+        };
+        return Ok(print_json(out, &line)?);
+    }
+    let words = spec.map_or("cleared".to_string(), |spec| spec.words());
+    let place = arguments
+        .gpu
+        .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
+    writeln!(out, "{subject}: {words} on {place}")?;
+    for gpu in idle(control, arguments.gpu)? {
+        writeln!(
+            out,
+            "GPU {gpu} does not decide on submissions: `loga policy set --dispatch edf` (or prio)"
+        )?;
+    }
+    Ok(())
+}
+
+/// The call that the options stand for, but for its subject.
+fn wanted(arguments: &cli::Reserve) -> Result<uapi::SetSpec, Failure> {
+    let number = |words: &[&str], word: &Option<String>| {
+        let word = word.as_deref();
+        word.and_then(|word| names::number(words, word))
+    };
+    let mut spec = uapi::Spec {
+        prio: arguments.prio.unwrap_or(uapi::PRIO_BY_NICE),
+        mode: number(&names::MODES, &arguments.mode).unwrap_or(uapi::MODE_PRT),
+        ..Default::default()
+    };
+    let ns = |us: u64| us.saturating_mul(1000);
+    if let (Some(capacity), Some(period)) = (arguments.capacity_us, arguments.period_us) {
+        spec.kind = number(&names::RESERVES, &arguments.kind).unwrap_or(uapi::RESERVE_CBS);
+        (spec.capacity_ns, spec.period_ns) = (ns(capacity), ns(period));
+        spec.longest_ns = arguments.longest_us.map_or(0, ns);
+        spec.commands = arguments.commands.unwrap_or(1);
+        spec.flags = if arguments.soft { uapi::SPEC_SOFT } else { 0 };
+    } else if !arguments.clear && arguments.prio.is_none() && arguments.mode.is_none() {
+        let line = "nothing to set: want --capacity-us and --period-us, --prio or --mode";
+        return Err(Failure::Said(line.to_string()));
+    }
+    Ok(uapi::SetSpec {
+        gpu: arguments.gpu.unwrap_or(uapi::ALL_GPUS),
+        action: if arguments.clear {
+            uapi::ACTION_CLEAR
+        } else {
+            uapi::ACTION_SET
+        },
+        spec,
+        ..Default::default()
+    })
+}
+
+/// The GPUs of those chosen that do not decide on submissions.
+fn idle(control: &Control<impl Calls>, gpu: Option<u32>) -> Result<Vec<u32>, Failure> {
+    let all = control.chosen(gpu)?;
+    let idle = all
+        .iter()
+        .filter(|one| one.info.config().dispatch.is_none());
+    Ok(idle.map(|one| one.gpu).collect())
+}
+
+fn list(
+    arguments: &cli::Reserve,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let paths = directory.cgroup_paths();
+    let mut rows = Vec::new();
+    for snapshot in control.chosen(arguments.gpu)? {
+        for listed in control.specs(snapshot.gpu)? {
+            let spec = &listed.spec;
+            let line = Line {
+                version: JSON_VERSION,
+                gpu: Some(snapshot.gpu),
+                subject: names::subject(spec.subject),
+                id: spec.id,
+                name: name_of(spec.subject, spec.id, directory, &paths),
+                cleared: None,
+                spec: Some(Spec::of(spec)),
+                served: Some(Served {
+                    left_ns: listed.left_ns,
+                    used_ns: listed.used_ns,
+                    served: listed.served,
+                    longest_seen_ns: listed.longest_seen_ns,
+                    breaches: listed.breaches,
+                    demoted: listed.demoted != 0,
+                }),
+            };
+            if arguments.json {
+                print_json(out, &line)?;
+            } else {
+                rows.push(row(&line, &listed));
+            }
+        }
+    }
+    if !arguments.json {
+        let titles = [
+            "GPU", "FOR", "SUBJECT", "PRIO", "MODE", "RESERVE", "LEFT", "USED", "COMMANDS",
+            "LONGEST", "BREACHES",
+        ];
+        let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
+        let grid = table::grid(&titles, &words, rows);
+        writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
+    }
+    Ok(())
+}
+
+fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
+    let spec = &listed.spec;
+    let reserve = Reserve::of(spec);
+    let of_reserve = |text: String| {
+        if reserve.is_some() {
+            text
+        } else {
+            "-".to_string()
+        }
+    };
+    let kept = if listed.demoted != 0 { " (as pe)" } else { "" };
+    let words = reserve.as_ref().map_or("-".to_string(), |reserve| {
+        format!("{}{kept}", reserve.words())
+    });
+    vec![
+        line.gpu.map_or("-".to_string(), |gpu| gpu.to_string()),
+        line.subject.clone(),
+        line.name.clone().unwrap_or_else(|| line.id.to_string()),
+        match spec.prio {
+            uapi::PRIO_BY_NICE => "nice".to_string(),
+            prio => prio.to_string(),
+        },
+        names::mode(spec.mode),
+        words,
+        of_reserve(format!("{:.3} ms", listed.left_ns as f64 / 1e6)),
+        of_reserve(format!("{:.1} ms", listed.used_ns as f64 / 1e6)),
+        of_reserve(listed.served.to_string()),
+        of_reserve(format!("{:.3} ms", listed.longest_seen_ns as f64 / 1e6)),
+        of_reserve(listed.breaches.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What is promised, what is refused, and what is said then.
+
+use super::*;
+use crate::fake::FakeKernel;
+
+fn reserve(fake: &FakeKernel, line: &str) -> Result<String, String> {
+    let line = format!("loga reserve {line}");
+    let arguments = <cli::Arguments as clap::Parser>::try_parse_from(line.split(' '));
+    let arguments = arguments.map_err(|error| cli::one_line(&error))?;
+    let cli::Command::Reserve(arguments) = arguments.command else {
+        panic!("not reserve: {line}");
+    };
+    let mut out = Vec::new();
+    let directory = Directory::default();
+    match run(&arguments, &Control::over(fake), &directory, &mut out) {
+        Ok(()) => Ok(String::from_utf8(out).expect("text")),
+        Err(failure) => Err(failure.to_string()),
+    }
+}
+
+#[test]
+fn promise_reaches_every_gpu_and_says_if_it_does_not_count_yet() {
+    let fake = FakeKernel::new(2);
+    let line = "--pid 100 --capacity-us 2500 --period-us 25000 --longest-us 500 --prio 20";
+    let said = reserve(&fake, line).expect("set");
+    let first = "process 100: cbs 2500 us in every 25000 us, prio 20, mode prt on all GPUs\n";
+    assert!(said.starts_with(first), "{said}");
+    assert!(said.contains("GPU 1 does not decide on submissions: `loga policy set"));
+    for gpu in fake.gpus.borrow().iter() {
+        let spec = gpu.specs[0].spec;
+        assert_eq!(
+            (spec.id, spec.kind, spec.prio),
+            (100, uapi::RESERVE_CBS, 20)
+        );
+        assert_eq!((spec.capacity_ns, spec.period_ns), (2_500_000, 25_000_000));
+        assert_eq!((spec.longest_ns, spec.commands), (500_000, 1));
+    }
+}
+
+#[test]
+fn priority_and_mode_alone_promise_nothing_and_are_cleared() {
+    let fake = FakeKernel::new(1);
+    reserve(&fake, "--user 1000 --mode ht --gpu 0").expect("set");
+    let spec = fake.gpus.borrow()[0].specs[0].spec;
+    assert_eq!((spec.mode, spec.kind), (uapi::MODE_HT, uapi::RESERVE_NONE));
+    assert_eq!((spec.prio, spec.commands), (uapi::PRIO_BY_NICE, 0));
+    let said = reserve(&fake, "--user 1000 --clear").expect("cleared");
+    assert!(
+        said.starts_with("user 1000: cleared on all GPUs\n"),
+        "{said}"
+    );
+    assert!(fake.gpus.borrow()[0].specs.is_empty());
+}
+
+#[test]
+fn list_shows_what_is_promised_and_served() {
+    let fake = FakeKernel::new(1);
+    assert_eq!(reserve(&fake, "--list").expect("lists"), "nothing is set\n");
+    let line = "--cgroup 4711 --capacity-us 1000 --period-us 10000 --kind pe --soft";
+    reserve(&fake, line).expect("set");
+    {
+        let spec = &mut fake.gpus.borrow_mut()[0].specs[0];
+        (spec.left_ns, spec.used_ns, spec.served) = (-1_500_000, 30_000_000, 12);
+        (spec.longest_seen_ns, spec.breaches, spec.demoted) = (7_000_000, 2, 1);
+    }
+    let table = reserve(&fake, "--list").expect("lists");
+    let row = table.lines().nth(1).expect("a row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        words.join(" "),
+        "0 cgroup 4711 nice prt soft pe 1000 us in every 10000 us (as pe) -1.500 ms 30.0 ms 12 \
+         7.000 ms 2"
+    );
+    let json = reserve(&fake, "--list --json").expect("lists");
+    let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
+    assert_eq!(
+        (&line["capacity_us"], &line["soft"]),
+        (&1000.into(), &true.into())
+    );
+    assert_eq!(
+        (&line["left_ns"], &line["demoted"]),
+        (&(-1_500_000).into(), &true.into())
+    );
+    assert_eq!(line["prio"], serde_json::Value::Null);
+}
+
+#[test]
+fn refusals_name_the_option_and_what_would_be_right() {
+    let fake = FakeKernel::new(1);
+    for (line, wanted) in [
+        (
+            "--pid 100",
+            "nothing to set: want --capacity-us and --period-us, --prio or --mode",
+        ),
+        ("--pid 100 --capacity-us 5", "--period-us"),
+        ("--pid 100 --kind pe", "--capacity-us"),
+        ("--pid 100 --prio 40", "40 is not in 0..=39"),
+        ("--pid 100 --mode free", "[possible values: prt, ht]"),
+        ("--pid 100 --kind none", "'none'"),
+        (
+            "--capacity-us 5 --period-us 10000",
+            "--pid <PID>|--user <USER>|--cgroup <CGROUP>|--list",
+        ),
+        (
+            "--pid 100 --capacity-us 5 --period-us 10000",
+            "process 100: capacity_us=5 is out of range, want 10 to 10000",
+        ),
+        (
+            "--pid 100 --capacity-us 50 --period-us 999",
+            "process 100: period_us=999 is out of range, want 1000 to 10000000",
+        ),
+        ("--pid 5 --prio 3", "there is no process 5: want one"),
+        (
+            "--pid 100 --clear",
+            "nothing is set for process 100: `loga reserve --list`",
+        ),
+    ] {
+        let said = reserve(&fake, line).expect_err(line);
+        assert!(said.contains(wanted), "{line}: {said}");
+    }
+    assert!(fake.gpus.borrow()[0].specs.is_empty());
+}
+
+#[test]
+fn promise_that_cannot_be_kept_is_refused_with_what_would_do() {
+    let fake = FakeKernel::new(1);
+    fake.refuse_specs(uapi::Refusal {
+        code: uapi::REFUSED_COMMAND,
+        field: 0,
+        value: 77,
+        min: 21_000,
+        max: 20_000,
+    });
+    let line = "--pid 100 --capacity-us 1000 --period-us 10000";
+    let said = reserve(&fake, line).expect_err("refused");
+    assert_eq!(
+        said,
+        "process 100: a command of process 77 may take 20000 us, which some reserve could not wait \
+         for: a period of 21000 us would do"
+    );
+}
+
+#[test]
+fn unprivileged_caller_is_told_so() {
+    let fake = FakeKernel::new(1);
+    fake.drop_privileges();
+    let said = reserve(&fake, "--pid 100 --prio 3").expect_err("not root");
+    assert!(said.ends_with("is for root: run this as root"), "{said}");
+}

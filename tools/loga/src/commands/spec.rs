@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga spec`: priorities, modes and reserves from a file.
+
+mod file;
+
+use self::file::{Entry, Selector};
+use super::subject::Subject;
+use super::Failure;
+use crate::cli;
+use crate::control::{Calls, Control};
+use crate::directory::Directory;
+use loga::uapi;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Events read at once.
+const BATCH: usize = 64;
+
+/// TIMEOUT: longest wait for an event; waiting costs nothing.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A process as a selector sees it.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Its number.
+    pub pid: i32,
+    /// Its name, cut to 15 bytes.
+    pub comm: String,
+    /// Its program, if this caller may see it.
+    pub exe: Option<PathBuf>,
+}
+
+impl Running {
+    /// The process with this number, if it is there.
+    fn find(pid: i32) -> Option<Self> {
+        Self::of(&procfs::process::Process::new(pid).ok()?)
+    }
+
+    /// All processes.
+    fn all() -> Vec<Self> {
+        let all = procfs::process::all_processes().into_iter().flatten();
+        all.filter_map(|process| Self::of(&process.ok()?)).collect()
+    }
+
+    fn of(process: &procfs::process::Process) -> Option<Self> {
+        Some(Self {
+            pid: process.pid,
+            comm: process.stat().ok()?.comm,
+            exe: process.exe().ok(),
+        })
+    }
+}
+
+/// Checks a file, and sets what it says.
+///
+/// # Errors
+///
+/// Any [`Failure`]; then nothing has changed.
+pub fn run(
+    arguments: &cli::Spec,
+    control: &Control<impl Calls>,
+    directory: &Directory,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let entries = read(&arguments.file)?;
+    if arguments.follow {
+        // Before the processes are listed: none is missed.
+        let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
+        control.subscribe(gpu, 1 << uapi::EVENT_APPEARED)?;
+    }
+    let targets = select(&entries, &Running::all(), directory)?;
+    apply(arguments, control, &entries, &targets, out)?;
+    if !arguments.follow {
+        return Ok(());
+    }
+    let mut events = [uapi::Event::default(); BATCH];
+    loop {
+        let count = control.events(&mut events, WAIT)?;
+        for event in &events[..count] {
+            follow(arguments, control, &entries, Running::find(event.pid), out)?;
+        }
+        out.flush()?;
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
+    let said =
+        |error: &dyn std::fmt::Display| Failure::Said(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
+    file::parse(&text).map_err(|error| Failure::Said(format!("{}:{error}", path.display())))
+}
+
+/// An entry, by its position, and a subject that it selects.
+type Target = (usize, Subject);
+
+/// What the entries select. A process follows the first entry that names it.
+fn select(
+    entries: &[Entry],
+    running: &[Running],
+    directory: &Directory,
+) -> Result<Vec<Target>, Failure> {
+    let mut targets: Vec<Target> = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let whom = match &entry.selector {
+            Selector::User(user) => cli::Whom {
+                user: Some(user.clone()),
+                ..Default::default()
+            },
+            Selector::Cgroup(cgroup) => cli::Whom {
+                cgroup: Some(cgroup.clone()),
+                ..Default::default()
+            },
+            _ => continue,
+        };
+        targets.push((at, Subject::find(&whom, directory)?));
+    }
+    let processes = running.iter().filter_map(|process| {
+        let at = entries.iter().position(|entry| entry.names(process))?;
+        Some((at, Subject::process(process.pid)))
+    });
+    targets.extend(processes);
+    targets.sort_by_key(|(at, _)| *at);
+    Ok(targets)
+}
+
+/// Sets all targets, or none of them.
+fn apply(
+    arguments: &cli::Spec,
+    control: &Control<impl Calls>,
+    entries: &[Entry],
+    targets: &[Target],
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut before: Before = Vec::new();
+    if arguments.apply {
+        for snapshot in control.chosen(arguments.gpu)? {
+            before.push((snapshot.gpu, control.specs(snapshot.gpu)?));
+        }
+    }
+    let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
+    for (done, (at, subject)) in targets.iter().enumerate() {
+        let set = on(entries[*at].spec, subject, gpu);
+        let result = match arguments.apply {
+            true => control.set_spec(&set),
+            false => Ok(()),
+        };
+        if let Err(error) = result {
+            restore(control, &before, &targets[..done]);
+            let line = entries[*at].line;
+            let why = subject.explain(error, "loga reserve --list");
+            return Err(Failure::Said(format!(
+                "{}:{line}: {why}; nothing has been set",
+                arguments.file.display()
+            )));
+        }
+    }
+    let verb = if arguments.apply { "set" } else { "would set" };
+    for (at, entry) in entries.iter().enumerate() {
+        let own = targets.iter().filter(|(of, _)| *of == at);
+        let names: Vec<String> = own.map(|(_, subject)| subject.to_string()).collect();
+        match names.as_slice() {
+            [] => writeln!(
+                out,
+                "line {}: no process {} runs",
+                entry.line, entry.selector
+            )?,
+            names => writeln!(out, "line {}: {verb} {}", entry.line, names.join(", "))?,
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The call that sets a spec for a subject.
+fn on(spec: uapi::Spec, subject: &Subject, gpu: u32) -> uapi::SetSpec {
+    uapi::SetSpec {
+        gpu,
+        action: uapi::ACTION_SET,
+        spec: uapi::Spec {
+            subject: subject.kind,
+            id: subject.id,
+            ..spec
+        },
+        ..Default::default()
+    }
+}
+
+/// What was set on each GPU before.
+type Before = Vec<(u32, Vec<uapi::ListedSpec>)>;
+
+/// Sets for these targets what was set on each GPU before, as far as that is still possible.
+fn restore(control: &Control<impl Calls>, before: &Before, targets: &[Target]) {
+    for (gpu, specs) in before {
+        for (_, subject) in targets {
+            let same = |spec: &uapi::Spec| (spec.subject, spec.id) == (subject.kind, subject.id);
+            let mut old = specs.iter().map(|listed| listed.spec);
+            let set = match old.find(same) {
+                Some(old) => on(old, subject, *gpu),
+                None => uapi::SetSpec {
+                    action: uapi::ACTION_CLEAR,
+                    ..on(uapi::Spec::default(), subject, *gpu)
+                },
+            };
+            // A process may have ended: then there is nothing to restore.
+            let _ = control.set_spec(&set);
+        }
+    }
+}
+
+/// Sets for a process that has begun to use a GPU what the first entry that names it says.
+fn follow(
+    arguments: &cli::Spec,
+    control: &Control<impl Calls>,
+    entries: &[Entry],
+    process: Option<Running>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let Some(process) = process else {
+        return Ok(());
+    };
+    let Some(entry) = entries.iter().find(|entry| entry.names(&process)) else {
+        return Ok(());
+    };
+    let subject = Subject::process(process.pid);
+    let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
+    match control.set_spec(&on(entry.spec, &subject, gpu)) {
+        Ok(()) => writeln!(out, "line {}: set {subject}", entry.line)?,
+        // It goes on without a promise.
+        Err(error) => {
+            let why = subject.explain(error, "loga reserve --list");
+            writeln!(out, "line {}: {why}", entry.line)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
