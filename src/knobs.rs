@@ -10,6 +10,7 @@
 //! among its words. So new knobs and new words go to the end.
 
 use crate::account::Accounting;
+use crate::engaged::MAX_LINGER;
 use crate::error::Error;
 use crate::names::{named, Kind, Value};
 use crate::policies::dispatch::DispatcherKind;
@@ -229,11 +230,17 @@ knobs! {
     load poller: Poller = "per-gpu";
     /// Decide on each submission before it reaches the GPU: which of those that wait is first
     live dispatch: Option<DispatcherKind> = "none";
+    /// With dispatch: microseconds for which the engine is kept free after work of protected clients
+    live linger_us: u32 = "0", 0 to MAX_LINGER_US;
 }
 
 /// Largest [`Config::cgroup_depth`].
 // CAST: a small number.
 pub const MAX_CGROUP_DEPTH: u32 = MAX_LEVELS as u32 - 1;
+
+/// Largest [`Config::linger_us`].
+// CAST: some thousands.
+pub const MAX_LINGER_US: u32 = (MAX_LINGER.get() / 1_000) as u32;
 
 impl Default for Config {
     /// The defaults of the table.

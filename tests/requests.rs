@@ -268,7 +268,7 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
             "commands=0 is out of range, want 1 to 10000",
         ),
         (|set| set.prio = 40, "prio=40 is out of range, want 0 to 39"),
-        (|set| set.mode = 2, "mode=2 is out of range, want 0 to 1"),
+        (|set| set.mode = 3, "mode=3 is out of range, want 0 to 2"),
         (|set| set.kind = 4, "reserve=4 is out of range, want 0 to 3"),
         (|set| set.flags = 2, "a reserved field is not zero"),
         // Nothing is promised, but a length is given.

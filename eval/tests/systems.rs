@@ -22,9 +22,19 @@ fn unmet(name: &str) -> Vec<String> {
 
 #[test]
 fn figures_meet_their_criteria() {
-    for name in systems::names().filter(|name| *name != "timegraph-11") {
+    let not_met = ["timegraph-11", "timegraph-15"];
+    for name in systems::names().filter(|name| !not_met.contains(name)) {
         assert_eq!(unmet(name), [""; 0], "{name}");
     }
+}
+
+#[test]
+fn figure_15_loses_to_the_floor_what_a_long_linger_would_keep() {
+    let unmet = unmet("timegraph-15");
+    assert!(
+        unmet.len() == 1 && unmet[0].starts_with("the same with a linger of 4.5 ms"),
+        "{unmet:?}"
+    );
 }
 
 #[test]
@@ -48,7 +58,7 @@ fn criterion_judges_at_its_ends() {
 
 #[test]
 fn table_of_a_figure_says_what_is_not_met() {
-    let lines = systems::figure("timegraph-15", SHORT).unwrap().unwrap();
+    let lines = systems::figure("timegraph-16", SHORT).unwrap().unwrap();
     let mut figure = Figure { ..lines };
     assert!(!systems::text(&figure).contains("NOT MET"));
     assert_eq!(figure.failed(), 0);

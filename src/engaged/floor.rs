@@ -10,7 +10,10 @@
 //! submission more. If their submissions fit into that, none of `n` clients waits for longer than
 //! [`STARVED`] and the submissions of all. A client with a reserve is never passed over: what was
 //! promised is kept.
+//!
+//! A client that waits for protected work, with a reserve or without, passes by the same rule.
 
+use super::unsigned;
 use crate::units::{signed, Ns};
 
 /// How long a client waits before it passes first.
@@ -32,6 +35,17 @@ impl Floor {
     /// Whether it has anything left.
     pub(super) fn has(&self, now: Ns) -> bool {
         self.left(now) > 0
+    }
+
+    /// From when on it has anything, if it pays nothing until then.
+    pub(super) fn from(&self, now: Ns) -> Ns {
+        let owed = unsigned(self.left(now).saturating_neg()).get();
+        let earns = owed.saturating_add(1).saturating_mul(PART);
+        if self.has(now) {
+            now
+        } else {
+            now.saturating_add(Ns::new(earns))
+        }
     }
 
     /// Pays what a submission used.

@@ -66,3 +66,75 @@ fn client_with_a_reserve_is_not_passed_over() {
     let (used, _) = beside_a_hog(US(1_000), 1, promised, 20);
     assert_eq!(used, Ns::ZERO);
 }
+
+#[test]
+fn client_that_waits_for_protected_work_passes_once_a_second() {
+    let mut turns = prio(&[prt(39), prt(0)]);
+    turns.protected(US(0), true);
+    let (mut now, mut passed) = (US(0), 0);
+    let mut step = turns.arrive(now, 1);
+    loop {
+        match granted(step) {
+            Some(at) => {
+                assert_eq!(at, 1);
+                passed += 1;
+                now = now.saturating_add(US(5_000));
+                turns.completed(now, at, US(5_000));
+                step = turns.arrive(now, at);
+            }
+            None => {
+                let next = step.timer.unwrap();
+                assert!(next > now);
+                if next > Ns::from_ms(20_000) {
+                    break;
+                }
+                now = next;
+                step = turns.timer(now);
+            }
+        }
+    }
+    assert_eq!(passed, 19);
+    // Its end lets it pass at once.
+    assert_eq!(granted(turns.protected(now, false)), Some(1));
+}
+
+#[test]
+fn account_of_the_floor_bounds_what_passes_beside_protected_work() {
+    let mut turns = prio(&[prt(39), prt(0)]);
+    turns.protected(US(0), true);
+    let (mut now, mut used) = (US(0), US(0));
+    let mut step = turns.arrive(now, 1);
+    while now < Ns::from_ms(60_000) {
+        if granted(step).is_some() {
+            now = now.saturating_add(US(200_000));
+            used = used.saturating_add(US(200_000));
+            turns.completed(now, 1, US(200_000));
+            step = turns.arrive(now, 1);
+        } else {
+            now = step.timer.unwrap();
+            step = turns.timer(now);
+        }
+    }
+    assert!(used >= US(2_800_000) && used <= US(3_250_000), "{used:?}");
+}
+
+#[test]
+fn no_client_passes_in_doubt_and_the_linger_counts_from_the_end_of_work() {
+    let mut turns = prio(&[prt(39)]);
+    turns.set_linger(US(1_000));
+    turns.protected(US(0), true);
+    turns.protected(US(100), false);
+    turns.doubt();
+    assert_eq!(granted(turns.arrive(US(2_000), 0)), None);
+    // It was not there meanwhile.
+    assert_eq!(granted(turns.protected(US(2_100), false)), Some(0));
+    turns.completed(US(3_000), 0, US(900));
+    turns.doubt();
+    turns.arrive(US(3_000), 0);
+    turns.protected(US(3_100), true);
+    let step = turns.protected(US(3_200), false);
+    assert_eq!((granted(step), step.timer), (None, Some(US(4_200))));
+    turns.doubt();
+    assert_eq!(granted(turns.timer(US(4_200))), None);
+    assert_eq!(granted(turns.protected(US(4_210), false)), Some(0));
+}

@@ -28,7 +28,7 @@
 //! | `turns` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
-//! | `shield` | protected clients, which are not stopped |
+//! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
 //! | `client` | one client, and what is set for it |
 //! | `places` | which clients have which position, when there are many |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
@@ -57,6 +57,7 @@ mod posterior;
 mod promises;
 #[cfg(test)]
 mod promises_tests;
+mod protected;
 mod reserve;
 mod select;
 mod shield;
@@ -71,6 +72,7 @@ pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use places::{Places, PLACES};
+pub use protected::Protected;
 pub use reserve::{Kind, Offer, Reserve, Served, Terms};
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};

@@ -44,24 +44,33 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         first.map(|(_, _, at, candidate)| (at, candidate))
     }
 
-    /// The client that has waited longest, if it has waited for too long and the one that is first
-    /// otherwise, at `first`, may be passed over.
-    fn starved(&self, now: Ns, first: usize) -> Option<usize> {
+    /// The client that has waited longest, if it has waited for too long, and the one that is first
+    /// otherwise may be passed over. Without a `first`, protected work keeps all from the engine.
+    fn starved(&self, now: Ns, first: Option<usize>) -> Option<usize> {
         let is_promised = |at: usize| {
             let client = self.client(at);
             client.is_some_and(|client| client.setting.reserve != BACKGROUND)
         };
-        if is_promised(first) || !self.floor.has(now) {
+        if first.is_some_and(is_promised) || !self.floor.has(now) {
             return None;
         }
         let waiting = |at: usize| Some((self.client(at)?.waiting?, at));
         let waiting = (0..self.clients.len()).filter_map(waiting);
         let late = waiting.filter(|(waiting, at)| {
-            waiting.since.saturating_add(STARVED) <= now && *at != first && !is_promised(*at)
+            let may = first.is_none_or(|first| *at != first && !is_promised(*at));
+            waiting.since.saturating_add(STARVED) <= now && may
         });
         let (_, at) = late.min_by_key(|(waiting, _)| waiting.ticket)?;
         let (candidate, _) = self.candidate(now, at)?;
         (candidate.offer.from <= now).then_some(at)
+    }
+
+    /// When the first client will have waited for too long, if that is not so yet.
+    fn starves(&self, now: Ns) -> Option<Ns> {
+        let waiting = self.clients.iter().filter_map(|client| client.waiting);
+        let since = waiting.map(|waiting| waiting.since).min()?;
+        let from = since.saturating_add(STARVED).max(self.floor.from(now));
+        (from > now).then_some(from)
     }
 
     /// Whether the client of the turn may add a submission to those in flight.
@@ -79,7 +88,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let Some((_, other)) = self.first(now, Some(turn.client)) else {
             return true;
         };
-        if self.starved(now, turn.client).is_some() {
+        if self.starved(now, Some(turn.client)).is_some() {
             return false;
         }
         let (own, other) = (self.dispatcher.order(&own), self.dispatcher.order(&other));
@@ -91,14 +100,14 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if self.open {
             return Step::default();
         }
-        let shielded = self.shield.from().is_none_or(|from| from > now);
+        let shielded = self.shield.is_shut(now);
         let next = match self.turn {
             _ if shielded => None,
             Some(turn) => self.joins(now, turn).then_some(turn.client),
             None => self.first(now, None).map(|(at, _)| at),
         };
         let idle = self.turn.is_none();
-        let starved = next.filter(|_| idle).and_then(|at| self.starved(now, at));
+        let starved = if idle { self.starved(now, next) } else { None };
         let grant = starved.or(next);
         let grant = grant.and_then(|at| self.grant(now, at, starved.is_some()));
         Step {
@@ -151,7 +160,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 .map(|_| turn.progress.saturating_add(MAX_GRANT)),
             None => {
                 let from = waiting.map(|(candidate, _)| candidate.offer.from).min()?;
-                Some(from.max(self.shield.from()?))
+                let from = self.shield.from().map(|opens| from.max(opens));
+                let starves = self.shield.is_shut(now).then(|| self.starves(now));
+                [from, starves.flatten()].into_iter().flatten().min()
             }
         }
     }

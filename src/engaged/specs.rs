@@ -92,6 +92,11 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         self.0.get(at)?.as_ref()
     }
 
+    /// Whether one protects clients.
+    pub fn any_protected(&self) -> bool {
+        self.all().any(|(_, row)| row.spec.mode == Mode::Free)
+    }
+
     /// Position of the spec of a subject.
     pub fn find(&self, subject: Subject) -> Option<usize> {
         let mut all = self.all();

@@ -297,12 +297,23 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.select(now)
     }
 
+    /// Whether work of protected clients is there is not known until [`protected`](Self::protected)
+    /// says so: no client passes until then, but one that has waited for too long.
+    pub fn doubt(&mut self) {
+        self.shield.doubt();
+    }
+
+    /// Whether a client waits.
+    pub fn waits(&self) -> bool {
+        self.clients.iter().any(Client::waits)
+    }
+
     /// Time has passed: a reserve may have been filled up, or nothing completed for too long.
     pub fn timer(&mut self, now: Ns) -> Step {
         let overdue = self
             .turn
             .is_some_and(|turn| turn.progress.saturating_add(MAX_GRANT) <= now);
-        if overdue && !self.open && self.clients.iter().any(Client::waits) {
+        if overdue && !self.open && self.waits() {
             self.open = true;
             self.counters.opens = self.counters.opens.saturating_add(1);
             for at in 0..self.clients.len() {

@@ -7,8 +7,8 @@ use super::share::{named, Named};
 use crate::engaged::{Kind, Mode, Prio, Promised, Spec, Terms};
 use crate::error::in_range;
 use crate::uapi::{
-    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MODE_HT, MODE_PRT, PRIO_BY_NICE, RESERVE_AE,
-    RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
+    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MODE_FREE, MODE_HT, MODE_PRT, PRIO_BY_NICE,
+    RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
 };
 use crate::units::Ns;
 
@@ -48,7 +48,7 @@ impl SetSpec {
 
 impl uapi::Spec {
     fn read(&self) -> Result<Spec, Refusal> {
-        in_range("mode", self.mode.into(), MODE_PRT.into(), MODE_HT.into())?;
+        in_range("mode", self.mode.into(), MODE_PRT.into(), MODE_FREE.into())?;
         Ok(Spec {
             prio: match self.prio {
                 PRIO_BY_NICE => None,
@@ -56,6 +56,7 @@ impl uapi::Spec {
             },
             mode: match self.mode {
                 MODE_HT => Mode::Ht,
+                MODE_FREE => Mode::Free,
                 _ => Mode::Prt,
             },
             reserve: self.reserve()?,

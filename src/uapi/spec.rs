@@ -58,6 +58,9 @@ pub const MODE_PRT: u32 = 0;
 /// Up to four submissions are in flight.
 pub const MODE_HT: u32 = 1;
 
+/// Protected: its submissions are not stopped, and the others wait for them.
+pub const MODE_FREE: u32 = 2;
+
 /// Nothing is promised.
 pub const RESERVE_NONE: u32 = 0;
 /// A command starts while anything is left.

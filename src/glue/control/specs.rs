@@ -53,13 +53,7 @@ pub(super) fn list(list: &mut uapi::ListSpecs) -> Result {
     let tracker = tracker()?;
     let gpu = gpu(&tracker, list.gpu)?;
     let mut rows: KVec<(Row, Option<Reserve>)> = KVec::with_capacity(SPECS, GFP_KERNEL)?;
-    let mut books = gpu.books.lock();
-    books.forget_specs_of_exited();
-    for (at, row) in books.specs.all() {
-        // There is room for all.
-        let _ = rows.push_within_capacity((*row, gpu.engaged.reserve(at)));
-    }
-    drop(books);
+    gpu.list_specs(&mut rows);
     // CAST: 32 bits fit.
     let room = list.count as usize;
     // CAST: at most `SPECS`.
@@ -81,7 +75,8 @@ fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
         subject,
         mode: match row.spec.mode {
             Mode::Ht => uapi::MODE_HT,
-            Mode::Prt | Mode::Free => uapi::MODE_PRT,
+            Mode::Prt => uapi::MODE_PRT,
+            Mode::Free => uapi::MODE_FREE,
         },
         id,
         prio: row

@@ -357,6 +357,7 @@ impl Books {
                 // Without room for another group it stays in its old one.
                 let _ = self.state.rejoin(at, identity);
                 self.follow_spec(at);
+                self.place_gates();
             }
         } else if !self.pages.has_owner(member.id()) {
             self.forget(at);

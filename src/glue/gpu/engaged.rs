@@ -14,19 +14,16 @@
 //! away, and if the watcher does not run, all clients pass.
 
 use super::bar::Window;
+pub(crate) use super::deciding::EngagedRoom;
+use super::deciding::{Entry, State};
 use super::device::Device;
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
-use crate::engaged::{
-    reserve_of, Client, Counters, Mode, Places, Prio, Reserve, Row, Setting, Specs, Step, Turns,
-    Watch, BACKGROUND, PLACES, RECORDS, SPECS,
-};
+use crate::engaged::{reserve_of, Counters, Places, Reserve, Row, Setting, Specs, Watch, PLACES};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
-use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
-use crate::policies::dispatch::DispatcherKind;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -36,36 +33,12 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
 
-/// Reserves, with that of clients without one.
-const RESERVES: usize = SPECS + 1;
-/// How much later than it has to the watcher may run.
-const LATE: Ns = Ns::from_us(20);
+/// Pages of protected clients that are not stopped. Further ones are stopped as those of others.
+const GUARDED: usize = 16;
 /// A watcher that has not run for so long while a client waits is stuck.
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
 /// The watcher wakes at least that often while a client waits.
 pub(super) const HEARTBEAT: Ns = Ns::from_ms(500);
-
-/// What the lock protects. Nothing allocates, frees or sleeps with it locked.
-pub(super) struct State {
-    /// While submissions are decided on.
-    pub(super) turns: Option<KBox<Turns<Vectors>>>,
-    pub(super) watch: Watch,
-    pub(super) opening: Opening,
-    pub(super) running: Running,
-    /// Which clients have which place.
-    given: Places,
-    /// Priority and mode of each spec.
-    specs: [(Option<Prio>, Mode); SPECS],
-    /// Threads that sleep, by place.
-    pub(super) sleepers: [u32; PLACES],
-    /// When the turns want to be asked.
-    pub(super) timer: Option<Ns>,
-    /// Until when the watcher sleeps; `None`: until it is woken.
-    pub(super) asleep: Option<Ns>,
-    watcher: Option<Waker>,
-    /// Clients passed without being decided on: all entries have to go.
-    pub(super) leaked: bool,
-}
 
 /// Engaged scheduling of one GPU.
 #[pin_data]
@@ -79,148 +52,10 @@ pub(crate) struct Engaged {
     /// The slots of the channels, while submissions are decided on.
     #[pin]
     pub(super) slots: Mutex<Option<Window>>,
+    /// Pages of protected clients, at most [`GUARDED`]. Taken before `slots`.
+    #[pin]
+    pub(super) guarded: Mutex<KVec<Arc<Gate>>>,
     pub(super) places: KVec<Arc<Place>>,
-}
-
-/// Memory for [`Engaged::engage`].
-pub(crate) struct EngagedRoom(KBox<Turns<Vectors>>);
-
-impl EngagedRoom {
-    /// Room for a dispatcher.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn new(kind: DispatcherKind) -> Result<Self> {
-        let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
-        for _ in 0..PLACES {
-            clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
-        }
-        let turns = Turns::new(kind, clients, storage(RESERVES)?);
-        Ok(Self(KBox::new(turns, GFP_KERNEL)?))
-    }
-}
-
-/// The answer to a store.
-enum Entry {
-    /// It passes.
-    Passes,
-    /// It passes, the first to this page in its window.
-    Opens,
-    /// The thread has to sleep at the place of its client.
-    Waits,
-}
-
-impl State {
-    /// Does what follows from an event.
-    pub(super) fn follow(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
-        self.timer = step.timer;
-        if step.opened {
-            places.iter().for_each(|place| place.unblock());
-        }
-        if let Some(grant) = step.grant {
-            self.watch.grant(now, grant);
-            if let Some(place) = places.get(grant.client) {
-                place.unblock();
-            }
-        }
-    }
-
-    /// When the watcher has to run.
-    pub(super) fn next(&self) -> Option<Ns> {
-        [self.watch.next(), self.timer].into_iter().flatten().min()
-    }
-
-    /// Wakes the watcher if it would sleep too long.
-    fn wake_watcher(&mut self) {
-        let Some(next) = self.next() else {
-            return;
-        };
-        // Waking costs the caller more than such a delay does.
-        let by = next.saturating_add(LATE);
-        if self.asleep.is_none_or(|until| by < until) {
-            self.asleep = Some(next);
-            if let Some(watcher) = &self.watcher {
-                watcher.wake();
-            }
-        }
-    }
-
-    /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
-    fn enter(&mut self, places: &[Arc<Place>], at: usize, prio: Prio, gate: &Arc<Gate>) -> Entry {
-        let now = ffi::now();
-        let Some(turns) = self.turns.as_mut() else {
-            return Entry::Passes;
-        };
-        // Without a client the place is being given anew.
-        if turns.client(at).is_none() || turns.is_open() {
-            self.leaked = true;
-            return Entry::Passes;
-        }
-        self.set(places, now, at, Some(prio));
-        if self.watch.open_for() == Some(at) {
-            match self.opening.add(gate) {
-                Some(true) => return Entry::Opens,
-                Some(false) => return Entry::Passes,
-                None => {}
-            }
-        }
-        // While its own window is full or being closed, it tries again after that.
-        if self.watch.window_of() != Some(at) && self.opens(places, now, at) {
-            self.opening.add(gate);
-            self.wake_watcher();
-            return Entry::Opens;
-        }
-        if let (Some(place), Some(sleepers)) = (places.get(at), self.sleepers.get_mut(at)) {
-            place.block();
-            *sleepers = sleepers.saturating_add(1);
-        }
-        self.wake_watcher();
-        Entry::Waits
-    }
-
-    /// Sets for the clients at a place what their spec says. `prio` is the priority of a thread.
-    fn set(&mut self, places: &[Arc<Place>], now: Ns, at: usize, prio: Option<Prio>) {
-        let spec = self.given.spec(at);
-        let fixed = spec.and_then(|spec| self.specs.get(spec)).copied();
-        let Some(turns) = self.turns.as_mut() else {
-            return;
-        };
-        let Some(before) = turns.client(at).map(|client| *client.setting()) else {
-            return;
-        };
-        let (fixed, mode) = fixed.unwrap_or_default();
-        let setting = Setting {
-            prio: fixed.or(prio).unwrap_or(before.prio),
-            mode,
-            reserve: spec.map_or(BACKGROUND, reserve_of),
-        };
-        if setting != before {
-            let step = turns.set(now, at, setting);
-            self.follow(places, now, step);
-        }
-    }
-
-    /// Opens the window of a client that may pass; else it waits for its turn.
-    fn opens(&mut self, places: &[Arc<Place>], now: Ns, at: usize) -> bool {
-        if self.watch.granted() != Some(at) {
-            let step = self.turns.as_mut().map(|turns| turns.arrive(now, at));
-            self.follow(places, now, step.unwrap_or_default());
-        }
-        self.watch.open(now, at)
-    }
-
-    /// Forgets the turn: all clients pass, or try again.
-    fn forget_turn(&mut self, places: &[Arc<Place>]) -> Opening {
-        if let Some(turns) = self.turns.as_mut() {
-            turns.abandon(ffi::now());
-        }
-        self.watch = Watch::default();
-        self.running = Running::NONE;
-        (self.timer, self.asleep) = (None, None);
-        places.iter().for_each(|place| place.unblock());
-        core::mem::take(&mut self.opening)
-    }
 }
 
 impl Engaged {
@@ -234,24 +69,14 @@ impl Engaged {
         for _ in 0..PLACES {
             places.push(Place::new()?, GFP_KERNEL)?;
         }
+        let guarded = KVec::with_capacity(GUARDED, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 on: Atomic::new(0),
                 alive: Atomic::new(0),
-                state <- new_spinlock!(State {
-                    turns: None,
-                    watch: Watch::default(),
-                    opening: Opening::default(),
-                    running: Running::NONE,
-                    given: Places::default(),
-                    specs: [(None, Mode::Prt); SPECS],
-                    sleepers: [0; PLACES],
-                    timer: None,
-                    asleep: None,
-                    watcher: None,
-                    leaked: false,
-                }),
+                state <- new_spinlock!(State::new()),
                 slots <- new_mutex!(None),
+                guarded <- new_mutex!(guarded),
                 places,
             }),
             GFP_KERNEL,
@@ -297,9 +122,11 @@ impl Engaged {
         let before = {
             let mut state = self.state.lock();
             let turns = state.turns.take();
+            state.protected.set(false);
             (turns, state.watcher.take(), state.forget_turn(&self.places))
         };
         drop(before);
+        self.guarded.lock().clear();
         *self.slots.lock() = None;
     }
 
@@ -363,11 +190,49 @@ impl Engaged {
             }
         }
         (0..PLACES).for_each(|at| state.set(&self.places, now, at, None));
-        let step = state.turns.as_mut().map(|turns| turns.timer(now));
+        let step = state.turns(now).map(|turns| turns.timer(now));
         if let Some(step) = step {
             state.follow(&self.places, now, step);
         }
         state.wake_watcher();
+    }
+
+    /// Has these pages looked at in place of those before, and returns how many there is room for;
+    /// the caller lets stores to them pass.
+    pub(super) fn guard<'a>(&self, gates: impl Iterator<Item = &'a Arc<Gate>>) -> usize {
+        let mut guarded = self.guarded.lock();
+        guarded.clear();
+        for gate in gates.take(GUARDED) {
+            // There is room.
+            let _ = guarded.push_within_capacity(gate.clone());
+        }
+        let count = guarded.len();
+        drop(guarded);
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        state.protected.set(count != 0);
+        let now = ffi::now();
+        let step = match state.turns.as_mut() {
+            Some(turns) if count == 0 => turns.protected(now, false),
+            Some(turns) => {
+                turns.doubt();
+                state.protected.decide(now);
+                turns.timer(now)
+            }
+            None => return count,
+        };
+        state.follow(&self.places, now, step);
+        state.wake_watcher();
+        count
+    }
+
+    /// Keeps the engine free so long after work of protected clients.
+    pub(super) fn set_linger(&self, linger: Ns) {
+        let mut state = self.state.lock();
+        state
+            .turns
+            .iter_mut()
+            .for_each(|turns| turns.set_linger(linger));
     }
 
     /// The reserve of a spec, while submissions are decided on.
@@ -389,10 +254,13 @@ impl Engaged {
         {
             let mut locked = self.state.lock();
             let state = &mut *locked;
-            let Some(turns) = state.turns.as_mut().filter(|_| state.given.leave(at)) else {
+            let now = ffi::now();
+            if state.turns.is_none() || !state.given.leave(at) {
+                return;
+            }
+            let Some(turns) = state.turns(now) else {
                 return;
             };
-            let now = ffi::now();
             let had_turn = turns.holder() == Some(at);
             let step = turns.left(now, at);
             if had_turn {
@@ -464,8 +332,8 @@ impl Engaged {
             });
             // A signal: no thread of the client waits any more.
             if result != 0 && !stuck && left == 0 {
-                if let Some(turns) = state.turns.as_mut() {
-                    let now = ffi::now();
+                let now = ffi::now();
+                if let Some(turns) = state.turns(now) {
                     let step = turns.withdrawn(now, at);
                     state.follow(&self.places, now, step);
                     state.wake_watcher();

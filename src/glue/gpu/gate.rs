@@ -130,10 +130,22 @@ impl Gate {
 
     /// The channels of the page, each with its slot; all eight before any is known.
     pub(super) fn channels(&self) -> impl Iterator<Item = (usize, Chid)> {
-        let (slots, page) = (self.slots.load(Acquire), self.page);
+        let slots = self.slots.load(Acquire);
+        self.with_bits(if slots == 0 { u32::MAX } else { slots })
+    }
+
+    /// The channels of the page that compute.
+    pub(super) fn computing(&self) -> impl Iterator<Item = Chid> {
+        let computing = self.with_bits(self.slots.load(Acquire) >> 8);
+        computing.map(|(_, chid)| chid)
+    }
+
+    /// The channels of the slots with these bits, each with its slot.
+    fn with_bits(&self, bits: u32) -> impl Iterator<Item = (usize, Chid)> {
+        let page = self.page;
         // CAST (both): eight.
         let all = 0..SLOTS as u16;
-        let exists = move |slot: &u16| slots == 0 || slots >> slot & 1 != 0;
+        let exists = move |slot: &u16| bits >> slot & 1 != 0;
         all.filter(exists).filter_map(move |slot| {
             let first = page.checked_mul(SLOTS as u16)?;
             Some((slot.into(), Chid::new(first.checked_add(slot)?)?))

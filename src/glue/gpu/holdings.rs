@@ -251,10 +251,7 @@ impl Books {
             let spec = self.specs.resolve(member.identity());
             client.place = gpu.engaged.join(member.identity().user, spec);
         }
-        for page in self.pages.all() {
-            let place = self.clients.get(page.at()).and_then(|client| client.place);
-            page.gate().iter().for_each(|gate| gate.set_place(place));
-        }
+        self.place_gates();
         self.list_gates();
     }
 
@@ -293,6 +290,9 @@ impl Books {
     /// Passes the number of channels to the engine; wakes the main thread if a decision is due.
     fn note_channels(&mut self, gpu: &Gpu) {
         let census = self.census();
+        if self.specs.any_protected() {
+            self.place_gates();
+        }
         if self.state.engine.count(ffi::now(), census) {
             gpu.wake();
         }
@@ -384,7 +384,13 @@ fn turn(
 }
 
 /// Lists a gate to be turned.
-fn list(turns: &mut KVec<Turn>, gate: &Arc<Gate>, client: u64, tgid: i32, throttled: Option<Ns>) {
+pub(super) fn list(
+    turns: &mut KVec<Turn>,
+    gate: &Arc<Gate>,
+    client: u64,
+    tgid: i32,
+    throttled: Option<Ns>,
+) {
     if gate.begin_turn() {
         let turn = Turn {
             gate: gate.clone(),

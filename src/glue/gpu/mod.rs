@@ -11,6 +11,7 @@
 //! | `holdings` | pages that are mapped, unmapped and freed, and their gates |
 //! | `gate` | takes a page away, and gives it back |
 //! | `engaged` | decides on each store to a page |
+//! | `deciding` | what is decided under its lock |
 //! | `place`, `opening` | where its threads sleep; the pages through which it may store now |
 //! | `specs` | priorities, modes and reserves of its clients |
 //! | `start` | starts and stops its threads |
@@ -26,6 +27,7 @@
 pub(crate) mod absence;
 pub(crate) mod bar;
 pub(crate) mod books;
+mod deciding;
 mod device;
 pub(crate) mod engaged;
 pub(crate) mod gate;

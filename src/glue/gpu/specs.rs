@@ -2,9 +2,10 @@
 
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
-use super::books::Books;
+use super::books::{Books, Page};
+use super::holdings::list;
 use super::Gpu;
-use crate::engaged::{Promised, Spec, Why, SPECS};
+use crate::engaged::{Mode, Promised, Reserve, Row, Spec, Why, SPECS};
 use crate::glue::kernel::process::{is_alive, number_of};
 use crate::share::Subject;
 use crate::uapi::Refusal;
@@ -12,7 +13,8 @@ use crate::units::Ns;
 use kernel::prelude::*;
 
 impl Books {
-    /// Gives the client at `at` the place of the spec that it follows.
+    /// Gives the client at `at` the place of the spec that it follows. Its pages follow by
+    /// [`place_gates`](Self::place_gates).
     pub(super) fn follow_spec(&mut self, at: usize) {
         let (Some(member), Some(client)) = (
             self.state.shares.members().get(at),
@@ -26,19 +28,45 @@ impl Books {
         let identity = member.identity();
         let spec = self.specs.resolve(identity);
         client.place = self.engaged.follow(before, identity.user, spec);
-        if client.place == Some(before) {
-            return;
-        }
-        let own = self.pages.all().iter().filter(|page| page.at() == at);
-        for gate in own.filter_map(|page| page.gate()) {
-            gate.set_place(client.place);
+    }
+
+    /// Lets stores to pages of protected clients pass, and has those to all others decided on by
+    /// the places of their clients.
+    pub(super) fn place_gates(&mut self) {
+        let is_protected = |page: &&Page| {
+            let client = self.clients.get(page.at());
+            let member = self.state.shares.members().get(page.at());
+            let spec = member.and_then(|member| self.specs.resolve(member.identity()));
+            let row = spec.and_then(|spec| self.specs.get(spec));
+            let computes = page
+                .gate()
+                .is_some_and(|gate| gate.computing().next().is_some());
+            computes
+                && client.is_some_and(|client| client.place.is_some())
+                && row.is_some_and(|row| row.spec.mode == Mode::Free)
+        };
+        let protected = self.pages.all().iter().filter(is_protected);
+        let count = self.engaged.guard(protected.filter_map(|page| page.gate()));
+        let mut left = count;
+        for page in self.pages.all() {
+            let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
+                continue;
+            };
+            let before = gate.place();
+            let passes = left != 0 && is_protected(&page);
+            left = left.saturating_sub(passes.into());
+            gate.set_place(client.place.filter(|_| !passes));
+            // Entries of before have to go.
+            if before.is_none() && gate.place().is_some() {
+                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            }
         }
     }
 
     /// Forgets the specs of processes that have exited.
-    pub(crate) fn forget_specs_of_exited(&mut self) {
+    pub(super) fn forget_specs_of_exited(&mut self) {
         if self.specs.retain_processes(is_alive) {
-            self.engaged.set_specs(&self.specs);
+            self.specs_changed();
         }
     }
 
@@ -46,6 +74,7 @@ impl Books {
     fn specs_changed(&mut self) {
         self.engaged.set_specs(&self.specs);
         (0..self.clients.len()).for_each(|at| self.follow_spec(at));
+        self.place_gates();
     }
 
     /// Refuses a promise that cannot be kept beside the others, as far as is known: clients may
@@ -111,6 +140,8 @@ impl Gpu {
             None => books.specs.clear(subject)?,
         }
         books.specs_changed();
+        drop(books);
+        self.turn_gates();
         Ok(before)
     }
 
@@ -123,5 +154,19 @@ impl Gpu {
             None => books.specs.clear(subject),
         };
         books.specs_changed();
+        drop(books);
+        self.turn_gates();
+    }
+
+    /// Adds all specs with their reserves to `rows`, which has room for [`SPECS`].
+    pub(crate) fn list_specs(&self, rows: &mut KVec<(Row, Option<Reserve>)>) {
+        let mut books = self.books.lock();
+        books.forget_specs_of_exited();
+        for (at, row) in books.specs.all() {
+            // There is room.
+            let _ = rows.push_within_capacity((*row, self.engaged.reserve(at)));
+        }
+        drop(books);
+        self.turn_gates();
     }
 }

@@ -19,6 +19,7 @@ use crate::glue::control::params::Settings;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::Thread;
 use crate::regs;
+use crate::units::Ns;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
@@ -75,7 +76,8 @@ impl Gpu {
         let watcher = Arc::new(Watcher(gpu.clone()), GFP_KERNEL)?;
         let watcher = Thread::spawn(c"loga-watch/%u", number, watcher, None)?;
         if let Some(kind) = settings.config.dispatch {
-            let room = EngagedRoom::new(kind)?;
+            let linger = Ns::from_us(settings.config.linger_us.into());
+            let room = EngagedRoom::new(kind, linger)?;
             gpu.engaged.engage(room, Some(watcher.waker()));
         }
         let poller = match &gpu.shared {

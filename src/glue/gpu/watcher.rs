@@ -11,6 +11,7 @@ use super::Gpu;
 use crate::engaged::Due;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
+use crate::ids::Chid;
 use crate::regs::{ChannelState, Ring, Work as ChannelWork};
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
@@ -37,12 +38,18 @@ impl Engaged {
             let mut locked = self.state.lock();
             let state = &mut *locked;
             let now = ffi::now();
-            let Some(turns) = state.turns.as_mut() else {
+            if state.turns.is_none() {
                 state.asleep = None;
                 return None;
-            };
+            }
+            if state.protected.next().is_some_and(|at| at <= now) {
+                drop(locked);
+                self.look_at_protected(gpu);
+                continue;
+            }
             if state.timer.is_some_and(|at| at <= now) {
-                let step = turns.timer(now);
+                let step = state.turns(now).map(|turns| turns.timer(now));
+                let step = step.unwrap_or_default();
                 if step.opened {
                     state.leaked = true;
                 }
@@ -58,7 +65,8 @@ impl Engaged {
                     return state.asleep;
                 }
                 Some(Due::Return) => {
-                    if let Some(at) = state.watch.take_back() {
+                    let at = state.watch.take_back();
+                    if let (Some(at), Some(turns)) = (at, state.turns(now)) {
                         let step = turns.returned(now, at);
                         state.follow(&self.places, now, step);
                     }
@@ -104,7 +112,7 @@ impl Engaged {
             .iter()
             .for_each(|chid| state.running.add(*chid));
         if let Some(at) = state.watch.close(now, !stored.is_empty()) {
-            if let (true, Some(turns)) = (stored.is_empty(), state.turns.as_mut()) {
+            if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
                 let step = turns.returned(now, at);
                 state.follow(&self.places, now, step);
             }
@@ -118,13 +126,7 @@ impl Engaged {
 
     /// Reads whether the channels have work, and passes the turn on if they have not.
     fn read(&self, gpu: &Gpu, running: &Running) {
-        // A channel that takes up its next command may show none for a moment.
-        let busy = self
-            .is_busy(&gpu.device, running)
-            .and_then(|busy| match busy {
-                true => Some(true),
-                false => self.is_busy(&gpu.device, running),
-            });
+        let busy = self.is_surely_busy(gpu, || running.all().iter().copied());
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
@@ -142,25 +144,61 @@ impl Engaged {
             return;
         };
         for _ in 0..ended.count {
-            if let Some(turns) = state.turns.as_mut() {
+            if let Some(turns) = state.turns(now) {
                 let step = turns.completed(now, at, ended.each);
                 state.follow(&self.places, now, step);
             }
         }
     }
 
+    /// Looks whether protected clients have work.
+    fn look_at_protected(&self, gpu: &Gpu) {
+        let busy = {
+            let guarded = self.guarded.lock();
+            self.is_surely_busy(gpu, || guarded.iter().flat_map(|gate| gate.computing()))
+        };
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let Some(busy) = busy else {
+            drop(locked);
+            gpu.device.lost.store(1, Release);
+            gpu.wake();
+            return;
+        };
+        let now = ffi::now();
+        let Some(turns) = state.turns.as_mut() else {
+            return;
+        };
+        state.protected.note(now, busy, turns.waits());
+        let step = turns.protected(now, busy);
+        state.follow(&self.places, now, step);
+    }
+
+    /// As [`is_busy`](Self::is_busy). A channel that takes up its next command may show none for a
+    /// moment: two reads have to agree on that.
+    fn is_surely_busy<I: Iterator<Item = Chid>>(
+        &self,
+        gpu: &Gpu,
+        channels: impl Fn() -> I,
+    ) -> Option<bool> {
+        match self.is_busy(&gpu.device, channels())? {
+            true => Some(true),
+            false => self.is_busy(&gpu.device, channels()),
+        }
+    }
+
     /// Whether one of the channels has commands to fetch or to end; `None` if the device does not
     /// answer. A channel that waits for a semaphore has none: what it waits for may wait for its
     /// turn.
-    fn is_busy(&self, device: &Device, running: &Running) -> Option<bool> {
+    fn is_busy(&self, device: &Device, channels: impl Iterator<Item = Chid>) -> Option<bool> {
         let slots = self.slots.lock();
         if device.is_away() {
             return Some(false);
         }
-        for chid in running.all() {
-            let state = ChannelState::read(&device.bar0, *chid).ok()?;
+        for chid in channels {
+            let state = ChannelState::read(&device.bar0, chid).ok()?;
             let queued = || {
-                let ring = slots.as_ref().and_then(|slots| Ring::read(slots, *chid));
+                let ring = slots.as_ref().and_then(|slots| Ring::read(slots, chid));
                 ring.is_some_and(|ring| ring.put != ring.get) && state.is_schedulable()
             };
             let busy = match state.work() {

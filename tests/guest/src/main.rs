@@ -16,7 +16,7 @@
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
-//! | [`reserves`] | tests of priorities, modes and reserves that are set |
+//! | [`reserves`], [`protected`] | tests of priorities, modes and reserves that are set |
 //! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
 //! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
@@ -42,6 +42,7 @@ mod ktap;
 mod leaks;
 mod multi_gpu;
 mod policies;
+mod protected;
 mod reserves;
 mod screen;
 mod sharing;
@@ -136,6 +137,7 @@ fn tests() -> Vec<Test> {
         policies::TESTS,
         dispatch::TESTS,
         reserves::TESTS,
+        protected::TESTS,
         validation::TESTS,
         event_stream::TESTS,
         fdinfo::TESTS,

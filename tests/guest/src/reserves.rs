@@ -27,7 +27,7 @@ crate::ktap::tests![
 ];
 
 /// Parameters of LoGA for these tests.
-const EDF: &str = "policy=none dispatch=edf";
+pub(crate) const EDF: &str = "policy=none dispatch=edf";
 /// Frames of four kernels of 500 us, one every 20 ms, to be done within 10 ms.
 const FRAMES: &str =
     "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 20000 --deadline-us 10000 --wait block";
@@ -47,7 +47,7 @@ fn reserve(pid: u32, kind: u32, capacity_us: u64, period_us: u64) -> uapi::Spec 
 }
 
 /// Priority and mode of a process.
-fn prio(pid: u32, prio: u32, mode: u32) -> uapi::Spec {
+pub(crate) fn prio(pid: u32, prio: u32, mode: u32) -> uapi::Spec {
     uapi::Spec {
         subject: uapi::SUBJECT_PROCESS,
         id: pid.into(),
@@ -58,7 +58,7 @@ fn prio(pid: u32, prio: u32, mode: u32) -> uapi::Spec {
 }
 
 /// What takes a spec back.
-fn cleared(pid: u32) -> uapi::SetSpec {
+pub(crate) fn cleared(pid: u32) -> uapi::SetSpec {
     uapi::SetSpec {
         action: uapi::ACTION_CLEAR,
         ..on_all(prio(pid, 0, 0))
@@ -75,7 +75,7 @@ fn on_all(spec: uapi::Spec) -> uapi::SetSpec {
     }
 }
 
-fn set(spec: uapi::Spec) -> Result<(), String> {
+pub(crate) fn set(spec: uapi::Spec) -> Result<(), String> {
     let (result, refusal) = Calls::open()?.set_spec(&on_all(spec));
     result.map_err(|errno| format!("{spec:?}: {errno} ({refusal})"))
 }

@@ -64,7 +64,7 @@ pub enum Command {
     /// Check a file of reserves and priorities, and set what it says
     ///
     /// A line is name:sched:resv:prio:C:T. name is that of a program, or exe=PATH, @user=NAME or
-    /// @cgroup=PATH; sched is PRT or HT; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
+    /// @cgroup=PATH; sched is PRT, HT or FREE; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
     /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
     /// and those that begin with # are skipped. A line that is wrong refuses the whole file.
     Spec(Spec),

@@ -266,6 +266,21 @@ fn failing_allocations_in_calls_that_change() -> Verdict {
         ..Default::default()
     };
     injector.each("set", || calls.set_share(&set).0.map_err(text), |()| Ok(()))?;
+    crate::sysfs::write("dispatch", "edf")?;
+    let set = uapi::SetSpec {
+        gpu: uapi::ALL_GPUS,
+        action: uapi::ACTION_SET,
+        spec: uapi::Spec {
+            subject: uapi::SUBJECT_PROCESS,
+            id: agent.pid().into(),
+            prio: 30,
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let spec = || calls.set_spec(&set).0.map_err(text);
+    injector.each("set a spec", spec, |()| Ok(()))?;
+    injector.each("list specs", || calls.specs().map_err(text), |_| Ok(()))?;
     drop((agent, calls));
     check(&stage)?;
     stage.teardown()

@@ -59,8 +59,8 @@ pub struct Reserve {
     /// Priority, 0 to 39; the highest passes first under dispatch=prio [default: 19 minus nice]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=39))]
     pub prio: Option<u32>,
-    /// prt: a submission waits until the ones before it have completed; ht: up to four are in flight
-    /// [default: prt]
+    /// prt: a submission waits until the ones before it have completed; ht: up to four are in flight;
+    /// free: protected, its submissions are not stopped and the others wait for them [default: prt]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: Option<String>,
     /// Forget what is set

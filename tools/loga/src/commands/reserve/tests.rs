@@ -97,7 +97,7 @@ fn refusals_name_the_option_and_what_would_be_right() {
         ("--pid 100 --capacity-us 5", "--period-us"),
         ("--pid 100 --kind pe", "--capacity-us"),
         ("--pid 100 --prio 40", "40 is not in 0..=39"),
-        ("--pid 100 --mode free", "[possible values: prt, ht]"),
+        ("--pid 100 --mode rt", "[possible values: prt, ht, free]"),
         ("--pid 100 --kind none", "'none'"),
         (
             "--capacity-us 5 --period-us 10000",

@@ -256,7 +256,7 @@ mod tests {
             ),
             (
                 "\na:FIFO:PE:20:2500:25000",
-                "2:3: want one of PRT, HT, not 'FIFO'",
+                "2:3: want one of PRT, HT, FREE, not 'FIFO'",
             ),
             (
                 "a:HT:BE:20:2500:25000",

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] What the lock of engaged scheduling protects, and what is decided under it.
+//!
+//! Nothing here allocates, frees or sleeps.
+
+use super::gate::Gate;
+use super::opening::{Opening, Running};
+use super::place::Place;
+use crate::engaged::{
+    reserve_of, Client, Mode, Places, Prio, Protected, Setting, Step, Turns, Watch, BACKGROUND,
+    PLACES, RECORDS, SPECS,
+};
+use crate::glue::kernel::ffi;
+use crate::glue::kernel::storage::{storage, Vectors};
+use crate::glue::kernel::thread::Waker;
+use crate::policies::dispatch::DispatcherKind;
+use crate::units::Ns;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Reserves, with that of clients without one.
+const RESERVES: usize = SPECS + 1;
+/// How much later than it has to the watcher may run.
+const LATE: Ns = Ns::from_us(20);
+
+/// What the lock protects.
+pub(super) struct State {
+    /// While submissions are decided on.
+    pub(super) turns: Option<KBox<Turns<Vectors>>>,
+    pub(super) watch: Watch,
+    pub(super) opening: Opening,
+    pub(super) running: Running,
+    /// Which clients have which place.
+    pub(super) given: Places,
+    /// Priority and mode of each spec.
+    pub(super) specs: [(Option<Prio>, Mode); SPECS],
+    /// Protected clients.
+    pub(super) protected: Protected,
+    /// Threads that sleep, by place.
+    pub(super) sleepers: [u32; PLACES],
+    /// When the turns want to be asked.
+    pub(super) timer: Option<Ns>,
+    /// Until when the watcher sleeps; `None`: until it is woken.
+    pub(super) asleep: Option<Ns>,
+    pub(super) watcher: Option<Waker>,
+    /// Clients passed without being decided on: all entries have to go.
+    pub(super) leaked: bool,
+}
+
+/// Memory for [`Engaged::engage`].
+pub(crate) struct EngagedRoom(pub(super) KBox<Turns<Vectors>>);
+
+impl EngagedRoom {
+    /// Room for a dispatcher.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(kind: DispatcherKind, linger: Ns) -> Result<Self> {
+        let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
+        for _ in 0..PLACES {
+            clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
+        }
+        let mut turns = Turns::new(kind, clients, storage(RESERVES)?);
+        turns.set_linger(linger);
+        Ok(Self(KBox::new(turns, GFP_KERNEL)?))
+    }
+}
+
+/// The answer to a store.
+pub(super) enum Entry {
+    /// It passes.
+    Passes,
+    /// It passes, the first to this page in its window.
+    Opens,
+    /// The thread has to sleep at the place of its client.
+    Waits,
+}
+
+impl State {
+    /// No submission is decided on.
+    pub(super) fn new() -> Self {
+        Self {
+            turns: None,
+            watch: Watch::default(),
+            opening: Opening::default(),
+            running: Running::NONE,
+            given: Places::default(),
+            specs: [(None, Mode::Prt); SPECS],
+            protected: Protected::default(),
+            sleepers: [0; PLACES],
+            timer: None,
+            asleep: None,
+            watcher: None,
+            leaked: false,
+        }
+    }
+
+    /// The turns, to tell them of an event. No client passes beside protected work that is not known.
+    pub(super) fn turns(&mut self, now: Ns) -> Option<&mut Turns<Vectors>> {
+        let turns = self.turns.as_mut()?;
+        if self.protected.decide(now) {
+            turns.doubt();
+        }
+        Some(turns)
+    }
+
+    /// Does what follows from an event.
+    pub(super) fn follow(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
+        self.timer = step.timer;
+        if step.opened {
+            places.iter().for_each(|place| place.unblock());
+        }
+        if let Some(grant) = step.grant {
+            self.watch.grant(now, grant);
+            if let Some(place) = places.get(grant.client) {
+                place.unblock();
+            }
+        }
+    }
+
+    /// When the watcher has to run.
+    pub(super) fn next(&self) -> Option<Ns> {
+        let all = [self.watch.next(), self.protected.next(), self.timer];
+        all.into_iter().flatten().min()
+    }
+
+    /// Wakes the watcher if it would sleep too long.
+    pub(super) fn wake_watcher(&mut self) {
+        let Some(next) = self.next() else {
+            return;
+        };
+        // Waking costs the caller more than such a delay does.
+        let by = next.saturating_add(LATE);
+        if self.asleep.is_none_or(|until| by < until) {
+            self.asleep = Some(next);
+            if let Some(watcher) = &self.watcher {
+                watcher.wake();
+            }
+        }
+    }
+
+    /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
+    pub(super) fn enter(
+        &mut self,
+        places: &[Arc<Place>],
+        at: usize,
+        prio: Prio,
+        gate: &Arc<Gate>,
+    ) -> Entry {
+        let now = ffi::now();
+        let Some(turns) = self.turns.as_mut() else {
+            return Entry::Passes;
+        };
+        // Without a client the place is being given anew.
+        if turns.client(at).is_none() || turns.is_open() {
+            self.leaked = true;
+            return Entry::Passes;
+        }
+        self.set(places, now, at, Some(prio));
+        if self.watch.open_for() == Some(at) {
+            match self.opening.add(gate) {
+                Some(true) => return Entry::Opens,
+                Some(false) => return Entry::Passes,
+                None => {}
+            }
+        }
+        // While its own window is full or being closed, it tries again after that.
+        if self.watch.window_of() != Some(at) && self.opens(places, now, at) {
+            self.opening.add(gate);
+            self.wake_watcher();
+            return Entry::Opens;
+        }
+        if let (Some(place), Some(sleepers)) = (places.get(at), self.sleepers.get_mut(at)) {
+            place.block();
+            *sleepers = sleepers.saturating_add(1);
+        }
+        self.wake_watcher();
+        Entry::Waits
+    }
+
+    /// Sets for the clients at a place what their spec says. `prio` is the priority of a thread.
+    pub(super) fn set(&mut self, places: &[Arc<Place>], now: Ns, at: usize, prio: Option<Prio>) {
+        let spec = self.given.spec(at);
+        let fixed = spec.and_then(|spec| self.specs.get(spec)).copied();
+        let Some(turns) = self.turns.as_mut() else {
+            return;
+        };
+        let Some(before) = turns.client(at).map(|client| *client.setting()) else {
+            return;
+        };
+        let (fixed, mode) = fixed.unwrap_or_default();
+        let setting = Setting {
+            prio: fixed.or(prio).unwrap_or(before.prio),
+            mode,
+            reserve: spec.map_or(BACKGROUND, reserve_of),
+        };
+        if setting != before {
+            let step = self.turns(now).map(|turns| turns.set(now, at, setting));
+            self.follow(places, now, step.unwrap_or_default());
+        }
+    }
+
+    /// Opens the window of a client that may pass; else it waits for its turn.
+    fn opens(&mut self, places: &[Arc<Place>], now: Ns, at: usize) -> bool {
+        if self.watch.granted() != Some(at) {
+            let step = self.turns(now).map(|turns| turns.arrive(now, at));
+            self.follow(places, now, step.unwrap_or_default());
+        }
+        self.watch.open(now, at)
+    }
+
+    /// Forgets the turn: all clients pass, or try again.
+    pub(super) fn forget_turn(&mut self, places: &[Arc<Place>]) -> Opening {
+        if let Some(turns) = self.turns.as_mut() {
+            turns.abandon(ffi::now());
+        }
+        self.watch = Watch::default();
+        self.running = Running::NONE;
+        (self.timer, self.asleep) = (None, None);
+        places.iter().for_each(|place| place.unblock());
+        core::mem::take(&mut self.opening)
+    }
+}

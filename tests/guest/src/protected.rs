@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of protected clients: their stores are not stopped, those of others wait for them.
+
+use crate::agent::Agent;
+use crate::calls::Calls;
+use crate::ktap::{ensure, Verdict};
+use crate::load::Load;
+use crate::reserves::{cleared, prio, set, EDF};
+use crate::stage::{Stage, EXACT, FINE, LAZY};
+use crate::truth;
+use loga::uapi;
+use std::time::{Duration, Instant};
+
+crate::ktap::tests![
+    frames_of_a_protected_client_wait_for_one_submission_of_another: timed,
+    protected_client_is_stopped_no_more_than_without_dispatch: timed,
+    client_beside_protected_work_without_end_passes_once_a_second: timed,
+    protection_that_ends_has_its_stores_decided_on_again,
+];
+
+fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict {
+    let mut all = Vec::new();
+    for linger in [0, 5_000] {
+        let stage = Stage::set(FINE, &format!("{EDF} linger_us={linger} {EXACT}"))?;
+        let bombs = ["--kernel-us 3000 --wait block"; 3].map(Load::start);
+        let bombs: Vec<Load> = bombs.into_iter().collect::<Result<_, _>>()?;
+        stage.wait_until_all_measured(&bombs)?;
+        set(uapi::Spec {
+            subject: uapi::SUBJECT_USER,
+            id: 1000,
+            ..prio(0, 39, uapi::MODE_FREE)
+        })?;
+        // A frame takes 2 ms of every 6.
+        let frames = "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 6000 --wait block";
+        let frames = Load::start_as(1000, frames)?;
+        stage.wait_until_measured(frames.pid())?;
+        let pids = [frames.pid(), bombs[0].pid(), bombs[1].pid(), bombs[2].pid()];
+        let shares = truth::shares(pids, 500, 3_000)?;
+        let frames = frames.stop()?.summary.frames.ok_or("no frames")?;
+        println!("# linger {linger}: {frames:?}, {shares:.1?}");
+        Load::stop_all(bombs)?;
+        stage.teardown()?;
+        all.push((frames, shares));
+    }
+    let [(frames, shares), (lingers, few)] = all.as_slice() else {
+        return Err("not two runs".to_string());
+    };
+    ensure!(frames.p95_us < 2_040.0 + 3_000.0 + 500.0, "{frames:?}");
+    let bombs = |shares: &[f64; 4]| shares[1..].iter().sum::<f64>();
+    ensure!(bombs(shares) > 20.0, "{shares:?}");
+    // With a linger longer than the pauses the bombs have what the floor gives.
+    ensure!(lingers.mean_us < 2_300.0, "{lingers:?}");
+    ensure!((0.2..6.0).contains(&bombs(few)), "{few:?}");
+    Ok(())
+}
+
+fn protected_client_is_stopped_no_more_than_without_dispatch() -> Verdict {
+    let mut means = [0.0; 2];
+    for (mean, dispatch) in means.iter_mut().zip(["none", "edf"]) {
+        let stage = Stage::set(FINE, &format!("policy=none dispatch={dispatch} {EXACT}"))?;
+        set(uapi::Spec {
+            subject: uapi::SUBJECT_USER,
+            id: 1000,
+            ..prio(0, 39, uapi::MODE_FREE)
+        })?;
+        let load = Load::start_as(1000, "--kernel-us 100 --wait block")?;
+        std::thread::sleep(Duration::from_secs(3));
+        let summary = load.stop()?.summary;
+        *mean = summary.turnaround_mean_us;
+        println!("# {dispatch}: {mean} us, {} kernels", summary.kernels);
+        stage.teardown()?;
+    }
+    ensure!(means[1] < 1.005 * means[0], "{means:?}");
+    Ok(())
+}
+
+fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
+    let stage = Stage::set(FINE, &format!("{EDF} {EXACT}"))?;
+    let hog = Load::start("--kernel-us 2000 --depth 4 --wait block")?;
+    stage.wait_until_measured(hog.pid())?;
+    set(prio(hog.pid(), 39, uapi::MODE_FREE))?;
+    let mut other = Agent::with_channels(1)?;
+    other.ask("store 100")?;
+    for _ in 0..3 {
+        let took_us = other.ask("store 100")?[0];
+        println!("# {took_us} us");
+        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+    }
+    // It has nothing to wait for when the hog is gone.
+    other.send("store 100")?;
+    drop(hog);
+    other.answer(Duration::from_secs(1))?;
+    let took_us = other.ask("store 100")?[0];
+    ensure!(took_us < 20_000, "{took_us} us");
+    drop(other);
+    stage.teardown()
+}
+
+fn protection_that_ends_has_its_stores_decided_on_again() -> Verdict {
+    let stage = Stage::set(LAZY, EDF)?;
+    let mut agent = Agent::with_channels(1)?;
+    let mut other = Agent::with_channels(1)?;
+    let free = prio(agent.pid(), 39, uapi::MODE_FREE);
+    for clear in [true, false] {
+        other.ask("store 1000")?;
+        set(free)?;
+        agent.ask("store 1000")?;
+        // It does not wait for the kernel of the other.
+        other.ask("launch 300000")?;
+        let begin = Instant::now();
+        agent.ask("launch 1000")?;
+        let took = begin.elapsed();
+        ensure!(took < Duration::from_millis(50), "{took:?}");
+        std::thread::sleep(Duration::from_millis(500));
+        if clear {
+            let (result, refusal) = Calls::open()?.set_spec(&cleared(agent.pid()));
+            ensure!(result.is_ok(), "{refusal}");
+        } else {
+            set(prio(agent.pid(), 39, uapi::MODE_PRT))?;
+        }
+        other.ask("launch 300000")?;
+        std::thread::sleep(Duration::from_millis(5));
+        let begin = Instant::now();
+        agent.ask("launch 1000")?;
+        let took = begin.elapsed();
+        println!("# then {took:?}");
+        ensure!(took > Duration::from_millis(150), "{took:?}");
+    }
+    drop((agent, other));
+    stage.teardown()
+}
