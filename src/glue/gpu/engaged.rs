@@ -24,6 +24,7 @@ use crate::engaged::{reserve_of, Counters, Places, Reserve, Row, Setting, Specs,
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::thread::Waker;
+use crate::glue::trace;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -285,6 +286,8 @@ impl Engaged {
             Entry::Waits => return false,
             Entry::Opens => {}
         }
+        // CAST: few places.
+        trace::turn_begin(device.number(), gate.client(), at as u32);
         let puts = self.read_puts(device, gate);
         let mut state = self.state.lock();
         match puts {

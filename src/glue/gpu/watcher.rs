@@ -11,6 +11,7 @@ use super::Gpu;
 use crate::engaged::Due;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
+use crate::glue::trace;
 use crate::ids::Chid;
 use crate::regs::{ChannelState, Ring, Work as ChannelWork};
 use crate::units::Ns;
@@ -143,6 +144,9 @@ impl Engaged {
         let Some(at) = state.turns.as_ref().and_then(|turns| turns.holder()) else {
             return;
         };
+        let used = ended.each.saturating_mul(ended.count.into());
+        // CAST: few places.
+        trace::turn_end(gpu.device.number(), at as u32, ended.count, used.get());
         for _ in 0..ended.count {
             if let Some(turns) = state.turns(now) {
                 let step = turns.completed(now, at, ended.each);

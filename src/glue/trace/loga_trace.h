@@ -24,7 +24,7 @@
  * - loga_time_unknown
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
- * loga_fault_wait_begin, loga_fault_wait_end) show how LoGA works inside and may
+ * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end) show how LoGA works inside and may
  * change with it.
  */
 #undef TRACE_SYSTEM
@@ -354,6 +354,44 @@ TRACE_EVENT(loga_gpu_fallback,
 	TP_printk("gpu=%u reason=%s lasting_ns=%llu", __entry->gpu,
 		__print_symbolic(__entry->reason, loga_fallback_reasons),
 		__entry->lasting_ns)
+);
+
+/* Submissions are decided on, and a client stores to a page in its turn. */
+TRACE_EVENT(loga_turn_begin,
+	TP_PROTO(u32 gpu, u64 client, u32 place),
+	TP_ARGS(gpu, client, place),
+	TP_STRUCT__entry(
+		__field(u64, client)
+		__field(u32, gpu)
+		__field(u32, place)
+	),
+	TP_fast_assign(
+		__entry->client = client;
+		__entry->gpu = gpu;
+		__entry->place = place;
+	),
+	TP_printk("gpu=%u client=%llu place=%u",
+		__entry->gpu, __entry->client, __entry->place)
+);
+
+/* What the clients of a place submitted in their turn has ended. */
+TRACE_EVENT(loga_turn_end,
+	TP_PROTO(u32 gpu, u32 place, u32 submissions, u64 used_ns),
+	TP_ARGS(gpu, place, submissions, used_ns),
+	TP_STRUCT__entry(
+		__field(u64, used_ns)
+		__field(u32, gpu)
+		__field(u32, place)
+		__field(u32, submissions)
+	),
+	TP_fast_assign(
+		__entry->used_ns = used_ns;
+		__entry->gpu = gpu;
+		__entry->place = place;
+		__entry->submissions = submissions;
+	),
+	TP_printk("gpu=%u place=%u submissions=%u used_ns=%llu",
+		__entry->gpu, __entry->place, __entry->submissions, __entry->used_ns)
 );
 
 /* A channel that no client owns was on the engine; unknown_ns is the time of all such. */

@@ -79,6 +79,10 @@ events! {
     /// The wait is over.
     pub(crate) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
+    /// A client stores to a page in its turn. The place is that of the client.
+    pub(crate) fn turn_begin = loga_turn_begin(gpu: u32, client: u64, place: u32);
+    /// What was submitted in a turn has ended.
+    pub(crate) fn turn_end = loga_turn_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);
     /// A channel that no client owns was on the engine.
     pub(crate) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);
     fn raw_gpu_fallback = loga_gpu_fallback(gpu: u32, reason: u32, lasting_ns: u64);

@@ -7,6 +7,8 @@ use crate::faults::occupy;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY};
+use crate::tracefs::{Event, Trace};
+use crate::tracing::named;
 use crate::truth::Truth;
 use crate::{busy, sysfs, threads};
 use rustix::process::{setpriority_process, Pid};
@@ -29,6 +31,7 @@ crate::ktap::tests![
     reading_a_page_does_not_wait_and_opens_no_way_to_store,
     clients_stopped_and_killed_at_random_hold_no_other_back,
     watcher_that_does_not_run_lets_all_pass,
+    trace_has_each_turn_with_what_it_used: timed,
 ];
 
 /// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
@@ -361,5 +364,44 @@ fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
     holder.ask("store 100")?;
     ensure!(counters()?[0] > 0, "{:?}", counters()?);
     drop((holder, waits));
+    stage.teardown()
+}
+
+fn trace_has_each_turn_with_what_it_used() -> Verdict {
+    let stage = Stage::set(FINE, &format!("{PRIO} {EXACT}"))?;
+    let long = Load::start("--kernel-us 3000 --wait block")?;
+    let short = Load::start("--kernel-us 500 --wait block")?;
+    let clients = [&long, &short].map(|load| stage.wait_until_measured(load.pid()));
+    let trace = Trace::of(&["loga"], "mono")?;
+    std::thread::sleep(Duration::from_secs(1));
+    let events = trace.read()?;
+    for (client, kernel_us) in clients.into_iter().zip([3_000, 500]) {
+        let client = client?.id;
+        let own = |event: &&Event| event.count("client") == Ok(client);
+        let turns = named(&events, "loga_turn_begin").filter(own);
+        let turns: Vec<&Event> = turns.collect();
+        // One each in 3.6 ms, and no other client between begin and end.
+        ensure!((220..290).contains(&turns.len()), "{} turns", turns.len());
+        let place = turns[0].count("place")?;
+        let ends = named(&events, "loga_turn_end");
+        let ends = ends.filter(|event| event.count("place") == Ok(place));
+        let used: Result<Vec<u64>, String> = ends.map(|event| event.count("used_ns")).collect();
+        let used = used?;
+        println!("# {} turns, {} ends", turns.len(), used.len());
+        // A window may close without a store.
+        let most = turns.len() + 1;
+        ensure!(
+            (most * 9 / 10..=most).contains(&used.len()),
+            "{} ends",
+            used.len()
+        );
+        let mean_us = used.iter().sum::<u64>() / used.len() as u64 / 1_000;
+        println!("# {mean_us} us each");
+        ensure!(
+            (kernel_us..kernel_us + 100).contains(&mean_us),
+            "{mean_us} us"
+        );
+    }
+    drop((trace, long, short));
     stage.teardown()
 }

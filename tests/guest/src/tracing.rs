@@ -28,7 +28,7 @@ crate::ktap::tests![
 const MAX_PERIOD_NS: u64 = 1_000_000_000;
 
 /// The events of one name.
-fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Event> {
+pub(crate) fn named<'a>(events: &'a [Event], name: &'a str) -> impl Iterator<Item = &'a Event> {
     events.iter().filter(move |event| event.name == name)
 }
 
