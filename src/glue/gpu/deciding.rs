@@ -24,6 +24,15 @@ const RESERVES: usize = SPECS + 1;
 /// How much later than it has to the watcher may run.
 const LATE: Ns = Ns::from_us(20);
 
+/// What a spec says.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Followed {
+    pub(super) prio: Option<Prio>,
+    pub(super) mode: Mode,
+    /// Whether it has a reserve.
+    pub(super) promised: bool,
+}
+
 /// What the lock protects.
 pub(super) struct State {
     /// While submissions are decided on.
@@ -33,8 +42,8 @@ pub(super) struct State {
     pub(super) running: Running,
     /// Which clients have which place.
     pub(super) given: Places,
-    /// Priority and mode of each spec.
-    pub(super) specs: [(Option<Prio>, Mode); SPECS],
+    /// What each spec says.
+    pub(super) specs: [Followed; SPECS],
     /// Protected clients.
     pub(super) protected: Protected,
     /// Threads that sleep, by place.
@@ -87,7 +96,7 @@ impl State {
             opening: Opening::default(),
             running: Running::NONE,
             given: Places::default(),
-            specs: [(None, Mode::Prt); SPECS],
+            specs: [Followed::default(); SPECS],
             protected: Protected::default(),
             sleepers: [0; PLACES],
             timer: None,
@@ -183,18 +192,19 @@ impl State {
     /// Sets for the clients at a place what their spec says. `prio` is the priority of a thread.
     pub(super) fn set(&mut self, places: &[Arc<Place>], now: Ns, at: usize, prio: Option<Prio>) {
         let spec = self.given.spec(at);
-        let fixed = spec.and_then(|spec| self.specs.get(spec)).copied();
+        let followed = spec.and_then(|spec| self.specs.get(spec)).copied();
         let Some(turns) = self.turns.as_mut() else {
             return;
         };
         let Some(before) = turns.client(at).map(|client| *client.setting()) else {
             return;
         };
-        let (fixed, mode) = fixed.unwrap_or_default();
+        let followed = followed.unwrap_or_default();
+        let promised = spec.filter(|_| followed.promised);
         let setting = Setting {
-            prio: fixed.or(prio).unwrap_or(before.prio),
-            mode,
-            reserve: spec.map_or(BACKGROUND, reserve_of),
+            prio: followed.prio.or(prio).unwrap_or(before.prio),
+            mode: followed.mode,
+            reserve: promised.map_or(BACKGROUND, reserve_of),
         };
         if setting != before {
             let step = self.turns(now).map(|turns| turns.set(now, at, setting));

@@ -15,7 +15,7 @@
 
 use super::bar::Window;
 pub(crate) use super::deciding::EngagedRoom;
-use super::deciding::{Entry, State};
+use super::deciding::{Entry, Followed, State};
 use super::device::Device;
 use super::gate::Gate;
 use super::opening::{Opening, Running};
@@ -175,7 +175,11 @@ impl Engaged {
         let now = ffi::now();
         for (at, kept) in state.specs.iter_mut().enumerate() {
             let spec = specs.get(at).map(|row| row.spec).unwrap_or_default();
-            *kept = (spec.prio, spec.mode);
+            *kept = Followed {
+                prio: spec.prio,
+                mode: spec.mode,
+                promised: spec.reserve.is_some(),
+            };
             let Some(turns) = state.turns.as_mut() else {
                 continue;
             };

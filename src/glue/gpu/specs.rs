@@ -77,6 +77,15 @@ impl Books {
         self.place_gates();
     }
 
+    /// Sets the spec of a subject as it was before.
+    fn put_back(&mut self, subject: Subject, before: Option<Spec>) {
+        // There is room for it.
+        let _ = match before {
+            Some(spec) => self.specs.set(subject, spec),
+            None => self.specs.clear(subject),
+        };
+    }
+
     /// Refuses a promise that cannot be kept beside the others, as far as is known: clients may
     /// submit longer commands later than they have so far.
     fn admit(&self, subject: Subject, promised: &Promised) -> Result<(), Refusal> {
@@ -88,7 +97,7 @@ impl Books {
             let spec = self.specs.resolve(member.identity());
             let promises = |spec: &usize| {
                 let row = self.specs.get(*spec);
-                row.is_some_and(|row| row.spec.reserve.is_some() || row.subject == subject)
+                row.is_some_and(|row| row.spec.reserve.is_some())
             };
             let at = spec.filter(promises).unwrap_or(SPECS);
             let command = client
@@ -131,13 +140,14 @@ impl Gpu {
         let at = books.specs.find(subject);
         let before = at.and_then(|at| books.specs.get(at)).map(|row| row.spec);
         match spec {
-            Some(spec) => {
-                if let Some(promised) = &spec.reserve {
-                    books.admit(subject, promised)?;
-                }
-                books.specs.set(subject, spec)?;
-            }
+            Some(spec) => books.specs.set(subject, spec)?,
             None => books.specs.clear(subject)?,
+        }
+        // Its own clients follow it by now, and are not among the others.
+        let promised = spec.and_then(|spec| spec.reserve);
+        if let Some(Err(refused)) = promised.map(|promised| books.admit(subject, &promised)) {
+            books.put_back(subject, before);
+            return Err(refused);
         }
         books.specs_changed();
         drop(books);
@@ -148,11 +158,7 @@ impl Gpu {
     /// Sets the spec of a subject as it was before.
     pub(crate) fn restore_spec(&self, subject: Subject, before: Option<Spec>) {
         let mut books = self.books.lock();
-        // There is room for it.
-        let _ = match before {
-            Some(spec) => books.specs.set(subject, spec),
-            None => books.specs.clear(subject),
-        };
+        books.put_back(subject, before);
         books.specs_changed();
         drop(books);
         self.turn_gates();

@@ -329,12 +329,11 @@ fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
     // All are stopped, whatever they hold.
     loads.iter().for_each(|load| load.signal(Signal::SIGSTOP));
     let mut next = Agent::with_channels(1)?;
-    let mut longest = 0;
-    for _ in 0..20 {
-        longest = longest.max(next.ask("store 100")?[0]);
-    }
+    let stores: Result<Vec<u64>, String> = (0..20).map(|_| Ok(next.ask("store 100")?[0])).collect();
+    let stores = stores?;
+    let longest = stores.iter().copied().max().unwrap_or(0);
     let counters = counters()?;
-    println!("# longest store {longest} us, {counters:?}");
+    println!("# stores of {stores:?} us, {counters:?}");
     drop(loads);
     ensure!(longest < AT_ONCE_US, "a store took {longest} us");
     ensure!(counters[3] == 0, "all had to pass {} times", counters[3]);

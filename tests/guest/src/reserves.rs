@@ -21,6 +21,7 @@ crate::ktap::tests![
     reserve_keeps_the_frames_of_a_client_in_time_beside_hogs: timed,
     random_sets_of_reserves_that_are_admitted_miss_no_deadline: timed,
     priority_that_is_set_counts_instead_of_nice: timed,
+    priority_that_is_set_leaves_the_floor: timed,
     two_submissions_of_a_client_in_mode_ht_are_in_flight,
     promise_that_a_long_command_endangers_is_refused_with_its_name,
     specs_are_refused_whole_and_end_with_their_process,
@@ -307,6 +308,22 @@ fn priority_that_is_set_counts_instead_of_nice() -> Verdict {
     stage.teardown()
 }
 
+fn priority_that_is_set_leaves_the_floor() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=none dispatch=prio")?;
+    let mut low = Agent::with_channels(1)?;
+    low.ask("store 100")?;
+    let hog = Load::start("--kernel-us 3000 --depth 4 --wait block")?;
+    stage.wait_until_measured(hog.pid())?;
+    set(prio(hog.pid(), 39, uapi::MODE_PRT))?;
+    for _ in 0..2 {
+        let took_us = low.ask("store 100")?[0];
+        println!("# store took {took_us} us");
+        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+    }
+    drop((hog, low));
+    stage.teardown()
+}
+
 fn two_submissions_of_a_client_in_mode_ht_are_in_flight() -> Verdict {
     let stage = Stage::set(LAZY, "policy=none dispatch=prio")?;
     let mut agent = Agent::with_channels(1)?;
@@ -360,6 +377,10 @@ fn promise_that_a_long_command_endangers_is_refused_with_its_name() -> Verdict {
     ensure!(result == Err(Errno::EINVAL), "{result:?}");
     ensure!(refusal.code == uapi::REFUSED_PROMISES, "{refusal:?}");
     ensure!(specs()?.len() == 1, "{:?}", specs()?);
+    // Its own commands do not keep it waiting.
+    let (result, refusal) = calls.set_spec(&cleared(short.pid()));
+    ensure!(result.is_ok(), "{refusal}");
+    set(reserve(long.pid(), uapi::RESERVE_CBS, 5_000, 10_000))?;
     drop((long, short, calls));
     stage.teardown()
 }
