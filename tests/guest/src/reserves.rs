@@ -168,11 +168,11 @@ fn frames_beside_hogs(spec: Option<uapi::Spec>) -> Result<Frames, String> {
 fn reserve_keeps_the_frames_of_a_client_in_time_beside_hogs() -> Verdict {
     let without = frames_beside_hogs(None)?;
     ensure!(without.late > without.count / 2, "{without:?}");
-    // Four kernels: as one submission, or as four.
+    // Four kernels: as one submission, or as four. PE needs no forecast of which it will be.
     let promise = uapi::Spec {
         commands: 4,
         longest_ns: 2_500_000,
-        ..reserve(0, uapi::RESERVE_CBS, 3_000, 10_000)
+        ..reserve(0, uapi::RESERVE_PE, 3_000, 10_000)
     };
     let with = frames_beside_hogs(Some(promise))?;
     ensure!(with.late == 0 && with.count > 150, "{with:?}");
