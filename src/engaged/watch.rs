@@ -150,6 +150,17 @@ impl Watch {
         true
     }
 
+    /// An entry is made for a client whose window is open: it is there for [`WINDOW`] from now on,
+    /// however long the caller has taken to make it.
+    pub fn entered(&mut self, now: Ns, client: usize) {
+        if self.open_for() == Some(client) {
+            if let Some((window, _)) = self.window.as_mut() {
+                window.closes = now.saturating_add(WINDOW);
+                window.looks = now.saturating_add(LOOK);
+            }
+        }
+    }
+
     /// The client whose window is open.
     pub fn open_for(&self) -> Option<usize> {
         let (window, grant) = self.window?;
@@ -344,6 +355,20 @@ mod tests {
         assert_eq!((watch.due(us(130)), watch.open_for()), (None, None));
         assert_eq!(watch.close(us(130), false), Some(CLIENT));
         assert_eq!((watch.next(), watch.read(us(131), false)), (None, None));
+    }
+
+    #[test]
+    fn window_lasts_from_when_its_entry_is_made() {
+        let mut watch = Watch::default();
+        watch.grant(us(90), grant(us(500)));
+        assert!(watch.open(us(100), CLIENT));
+        watch.entered(us(150), CLIENT + 1);
+        assert_eq!(watch.next(), Some(us(105)));
+        watch.entered(us(150), CLIENT);
+        assert_eq!((watch.due(us(154)), watch.next()), (None, Some(us(155))));
+        watch.look(us(156), false);
+        assert_eq!((watch.due(us(209)), watch.next()), (None, Some(us(210))));
+        assert_eq!(watch.due(us(210)), Some(Due::Close));
     }
 
     #[test]

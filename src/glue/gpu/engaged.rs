@@ -294,6 +294,7 @@ impl Engaged {
         trace::turn_begin(device.number(), gate.client(), at as u32);
         let puts = self.read_puts(device, gate);
         let mut state = self.state.lock();
+        state.watch.entered(ffi::now(), at);
         match puts {
             Some(puts) => state.opening.note(gate, puts),
             None => state.leaked = true,
