@@ -26,9 +26,13 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// What the reserve at a position promises from now on, if anything. While it stays of one kind,
-    /// what it owes stays.
+    /// what it owes stays; if it is what was promised before, nothing changes.
     pub fn set_reserve(&mut self, now: Ns, at: usize, terms: Option<Terms>) {
-        if at == BACKGROUND {
+        let same = match (self.reserve(at), &terms) {
+            (Some(reserve), Some(terms)) => reserve.promises(terms),
+            (reserve, terms) => reserve.is_none() && terms.is_none(),
+        };
+        if same || at == BACKGROUND {
             return;
         }
         self.replace(now, at, terms);

@@ -137,11 +137,9 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// [`Error::NotSet`] if there is none.
     pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
         let at = self.find(subject).ok_or(Error::NotSet)?;
-        self.0
-            .iter_mut()
-            .skip(at)
-            .take(1)
-            .for_each(|row| *row = None);
+        if let Some(row) = self.0.get_mut(at) {
+            *row = None;
+        }
         Ok(())
     }
 
@@ -161,31 +159,26 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         any
     }
 
-    /// Whether the promise of a subject can be kept beside those of all others. `longest` has the
-    /// longest command of the clients that follow each spec, and last that of the clients without
-    /// a reserve; where a longest command is declared, that one counts. Positions in a refusal are
-    /// positions in `longest`.
+    /// Whether the promise to a subject, which is set already, can be kept beside all others; so
+    /// without one. `longest` has the longest command of the clients that follow each spec, and last
+    /// that of the clients without a reserve; where a longest command is declared, that one counts.
+    /// Positions in a refusal are positions in `longest`.
     ///
     /// # Errors
     ///
     /// The first deadline that is in danger.
-    pub fn admit(
-        &self,
-        subject: Subject,
-        promised: &Promised,
-        longest: &[Ns; SPECS + 1],
-    ) -> Result<(), Refusal> {
+    pub fn admit(&self, subject: Subject, longest: &[Ns; SPECS + 1]) -> Result<(), Refusal> {
         let own = self.find(subject);
-        let own = own.or_else(|| self.0.iter().position(Option::is_none));
+        let promised = |at| self.get(at).and_then(|row| row.spec.reserve);
+        if own.and_then(promised).is_none() {
+            return Ok(());
+        }
         let mut tasks = [Task {
             promise: None,
             longest: Ns::ZERO,
         }; SPECS + 1];
         for (at, (task, longest)) in tasks.iter_mut().zip(longest).enumerate() {
-            let promised = match self.get(at) {
-                _ if own == Some(at) => Some(*promised),
-                row => row.and_then(|row| row.spec.reserve),
-            };
+            let promised = promised(at);
             let declared = promised.and_then(|promised| promised.terms.longest);
             task.longest = declared.unwrap_or(*longest);
             task.promise = promised.map(|Promised { terms, commands }| Promise {
@@ -294,26 +287,30 @@ mod tests {
         let mut specs = Specs::new(&mut rows[..]);
         let (ann, ben) = (Subject::User(1), Subject::User(2));
         let mut longest = [Ns::ZERO; SPECS + 1];
+        let reserve = |promised| Spec {
+            reserve: Some(promised),
+            ..spec(0)
+        };
+        // Nothing is promised.
+        specs.set(ann, spec(0)).unwrap();
+        assert_eq!(specs.admit(ann, &longest), Ok(()));
         let half = promised(5_000, 10_000);
-        assert_eq!(specs.admit(ann, &half, &longest), Ok(()));
-        let reserve = Some(half);
-        specs.set(ann, Spec { reserve, ..spec(0) }).unwrap();
-        // In place of its own, not beside it.
-        assert_eq!(specs.admit(ann, &half, &longest), Ok(()));
-        let refusal = specs.admit(ben, &half, &longest).unwrap_err();
-        assert_eq!(refusal.why, Why::Sum);
-        let tenth = promised(1_000, 10_000);
-        assert_eq!(specs.admit(ben, &tenth, &longest), Ok(()));
+        specs.set(ann, reserve(half)).unwrap();
+        assert_eq!(specs.admit(ann, &longest), Ok(()));
+        specs.set(ben, reserve(half)).unwrap();
+        assert_eq!(specs.admit(ben, &longest).unwrap_err().why, Why::Sum);
+        specs.set(ben, reserve(promised(1_000, 10_000))).unwrap();
+        assert_eq!(specs.admit(ben, &longest), Ok(()));
         // A client without a promise submits for 9 ms at a time.
         longest[SPECS] = Ns::from_ms(9);
-        let refusal = specs.admit(ben, &tenth, &longest).unwrap_err();
+        let refusal = specs.admit(ben, &longest).unwrap_err();
         // The one that is in danger first is of another client: no period of this one would do.
         assert_eq!((refusal.of, refusal.why), (0, Why::Command(SPECS)));
         assert_eq!(refusal.fits, None);
         specs.clear(ann).unwrap();
-        let refusal = specs.admit(ben, &tenth, &longest).unwrap_err();
+        let refusal = specs.admit(ben, &longest).unwrap_err();
         let period = refusal.fits.unwrap().get().div_ceil(1_000);
-        let fits = promised(1_000, period);
-        assert_eq!(specs.admit(ben, &fits, &longest), Ok(()));
+        specs.set(ben, reserve(promised(1_000, period))).unwrap();
+        assert_eq!(specs.admit(ben, &longest), Ok(()));
     }
 }

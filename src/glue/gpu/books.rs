@@ -355,9 +355,10 @@ impl Books {
         if let Some(identity) = client.pid.identity() {
             if identity != *member.identity() {
                 // Without room for another group it stays in its old one.
-                let _ = self.state.rejoin(at, identity);
-                self.follow_spec(at);
-                self.place_gates();
+                if self.state.rejoin(at, identity).is_ok() {
+                    self.follow_spec(at);
+                    self.place_gates();
+                }
             }
         } else if !self.pages.has_owner(member.id()) {
             self.forget(at);

@@ -66,13 +66,12 @@ impl EngagedRoom {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(kind: DispatcherKind, linger: Ns) -> Result<Self> {
+    pub(super) fn new(kind: DispatcherKind) -> Result<Self> {
         let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
         for _ in 0..PLACES {
             clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
         }
-        let mut turns = Turns::new(kind, clients, storage(RESERVES)?);
-        turns.set_linger(linger);
+        let turns = Turns::new(kind, clients, storage(RESERVES)?);
         Ok(Self(KBox::new(turns, GFP_KERNEL)?))
     }
 }
@@ -116,7 +115,7 @@ impl State {
     }
 
     /// Does what follows from an event.
-    pub(super) fn follow(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
+    pub(super) fn carry_out(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
             places.iter().for_each(|place| place.unblock());
@@ -208,7 +207,7 @@ impl State {
         };
         if setting != before {
             let step = self.turns(now).map(|turns| turns.set(now, at, setting));
-            self.follow(places, now, step.unwrap_or_default());
+            self.carry_out(places, now, step.unwrap_or_default());
         }
     }
 
@@ -216,7 +215,7 @@ impl State {
     fn opens(&mut self, places: &[Arc<Place>], now: Ns, at: usize) -> bool {
         if self.watch.granted() != Some(at) {
             let step = self.turns(now).map(|turns| turns.arrive(now, at));
-            self.follow(places, now, step.unwrap_or_default());
+            self.carry_out(places, now, step.unwrap_or_default());
         }
         self.watch.open(now, at)
     }

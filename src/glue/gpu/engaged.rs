@@ -35,7 +35,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
 
 /// Pages of protected clients that are not stopped. Further ones are stopped as those of others.
-const GUARDED: usize = 16;
+pub(super) const MAX_PROTECTED: usize = 16;
 /// A watcher that has not run for so long while a client waits is stuck.
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
 /// The watcher wakes at least that often while a client waits.
@@ -53,9 +53,9 @@ pub(crate) struct Engaged {
     /// The slots of the channels, while submissions are decided on.
     #[pin]
     pub(super) slots: Mutex<Option<Window>>,
-    /// Pages of protected clients, at most [`GUARDED`]. Taken before `slots`.
+    /// Pages of protected clients, at most [`MAX_PROTECTED`]. Taken before `slots`.
     #[pin]
-    pub(super) guarded: Mutex<KVec<Arc<Gate>>>,
+    pub(super) protected_pages: Mutex<KVec<Arc<Gate>>>,
     pub(super) places: KVec<Arc<Place>>,
 }
 
@@ -70,14 +70,14 @@ impl Engaged {
         for _ in 0..PLACES {
             places.push(Place::new()?, GFP_KERNEL)?;
         }
-        let guarded = KVec::with_capacity(GUARDED, GFP_KERNEL)?;
+        let protected_pages = KVec::with_capacity(MAX_PROTECTED, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 on: Atomic::new(0),
                 alive: Atomic::new(0),
                 state <- new_spinlock!(State::new()),
                 slots <- new_mutex!(None),
-                guarded <- new_mutex!(guarded),
+                protected_pages <- new_mutex!(protected_pages),
                 places,
             }),
             GFP_KERNEL,
@@ -127,7 +127,7 @@ impl Engaged {
             (turns, state.watcher.take(), state.forget_turn(&self.places))
         };
         drop(before);
-        self.guarded.lock().clear();
+        self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }
 
@@ -160,11 +160,9 @@ impl Engaged {
             state.leaked = true;
         }
         self.leave(at);
-        self.places
-            .iter()
-            .skip(at)
-            .take(1)
-            .for_each(|place| place.unblock());
+        if let Some(place) = self.places.get(at) {
+            place.unblock();
+        }
         self.join(user, spec)
     }
 
@@ -180,64 +178,44 @@ impl Engaged {
                 mode: spec.mode,
                 promised: spec.reserve.is_some(),
             };
-            let Some(turns) = state.turns.as_mut() else {
-                continue;
-            };
-            let reserve = reserve_of(at);
-            let terms = spec.reserve.map(|promised| promised.terms);
-            let same = match (turns.reserve(reserve), &terms) {
-                (Some(reserve), Some(terms)) => reserve.promises(terms),
-                (None, None) => true,
-                _ => false,
-            };
-            if !same {
-                turns.set_reserve(now, reserve, terms);
+            if let Some(turns) = state.turns.as_mut() {
+                let terms = spec.reserve.map(|promised| promised.terms);
+                turns.set_reserve(now, reserve_of(at), terms);
             }
         }
         (0..PLACES).for_each(|at| state.set(&self.places, now, at, None));
         let step = state.turns(now).map(|turns| turns.timer(now));
         if let Some(step) = step {
-            state.follow(&self.places, now, step);
+            state.carry_out(&self.places, now, step);
         }
         state.wake_watcher();
     }
 
-    /// Has these pages looked at in place of those before, and returns how many there is room for;
-    /// the caller lets stores to them pass.
-    pub(super) fn guard<'a>(&self, gates: impl Iterator<Item = &'a Arc<Gate>>) -> usize {
-        let mut guarded = self.guarded.lock();
-        guarded.clear();
-        for gate in gates.take(GUARDED) {
-            // There is room.
-            let _ = guarded.push_within_capacity(gate.clone());
-        }
-        let count = guarded.len();
-        drop(guarded);
+    /// Takes note of `protected_pages`, which the caller has changed.
+    pub(super) fn protected_changed(&self) {
+        let any = !self.protected_pages.lock().is_empty();
         let mut locked = self.state.lock();
         let state = &mut *locked;
-        state.protected.set(count != 0);
+        state.protected.set(any);
         let now = ffi::now();
-        let step = match state.turns.as_mut() {
-            Some(turns) if count == 0 => turns.protected(now, false),
-            Some(turns) => {
-                turns.doubt();
-                state.protected.decide(now);
-                turns.timer(now)
-            }
-            None => return count,
+        let step = match any {
+            true => state.turns(now).map(|turns| turns.timer(now)),
+            false => state
+                .turns
+                .as_mut()
+                .map(|turns| turns.protected(now, false)),
         };
-        state.follow(&self.places, now, step);
-        state.wake_watcher();
-        count
+        if let Some(step) = step {
+            state.carry_out(&self.places, now, step);
+            state.wake_watcher();
+        }
     }
 
-    /// Keeps the engine free so long after work of protected clients.
-    pub(super) fn set_linger(&self, linger: Ns) {
-        let mut state = self.state.lock();
-        state
-            .turns
-            .iter_mut()
-            .for_each(|turns| turns.set_linger(linger));
+    /// Keeps the engine free for so many microseconds after work of protected clients.
+    pub(super) fn set_linger(&self, us: u32) {
+        if let Some(turns) = self.state.lock().turns.as_mut() {
+            turns.set_linger(Ns::from_us(us.into()));
+        }
     }
 
     /// The reserve of a spec, while submissions are decided on.
@@ -273,7 +251,7 @@ impl Engaged {
                 state.running = Running::NONE;
                 gone = core::mem::take(&mut state.opening);
             }
-            state.follow(&self.places, now, step);
+            state.carry_out(&self.places, now, step);
             state.wake_watcher();
         }
         // Without the lock.
@@ -343,7 +321,7 @@ impl Engaged {
                 let now = ffi::now();
                 if let Some(turns) = state.turns(now) {
                     let step = turns.withdrawn(now, at);
-                    state.follow(&self.places, now, step);
+                    state.carry_out(&self.places, now, step);
                     state.wake_watcher();
                 }
             }

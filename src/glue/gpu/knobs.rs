@@ -12,7 +12,6 @@ use crate::knobs::Config;
 use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
-use crate::units::Ns;
 use kernel::error::Result;
 
 impl Gpu {
@@ -24,9 +23,7 @@ impl Gpu {
     pub(crate) fn prepare(&self, knobs: &KnobChange) -> Result<Option<EngagedRoom>> {
         let mut wanted = Config::default();
         knobs.apply(&mut wanted);
-        let linger = Ns::from_us(wanted.linger_us.into());
-        let room = |kind| EngagedRoom::new(kind, linger);
-        wanted.dispatch.map(room).transpose()
+        wanted.dispatch.map(EngagedRoom::new).transpose()
     }
 
     /// Changes the given knobs, all of them or none, with what [`prepare`](Self::prepare) has
@@ -57,7 +54,7 @@ impl Gpu {
         if new.dispatch != old.dispatch || fell {
             books.engage(self, room);
         }
-        self.engaged.set_linger(Ns::from_us(new.linger_us.into()));
+        self.engaged.set_linger(new.linger_us);
         drop(locked);
         self.map_slots();
         self.turn_gates();

@@ -3,9 +3,10 @@
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
 use super::books::{Books, Page};
+use super::engaged::MAX_PROTECTED;
 use super::holdings::list;
 use super::Gpu;
-use crate::engaged::{Mode, Promised, Reserve, Row, Spec, Why, SPECS};
+use crate::engaged::{Mode, Reserve, Row, Spec, Why, SPECS};
 use crate::glue::kernel::process::{is_alive, number_of};
 use crate::share::Subject;
 use crate::uapi::Refusal;
@@ -33,7 +34,7 @@ impl Books {
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by
     /// the places of their clients.
     pub(super) fn place_gates(&mut self) {
-        let is_protected = |page: &&Page| {
+        let is_protected = |page: &Page| {
             let client = self.clients.get(page.at());
             let member = self.state.shares.members().get(page.at());
             let spec = member.and_then(|member| self.specs.resolve(member.identity()));
@@ -45,22 +46,24 @@ impl Books {
                 && client.is_some_and(|client| client.place.is_some())
                 && row.is_some_and(|row| row.spec.mode == Mode::Free)
         };
-        let protected = self.pages.all().iter().filter(is_protected);
-        let count = self.engaged.guard(protected.filter_map(|page| page.gate()));
-        let mut left = count;
+        let mut protected = self.engaged.protected_pages.lock();
+        protected.clear();
         for page in self.pages.all() {
             let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
                 continue;
             };
+            let passes = protected.len() < MAX_PROTECTED
+                && is_protected(page)
+                && protected.push_within_capacity(gate.clone()).is_ok();
             let before = gate.place();
-            let passes = left != 0 && is_protected(&page);
-            left = left.saturating_sub(passes.into());
             gate.set_place(client.place.filter(|_| !passes));
             // Entries of before have to go.
             if before.is_none() && gate.place().is_some() {
                 list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
             }
         }
+        drop(protected);
+        self.engaged.protected_changed();
     }
 
     /// Forgets the specs of processes that have exited.
@@ -86,9 +89,9 @@ impl Books {
         };
     }
 
-    /// Refuses a promise that cannot be kept beside the others, as far as is known: clients may
-    /// submit longer commands later than they have so far.
-    fn admit(&self, subject: Subject, promised: &Promised) -> Result<(), Refusal> {
+    /// Refuses a promise to a subject, which is set already, if it cannot be kept beside the others,
+    /// as far as is known: clients may submit longer commands later than they have so far.
+    fn admit(&self, subject: Subject) -> Result<(), Refusal> {
         let mut longest = [Ns::ZERO; SPECS + 1];
         // The process of each.
         let mut of = [0u64; SPECS + 1];
@@ -109,18 +112,16 @@ impl Books {
                 }
             }
         }
-        self.specs
-            .admit(subject, promised, &longest)
-            .map_err(|refused| {
-                let Why::Command(at) = refused.why else {
-                    return Refusal::of_promise(&refused, (0, Ns::ZERO));
-                };
-                let reserve = self.specs.get(at).and_then(|row| row.spec.reserve);
-                let declared = reserve.and_then(|reserve| reserve.terms.longest);
-                let seen = longest.get(at).copied().unwrap_or(Ns::ZERO);
-                let process = of.get(at).copied().unwrap_or(0);
-                Refusal::of_promise(&refused, (process, declared.unwrap_or(seen)))
-            })
+        self.specs.admit(subject, &longest).map_err(|refused| {
+            let Why::Command(at) = refused.why else {
+                return Refusal::of_promise(&refused, (0, Ns::ZERO));
+            };
+            let reserve = self.specs.get(at).and_then(|row| row.spec.reserve);
+            let declared = reserve.and_then(|reserve| reserve.terms.longest);
+            let seen = longest.get(at).copied().unwrap_or(Ns::ZERO);
+            let process = of.get(at).copied().unwrap_or(0);
+            Refusal::of_promise(&refused, (process, declared.unwrap_or(seen)))
+        })
     }
 }
 
@@ -144,8 +145,7 @@ impl Gpu {
             None => books.specs.clear(subject)?,
         }
         // Its own clients follow it by now, and are not among the others.
-        let promised = spec.and_then(|spec| spec.reserve);
-        if let Some(Err(refused)) = promised.map(|promised| books.admit(subject, &promised)) {
+        if let Err(refused) = books.admit(subject) {
             books.put_back(subject, before);
             return Err(refused);
         }

@@ -19,7 +19,6 @@ use crate::glue::control::params::Settings;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::Thread;
 use crate::regs;
-use crate::units::Ns;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
@@ -76,9 +75,9 @@ impl Gpu {
         let watcher = Arc::new(Watcher(gpu.clone()), GFP_KERNEL)?;
         let watcher = Thread::spawn(c"loga-watch/%u", number, watcher, None)?;
         if let Some(kind) = settings.config.dispatch {
-            let linger = Ns::from_us(settings.config.linger_us.into());
-            let room = EngagedRoom::new(kind, linger)?;
+            let room = EngagedRoom::new(kind)?;
             gpu.engaged.engage(room, Some(watcher.waker()));
+            gpu.engaged.set_linger(settings.config.linger_us);
         }
         let poller = match &gpu.shared {
             Some(shared) => {

@@ -54,7 +54,7 @@ impl Engaged {
                 if step.opened {
                     state.leaked = true;
                 }
-                state.follow(&self.places, now, step);
+                state.carry_out(&self.places, now, step);
                 continue;
             }
             match state.watch.due(now) {
@@ -69,7 +69,7 @@ impl Engaged {
                     let at = state.watch.take_back();
                     if let (Some(at), Some(turns)) = (at, state.turns(now)) {
                         let step = turns.returned(now, at);
-                        state.follow(&self.places, now, step);
+                        state.carry_out(&self.places, now, step);
                     }
                 }
                 Some(Due::Look) => {
@@ -115,7 +115,7 @@ impl Engaged {
         if let Some(at) = state.watch.close(now, !stored.is_empty()) {
             if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
                 let step = turns.returned(now, at);
-                state.follow(&self.places, now, step);
+                state.carry_out(&self.places, now, step);
             }
             if let Some(place) = self.places.get(at) {
                 place.unblock();
@@ -150,7 +150,7 @@ impl Engaged {
         for _ in 0..ended.count {
             if let Some(turns) = state.turns(now) {
                 let step = turns.completed(now, at, ended.each);
-                state.follow(&self.places, now, step);
+                state.carry_out(&self.places, now, step);
             }
         }
     }
@@ -158,8 +158,10 @@ impl Engaged {
     /// Looks whether protected clients have work.
     fn look_at_protected(&self, gpu: &Gpu) {
         let busy = {
-            let guarded = self.guarded.lock();
-            self.is_surely_busy(gpu, || guarded.iter().flat_map(|gate| gate.computing()))
+            let protected_pages = self.protected_pages.lock();
+            self.is_surely_busy(gpu, || {
+                protected_pages.iter().flat_map(|gate| gate.computing())
+            })
         };
         let mut locked = self.state.lock();
         let state = &mut *locked;
@@ -175,7 +177,7 @@ impl Engaged {
         };
         state.protected.note(now, busy, turns.waits());
         let step = turns.protected(now, busy);
-        state.follow(&self.places, now, step);
+        state.carry_out(&self.places, now, step);
     }
 
     /// As [`is_busy`](Self::is_busy). A channel that takes up its next command may show none for a

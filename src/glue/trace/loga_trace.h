@@ -24,8 +24,8 @@
  * - loga_time_unknown
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
- * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end) show how LoGA works inside and may
- * change with it.
+ * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end)
+ * show how LoGA works inside and may change with it.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM loga
