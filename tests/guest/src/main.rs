@@ -16,7 +16,7 @@
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
-//! | [`reserves`], [`protected`] | tests of priorities, modes and reserves that are set |
+//! | [`reserves`], [`reserve_sets`], [`protected`] | tests of priorities, modes and reserves that are set |
 //! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
 //! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
@@ -43,6 +43,7 @@ mod leaks;
 mod multi_gpu;
 mod policies;
 mod protected;
+mod reserve_sets;
 mod reserves;
 mod screen;
 mod sharing;
@@ -137,6 +138,7 @@ fn tests() -> Vec<Test> {
         policies::TESTS,
         dispatch::TESTS,
         reserves::TESTS,
+        reserve_sets::TESTS,
         protected::TESTS,
         validation::TESTS,
         event_stream::TESTS,

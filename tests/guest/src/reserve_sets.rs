@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Random sets of reserves: what is admitted is kept.
+
+use crate::calls::Calls;
+use crate::ktap::{ensure, Verdict};
+use crate::load::Load;
+use crate::reserves::{on_all, reserve, specs, EDF};
+use crate::stage::{Stage, EXACT, FINE};
+use loga::uapi;
+use std::time::Duration;
+use throttle::random::Random;
+
+crate::ktap::tests![random_sets_of_reserves_that_are_admitted_miss_no_deadline: timed];
+
+/// Random sets, and the seed of the first of them.
+const SETS: u32 = 6;
+const SETS_SEED: u64 = 1;
+
+/// A client of a random set: frames of some kernels, one in every period, to be done within it.
+struct Task {
+    uid: u32,
+    period_us: u64,
+    kernels: u64,
+    kernel_us: u64,
+}
+
+impl Task {
+    /// One that uses about this part of the GPU.
+    fn random(random: &mut Random, uid: u32, percent: u64) -> Self {
+        let period_us = 10_000 << (random.next_u64() % 4);
+        let kernels = 1 + (random.next_u64() % 4);
+        let frame_us = period_us * percent / 100;
+        Self {
+            uid,
+            period_us,
+            kernels,
+            kernel_us: (frame_us / kernels).clamp(200, 5_000),
+        }
+    }
+
+    /// What its frames are charged at most, with each kernel as a submission of its own: 60 us, and
+    /// up to 200 until its end is seen.
+    fn frame_us(&self) -> u64 {
+        self.kernels * (self.kernel_us + 300)
+    }
+
+    fn promise(&self) -> uapi::Spec {
+        uapi::Spec {
+            subject: uapi::SUBJECT_USER,
+            id: self.uid.into(),
+            // A whole frame may pass as one submission.
+            longest_ns: (self.frame_us() + 200) * 1_000,
+            // CAST: at most 4.
+            commands: self.kernels as u32,
+            ..reserve(0, uapi::RESERVE_PE, self.frame_us() + 200, self.period_us)
+        }
+    }
+
+    fn start(&self) -> Result<Load, String> {
+        let Self {
+            period_us,
+            kernels,
+            kernel_us,
+            ..
+        } = self;
+        let line = format!(
+            "--kernel-us {kernel_us} --kernels-per-frame {kernels} --depth {kernels} \
+             --cycle-us {period_us} --deadline-us {period_us} --wait block"
+        );
+        Load::start_as(self.uid, &line)
+    }
+}
+
+/// Frames of a random set beside a client without a reserve, and the late ones; nothing if one of
+/// its promises was refused.
+fn frames_of_a_set(random: &mut Random) -> Result<Option<(u64, u64)>, String> {
+    let stage = Stage::set(FINE, &format!("{EDF} {EXACT}"))?;
+    let hog_us = 200 + (random.next_u64() % 1_800);
+    let hog = Load::start(&format!("--kernel-us {hog_us} --wait block"))?;
+    stage.wait_until_measured(hog.pid())?;
+    let clients = 2 + (random.next_u64() % 2);
+    let percent = (10 + (random.next_u64() % 60)) / clients;
+    let mut tasks = Vec::new();
+    for client in 0..clients {
+        // CAST: a few.
+        let task = Task::random(random, 1_000 + client as u32, percent);
+        let (result, refusal) = Calls::open()?.set_spec(&on_all(task.promise()));
+        if result.is_err() {
+            println!("# hog {hog_us} us, {percent} % each: {refusal}");
+            hog.stop()?;
+            stage.teardown()?;
+            return Ok(None);
+        }
+        tasks.push(task);
+    }
+    let loads: Vec<Load> = tasks.iter().map(Task::start).collect::<Result<_, _>>()?;
+    std::thread::sleep(Duration::from_millis(2_500));
+    let (mut count, mut late) = (0, 0);
+    for (task, load) in tasks.iter().zip(loads) {
+        let frames = load.stop()?.summary.frames.ok_or("no frames")?;
+        println!(
+            "# hog {hog_us} us; {} of {} us in {} us: {} frames, {} late, longest {:.0} us",
+            task.kernels, task.kernel_us, task.period_us, frames.count, frames.late, frames.max_us
+        );
+        (count, late) = (count + frames.count, late + frames.late);
+    }
+    for one in specs()? {
+        let mean_us = one.used_ns / one.served.max(1) / 1_000;
+        let (longest_us, breaches) = (one.longest_seen_ns / 1_000, one.breaches);
+        println!("# submissions of {mean_us} us, longest {longest_us}, {breaches} breaches");
+    }
+    hog.stop()?;
+    stage.teardown()?;
+    Ok(Some((count, late)))
+}
+
+fn random_sets_of_reserves_that_are_admitted_miss_no_deadline() -> Verdict {
+    let mut random = Random::new(SETS_SEED);
+    let (mut admitted, mut frames) = (0, 0);
+    for _ in 0..SETS {
+        if let Some((count, late)) = frames_of_a_set(&mut random)? {
+            ensure!(late == 0, "{late} of {count} frames are late");
+            (admitted, frames) = (admitted + 1, frames + count);
+        }
+    }
+    println!("# {admitted} of {SETS} sets admitted, {frames} frames");
+    ensure!(admitted >= SETS / 3, "{admitted} of {SETS}");
+    Ok(())
+}
