@@ -71,6 +71,8 @@ fn set_spec(words: &[u32]) -> SetSpec {
             longest_ns: u64::from(words[14] / 2) * 1_000,
             commands: words[15],
             flags: words[16] / 2,
+            lease_ms: words[17],
+            reserved: words[18] / 2,
         },
         refusal: refusal(&words[12..]),
     }
@@ -197,7 +199,7 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
     assert_eq!(Call::of(0x4c09 | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
-    assert_eq!(VERSION, 6);
+    assert_eq!(VERSION, 7);
 }
 
 #[test]
@@ -271,6 +273,11 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
         (|set| set.mode = 3, "mode=3 is out of range, want 0 to 2"),
         (|set| set.kind = 4, "reserve=4 is out of range, want 0 to 3"),
         (|set| set.flags = 2, "a reserved field is not zero"),
+        (|set| set.reserved = 1, "a reserved field is not zero"),
+        (
+            |set| set.lease_ms = 86_400_001,
+            "lease_ms=86400001 is out of range, want 0 to 86400000",
+        ),
         // Nothing is promised, but a length is given.
         (
             |set| set.kind = RESERVE_NONE,

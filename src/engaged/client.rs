@@ -101,6 +101,8 @@ pub struct Client<R> {
     pub(super) history: History<R>,
     /// Grows with commands that took more than twice what was expected.
     pub(super) strikes: u32,
+    /// Time from its arrivals to their grants.
+    pub(super) waited: Ns,
 }
 
 impl<R: DerefMut<Target = [Record]>> Client<R> {
@@ -115,6 +117,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             in_flight: 0,
             history: History::new(records),
             strikes: 0,
+            waited: Ns::ZERO,
         }
     }
 
@@ -127,6 +130,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.in_flight = 0;
         self.history.clear();
         self.strikes = 0;
+        self.waited = Ns::ZERO;
     }
 
     /// What is set for it.
@@ -147,6 +151,12 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
     /// What its commands cost so far.
     pub const fn history(&self) -> &History<R> {
         &self.history
+    }
+
+    /// For how long its arrivals have waited for their grants until now.
+    pub fn waited(&self, now: Ns) -> Ns {
+        let since = self.waiting.map_or(now, |waiting| waiting.since);
+        self.waited.saturating_add(now.saturating_sub(since))
     }
 
     /// Notes a submission; false if there are as many as there may be.

@@ -43,6 +43,24 @@ fn beside_a_hog(low: Ns, others: usize, hog: Setting, seconds: u64) -> (Ns, Ns) 
 }
 
 #[test]
+fn time_from_an_arrival_to_its_grant_is_counted_once() {
+    let mut turns = prio(&[prt(1), prt(1)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(10), 1);
+    turns.arrive(US(20), 1);
+    // Its priority changes while it waits.
+    turns.set(US(30), 1, prt(2));
+    turns.completed(US(40), 0, US(40));
+    turns.completed(US(50), 1, US(10));
+    turns.arrive(US(60), 0);
+    turns.arrive(US(70), 1);
+    turns.withdrawn(US(75), 1);
+    turns.arrive(US(80), 1);
+    let waited = |at| turns.client(at).map(|client| client.waited(US(82)));
+    assert_eq!((waited(0), waited(1)), (Some(US(0)), Some(US(37))));
+}
+
+#[test]
 fn client_of_the_lowest_priority_passes_once_a_second() {
     let (used, longest) = beside_a_hog(US(5_000), 1, prt(39), 60);
     assert!(longest < STARVED.saturating_add(US(9_000)));

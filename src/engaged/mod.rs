@@ -71,7 +71,7 @@ pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
-pub use places::{Places, PLACES};
+pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
 pub use reserve::{Kind, Offer, Reserve, Served, Terms};
 pub use shield::MAX_LINGER;

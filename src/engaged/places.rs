@@ -14,7 +14,7 @@ const OF_USER: usize = 16;
 /// Places for clients with a spec.
 const KEPT: usize = 16;
 /// The place that is shared by clients of all users.
-const CROWD: usize = PLACES - 1;
+pub const CROWD: usize = PLACES - 1;
 
 /// The clients at one place.
 #[derive(Clone, Copy, Debug, Default)]

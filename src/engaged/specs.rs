@@ -69,6 +69,19 @@ pub struct Row {
     pub subject: Subject,
     /// What is set for it.
     pub spec: Spec,
+    /// When it ends, if it has a lease.
+    pub until: Option<Ns>,
+}
+
+impl Row {
+    /// A spec without a lease.
+    pub const fn new(subject: Subject, spec: Spec) -> Self {
+        Self {
+            subject,
+            spec,
+            until: None,
+        }
+    }
 }
 
 /// All specs of a GPU. The memory is the caller's, of [`SPECS`] elements.
@@ -119,14 +132,14 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// # Errors
     ///
     /// [`Error::Full`]; then nothing has changed.
-    pub fn set(&mut self, subject: Subject, spec: Spec) -> Result<(), Error> {
+    pub fn set(&mut self, row: Row) -> Result<(), Error> {
         let vacant = || self.0.iter().position(Option::is_none);
-        let at = self.find(subject).or_else(vacant);
-        let row = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
+        let at = self.find(row.subject).or_else(vacant);
+        let place = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
             name: "specs",
             max: SPECS,
         })?;
-        *row = Some(Row { subject, spec });
+        *place = Some(row);
         Ok(())
     }
 
@@ -143,16 +156,21 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         Ok(())
     }
 
-    /// Forgets the specs of processes that are not alive. True if there were any.
-    pub fn retain_processes(&mut self, is_alive: impl Fn(u64) -> bool) -> bool {
+    /// Forgets specs whose lease is over, and those of processes that are not alive. True if there
+    /// were any.
+    pub fn forget_ended(&mut self, now: Ns, is_alive: impl Fn(u64) -> bool) -> bool {
         let mut any = false;
-        for row in self.0.iter_mut() {
-            let key = match row.map(|row| row.subject) {
-                Some(Subject::Process(key)) => key,
-                _ => continue,
+        for place in self.0.iter_mut() {
+            let has_ended = |row: &Row| {
+                let is_over = row.until.is_some_and(|until| until <= now);
+                let is_gone = match row.subject {
+                    Subject::Process(key) => !is_alive(key),
+                    _ => false,
+                };
+                is_over || is_gone
             };
-            if !is_alive(key) {
-                *row = None;
+            if place.as_ref().is_some_and(has_ended) {
+                *place = None;
                 any = true;
             }
         }
@@ -236,13 +254,13 @@ mod tests {
         let mut rows: Rows = [None; 3];
         let mut specs = Specs::new(&mut rows[..]);
         assert_eq!(specs.resolve(&process_7()), None);
-        specs.set(Subject::User(1000), spec(1)).unwrap();
-        specs.set(Subject::Cgroup(40), spec(2)).unwrap();
-        specs.set(Subject::Process(8), spec(3)).unwrap();
+        specs.set(Row::new(Subject::User(1000), spec(1))).unwrap();
+        specs.set(Row::new(Subject::Cgroup(40), spec(2))).unwrap();
+        specs.set(Row::new(Subject::Process(8), spec(3))).unwrap();
         assert_eq!(specs.resolve(&process_7()), Some(1));
         specs.clear(Subject::Cgroup(40)).unwrap();
         assert_eq!(specs.resolve(&process_7()), Some(0));
-        specs.set(Subject::Process(7), spec(3)).unwrap();
+        specs.set(Row::new(Subject::Process(7), spec(3))).unwrap();
         assert_eq!(specs.resolve(&process_7()), Some(1));
         assert_eq!(specs.clear(Subject::Cgroup(40)), Err(Error::NotSet));
     }
@@ -252,11 +270,13 @@ mod tests {
         let mut rows: Rows = [None; 3];
         let mut specs = Specs::new(&mut rows[..]);
         for user in 0..3 {
-            specs.set(Subject::User(user), spec(user)).unwrap();
+            specs
+                .set(Row::new(Subject::User(user), spec(user)))
+                .unwrap();
         }
-        let full = specs.set(Subject::User(3), spec(3));
+        let full = specs.set(Row::new(Subject::User(3), spec(3)));
         assert!(matches!(full, Err(Error::Full { name: "specs", .. })));
-        assert_eq!(specs.set(Subject::User(1), spec(9)), Ok(()));
+        assert_eq!(specs.set(Row::new(Subject::User(1), spec(9))), Ok(()));
         assert_eq!(specs.get(1).map(|row| row.spec), Some(spec(9)));
         assert_eq!(specs.all().count(), 3);
     }
@@ -265,11 +285,29 @@ mod tests {
     fn specs_of_processes_end_with_them() {
         let mut rows: Rows = [None; 3];
         let mut specs = Specs::new(&mut rows[..]);
-        specs.set(Subject::Process(7), spec(1)).unwrap();
-        specs.set(Subject::User(7), spec(1)).unwrap();
-        assert!(!specs.retain_processes(|key| key == 7));
-        assert!(specs.retain_processes(|_| false));
+        specs.set(Row::new(Subject::Process(7), spec(1))).unwrap();
+        specs.set(Row::new(Subject::User(7), spec(1))).unwrap();
+        assert!(!specs.forget_ended(Ns::ZERO, |key| key == 7));
+        assert!(specs.forget_ended(Ns::ZERO, |_| false));
         assert_eq!(specs.all().map(|(at, _)| at).next(), Some(1));
+    }
+
+    #[test]
+    fn spec_with_a_lease_ends_with_it_unless_it_is_set_again() {
+        let mut rows: Rows = [None; 3];
+        let mut specs = Specs::new(&mut rows[..]);
+        let leased = |until| Row {
+            until: Some(Ns::from_ms(until)),
+            ..Row::new(Subject::User(1), spec(1))
+        };
+        specs.set(leased(10)).unwrap();
+        specs.set(Row::new(Subject::User(2), spec(2))).unwrap();
+        assert!(!specs.forget_ended(Ns::from_ms(9), |_| true));
+        specs.set(leased(20)).unwrap();
+        assert!(!specs.forget_ended(Ns::from_ms(19), |_| true));
+        assert!(specs.forget_ended(Ns::from_ms(20), |_| true));
+        assert_eq!(specs.find(Subject::User(1)), None);
+        assert_eq!(specs.all().count(), 1);
     }
 
     #[test]
@@ -292,14 +330,16 @@ mod tests {
             ..spec(0)
         };
         // Nothing is promised.
-        specs.set(ann, spec(0)).unwrap();
+        specs.set(Row::new(ann, spec(0))).unwrap();
         assert_eq!(specs.admit(ann, &longest), Ok(()));
         let half = promised(5_000, 10_000);
-        specs.set(ann, reserve(half)).unwrap();
+        specs.set(Row::new(ann, reserve(half))).unwrap();
         assert_eq!(specs.admit(ann, &longest), Ok(()));
-        specs.set(ben, reserve(half)).unwrap();
+        specs.set(Row::new(ben, reserve(half))).unwrap();
         assert_eq!(specs.admit(ben, &longest).unwrap_err().why, Why::Sum);
-        specs.set(ben, reserve(promised(1_000, 10_000))).unwrap();
+        specs
+            .set(Row::new(ben, reserve(promised(1_000, 10_000))))
+            .unwrap();
         assert_eq!(specs.admit(ben, &longest), Ok(()));
         // A client without a promise submits for 9 ms at a time.
         longest[SPECS] = Ns::from_ms(9);
@@ -310,7 +350,9 @@ mod tests {
         specs.clear(ann).unwrap();
         let refusal = specs.admit(ben, &longest).unwrap_err();
         let period = refusal.fits.unwrap().get().div_ceil(1_000);
-        specs.set(ben, reserve(promised(1_000, period))).unwrap();
+        specs
+            .set(Row::new(ben, reserve(promised(1_000, period))))
+            .unwrap();
         assert_eq!(specs.admit(ben, &longest), Ok(()));
     }
 }

@@ -274,7 +274,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// Sets something for a client. It counts from the next selection on, also if it waits.
     pub fn set(&mut self, now: Ns, at: usize, setting: Setting) -> Step {
-        let waiting = self.take_waiting(now, at);
+        let waiting = self.stop_waiting(now, at);
         if let Some(client) = self.clients.get_mut(at).filter(|client| client.present) {
             client.setting = setting;
             client.waiting = waiting;
@@ -338,6 +338,16 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// A client waits no longer.
     pub(super) fn take_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
+        let waiting = self.stop_waiting(now, at)?;
+        if let Some(client) = self.clients.get_mut(at) {
+            let waited = now.saturating_sub(waiting.since);
+            client.waited = client.waited.saturating_add(waited);
+        }
+        Some(waiting)
+    }
+
+    /// The reserve of a client counts its arrival no longer.
+    fn stop_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
         let client = self.clients.get_mut(at)?;
         let waiting = client.waiting.take()?;
         let place = client.setting.reserve;

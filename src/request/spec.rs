@@ -7,8 +7,8 @@ use super::share::{named, Named};
 use crate::engaged::{Kind, Mode, Prio, Promised, Spec, Terms};
 use crate::error::in_range;
 use crate::uapi::{
-    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MODE_FREE, MODE_HT, MODE_PRT, PRIO_BY_NICE,
-    RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
+    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MAX_LEASE_MS, MODE_FREE, MODE_HT, MODE_PRT,
+    PRIO_BY_NICE, RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
 };
 use crate::units::Ns;
 
@@ -21,6 +21,8 @@ pub struct SpecRequest {
     pub named: Named,
     /// What to set; nothing to clear.
     pub spec: Option<Spec>,
+    /// For how long, if not until it is cleared.
+    pub lease: Option<Ns>,
 }
 
 impl SetSpec {
@@ -31,10 +33,13 @@ impl SetSpec {
     ///
     /// A [`Refusal`] that names what would be right.
     pub fn check(&self) -> Result<SpecRequest, Refusal> {
-        if self.spec.flags & !SPEC_SOFT != 0 || self.refusal != Refusal::default() {
+        let unknown = self.spec.flags & !SPEC_SOFT | self.spec.reserved;
+        if unknown != 0 || self.refusal != Refusal::default() {
             return Err(Refusal::reserved());
         }
         in_range("action", self.action.into(), 0, ACTION_CLEAR.into())?;
+        let lease_ms = self.spec.lease_ms;
+        in_range("lease_ms", lease_ms.into(), 0, MAX_LEASE_MS.into())?;
         Ok(SpecRequest {
             gpu: gpu(self.gpu),
             named: named(self.spec.subject, self.spec.id)?,
@@ -42,6 +47,7 @@ impl SetSpec {
                 ACTION_SET => Some(self.spec.read()?),
                 _ => None,
             },
+            lease: (lease_ms != 0).then_some(Ns::from_ms(lease_ms.into())),
         })
     }
 }

@@ -36,7 +36,7 @@ pub use spec::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";

@@ -91,6 +91,7 @@ pub const FIELDS: &[&str] = &[
     "period_us",
     "longest_us",
     "commands",
+    "lease_ms",
 ];
 
 impl Refusal {

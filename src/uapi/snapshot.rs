@@ -207,7 +207,27 @@ pub struct Client {
     /// them, beyond the errors of both and over many periods: it is charged what was found.
     /// With burst accounting only: sparse accounting samples all times alike.
     pub evasions: u64,
+    /// What the spec that it follows is set for: one of `SUBJECT_*`, or [`NO_SPEC`].
+    pub spec: u32,
+    /// Priority of its submissions: set, or of the thread that submitted last; [`PRIO_BY_NICE`](super::PRIO_BY_NICE)
+    /// if neither is known.
+    pub prio: u32,
+    /// One of `MODE_*`.
+    pub mode: u32,
+    /// Kind of the reserve that it has with the other clients of its spec: one of `RESERVE_*`.
+    pub reserve: u32,
+    /// Submissions that were decided on and have completed. This and the fields below are of all
+    /// clients of its user that share its place, and zero without a place.
+    pub turns: u64,
+    /// Time that they waited for their turns: for other clients, and for the end of their own
+    /// submissions before.
+    pub turns_waited_ns: u64,
+    /// The longest of them.
+    pub turns_longest_ns: u64,
 }
+
+/// The client follows no spec.
+pub const NO_SPEC: u32 = u32::MAX;
 
 /// The client had no work in the last polling phase.
 pub const STATE_IDLE: u32 = 0;
@@ -282,7 +302,7 @@ pub struct Channel {
 }
 
 const _: () = assert!(core::mem::size_of::<Gpu>() == 264);
-const _: () = assert!(core::mem::size_of::<Client>() == 168);
+const _: () = assert!(core::mem::size_of::<Client>() == 208);
 const _: () = assert!(core::mem::size_of::<Group>() == 96);
 const _: () = assert!(core::mem::size_of::<Channel>() == 32);
 const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 264);

@@ -30,6 +30,11 @@ pub struct Spec {
     pub commands: u32,
     /// Bits `SPEC_*`.
     pub flags: u32,
+    /// For how long it holds, 1 ms to a day, unless it is set again; 0: until it is cleared. In a
+    /// list: what is left of that.
+    pub lease_ms: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Argument of [`super::IOC_SET_SPEC`].
@@ -73,6 +78,9 @@ pub const RESERVE_CBS: u32 = 3;
 /// The reserve is no limit.
 pub const SPEC_SOFT: u32 = 1 << 0;
 
+/// Longest [`Spec::lease_ms`]: a day.
+pub const MAX_LEASE_MS: u32 = 86_400_000;
+
 /// Argument of [`super::IOC_LIST_SPECS`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,7 +118,7 @@ pub struct ListedSpec {
     pub demoted: u64,
 }
 
-const _: () = assert!(size_of::<Spec>() == 56);
-const _: () = assert!(size_of::<SetSpec>() == 72 + 32);
+const _: () = assert!(size_of::<Spec>() == 64);
+const _: () = assert!(size_of::<SetSpec>() == 80 + 32);
 const _: () = assert!(size_of::<ListSpecs>() == 24);
-const _: () = assert!(size_of::<ListedSpec>() == 104);
+const _: () = assert!(size_of::<ListedSpec>() == 112);

@@ -3,9 +3,11 @@
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
 use super::permission::Reader;
-use super::wire::{class_number, throttled_by_number};
+use super::wire::{class_number, spec_numbers, throttled_by_number};
 use crate::account::{sparse, Accounting};
+use crate::engaged::PLACES;
 use crate::glue::gpu::books::Books;
+use crate::glue::gpu::engaged::Seen;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;
@@ -124,6 +126,8 @@ struct View {
     parts: KVVec<Part>,
     /// Channels of each client, by position.
     channels: KVVec<u32>,
+    /// What clients got while submissions are decided on, by place.
+    turns: KVVec<Seen>,
 }
 
 impl View {
@@ -164,6 +168,13 @@ impl View {
         let client = books.clients.get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
+        let spec = books.specs.resolve(member.identity());
+        let spec = spec
+            .and_then(|spec| books.specs.get(spec))
+            .map(spec_numbers);
+        let place = client.place.and_then(|place| self.turns.get(place));
+        let seen = place.copied().unwrap_or_default();
+        let prio = seen.prio.map(|prio| prio.get().into());
         Some(uapi::Client {
             id: member.id().get(),
             pid: client.pid.number(),
@@ -201,6 +212,15 @@ impl View {
             runs: account.runs,
             since_ns: client.since.get(),
             evasions: member.evasions(),
+            spec: spec.map_or(uapi::NO_SPEC, |spec| spec.subject),
+            prio: prio
+                .or(spec.map(|spec| spec.prio))
+                .unwrap_or(uapi::PRIO_BY_NICE),
+            mode: spec.map_or(uapi::MODE_PRT, |spec| spec.mode),
+            reserve: spec.map_or(uapi::RESERVE_NONE, |spec| spec.kind),
+            turns: seen.turns,
+            turns_waited_ns: seen.waited.get(),
+            turns_longest_ns: seen.longest.get(),
         })
     }
 
@@ -295,8 +315,12 @@ impl Tables {
                 root: cgroup_root(),
                 parts: KVVec::new(),
                 channels: KVVec::new(),
+                turns: KVVec::new(),
             };
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
+            view.turns
+                .extend_with(PLACES, Seen::default(), GFP_KERNEL_ACCOUNT)?;
+            gpu.engaged.see(&mut view.turns);
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             let books = gpu.books.lock();

@@ -6,11 +6,10 @@ use super::calls::{chosen_gpus, gpu, tracker};
 use super::chosen::Chosen;
 use super::permission::{require_change, Reader};
 use super::refused::Refused;
-use super::wire::{put, subject_numbers};
-use crate::engaged::{Kind, Mode, Reserve, Row, Served, SPECS};
+use super::wire::{put, spec_numbers};
+use crate::engaged::{Reserve, Row, Served, SPECS};
 use crate::glue::kernel::ffi;
 use crate::uapi::{self, Refusal};
-use crate::units::Ns;
 use kernel::prelude::*;
 
 /// Sets or clears the spec of a subject.
@@ -24,7 +23,7 @@ pub(super) fn set(set: &mut uapi::SetSpec) -> Result<(), Refused> {
     let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
     for gpu in gpus {
-        match gpu.set_spec(chosen.subject, request.spec) {
+        match gpu.set_spec(chosen.subject, request.spec, request.lease) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
                 result = Err(cause.into());
@@ -64,43 +63,11 @@ pub(super) fn list(list: &mut uapi::ListSpecs) -> Result {
     Ok(())
 }
 
-/// A spec as the caller sees it.
+/// A spec as the caller sees it, with what its reserve has served.
 fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
-    let (subject, id) = subject_numbers(row.subject);
-    let promised = row.spec.reserve;
-    let terms = promised.map(|promised| promised.terms);
-    let ns = |time: Option<Ns>| time.map_or(0, Ns::get);
     let served = reserve.map_or(Served::default(), |reserve| *reserve.served());
-    let spec = uapi::Spec {
-        subject,
-        mode: match row.spec.mode {
-            Mode::Ht => uapi::MODE_HT,
-            Mode::Prt => uapi::MODE_PRT,
-            Mode::Free => uapi::MODE_FREE,
-        },
-        id,
-        prio: row
-            .spec
-            .prio
-            .map_or(uapi::PRIO_BY_NICE, |prio| prio.get().into()),
-        kind: match terms.map(|terms| terms.kind) {
-            None => uapi::RESERVE_NONE,
-            Some(Kind::Pe) => uapi::RESERVE_PE,
-            Some(Kind::Ae) => uapi::RESERVE_AE,
-            Some(Kind::Cbs) => uapi::RESERVE_CBS,
-        },
-        capacity_ns: ns(terms.map(|terms| terms.capacity)),
-        period_ns: ns(terms.map(|terms| terms.period)),
-        longest_ns: ns(terms.and_then(|terms| terms.longest)),
-        // CAST: at most 10000.
-        commands: promised.map_or(0, |promised| promised.commands as u32),
-        flags: match terms {
-            Some(terms) if !terms.hard => uapi::SPEC_SOFT,
-            _ => 0,
-        },
-    };
     uapi::ListedSpec {
-        spec,
+        spec: spec_numbers(row),
         left_ns: reserve.map_or(0, |reserve| reserve.left(ffi::now())),
         used_ns: served.used.get(),
         served: served.commands,

@@ -2,9 +2,12 @@
 
 //! [glue] Structures of the interface on their way to and from user space, and numbers in them.
 
+use crate::engaged::{Kind, Mode, Row};
+use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{number_of, shown_uid};
 use crate::share::{Class, Subject, ThrottledBy};
 use crate::uapi::{self, Event, Header};
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
 use kernel::uaccess::{UserPtr, UserSlice};
@@ -73,6 +76,53 @@ pub(super) fn subject_numbers(subject: Subject) -> (u32, u64) {
         Subject::User(user) => (uapi::SUBJECT_USER, shown_uid(user).into()),
         Subject::Cgroup(id) => (uapi::SUBJECT_CGROUP, id),
     }
+}
+
+/// A spec as the caller sees it.
+pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
+    let (subject, id) = subject_numbers(row.subject);
+    let promised = row.spec.reserve;
+    let terms = promised.map(|promised| promised.terms);
+    let ns = |time: Option<Ns>| time.map_or(0, Ns::get);
+    uapi::Spec {
+        subject,
+        mode: match row.spec.mode {
+            Mode::Ht => uapi::MODE_HT,
+            Mode::Prt => uapi::MODE_PRT,
+            Mode::Free => uapi::MODE_FREE,
+        },
+        id,
+        prio: row
+            .spec
+            .prio
+            .map_or(uapi::PRIO_BY_NICE, |prio| prio.get().into()),
+        kind: match terms.map(|terms| terms.kind) {
+            None => uapi::RESERVE_NONE,
+            Some(Kind::Pe) => uapi::RESERVE_PE,
+            Some(Kind::Ae) => uapi::RESERVE_AE,
+            Some(Kind::Cbs) => uapi::RESERVE_CBS,
+        },
+        capacity_ns: ns(terms.map(|terms| terms.capacity)),
+        period_ns: ns(terms.map(|terms| terms.period)),
+        longest_ns: ns(terms.and_then(|terms| terms.longest)),
+        // CAST: at most 10000.
+        commands: promised.map_or(0, |promised| promised.commands as u32),
+        flags: match terms {
+            Some(terms) if !terms.hard => uapi::SPEC_SOFT,
+            _ => 0,
+        },
+        lease_ms: row
+            .until
+            .map_or(0, |until| ms_left(until.saturating_sub(ffi::now()))),
+        reserved: 0,
+    }
+}
+
+/// What is left of a lease, in milliseconds: at least one, as it is not over.
+fn ms_left(left: Ns) -> u32 {
+    let ms = left.get().div_ceil(1_000_000).max(1);
+    // Leases are shorter.
+    u32::try_from(ms).unwrap_or(u32::MAX)
 }
 
 /// A name in a structure of the interface, cut to fit.

@@ -94,7 +94,7 @@ pub(crate) struct ClientKernel {
     /// Its channels, as [`Books::census`] counted them last.
     pub(super) channels: u32,
     /// Its place, if its submissions are decided on.
-    pub(super) place: Option<usize>,
+    pub(crate) place: Option<usize>,
 }
 
 /// A gate to turn.
@@ -341,8 +341,8 @@ impl Books {
         self.swept = at;
         if self.clients.len() != before {
             self.state.settings.retain_processes(process::is_alive);
-            self.forget_specs_of_exited();
         }
+        self.forget_ended_specs();
     }
 
     /// Removes the client at `at` if it has exited, or updates its cgroup and user.

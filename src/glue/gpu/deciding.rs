@@ -33,6 +33,19 @@ pub(super) struct Followed {
     pub(super) promised: bool,
 }
 
+/// What the clients at a place got.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Their priority.
+    pub(crate) prio: Option<Prio>,
+    /// Submissions that have completed.
+    pub(crate) turns: u64,
+    /// Time that they waited for their turns.
+    pub(crate) waited: Ns,
+    /// The longest submission.
+    pub(crate) longest: Ns,
+}
+
 /// What the lock protects.
 pub(super) struct State {
     /// While submissions are decided on.

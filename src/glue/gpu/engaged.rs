@@ -14,13 +14,15 @@
 //! away, and if the watcher does not run, all clients pass.
 
 use super::bar::Window;
-pub(crate) use super::deciding::EngagedRoom;
+pub(crate) use super::deciding::{EngagedRoom, Seen};
 use super::deciding::{Entry, Followed, State};
 use super::device::Device;
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
-use crate::engaged::{reserve_of, Counters, Places, Reserve, Row, Setting, Specs, Watch, PLACES};
+use crate::engaged::{
+    reserve_of, Counters, Places, Reserve, Row, Setting, Specs, Watch, CROWD, PLACES,
+};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::thread::Waker;
@@ -222,6 +224,26 @@ impl Engaged {
     pub(crate) fn reserve(&self, spec: usize) -> Option<Reserve> {
         let state = self.state.lock();
         state.turns.as_ref()?.reserve(reserve_of(spec)).copied()
+    }
+
+    /// What the clients at each place got, while submissions are decided on; nothing of clients that
+    /// share the place of all users.
+    pub(crate) fn see(&self, seen: &mut [Seen]) {
+        let state = self.state.lock();
+        let Some(turns) = &state.turns else {
+            return;
+        };
+        let now = ffi::now();
+        for (at, seen) in seen.iter_mut().enumerate().take(CROWD) {
+            if let Some(client) = turns.client(at) {
+                *seen = Seen {
+                    prio: Some(client.setting().prio),
+                    turns: client.history().commands(),
+                    waited: client.waited(now),
+                    longest: client.history().longest(),
+                };
+            }
+        }
     }
 
     /// The longest command of the clients at a place, so far.

@@ -7,6 +7,7 @@ use super::engaged::MAX_PROTECTED;
 use super::holdings::list;
 use super::Gpu;
 use crate::engaged::{Mode, Reserve, Row, Spec, Why, SPECS};
+use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{is_alive, number_of};
 use crate::share::Subject;
 use crate::uapi::Refusal;
@@ -66,9 +67,9 @@ impl Books {
         self.engaged.protected_changed();
     }
 
-    /// Forgets the specs of processes that have exited.
-    pub(super) fn forget_specs_of_exited(&mut self) {
-        if self.specs.retain_processes(is_alive) {
+    /// Forgets the specs of processes that have exited, and those whose lease is over.
+    pub(super) fn forget_ended_specs(&mut self) {
+        if self.specs.forget_ended(ffi::now(), is_alive) {
             self.specs_changed();
         }
     }
@@ -81,10 +82,10 @@ impl Books {
     }
 
     /// Sets the spec of a subject as it was before.
-    fn put_back(&mut self, subject: Subject, before: Option<Spec>) {
+    fn put_back(&mut self, subject: Subject, before: Option<Row>) {
         // There is room for it.
         let _ = match before {
-            Some(spec) => self.specs.set(subject, spec),
+            Some(row) => self.specs.set(row),
             None => self.specs.clear(subject),
         };
     }
@@ -126,7 +127,8 @@ impl Books {
 }
 
 impl Gpu {
-    /// Sets the spec of a subject, or forgets it. Returns the one before.
+    /// Sets the spec of a subject, for as long as it has a lease, or forgets it. Returns the one
+    /// before.
     ///
     /// # Errors
     ///
@@ -135,13 +137,19 @@ impl Gpu {
         &self,
         subject: Subject,
         spec: Option<Spec>,
-    ) -> Result<Option<Spec>, Refusal> {
+        lease: Option<Ns>,
+    ) -> Result<Option<Row>, Refusal> {
         let mut books = self.books.lock();
-        books.forget_specs_of_exited();
+        books.forget_ended_specs();
         let at = books.specs.find(subject);
-        let before = at.and_then(|at| books.specs.get(at)).map(|row| row.spec);
+        let before = at.and_then(|at| books.specs.get(at)).copied();
+        let until = lease.map(|lease| ffi::now().saturating_add(lease));
         match spec {
-            Some(spec) => books.specs.set(subject, spec)?,
+            Some(spec) => books.specs.set(Row {
+                subject,
+                spec,
+                until,
+            })?,
             None => books.specs.clear(subject)?,
         }
         // Its own clients follow it by now, and are not among the others.
@@ -156,7 +164,7 @@ impl Gpu {
     }
 
     /// Sets the spec of a subject as it was before.
-    pub(crate) fn restore_spec(&self, subject: Subject, before: Option<Spec>) {
+    pub(crate) fn restore_spec(&self, subject: Subject, before: Option<Row>) {
         let mut books = self.books.lock();
         books.put_back(subject, before);
         books.specs_changed();
@@ -167,7 +175,7 @@ impl Gpu {
     /// Adds all specs with their reserves to `rows`, which has room for [`SPECS`].
     pub(crate) fn list_specs(&self, rows: &mut KVec<(Row, Option<Reserve>)>) {
         let mut books = self.books.lock();
-        books.forget_specs_of_exited();
+        books.forget_ended_specs();
         for (at, row) in books.specs.all() {
             // There is room.
             let _ = rows.push_within_capacity((*row, self.engaged.reserve(at)));

@@ -164,6 +164,8 @@ fn set_spec(input: &mut Input<'_>) {
             longest_ns: time(input) * u64::from(input.u8() / 128),
             commands: u32::from(input.u16()),
             flags: u32::from(input.u8() / 100),
+            lease_ms: input.u32() >> (input.u8() % 32),
+            reserved: u32::from(input.u8() / 128),
         },
         refusal: refusal(input),
         ..Default::default()
@@ -171,6 +173,9 @@ fn set_spec(input: &mut Input<'_>) {
     match set.check() {
         Ok(request) => {
             assert!(set.spec.flags <= uapi::SPEC_SOFT && set.refusal == Refusal::default());
+            let lease = Ns::from_ms(set.spec.lease_ms.into());
+            assert!(set.spec.reserved == 0 && set.spec.lease_ms <= uapi::MAX_LEASE_MS);
+            assert_eq!(request.lease.unwrap_or(Ns::ZERO), lease);
             assert_eq!(request.spec.is_some(), set.action == uapi::ACTION_SET);
             if let Some(spec) = request.spec {
                 let prio = spec

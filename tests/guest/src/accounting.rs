@@ -2,8 +2,8 @@
 
 //! [tool] Tests of attribution: which client is charged, and when the poller stops.
 
-use crate::agent::Agent;
 use crate::busy::Busy;
+use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{client_of, near, Stage, EXACT, FINE, LAZY};
@@ -225,13 +225,13 @@ fn frames_last_as_long_as_their_kernels() -> Verdict {
 
 fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(2)?;
+    let mut caller = Caller::with_channels(2)?;
     let other = Load::start(&format!("--kernel-us 200 {WAIT}"))?;
-    agent.ask("launch 300000")?;
+    caller.ask("launch 300000")?;
     std::thread::sleep(Duration::from_millis(50));
-    agent.send("quit")?;
-    agent.wait()?;
-    stage.wait_until_gone(agent.pid())?;
+    caller.send("quit")?;
+    caller.wait()?;
+    stage.wait_until_gone(caller.pid())?;
     // The GPU cannot preempt: the kernel runs to its end, then the other client runs alone.
     std::thread::sleep(Duration::from_millis(500));
     let stat = stage.stat_during(Duration::from_millis(500))?;
@@ -245,16 +245,16 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
 
 fn channel_destroyed_leaves_the_others() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(3)?;
+    let mut caller = Caller::with_channels(3)?;
     let channels = |stage: &Stage| -> Result<u32, String> {
         Ok(stage.client(puppet_pid(stage)?)?.map_or(0, |c| c.channels))
     };
     let before = channels(&stage)?;
     ensure!(before == 3, "{before} channels, not 3");
     let decisions = stage.stat()?.decisions;
-    agent.ask("destroy 2")?;
+    caller.ask("destroy 2")?;
     let client = stage.wait_for_client(
-        agent.pid(),
+        caller.pid(),
         Duration::from_secs(2),
         "left with 2 channels",
         |client| client.channels == 2,
@@ -265,9 +265,9 @@ fn channel_destroyed_leaves_the_others() -> Verdict {
         stage.stat()?.decisions > decisions,
         "no decision after the destruction"
     );
-    let run = agent.ask("run 200 300")?;
+    let run = caller.ask("run 200 300")?;
     ensure!(run[0] > 50, "{} kernels in 300 ms", run[0]);
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }
 

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of loading, attaching, detaching, and of bad parameters.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -30,77 +30,77 @@ fn attach(value: &str) -> Result<(), Errno> {
     modules::set(LOGA, "attach", value)
 }
 
-fn check_work(agent: &mut Agent) -> Verdict {
-    let run = agent.ask("run 100 100")?;
+fn check_work(caller: &mut Caller) -> Verdict {
+    let run = caller.ask("run 100 100")?;
     ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
     Ok(())
 }
 
 fn detach_with_files_closed_and_attach_again() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(2)?;
-    check_work(&mut agent)?;
-    let pid = agent.pid();
-    drop(agent);
+    let mut caller = Caller::with_channels(2)?;
+    check_work(&mut caller)?;
+    let pid = caller.pid();
+    drop(caller);
     stage.wait_until_gone(pid)?;
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
     ensure!(stage.stat().is_err(), "a snapshot while detached");
-    let mut agent = Agent::with_channels(2)?;
-    check_work(&mut agent)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(2)?;
+    check_work(&mut caller)?;
+    drop(caller);
     attach("1").map_err(|errno| format!("attach: {errno}"))?;
-    let mut agent = Agent::with_channels(2)?;
-    check_work(&mut agent)?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(2)?;
+    check_work(&mut caller)?;
+    stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(caller);
     stage.teardown()
 }
 
 fn detach_with_mappings_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(2)?;
+    let mut caller = Caller::with_channels(2)?;
     let refused = attach("0");
     ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
-    check_work(&mut agent)?;
-    stage.wait_until_measured(agent.pid())?;
-    drop(agent);
+    check_work(&mut caller)?;
+    stage.wait_until_measured(caller.pid())?;
+    drop(caller);
     stage.teardown()
 }
 
 fn detach_with_files_open_leaves_them_working() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    agent.ask("unmap")?;
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    caller.ask("unmap")?;
     attach("0").map_err(|errno| format!("detach with a file open: {errno}"))?;
-    agent.ask("map")?;
-    check_work(&mut agent)?;
+    caller.ask("map")?;
+    check_work(&mut caller)?;
     attach("1").map_err(|errno| format!("attach with a file open: {errno}"))?;
-    check_work(&mut agent)?;
-    agent.ask("unmap")?;
+    check_work(&mut caller)?;
+    caller.ask("unmap")?;
     stage.remove_loga()?;
-    agent.ask("map")?;
-    check_work(&mut agent)?;
-    drop(agent);
+    caller.ask("map")?;
+    check_work(&mut caller)?;
+    drop(caller);
     stage.teardown()
 }
 
 fn unload_with_mappings_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(2)?;
+    let mut caller = Caller::with_channels(2)?;
     let refused = modules::remove(LOGA);
     ensure!(
         matches!(refused, Err(Errno::EAGAIN | Errno::EBUSY)),
         "{refused:?}, not EAGAIN"
     );
-    check_work(&mut agent)?;
-    drop(agent);
+    check_work(&mut caller)?;
+    drop(caller);
     stage.teardown()
 }
 
 fn files_open_before_attach_are_passed_through() -> Verdict {
     let stage = Stage::without_loga(LAZY)?;
-    let mut hog = Agent::with_channels(1)?;
+    let mut hog = Caller::with_channels(1)?;
     hog.ask("ready")?;
     stage.add_loga(LONG_PHASES)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
@@ -128,7 +128,7 @@ fn files_open_before_attach_are_passed_through() -> Verdict {
 
 fn mapping_that_stays_the_drivers_works_while_a_client_is_throttled() -> Verdict {
     let stage = Stage::without_loga(LAZY)?;
-    let mut old = Agent::with_channels(1)?;
+    let mut old = Caller::with_channels(1)?;
     old.ask("ready")?;
     stage.add_loga("policy=none enforce=1")?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 1")?;
@@ -192,9 +192,9 @@ fn bad_parameters_are_refused_with_one_line() -> Verdict {
     ] {
         check_refusal(parameters, &invalid, word)?;
     }
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    drop(caller);
     // A switch without a value is on.
     stage.add_loga("enforce group_by=user")?;
     for (name, wanted) in [("enforce", "1"), ("group_by", "user"), ("ratio", "5")] {
@@ -210,9 +210,9 @@ fn second_copy_is_refused() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let second = modules::load(LOGA, "");
     ensure!(second == Err(Errno::EEXIST), "{second:?}, not EEXIST");
-    let mut agent = Agent::with_channels(1)?;
-    check_work(&mut agent)?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(caller);
     stage.teardown()
 }

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of engaged scheduling with real processes: which submission reaches the GPU first.
 
-use crate::agent::{Agent, SOON};
+use crate::caller::{Caller, SOON};
 use crate::faults::occupy;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -118,7 +118,7 @@ fn clients_of_one_priority_take_turns() -> Verdict {
 
 fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let mut low = Agent::with_channels(1)?;
+    let mut low = Caller::with_channels(1)?;
     low.ask("store 100")?;
     // It has its next kernel ready before the last one ends.
     let hog = start_nice(-10, "--kernel-us 3000 --depth 4 --wait block")?;
@@ -148,9 +148,9 @@ fn copies_do_not_wait_for_kernels() -> Verdict {
 }
 
 /// A client with a kernel of this length under way, and one that waits for its turn behind it.
-fn waiting(kernel_us: u64) -> Result<(Agent, Agent), String> {
-    let mut holder = Agent::with_channels(1)?;
-    let mut waits = Agent::with_channels(1)?;
+fn waiting(kernel_us: u64) -> Result<(Caller, Caller), String> {
+    let mut holder = Caller::with_channels(1)?;
+    let mut waits = Caller::with_channels(1)?;
     // Both are known, and have stored once.
     holder.ask("store 100")?;
     waits.ask("store 100")?;
@@ -166,8 +166,8 @@ fn waiting(kernel_us: u64) -> Result<(Agent, Agent), String> {
 }
 
 /// The time that a store took, in us.
-fn took(agent: &mut Agent) -> Result<u64, String> {
-    let answer = agent.answer(SOON)?;
+fn took(caller: &mut Caller) -> Result<u64, String> {
+    let answer = caller.answer(SOON)?;
     answer.first().copied().ok_or_else(|| "no time".to_string())
 }
 
@@ -182,9 +182,9 @@ fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it
     holder.ask("store 100")?;
     std::thread::sleep(Duration::from_millis(100));
     let before = counters()?[0];
-    for agent in [&mut holder, &mut waits] {
+    for caller in [&mut holder, &mut waits] {
         for _ in 0..5 {
-            let store = agent.ask("store 100")?;
+            let store = caller.ask("store 100")?;
             ensure!(store[0] < AT_ONCE_US, "a store took {} us", store[0]);
         }
     }
@@ -201,7 +201,7 @@ fn client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on() -> V
     ensure!(took < Duration::from_millis(200), "dead after {took:?}");
     // The holder dies too, with its kernel under way.
     holder.kill()?;
-    let mut next = Agent::with_channels(1)?;
+    let mut next = Caller::with_channels(1)?;
     next.ask("store 100")?;
     let store = next.ask("store 100")?;
     ensure!(store[0] < AT_ONCE_US, "a store took {} us", store[0]);
@@ -220,12 +220,12 @@ fn dispatch_that_is_turned_off_lets_all_pass() -> Verdict {
         "{}",
         sysfs::read("dispatch")?
     );
-    for agent in [&mut holder, &mut waits] {
-        agent.ask("store 100")?;
+    for caller in [&mut holder, &mut waits] {
+        caller.ask("store 100")?;
     }
     sysfs::write("dispatch", "edf")?;
-    for agent in [&mut holder, &mut waits] {
-        agent.ask("store 100")?;
+    for caller in [&mut holder, &mut waits] {
+        caller.ask("store 100")?;
     }
     ensure!(counters()?[0] >= 2, "{:?}", counters()?);
     drop((holder, waits));
@@ -253,7 +253,7 @@ fn device_lost_lets_clients_that_wait_for_their_turn_run() -> Verdict {
 
 fn forked_child_takes_turns_as_its_parent() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let mut parent = Agent::with_channels(1)?;
+    let mut parent = Caller::with_channels(1)?;
     let bomb = Load::start("--kernel-us 3000 --wait block")?;
     stage.wait_until_measured(bomb.pid())?;
     parent.send("fork 500 1000")?;
@@ -272,14 +272,14 @@ fn forked_child_takes_turns_as_its_parent() -> Verdict {
 
 fn remapped_page_takes_turns() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
-    let mut agent = Agent::with_channels(1)?;
-    agent.ask("store 100")?;
-    agent.ask("unmap")?;
-    agent.ask("map")?;
+    let mut caller = Caller::with_channels(1)?;
+    caller.ask("store 100")?;
+    caller.ask("unmap")?;
+    caller.ask("map")?;
     let before = counters()?[0];
-    agent.ask("store 100")?;
+    caller.ask("store 100")?;
     ensure!(counters()?[0] > before, "a store passed without a grant");
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }
 
@@ -293,10 +293,10 @@ fn reading_a_page_does_not_wait_and_opens_no_way_to_store() -> Verdict {
 /// As the driver of this branch makes entries.
 fn read_and_store(branch: u32) -> Verdict {
     let stage = Stage::set(&format!("{LAZY} branch={branch}"), PRIO)?;
-    let mut holder = Agent::with_channels(1)?;
-    let mut reads = Agent::with_channels(1)?;
-    for agent in [&mut holder, &mut reads] {
-        agent.ask("store 100")?;
+    let mut holder = Caller::with_channels(1)?;
+    let mut reads = Caller::with_channels(1)?;
+    for caller in [&mut holder, &mut reads] {
+        caller.ask("store 100")?;
     }
     holder.ask("launch 1000000")?;
     let took_us = reads.ask("read")?[0];
@@ -328,7 +328,7 @@ fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
     }
     // All are stopped, whatever they hold.
     loads.iter().for_each(|load| load.signal(Signal::SIGSTOP));
-    let mut next = Agent::with_channels(1)?;
+    let mut next = Caller::with_channels(1)?;
     let stores: Result<Vec<u64>, String> = (0..20).map(|_| Ok(next.ask("store 100")?[0])).collect();
     let stores = stores?;
     let longest = stores.iter().copied().max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of each driver branch, and that LoGA changes no answer of the driver.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::faults;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -47,12 +47,12 @@ fn check_branch(branch: u32) -> Verdict {
     let report = other.stop()?;
     ensure!(report.summary.kernels > 0, "the other client ran nothing");
     stage.check_no_fallback()?;
-    let mut agent = Agent::with_channels(2)?;
-    agent.ask("unmap")?;
-    agent.ask("map")?;
-    let run = agent.ask("run 100 50")?;
+    let mut caller = Caller::with_channels(2)?;
+    caller.ask("unmap")?;
+    caller.ask("map")?;
+    let run = caller.ask("run 100 50")?;
     ensure!(run[0] > 0, "no kernel after remapping");
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }
 
@@ -75,14 +75,14 @@ fn failing_mmap_is_passed_on() -> Verdict {
         if with_loga {
             stage.add_loga("")?;
         }
-        let mut agent = Agent::with_channels(1)?;
-        agent.ask("unmap")?;
+        let mut caller = Caller::with_channels(1)?;
+        caller.ask("unmap")?;
         faults::set("fail_mmap", "1")?;
-        let answer = agent.ask("map");
+        let answer = caller.ask("map");
         faults::set("fail_mmap", "0")?;
-        agent.ask("map")?;
-        agent.ask("run 100 20")?;
-        drop(agent);
+        caller.ask("map")?;
+        caller.ask("run 100 20")?;
+        drop(caller);
         answers.push(answer);
         stage.teardown()?;
     }
@@ -169,9 +169,9 @@ fn nonsense_gets_the_same_answers_with_and_without() -> Verdict {
     stage.teardown()?;
     let stage = Stage::set(LAZY, "")?;
     let with = nonsense()?;
-    let mut agent = Agent::with_channels(1)?;
-    let run = agent.ask("run 100 50")?;
-    drop(agent);
+    let mut caller = Caller::with_channels(1)?;
+    let run = caller.ask("run 100 50")?;
+    drop(caller);
     stage.teardown()?;
     ensure!(without.len() > 5000, "{} calls", without.len());
     ensure!(

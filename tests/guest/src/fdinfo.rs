@@ -2,7 +2,7 @@
 
 //! [tool] Tests of what `/proc/PID/fdinfo` says of the GPU's files.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
 use crate::modules;
 use crate::modules::LOGA;
@@ -48,12 +48,12 @@ fn keys_of(pid: u32, node: &str) -> Result<Vec<Keys>, String> {
 
 fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(2)?;
-    agent.ask("run 500 200")?;
-    let before = stage.client(agent.pid())?.ok_or("no client")?;
-    let files = keys_of(agent.pid(), "/dev/nvidia0")?;
-    agent.ask("run 500 100")?;
-    let after = stage.client(agent.pid())?.ok_or("no client")?;
+    let mut caller = Caller::with_channels(2)?;
+    caller.ask("run 500 200")?;
+    let before = stage.client(caller.pid())?.ok_or("no client")?;
+    let files = keys_of(caller.pid(), "/dev/nvidia0")?;
+    caller.ask("run 500 100")?;
+    let after = stage.client(caller.pid())?.ok_or("no client")?;
     for keys in &files {
         let value = |key: &str| keys.get(key).map_or("missing", String::as_str);
         ensure!(value("drm-driver") == "nvidia", "drm-driver in {keys:?}");
@@ -75,27 +75,27 @@ fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
         );
         println!("# {keys:?}");
     }
-    for keys in keys_of(agent.pid(), "/dev/nvidiactl")? {
+    for keys in keys_of(caller.pid(), "/dev/nvidiactl")? {
         ensure!(
             keys.is_empty(),
             "the control file belongs to no GPU: {keys:?}"
         );
     }
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }
 
 fn fdinfo_without_loga_has_no_keys_of_it() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::new()?;
+    let mut caller = Caller::new()?;
     modules::set(LOGA, "attach", "0").map_err(|errno| format!("attach=0: {errno}"))?;
-    agent.ask("open 1")?;
+    caller.ask("open 1")?;
     std::thread::sleep(Duration::from_millis(50));
-    let files = keys_of(agent.pid(), "/dev/nvidia0")?;
+    let files = keys_of(caller.pid(), "/dev/nvidia0")?;
     ensure!(
         files.iter().all(Keys::is_empty),
         "keys after detaching: {files:?}"
     );
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }

@@ -9,14 +9,14 @@
 //! | [`stage`], [`modules`] | loads and removes the modules, reads LoGA's figures |
 //! | [`truth`] | the model's figures |
 //! | [`kernel_log`] | `/dev/kmsg` |
-//! | [`agent`], [`agent_process`] | a GPU client driven by a test: the test's side, the process |
+//! | [`caller`], [`caller_process`] | a GPU client driven by a test: the test's side, the process |
 //! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
-//! | [`reserves`], [`reserve_sets`], [`protected`] | tests of priorities, modes and reserves that are set |
+//! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`] | tests of priorities, modes and reserves that are set |
 //! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
 //! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
@@ -25,9 +25,9 @@
 //! | [`demo`] | the demonstration |
 
 mod accounting;
-mod agent;
-mod agent_process;
 mod attaching;
+mod caller;
+mod caller_process;
 mod calls;
 mod cgroups;
 mod demo;
@@ -48,6 +48,7 @@ mod reserves;
 mod screen;
 mod sharing;
 mod sparse;
+mod specs;
 mod sysfs;
 mod threads;
 mod throttling;
@@ -104,7 +105,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Carry out the lines of standard input; used by the tests.
     #[command(hide = true)]
-    Agent,
+    Caller,
     /// Run a hostile program; used by the tests.
     #[command(hide = true)]
     Hostile {
@@ -137,6 +138,7 @@ fn tests() -> Vec<Test> {
         cgroups::TESTS,
         policies::TESTS,
         dispatch::TESTS,
+        specs::TESTS,
         reserves::TESTS,
         reserve_sets::TESTS,
         protected::TESTS,
@@ -207,7 +209,7 @@ fn main() -> ExitCode {
                 false
             }
         },
-        Command::Agent => agent_process::run(),
+        Command::Caller => caller_process::run(),
         Command::As { uid, command } => {
             eprintln!("loga-guest: {}", calls::run_as(uid, &command));
             false

@@ -2,7 +2,7 @@
 
 //! [tool] Tests with several GPUs.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{client_of, near, Stage, LAZY, LONG_PHASES};
@@ -125,7 +125,7 @@ fn two_gpus_throttle_apart() -> Verdict {
     let stage = Stage::set(&format!("{LAZY} gpus=2"), LONG_PHASES)?;
     let other = Placed::start(1, "--kernel-us 1000 --channels 1")?;
     let light = Placed::start(0, "--kernel-us 100 --channels 1")?;
-    let mut hog = Agent::with_channels(1)?;
+    let mut hog = Caller::with_channels(1)?;
     hog.send("run 1000 20000")?;
     stage.wait_until_throttled(hog.pid())?;
     let now = snapshots(2)?;

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of policies with real processes. Shares are those of the model's own log.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -201,7 +201,7 @@ fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
     let parameters = "policy=cosched enforce=1 group_by=user accounting=burst";
     let stage = Stage::set(LAZY, parameters)?;
     // A client of root that computes and never uses the GPU, beside its load that does.
-    let mut busy = Agent::with_channels(1)?;
+    let mut busy = Caller::with_channels(1)?;
     busy.ask("busy")?;
     let load = "--kernel-us 200 --depth 2 --wait block --channels 2";
     let loads = [
@@ -228,12 +228,12 @@ fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
 
 /// A process with a kernel of a second and a half, and another one that is throttled until the
 /// kernel has ended, or until the policy stops waiting for its end.
-fn long_command(policy: &str) -> Result<(Stage, Agent, Load), String> {
+fn long_command(policy: &str) -> Result<(Stage, Caller, Load), String> {
     let stage = Stage::set(
         LAZY,
         &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
     )?;
-    let mut long = Agent::with_channels(1)?;
+    let mut long = Caller::with_channels(1)?;
     let light = Load::start("--kernel-us 100 --wait block --channels 1")?;
     stage.wait_until_measured(light.pid())?;
     long.ask("launch 1500000")?;

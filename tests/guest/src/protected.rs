@@ -2,11 +2,11 @@
 
 //! [tool] Tests of protected clients: their stores are not stopped, those of others wait for them.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::reserves::{cleared, prio, set, EDF};
+use crate::specs::{cleared, prio, set, EDF};
 use crate::stage::{Stage, EXACT, FINE, LAZY};
 use crate::truth;
 use loga::uapi;
@@ -77,7 +77,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     let hog = Load::start("--kernel-us 2000 --depth 4 --wait block")?;
     stage.wait_until_measured(hog.pid())?;
     set(prio(hog.pid(), 39, uapi::MODE_FREE))?;
-    let mut other = Agent::with_channels(1)?;
+    let mut other = Caller::with_channels(1)?;
     other.ask("store 100")?;
     for _ in 0..3 {
         let took_us = other.ask("store 100")?[0];
@@ -96,34 +96,34 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
 
 fn protection_that_ends_has_its_stores_decided_on_again() -> Verdict {
     let stage = Stage::set(LAZY, EDF)?;
-    let mut agent = Agent::with_channels(1)?;
-    let mut other = Agent::with_channels(1)?;
-    let free = prio(agent.pid(), 39, uapi::MODE_FREE);
+    let mut caller = Caller::with_channels(1)?;
+    let mut other = Caller::with_channels(1)?;
+    let free = prio(caller.pid(), 39, uapi::MODE_FREE);
     for clear in [true, false] {
         other.ask("store 1000")?;
         set(free)?;
-        agent.ask("store 1000")?;
+        caller.ask("store 1000")?;
         // It does not wait for the kernel of the other.
         other.ask("launch 300000")?;
         let begin = Instant::now();
-        agent.ask("launch 1000")?;
+        caller.ask("launch 1000")?;
         let took = begin.elapsed();
         ensure!(took < Duration::from_millis(50), "{took:?}");
         std::thread::sleep(Duration::from_millis(500));
         if clear {
-            let (result, refusal) = Calls::open()?.set_spec(&cleared(agent.pid()));
+            let (result, refusal) = Calls::open()?.set_spec(&cleared(caller.pid()));
             ensure!(result.is_ok(), "{refusal}");
         } else {
-            set(prio(agent.pid(), 39, uapi::MODE_PRT))?;
+            set(prio(caller.pid(), 39, uapi::MODE_PRT))?;
         }
         other.ask("launch 300000")?;
         std::thread::sleep(Duration::from_millis(5));
         let begin = Instant::now();
-        agent.ask("launch 1000")?;
+        caller.ask("launch 1000")?;
         let took = begin.elapsed();
         println!("# then {took:?}");
         ensure!(took > Duration::from_millis(150), "{took:?}");
     }
-    drop((agent, other));
+    drop((caller, other));
     stage.teardown()
 }

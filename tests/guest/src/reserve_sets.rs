@@ -5,7 +5,7 @@
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::reserves::{on_all, reserve, specs, EDF};
+use crate::specs::{on_all, reserve, specs, EDF};
 use crate::stage::{Stage, EXACT, FINE};
 use loga::uapi;
 use std::time::Duration;

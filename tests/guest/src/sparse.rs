@@ -9,7 +9,7 @@ use crate::modules::LOGA;
 use crate::stage::{client_of, Stage};
 use crate::throttling::throttled_hog;
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::stage::{LAZY, PAPER};
 use crate::sysfs;
 use crate::truth::Truth;
@@ -263,25 +263,25 @@ fn way_of_accounting_is_switched_under_load() -> Verdict {
 fn sparse_module_is_detached_and_unloaded() -> Verdict {
     let stage = Stage::set(LAZY, SPARSE)?;
     let attach = |value| modules::set(LOGA, "attach", value);
-    let mut agent = Agent::with_channels(1)?;
-    agent.ask("run 100 300")?;
-    agent.ask("unmap")?;
+    let mut caller = Caller::with_channels(1)?;
+    caller.ask("run 100 300")?;
+    caller.ask("unmap")?;
     // The phase has not ended yet.
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
-    agent.ask("map")?;
-    agent.ask("run 100 100")?;
+    caller.ask("map")?;
+    caller.ask("run 100 100")?;
     attach("1").map_err(|errno| format!("attach: {errno}"))?;
-    agent.ask("unmap")?;
-    agent.ask("map")?;
-    agent.ask("run 100 300")?;
+    caller.ask("unmap")?;
+    caller.ask("map")?;
+    caller.ask("run 100 300")?;
     let polls = stage.stat()?.polls;
     ensure!(polls > 5, "{polls} samples");
-    agent.ask("unmap")?;
+    caller.ask("unmap")?;
     stage.remove_loga()?;
-    agent.ask("map")?;
-    let run = agent.ask("run 100 100")?;
+    caller.ask("map")?;
+    let run = caller.ask("run 100 100")?;
     ensure!(run[0] > 30, "{} kernels of 100 us in 100 ms", run[0]);
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }
 

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
 
-use crate::agent::{Agent, SOON};
+use crate::caller::{Caller, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, LAZY, LONG_PHASES, PAPER};
@@ -28,8 +28,8 @@ fn light() -> Result<Load, String> {
 
 /// A throttled hog in the middle of a `run` of so many milliseconds, and the load that it competes
 /// with.
-pub(crate) fn throttled_hog(stage: &Stage, ms: u32) -> Result<(Agent, Load), String> {
-    let mut hog = Agent::with_channels(1)?;
+pub(crate) fn throttled_hog(stage: &Stage, ms: u32) -> Result<(Caller, Load), String> {
+    let mut hog = Caller::with_channels(1)?;
     let light = light()?;
     hog.send(&format!("run 1000 {ms}"))?;
     stage.wait_until_throttled(hog.pid())?;
@@ -112,7 +112,7 @@ fn hog_alone_is_never_throttled() -> Verdict {
 
 fn forked_child_is_throttled_with_its_parent() -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Agent::with_channels(1)?;
+    let mut hog = Caller::with_channels(1)?;
     let light = light()?;
     hog.send("fork 1000 2500")?;
     stage.wait_until_throttled(hog.pid())?;
@@ -171,7 +171,7 @@ fn remap_of_the_only_page_stays_throttled() -> Verdict {
 /// Remaps the first of a throttled client's pages: it must stay throttled.
 fn check_remap(channels: u32) -> Verdict {
     let stage = Stage::set(LAZY, LONG_PHASES)?;
-    let mut hog = Agent::with_channels(channels)?;
+    let mut hog = Caller::with_channels(channels)?;
     let light = light()?;
     // It keeps kernels queued and waits for orders most of the time, so that the decision to
     // throttle it finds it outside a store. The kernels are short against a polling phase: a light
@@ -242,17 +242,17 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
 /// A store through a private mapping goes to a copy and never reaches the device.
 fn copy_on_write_mapping_is_left_to_the_driver() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(1)?;
-    let errno = agent.ask("cow")?;
+    let mut caller = Caller::with_channels(1)?;
+    let errno = caller.ask("cow")?;
     ensure!(errno == [0], "errno {errno:?}, not what the driver answers");
-    let run = agent.ask("run 100 50")?;
-    ensure!(run[0] > 0, "the agent does not work afterwards");
+    let run = caller.ask("run 100 50")?;
+    ensure!(run[0] > 0, "the caller does not work afterwards");
     let stat = stage.stat()?;
     ensure!(
         stat.unmanaged_mappings == 0,
         "{} mappings are not managed",
         stat.unmanaged_mappings
     );
-    drop(agent);
+    drop(caller);
     stage.teardown()
 }

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of the trace events, compared with the model's log and LoGA's figures.
 
-use crate::agent::{Agent, SOON};
+use crate::caller::{Caller, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY, LONG_PHASES};
@@ -129,16 +129,16 @@ fn phases(events: &[Event]) -> impl Iterator<Item = &[Event]> {
 fn trace_tells_the_life_of_client_and_channel() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let trace = Trace::of(&["loga"], "mono")?;
-    let mut agent = Agent::with_channels(3)?;
-    agent.ask("run 200 100")?;
-    let client = stage.client(agent.pid())?.ok_or("no client")?;
-    agent.ask("destroy 2")?;
-    let pid = agent.pid();
+    let mut caller = Caller::with_channels(3)?;
+    caller.ask("run 200 100")?;
+    let client = stage.client(caller.pid())?.ok_or("no client")?;
+    caller.ask("destroy 2")?;
+    let pid = caller.pid();
     // A freed channel is noticed at the next decision.
     let has_two = |client: &Client| client.channels == 2;
     stage.wait_for_client(pid, SOON, "seen to free a channel", has_two)?;
-    agent.send("quit")?;
-    agent.wait()?;
+    caller.send("quit")?;
+    caller.wait()?;
     stage.wait_until_gone(pid)?;
     let events = trace.read()?;
     let of_client = |event: &&Event| event.count("client") == Ok(client.id);

@@ -2,7 +2,7 @@
 
 //! [tool] Tests of what the control device and the knobs refuse without a change.
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::calls::{as_user, knob, Calls};
 use crate::ktap::{ensure, Verdict};
 use crate::sharing::{changed, clear, for_process, for_user, limit};
@@ -29,10 +29,10 @@ pub(crate) fn weighted(set: uapi::SetShare, weight: u32) -> uapi::SetShare {
 
 fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let mut agent = Agent::with_channels(1)?;
-    agent.ask("run 100 20")?;
+    let mut caller = Caller::with_channels(1)?;
+    caller.ask("run 100 20")?;
     let calls = Calls::open()?;
-    let own = for_process(agent.pid());
+    let own = for_process(caller.pid());
     let good = weighted(own, 400);
     let (result, refusal) = calls.set_share(&good);
     ensure!(result.is_ok(), "{result:?} {refusal}");
@@ -118,7 +118,7 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
             "after {set:?}: {shares:?}"
         );
     }
-    drop(agent);
+    drop(caller);
     // An open device keeps the module.
     drop(calls);
     stage.teardown()
@@ -130,9 +130,9 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
     let (mut set, mut gone) = (0, 0);
     // The settings race with the end of the process.
     for _ in 0..40 {
-        let mut agent = Agent::new()?;
-        let own = weighted(for_process(agent.pid()), 7);
-        agent.send("quit")?;
+        let mut caller = Caller::new()?;
+        let own = weighted(for_process(caller.pid()), 7);
+        caller.send("quit")?;
         for _ in 0..50 {
             match calls.set_share(&own).0 {
                 Ok(()) => set += 1,
@@ -143,7 +143,7 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
                 Err(errno) => return Err(format!("{errno}")),
             }
         }
-        agent.wait()?;
+        caller.wait()?;
         let result = calls.set_share(&own).0;
         ensure!(
             result == Err(Errno::ESRCH),
@@ -161,14 +161,14 @@ fn setting_for_a_process_that_is_gone_is_esrch() -> Verdict {
 fn settings_end_with_their_process() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let calls = Calls::open()?;
-    let mut agent = Agent::new()?;
-    let (result, refusal) = calls.set_share(&weighted(for_process(agent.pid()), 7));
+    let mut caller = Caller::new()?;
+    let (result, refusal) = calls.set_share(&weighted(for_process(caller.pid()), 7));
     ensure!(result.is_ok(), "{result:?} {refusal}");
     // A weight set before the process became a client applies to it.
-    agent.ask("open 1")?;
-    let client = stage.client(agent.pid())?.ok_or("no client")?;
+    caller.ask("open 1")?;
+    let client = stage.client(caller.pid())?.ok_or("no client")?;
     ensure!(client.weight == 7, "weight {}", client.weight);
-    agent.kill()?;
+    caller.kill()?;
     let shares = calls.shares().map_err(|errno| errno.to_string())?;
     ensure!(shares.is_empty(), "left behind: {shares:?}");
     // An open device keeps the module.

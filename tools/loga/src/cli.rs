@@ -4,7 +4,7 @@
 
 mod engaged;
 
-pub use engaged::{Reserve, Spec, Whom};
+pub use engaged::{Agent, Focus, Reserve, Spec, Watched, Whom};
 
 use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -68,6 +68,8 @@ pub enum Command {
     /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
     /// and those that begin with # are skipped. A line that is wrong refuses the whole file.
     Spec(Spec),
+    /// Follow something of the system, until interrupted
+    Agent(Agent),
     /// Print what happens, one line per event, until interrupted
     Events(Events),
     /// Run a command with a weight, limit or class of its own

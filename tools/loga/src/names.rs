@@ -4,6 +4,7 @@
 
 use loga::account::Accounting;
 use loga::knobs::Scale;
+use loga::policies::dispatch::DispatcherKind;
 use loga::share::GroupBy;
 use loga::uapi;
 
@@ -81,6 +82,11 @@ pub const RESERVES: [&str; 4] = ["none", "pe", "ae", "cbs"];
 /// Kind of a reserve.
 pub fn reserve(number: u32) -> String {
     word("reserve", &RESERVES, number.into())
+}
+
+/// Dispatcher of submissions.
+pub fn dispatch(kind: Option<DispatcherKind>) -> String {
+    kind.map_or("none", DispatcherKind::name).to_string()
 }
 
 /// Way of accounting.

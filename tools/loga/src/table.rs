@@ -45,7 +45,23 @@ const GROUP_TITLES: [&str; 10] = [
     "TIMES",
 ];
 
-/// A headline, a row per client, and a row per group if the GPU is not divided between processes.
+/// Column titles of clients while submissions are decided on.
+const TURN_TITLES: [&str; 9] = [
+    "PID",
+    "COMMAND",
+    "SPEC",
+    "PRIO",
+    "MODE",
+    "RESERVE",
+    "SUBMISSIONS",
+    "WAITED ms",
+    "LONGEST ms",
+];
+
+/// Columns of it that begin at the left.
+const TURN_LEFT: [&str; 4] = ["COMMAND", "SPEC", "MODE", "RESERVE"];
+
+/// A headline, a row per client, a second one while submissions are decided on, and a row per group if the GPU is not divided between processes.
 pub fn render(stat: &Stat) -> String {
     render_with(stat, None)
 }
@@ -76,9 +92,11 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
     };
     let mut titles = GROUP_TITLES;
     titles[0] = &kind;
-    if let Some(groups) = grid(&titles, &[], rows) {
+    let turns = stat.clients.iter().filter(|_| stat.dispatch != "none");
+    let turns = grid(&TURN_TITLES, &TURN_LEFT, turns.map(turn_row).collect());
+    for more in turns.into_iter().chain(grid(&titles, &[], rows)) {
         clients.push('\n');
-        clients.push_str(&groups);
+        clients.push_str(&more);
     }
     let mut lines = vec![headline(stat), activity(stat)];
     lines.extend(alarms(stat));
@@ -126,6 +144,24 @@ fn client_row(client: &Client) -> Vec<String> {
         ms(client.throttled_ns),
         format!("{}x", client.throttled_count),
         state(client),
+    ]
+}
+
+fn turn_row(client: &Client) -> Vec<String> {
+    let or_none = |word: &str| match word {
+        "none" => "-".to_string(),
+        word => word.to_string(),
+    };
+    vec![
+        client.pid.to_string(),
+        client.comm.clone(),
+        or_none(client.spec.as_deref().unwrap_or("none")),
+        client.prio.map_or("-".to_string(), |prio| prio.to_string()),
+        client.mode.clone(),
+        or_none(&client.reserve),
+        client.turns.to_string(),
+        ms(client.turns_waited_ns),
+        ms(client.turns_longest_ns),
     ]
 }
 
@@ -188,8 +224,12 @@ fn headline(stat: &Stat) -> String {
         "accounting only"
     };
     let lost = if stat.lost { ", device lost" } else { "" };
+    let dispatch = match stat.dispatch.as_str() {
+        "none" => String::new(),
+        name => format!(", dispatch {name}"),
+    };
     format!(
-        "GPU {}: chip {} at {}, policy {}, {mode}, source {}{lost}",
+        "GPU {}: chip {} at {}, policy {}, {mode}{dispatch}, source {}{lost}",
         stat.gpu, stat.chip, stat.pci, stat.policy, stat.source
     )
 }
@@ -266,6 +306,9 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 mod tests {
     use super::*;
     use crate::stat::tests::snapshot;
+    use loga::knobs::Config;
+    use loga::policies::dispatch::DispatcherKind;
+    use loga::uapi;
 
     #[test]
     fn table_shows_headline_and_a_row_per_client() {
@@ -303,6 +346,45 @@ mod tests {
         assert!(text.contains("SHARE  LAST 1 s  THERE  ENTITLED"), "{text}");
         let pid = now.clients[1].pid.to_string();
         assert!(of(&pid).contains("25.0 %  3 min"), "{text}");
+    }
+
+    #[test]
+    fn clients_have_a_second_row_while_submissions_are_decided_on() {
+        let mut now = snapshot(1);
+        let text = render(&Stat::new(&now, None));
+        assert!(
+            !text.contains("SUBMISSIONS") && !text.contains("dispatch"),
+            "{text}"
+        );
+        let config = now.info.config();
+        now.info.note(&Config {
+            dispatch: Some(DispatcherKind::Edf),
+            ..config
+        });
+        now.clients[1] = uapi::Client {
+            spec: uapi::SUBJECT_USER,
+            prio: 30,
+            mode: uapi::MODE_HT,
+            reserve: uapi::RESERVE_PE,
+            turns: 7,
+            turns_waited_ns: 12_300_000,
+            turns_longest_ns: 900_000,
+            ..now.clients[1]
+        };
+        let text = render(&Stat::new(&now, None));
+        assert!(text.contains("enforcing, dispatch edf, source"), "{text}");
+        let words: Vec<Vec<&str>> = text
+            .lines()
+            .map(|l| l.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            words[6],
+            ["102", "throttle", "user", "30", "ht", "pe", "7", "12.3", "0.9"]
+        );
+        assert_eq!(
+            words[7],
+            ["101", "throttle", "-", "-", "prt", "-", "0", "0.0", "0.0"]
+        );
     }
 
     #[test]

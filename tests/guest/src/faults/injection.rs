@@ -9,7 +9,7 @@
 //!
 //! Source: Documentation/fault-injection/fault-injection.rst, "fail-nth".
 
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::modules;
@@ -146,10 +146,10 @@ impl Injector {
 
 /// A client works, is known and is gone afterwards.
 fn check(stage: &Stage) -> Verdict {
-    let mut agent = Agent::with_channels(2)?;
-    agent.check_work()?;
-    let pid = agent.pid();
-    drop(agent);
+    let mut caller = Caller::with_channels(2)?;
+    caller.check_work()?;
+    let pid = caller.pid();
+    drop(caller);
     stage.wait_until_gone(pid)?;
     let mut left = stage.stat()?.clients;
     // LoGA keeps the figures of this process until it exits.
@@ -235,14 +235,14 @@ fn failing_allocations_in_fdinfo() -> Verdict {
 fn failing_allocations_in_calls_that_read() -> Verdict {
     let stage = Stage::set(LAZY, "enforce=1")?;
     let injector = Injector::new()?;
-    let agent = Agent::with_channels(2)?;
+    let caller = Caller::with_channels(2)?;
     let device = Device::open().map_err(text)?;
     let calls = Calls::open()?;
     injector.each("snapshot", || device.snapshot(0).map_err(text), |_| Ok(()))?;
     let totals = || calls.totals(uapi::SUBJECT_USER, 0).map_err(text);
     injector.each("totals", totals, |_| Ok(()))?;
     injector.each("list", || calls.shares().map_err(text), |_| Ok(()))?;
-    drop((agent, device, calls));
+    drop((caller, device, calls));
     check(&stage)?;
     stage.teardown()
 }
@@ -250,7 +250,7 @@ fn failing_allocations_in_calls_that_read() -> Verdict {
 fn failing_allocations_in_calls_that_change() -> Verdict {
     let stage = Stage::set(LAZY, "enforce=1")?;
     let injector = Injector::new()?;
-    let agent = Agent::with_channels(1)?;
+    let caller = Caller::with_channels(1)?;
     let calls = Calls::open()?;
     for policy in ["event", "maxmin"] {
         let turn = || crate::sysfs::write("policy", policy);
@@ -261,7 +261,7 @@ fn failing_allocations_in_calls_that_change() -> Verdict {
         action: uapi::ACTION_SET,
         subject: uapi::SUBJECT_PROCESS,
         mask: uapi::SHARE_WEIGHT,
-        id: agent.pid().into(),
+        id: caller.pid().into(),
         weight: 200,
         ..Default::default()
     };
@@ -272,7 +272,7 @@ fn failing_allocations_in_calls_that_change() -> Verdict {
         action: uapi::ACTION_SET,
         spec: uapi::Spec {
             subject: uapi::SUBJECT_PROCESS,
-            id: agent.pid().into(),
+            id: caller.pid().into(),
             prio: 30,
             ..Default::default()
         },
@@ -281,7 +281,7 @@ fn failing_allocations_in_calls_that_change() -> Verdict {
     let spec = || calls.set_spec(&set).0.map_err(text);
     injector.each("set a spec", spec, |()| Ok(()))?;
     injector.each("list specs", || calls.specs().map_err(text), |_| Ok(()))?;
-    drop((agent, calls));
+    drop((caller, calls));
     check(&stage)?;
     stage.teardown()
 }
@@ -298,7 +298,7 @@ fn failing_allocations_in_events() -> Verdict {
     };
     injector.each("subscribe", subscribe, |_| Ok(()))?;
     let calls = subscribe()?;
-    drop(Agent::with_channels(1)?);
+    drop(Caller::with_channels(1)?);
     // Reading copies the queued events.
     injector.each_if_any("read events", || calls.events(), |_| Ok(()))?;
     drop(calls);

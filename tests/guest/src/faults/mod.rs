@@ -11,8 +11,8 @@
 
 pub(crate) mod injection;
 
-use crate::agent::{client_works, Agent, SOON};
 use crate::busy::pin;
+use crate::caller::{client_works, Caller, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules::MODEL;
@@ -50,7 +50,7 @@ pub(crate) fn set(parameter: &str, value: &str) -> Result<(), String> {
 
 /// A throttled hog and a light client.
 struct Throttled {
-    hog: Agent,
+    hog: Caller,
     light: Load,
 }
 
@@ -129,11 +129,11 @@ fn answers_when_calls_fail() -> Result<Vec<String>, String> {
             ]);
         for (name, parameter, value) in faults {
             set(parameter, &value)?;
-            let mut agent = Agent::new()?;
-            let opened = agent.ask("open 2").map(drop);
-            let freed = agent.ask("destroy 0").map(drop);
-            let again = agent.ask("map").map(drop);
-            drop(agent);
+            let mut caller = Caller::new()?;
+            let opened = caller.ask("open 2").map(drop);
+            let freed = caller.ask("destroy 0").map(drop);
+            let again = caller.ask("map").map(drop);
+            drop(caller);
             set(parameter, "0")?;
             answers.push(format!(
                 "{name} {value} after={after}: {opened:?} {freed:?} {again:?}"

@@ -3,7 +3,7 @@
 //! [tool] GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
 
 use super::{model, Act, Program};
-use crate::agent::Agent;
+use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -65,15 +65,15 @@ fn gpu_of_another_driver_is_left_alone() -> Verdict {
         address.as_deref() == Some("0001:00:01.0"),
         "/dev/nvidia0 is said to be {address:?}"
     );
-    let agent = Agent::with_channels(1)?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    let caller = Caller::with_channels(1)?;
+    stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
     let stat = stage.stat()?;
     ensure!(stat.open_files > 0, "no file of gpu 0 is open");
     ensure!(
         !fs::exists("/sys/class/misc/loga/gpu1").unwrap_or(true),
         "LoGA follows the other driver's card"
     );
-    drop(agent);
+    drop(caller);
     stage.teardown()?;
     // The card that the driver gets first is nvidia0, wherever it sits on the bus.
     let stage = Stage::without_loga(&model(&format!("gpus=2 unbound=3 {LAZY}")))?;

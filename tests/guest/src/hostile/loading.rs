@@ -3,7 +3,7 @@
 //! [tool] Loading, attaching, detaching and unloading, while hostile users interfere.
 
 use super::{model, Act, Program};
-use crate::agent::{client_works, Agent};
+use crate::caller::{client_works, Caller};
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Test, Verdict};
 use crate::modules;
@@ -227,10 +227,10 @@ fn attaching_needs_no_node() -> Verdict {
     fs::rename(AWAY, throttle::rm::CTL_PATH).map_err(|error| error.to_string())?;
     loaded?;
     ensure!(attached(), "not attached without a node");
-    let mut agent = Agent::with_channels(1)?;
-    agent.check_work()?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(1)?;
+    caller.check_work()?;
+    stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(caller);
     stage.teardown()
 }
 
@@ -285,10 +285,10 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     ensure!(attached(), "not attached after EBUSY");
     drop(inside);
     // LoGA's functions are installed again.
-    let mut agent = Agent::with_channels(1)?;
-    agent.check_work()?;
-    stage.wait_for_client(agent.pid(), Duration::from_secs(3), "a client", |_| true)?;
-    drop(agent);
+    let mut caller = Caller::with_channels(1)?;
+    caller.check_work()?;
+    stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    drop(caller);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(detached.is_ok(), "detach afterwards: {detached:?}");
     stage.teardown()

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga reserve` and `loga spec`.
+//! [tool] The arguments of `loga reserve`, `loga spec` and `loga agent`.
 
 use crate::names;
 use clap::builder::PossibleValuesParser;
-use clap::{value_parser, Args};
+use clap::{value_parser, Args, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A process, user or cgroup.
 #[derive(Args, Clone, Debug, Default)]
@@ -63,6 +64,9 @@ pub struct Reserve {
     /// free: protected, its submissions are not stopped and the others wait for them [default: prt]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: Option<String>,
+    /// It ends after this many seconds, unless it is set again [default: when it is cleared]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = super::seconds, conflicts_with_all = ["clear", "list"])]
+    pub lease: Option<Duration>,
     /// Forget what is set
     #[arg(long, conflicts_with_all = ["capacity_us", "prio", "mode"])]
     pub clear: bool,
@@ -86,6 +90,48 @@ pub struct Spec {
     /// Go on until interrupted: set it for processes that begin to use a GPU later, too
     #[arg(long, requires = "apply")]
     pub follow: bool,
+    /// Only on this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+}
+
+/// Arguments of `loga agent`.
+#[derive(Args, Clone, Debug)]
+pub struct Agent {
+    /// What to follow.
+    #[command(subcommand)]
+    pub what: Watched,
+}
+
+/// What to follow.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Watched {
+    /// Raise the program whose window has the focus, under X11
+    ///
+    /// Its submissions, and those of the processes that it has started, come before those of other
+    /// programs while its window has the focus; they follow within 0.2 s, and new GPU clients of it
+    /// within 1 s. Programs for which something is set already (`loga reserve`) stay as they are.
+    /// What the agent sets ends 5 s after the agent. It counts while submissions are decided on:
+    /// `loga policy set --dispatch prio`. Windows that do not use X11 are not seen. For root, with
+    /// DISPLAY and XAUTHORITY of the session: `sudo --preserve-env=DISPLAY,XAUTHORITY loga agent focus`.
+    Focus(Focus),
+}
+
+/// Arguments of `loga agent focus`.
+#[derive(Args, Clone, Debug)]
+pub struct Focus {
+    /// Priority, 0 to 39; programs without nice have 19
+    #[arg(long, value_name = "N", default_value = "20", value_parser = value_parser!(u32).range(0..=39))]
+    pub prio: u32,
+    /// prt, ht, or free (protected): as of `loga reserve`
+    #[arg(long, value_name = "MODE", default_value = "prt", value_parser = PossibleValuesParser::new(names::MODES))]
+    pub mode: String,
+    /// Only processes of this user, by name or number [default: the one that called, also by sudo]
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// The X server [default: that of DISPLAY]
+    #[arg(long, value_name = "NAME")]
+    pub display: Option<String>,
     /// Only on this GPU [default: all]
     #[arg(long, value_name = "N")]
     pub gpu: Option<u32>,

@@ -9,7 +9,8 @@
 //! | [`set`] | weights, limits and classes |
 //! | [`reserve`] | priorities, modes and reserves |
 //! | [`spec`] | the same from a file |
-//! | `subject` | what both set something for |
+//! | `subject` | what these set something for |
+//! | [`focus`] | the program whose window has the focus |
 //! | [`policy`] | the policy, and the knobs |
 //! | [`events`] | what happens |
 //! | [`run`] | a command with a setting of its own |
@@ -18,6 +19,7 @@
 //! | [`generate`] | manual pages and completions |
 
 pub mod events;
+pub mod focus;
 pub mod generate;
 pub mod policy;
 pub mod reserve;

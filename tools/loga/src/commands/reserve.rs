@@ -10,6 +10,7 @@ use crate::{cli, names, table};
 use loga::uapi;
 use serde::Serialize;
 use std::io::Write;
+use std::time::Duration;
 
 /// What is set for one subject, and what its reserve has served; an object of
 /// `loga reserve --json`.
@@ -37,6 +38,8 @@ struct Spec {
     mode: String,
     #[serde(flatten)]
     reserve: Option<Reserve>,
+    /// What is left of its lease; `null`: it has none.
+    lease_ms: Option<u32>,
 }
 
 /// What is promised.
@@ -67,6 +70,7 @@ impl Spec {
             prio: (spec.prio != uapi::PRIO_BY_NICE).then_some(spec.prio),
             mode: names::mode(spec.mode),
             reserve: Reserve::of(spec),
+            lease_ms: (spec.lease_ms != 0).then_some(spec.lease_ms),
         }
     }
 
@@ -78,6 +82,7 @@ impl Spec {
         }
         words.extend(self.prio.map(|prio| format!("prio {prio}")));
         words.push(format!("mode {}", self.mode));
+        words.extend(self.lease_ms.map(|ms| format!("for {}", seconds(ms))));
         words.join(", ")
     }
 }
@@ -140,13 +145,7 @@ pub fn run(
         .gpu
         .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
     writeln!(out, "{subject}: {words} on {place}")?;
-    for gpu in idle(control, arguments.gpu)? {
-        writeln!(
-            out,
-            "GPU {gpu} does not decide on submissions: `loga policy set --dispatch edf` (or prio)"
-        )?;
-    }
-    Ok(())
+    tell_idle(control, arguments.gpu, out)
 }
 
 /// The call that the options stand for, but for its subject.
@@ -158,6 +157,7 @@ fn wanted(arguments: &cli::Reserve) -> Result<uapi::SetSpec, Failure> {
     let mut spec = uapi::Spec {
         prio: arguments.prio.unwrap_or(uapi::PRIO_BY_NICE),
         mode: number(&names::MODES, &arguments.mode).unwrap_or(uapi::MODE_PRT),
+        lease_ms: arguments.lease.map_or(0, lease_ms),
         ..Default::default()
     };
     let ns = |us: u64| us.saturating_mul(1000);
@@ -183,13 +183,29 @@ fn wanted(arguments: &cli::Reserve) -> Result<uapi::SetSpec, Failure> {
     })
 }
 
-/// The GPUs of those chosen that do not decide on submissions.
-fn idle(control: &Control<impl Calls>, gpu: Option<u32>) -> Result<Vec<u32>, Failure> {
-    let all = control.chosen(gpu)?;
-    let idle = all
-        .iter()
-        .filter(|one| one.info.config().dispatch.is_none());
-    Ok(idle.map(|one| one.gpu).collect())
+/// A lease of at most a day, in milliseconds: one at least.
+fn lease_ms(lease: Duration) -> u32 {
+    u32::try_from(lease.as_millis())
+        .unwrap_or(uapi::MAX_LEASE_MS)
+        .max(1)
+}
+
+/// Names the GPUs of those chosen that do not decide on submissions.
+pub(super) fn tell_idle(
+    control: &Control<impl Calls>,
+    gpu: Option<u32>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    for one in control.chosen(gpu)? {
+        if one.info.config().dispatch.is_none() {
+            writeln!(
+                out,
+                "GPU {} does not decide on submissions: `loga policy set --dispatch edf` (or prio)",
+                one.gpu
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn list(
@@ -230,13 +246,18 @@ fn list(
     if !arguments.json {
         let titles = [
             "GPU", "FOR", "SUBJECT", "PRIO", "MODE", "RESERVE", "LEFT", "USED", "COMMANDS",
-            "LONGEST", "BREACHES",
+            "LONGEST", "BREACHES", "ENDS IN",
         ];
         let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
         let grid = table::grid(&titles, &words, rows);
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())
+}
+
+/// Milliseconds as seconds.
+fn seconds(ms: u32) -> String {
+    format!("{:.1} s", f64::from(ms) / 1000.0)
 }
 
 fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
@@ -268,6 +289,10 @@ fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
         of_reserve(listed.served.to_string()),
         of_reserve(format!("{:.3} ms", listed.longest_seen_ns as f64 / 1e6)),
         of_reserve(listed.breaches.to_string()),
+        match spec.lease_ms {
+            0 => "-".to_string(),
+            ms => seconds(ms),
+        },
     ]
 }
 

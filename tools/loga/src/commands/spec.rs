@@ -141,7 +141,7 @@ fn apply(
     }
     let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
     for (done, (at, subject)) in targets.iter().enumerate() {
-        let set = on(entries[*at].spec, subject, gpu);
+        let set = subject.with(entries[*at].spec, gpu);
         let result = match arguments.apply {
             true => control.set_spec(&set),
             false => Ok(()),
@@ -172,20 +172,6 @@ fn apply(
     Ok(out.flush()?)
 }
 
-/// The call that sets a spec for a subject.
-fn on(spec: uapi::Spec, subject: &Subject, gpu: u32) -> uapi::SetSpec {
-    uapi::SetSpec {
-        gpu,
-        action: uapi::ACTION_SET,
-        spec: uapi::Spec {
-            subject: subject.kind,
-            id: subject.id,
-            ..spec
-        },
-        ..Default::default()
-    }
-}
-
 /// What was set on each GPU before.
 type Before = Vec<(u32, Vec<uapi::ListedSpec>)>;
 
@@ -196,11 +182,8 @@ fn restore(control: &Control<impl Calls>, before: &Before, targets: &[Target]) {
             let same = |spec: &uapi::Spec| (spec.subject, spec.id) == (subject.kind, subject.id);
             let mut old = specs.iter().map(|listed| listed.spec);
             let set = match old.find(same) {
-                Some(old) => on(old, subject, *gpu),
-                None => uapi::SetSpec {
-                    action: uapi::ACTION_CLEAR,
-                    ..on(uapi::Spec::default(), subject, *gpu)
-                },
+                Some(old) => subject.with(old, *gpu),
+                None => subject.cleared(*gpu),
             };
             // A process may have ended: then there is nothing to restore.
             let _ = control.set_spec(&set);
@@ -224,7 +207,7 @@ fn follow(
     };
     let subject = Subject::process(process.pid);
     let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
-    match control.set_spec(&on(entry.spec, &subject, gpu)) {
+    match control.set_spec(&subject.with(entry.spec, gpu)) {
         Ok(()) => writeln!(out, "line {}: set {subject}", entry.line)?,
         // It goes on without a promise.
         Err(error) => {

@@ -60,6 +60,28 @@ impl Subject {
         }
     }
 
+    /// The call that sets a spec for it.
+    pub(super) fn with(&self, spec: uapi::Spec, gpu: u32) -> uapi::SetSpec {
+        uapi::SetSpec {
+            gpu,
+            action: uapi::ACTION_SET,
+            spec: uapi::Spec {
+                subject: self.kind,
+                id: self.id,
+                ..spec
+            },
+            ..Default::default()
+        }
+    }
+
+    /// The call that takes its spec back.
+    pub(super) fn cleared(&self, gpu: u32) -> uapi::SetSpec {
+        uapi::SetSpec {
+            action: uapi::ACTION_CLEAR,
+            ..self.with(uapi::Spec::default(), gpu)
+        }
+    }
+
     /// Adds the subject to a refusal. `list` is the command that shows what is set.
     pub(super) fn explain(&self, error: Error, list: &str) -> Failure {
         match error {

@@ -76,6 +76,29 @@ pub struct Client {
     /// When it appeared, CLOCK_MONOTONIC.
     #[serde(default)]
     pub since_ns: u64,
+    /// What the spec that it follows is set for: `process`, `user` or `cgroup`; nothing if it
+    /// follows none.
+    #[serde(default)]
+    pub spec: Option<String>,
+    /// Priority of its submissions, if it is known.
+    #[serde(default)]
+    pub prio: Option<u32>,
+    /// When it may submit: `prt`, `ht` or `free`.
+    #[serde(default)]
+    pub mode: String,
+    /// Kind of its reserve: `none`, `pe`, `ae` or `cbs`.
+    #[serde(default)]
+    pub reserve: String,
+    /// Submissions that were decided on and have completed; this and the next two of all clients
+    /// of its user at its place.
+    #[serde(default)]
+    pub turns: u64,
+    /// Time that they waited for their turns, also for the end of their own submissions before.
+    #[serde(default)]
+    pub turns_waited_ns: u64,
+    /// The longest of them since the first.
+    #[serde(default)]
+    pub turns_longest_ns: u64,
 }
 
 impl Client {
@@ -123,6 +146,13 @@ impl Client {
             runs: since(|client| client.runs),
             evasions: since(|client| client.evasions),
             since_ns: now.since_ns,
+            spec: (now.spec != uapi::NO_SPEC).then(|| names::subject(now.spec)),
+            prio: (now.prio != uapi::PRIO_BY_NICE).then_some(now.prio),
+            mode: names::mode(now.mode),
+            reserve: names::reserve(now.reserve),
+            turns: since(|client| client.turns),
+            turns_waited_ns: since(|client| client.turns_waited_ns),
+            turns_longest_ns: now.turns_longest_ns,
         }
     }
 }

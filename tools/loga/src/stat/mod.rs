@@ -67,6 +67,9 @@ pub struct Stat {
     pub policy: String,
     /// Whether its decisions are carried out.
     pub enforcing: bool,
+    /// Which dispatcher decides on submissions: `none`, `prio` or `edf`.
+    #[serde(default)]
+    pub dispatch: String,
     /// Whether figures of the whole GPU are left out, because the caller may not see them.
     pub withheld: bool,
     /// Whether a polling phase is under way.
@@ -224,6 +227,7 @@ impl Stat {
             pci: names::pci(info.pci_domain, info.pci_bdf),
             policy: config.policy.name().to_owned(),
             enforcing: config.enforce,
+            dispatch: names::dispatch(config.dispatch),
             withheld,
             polling: info.flags & uapi::GPU_POLLING != 0,
             lost: info.flags & uapi::GPU_LOST != 0,
@@ -360,6 +364,8 @@ pub(crate) mod tests {
                 entitled_ns: times * 300_000_000,
                 vtime_ns: 3_000_000 - id * 1_500_000,
                 state: uapi::STATE_RUNNING,
+                spec: uapi::NO_SPEC,
+                prio: uapi::PRIO_BY_NICE,
                 ..Default::default()
             };
             client.comm[..8].copy_from_slice(b"throttle");

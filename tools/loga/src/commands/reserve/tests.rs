@@ -71,7 +71,7 @@ fn list_shows_what_is_promised_and_served() {
     assert_eq!(
         words.join(" "),
         "0 cgroup 4711 nice prt soft pe 1000 us in every 10000 us (as pe) -1.500 ms 30.0 ms 12 \
-         7.000 ms 2"
+         7.000 ms 2 -"
     );
     let json = reserve(&fake, "--list --json").expect("lists");
     let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
@@ -84,6 +84,20 @@ fn list_shows_what_is_promised_and_served() {
         (&(-1_500_000).into(), &true.into())
     );
     assert_eq!(line["prio"], serde_json::Value::Null);
+}
+
+#[test]
+fn lease_is_told_in_seconds_and_listed_with_what_is_left() {
+    let fake = FakeKernel::new(1);
+    let said = reserve(&fake, "--pid 100 --prio 30 --for 2.5").expect("set");
+    let first = "process 100: prio 30, mode prt, for 2.5 s on all GPUs\n";
+    assert!(said.starts_with(first), "{said}");
+    assert_eq!(fake.gpus.borrow()[0].specs[0].spec.lease_ms, 2_500);
+    let table = reserve(&fake, "--list").expect("lists");
+    assert!(table.trim_end().ends_with(" 2.5 s"), "{table}");
+    for line in ["--pid 100 --clear --for 2", "--pid 100 --prio 30 --for 0"] {
+        assert!(reserve(&fake, line).expect_err(line).contains("--for"));
+    }
 }
 
 #[test]

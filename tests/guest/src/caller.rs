@@ -12,39 +12,39 @@ use std::time::{Duration, Instant};
 /// TIMEOUT: longest wait for an ordinary answer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A process that runs [`agent_process`](crate::agent_process); killed when dropped.
+/// A process that runs [`caller_process`](crate::caller_process); killed when dropped.
 #[derive(Debug)]
-pub(crate) struct Agent {
+pub(crate) struct Caller {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Agent {
-    /// Starts an agent.
+impl Caller {
+    /// Starts a caller.
     pub(crate) fn new() -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(program)
-            .arg("agent")
+            .arg("caller")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("agent: {error}"))?;
+            .map_err(|error| format!("caller: {error}"))?;
         let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("agent: no pipes".to_string());
+            return Err("caller: no pipes".to_string());
         };
-        Ok(Agent {
+        Ok(Caller {
             child,
             orders,
             answers: BufReader::new(answers),
         })
     }
 
-    /// Starts an agent and opens a client with channels.
+    /// Starts a caller and opens a client with channels.
     pub(crate) fn with_channels(count: u32) -> Result<Self, String> {
-        let mut agent = Agent::new()?;
-        agent.ask(&format!("open {count}"))?;
-        Ok(agent)
+        let mut caller = Caller::new()?;
+        caller.ask(&format!("open {count}"))?;
+        Ok(caller)
     }
 
     /// Checks that it can use the GPU; other tests check how fast.
@@ -61,14 +61,14 @@ impl Agent {
 
     /// Gives an order without waiting for the answer.
     pub(crate) fn send(&mut self, order: &str) -> Result<(), String> {
-        writeln!(self.orders, "{order}").map_err(|error| format!("agent, {order}: {error}"))
+        writeln!(self.orders, "{order}").map_err(|error| format!("caller, {order}: {error}"))
     }
 
     /// Gives an order and waits for the answer.
     pub(crate) fn ask(&mut self, order: &str) -> Result<Vec<u64>, String> {
         self.send(order)?;
         self.answer(SOON)
-            .map_err(|error| format!("agent, {order}: {error}"))
+            .map_err(|error| format!("caller, {order}: {error}"))
     }
 
     /// The next answer.
@@ -86,7 +86,7 @@ impl Agent {
                 .map(|word| word.parse().map_err(|_| format!("answer {line:?}")))
                 .collect(),
             Some("error") => Err(line.trim_start_matches("error").trim().to_string()),
-            _ => Err("the agent is gone".to_string()),
+            _ => Err("the caller is gone".to_string()),
         }
     }
 
@@ -123,10 +123,10 @@ impl Agent {
 
 /// Checks that a client with channels can open, run and exit.
 pub(crate) fn client_works(channels: u32) -> Result<(), String> {
-    Agent::with_channels(channels)?.check_work()
+    Caller::with_channels(channels)?.check_work()
 }
 
-impl Drop for Agent {
+impl Drop for Caller {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

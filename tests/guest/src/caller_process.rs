@@ -41,7 +41,7 @@ const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
 /// A client and its channels, once opened. The channels go first when dropped.
 #[derive(Default)]
-struct AgentProcess {
+struct CallerProcess {
     channels: Vec<Channel>,
     ready: Option<ReadyToMap>,
     client: Option<Client>,
@@ -49,11 +49,11 @@ struct AgentProcess {
 
 /// Carries out the lines of standard input until it ends; `true`.
 pub(crate) fn run() -> bool {
-    let mut agent = AgentProcess::default();
+    let mut caller = CallerProcess::default();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let words: Vec<&str> = line.split_whitespace().collect();
-        match agent.carry_out(&words) {
+        match caller.carry_out(&words) {
             Ok(numbers) => answer("ok", &numbers),
             Err(reason) => {
                 println!("error {reason}");
@@ -71,7 +71,7 @@ fn answer(word: &str, numbers: &[u64]) {
     let _ = io::stdout().flush();
 }
 
-impl AgentProcess {
+impl CallerProcess {
     fn carry_out(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
         let number = |at: usize| -> Result<u64, String> {
             let word = words.get(at).ok_or("a number is missing")?;
