@@ -18,7 +18,7 @@
 //! each client its turn without saying how.
 
 use super::credit::{full_turn, TICK};
-use super::token::{least_wanting, pass_token, Debt, Form, Token, Turn};
+use super::token::{least_wanting, pass_token, Debt, Form, Past, Token, Turn};
 use super::{ClientState, Policy, Rule, Sight};
 use crate::ids::GroupId;
 use crate::units::{signed, Ns, Weight};
@@ -51,7 +51,8 @@ impl Policy for Augmented {
 impl Form for Augmented {
     const WATCHED: bool = true;
 
-    fn choose(token: &Token, lasted: Ns, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Turn> {
+        let lasted = past.lasted;
         let least = least_wanting(clients)?;
         for client in clients.iter_mut() {
             let ran = if Some(client.id) == token.holder {
@@ -82,6 +83,7 @@ impl Form for Augmented {
             client,
             place: (0, client),
             length: TICK,
+            ahead: Ns::ZERO,
         })
     }
 }

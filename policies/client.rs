@@ -78,6 +78,8 @@ pub struct ClientState {
     pub id: GroupId,
     /// Its weight.
     pub weight: Weight,
+    /// Part of the GPU in percent that it is to get, if it wants it; 0 if nothing is set.
+    pub target_pct: u32,
     /// GPU time it used in the polling phase.
     pub busy: Ns,
     /// Times the engine took up its work in the polling phase. With sparse accounting fewer: times
@@ -131,6 +133,7 @@ impl ClientState {
         Self {
             id,
             weight,
+            target_pct: 0,
             busy: Ns::ZERO,
             runs: 0,
             waited: Ns::ZERO,

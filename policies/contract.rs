@@ -91,6 +91,7 @@ pub(super) fn keeps_inputs(decision: &Decision) -> bool {
         .all(|(before, after)| {
             before.id == after.id
                 && before.weight == after.weight
+                && before.target_pct == after.target_pct
                 && before.busy == after.busy
                 && before.runs == after.runs
                 && before.waited == after.waited

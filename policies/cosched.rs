@@ -18,7 +18,7 @@
 //! threads, or other processes of its group, can show that it would be.
 
 use super::credit::TICK;
-use super::token::{debt, pass_token, Debt, Form, Token, Turn};
+use super::token::{debt, pass_token, Debt, Form, Past, Token, Turn};
 use super::{ClientState, Policy, Rule, Sight};
 use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
@@ -55,7 +55,7 @@ impl Policy for CoScheduled {
 impl Form for CoScheduled {
     const WATCHED: bool = true;
 
-    fn choose(_: &Token, _: Ns, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(_: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
         pay_together(clients);
         let mut best = None;
         for client in clients.iter_mut().filter(|client| client.wants()) {
@@ -88,6 +88,7 @@ impl Form for CoScheduled {
             client: chosen,
             place: (0, chosen),
             length,
+            ahead: Ns::ZERO,
         })
     }
 }

@@ -17,7 +17,7 @@
 //! Source: Gupta and others, Pegasus (USENIX ATC 2011), AccCredit, algorithm 1. There a holder
 //! keeps its ticks whether it uses them or not, and a call that outlasts its turn is not charged.
 
-use super::token::{pass_token, Debt, Form, Order, Token, Turn, MAX_TURN};
+use super::token::{pass_token, Debt, Form, Order, Past, Token, Turn, MAX_TURN};
 use super::{ClientState, Policy, Rule};
 use crate::units::{Ns, Weight};
 
@@ -26,7 +26,7 @@ pub(super) const TICK: Ns = Ns::from_ms(30);
 /// Most ticks of a turn.
 const MAX_TICKS: u32 = 64;
 /// From the largest weight to the smallest.
-const ROUND: Order = Order {
+pub(super) const ROUND: Order = Order {
     place: |client| (Weight::MAX.saturating_sub(client.weight.get()), client.id),
     turn: |client, least| full_turn(client.weight, least),
 };
@@ -44,7 +44,7 @@ impl Policy for Credit {
 impl Form for Credit {
     const WATCHED: bool = true;
 
-    fn choose(token: &Token, _: Ns, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
         ROUND.next::<Self>(token, clients)
     }
 }

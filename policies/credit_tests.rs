@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the rules of `credit`, `augc` and `cosched`.
+//! Tests of the rules of `credit`, `credit-slo`, `augc` and `cosched`.
 
 use super::augc::Augmented;
 use super::cosched::CoScheduled;
 use super::credit::{full_turn, Credit};
+use super::credit_slo::WithTargets;
 use super::token::{debt, Form};
 use super::token_bench::{Bench, CLIENTS};
 use crate::units::{Ns, Weight};
@@ -32,6 +33,15 @@ fn is_near(ran: [u64; CLIENTS], wanted: [u64; CLIENTS]) -> bool {
     ran.iter()
         .zip(wanted)
         .all(|(ran, wanted)| ran.abs_diff(wanted) <= 1)
+}
+
+/// Three clients with these weights and targets.
+fn targeted(weights: [u32; CLIENTS], targets: [u32; CLIENTS]) -> Bench {
+    let mut bench = Bench::weighted::<WithTargets>(weights);
+    for (client, target) in bench.clients.iter_mut().zip(targets) {
+        client.target_pct = target;
+    }
+    bench
 }
 
 /// The first client had work for so long after its turn; it was its only one.
@@ -113,6 +123,74 @@ mod tests {
         ] {
             assert_eq!(holders(&mut bench), [2, 3, 2, 3, 1]);
         }
+    }
+
+    #[test]
+    fn credit_slo_without_targets_is_credit() {
+        let mut bench = targeted([256, 1024, 512], [0; CLIENTS]);
+        assert!(is_near(ran(&mut bench, 30), [300, 1200, 600]));
+    }
+
+    #[test]
+    fn targets_are_met_whatever_the_weights_and_the_rest_goes_by_weight() {
+        for (weights, targets, least) in [
+            ([1024, 256, 256], [0, 60, 0], [15, 58, 0]),
+            ([1024, 256, 256], [0, 60, 30], [5, 58, 28]),
+            ([100, 100, 100], [10, 10, 70], [9, 9, 67]),
+            ([10_000, 1, 1], [0, 45, 45], [5, 43, 43]),
+        ] {
+            let mut bench = targeted(weights, targets);
+            // What is settled at first.
+            ran(&mut bench, 100);
+            let ran = ran(&mut bench, 600);
+            let all: u64 = ran.iter().sum();
+            let enough = ran
+                .iter()
+                .zip(least)
+                .all(|(own, least)| own * 100 >= all * least);
+            assert!(enough);
+        }
+    }
+
+    #[test]
+    fn client_without_a_target_waits_ten_times_as_long_as_under_credit_at_most() {
+        let mut bench = targeted([100, 100, 100], [0, 45, 45]);
+        let (mut since, mut longest) = (0, 0);
+        for _ in 0..500 {
+            let from = bench.now;
+            let holder = bench.pass();
+            let turn = bench.now.saturating_sub(from).get() / 1_000_000;
+            since = if holder == 1 { 0 } else { since + turn };
+            longest = longest.max(since);
+        }
+        // Turns of two others of 30 ms, each with nine times that after it.
+        assert!(longest <= 10 * 3 * 30 + 60);
+    }
+
+    #[test]
+    fn client_that_was_far_ahead_of_its_target_has_it_again_after_a_second() {
+        let mut bench = targeted([10_000, 1_000, 1_000], [30, 0, 0]);
+        ran(&mut bench, 60);
+        bench.clients[0].weight = Weight::new(1).unwrap_or_default();
+        // It is ahead by 30 % of a second at most.
+        ran(&mut bench, 10);
+        let [own, second, third] = ran(&mut bench, 40);
+        assert!(own * 100 >= 28 * (own + second + third));
+    }
+
+    #[test]
+    fn client_that_wanted_nothing_is_not_behind() {
+        let mut bench = targeted([100, 100, 100], [20, 0, 0]);
+        for _ in 0..300 {
+            for client in &mut bench.clients[1..] {
+                client.seen.pending = !client.throttled;
+                client.seen.blocked = client.throttled;
+            }
+            bench.scan();
+        }
+        // Then it has a third, as the others, and not a fifth of a second first.
+        let turns: [u64; 20] = holders(&mut bench);
+        assert!(turns.iter().filter(|holder| **holder == 1).count() <= 8);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod client;
 mod contract;
 mod cosched;
 mod credit;
+mod credit_slo;
 #[cfg(any(test, loga_kunit))]
 mod credit_tests;
 pub mod dispatch;
@@ -348,6 +349,8 @@ policies! {
     AugC, augc::Augmented, loga_policy_augc;
     /// One client at a time, one that is on a processor, by weight.
     CoSched, cosched::CoScheduled, loga_policy_cosched;
+    /// As `credit`, and clients that are behind their targets come first.
+    CreditSlo, credit_slo::WithTargets, loga_policy_credit_slo;
 }
 
 /// No policy has this name.

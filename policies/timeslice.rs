@@ -19,7 +19,7 @@
 //! Source: Menychtas et al., Disengaged Scheduling for Fair, Protected Access to Fast
 //! Computational Accelerators (ASPLOS 2014), timeslice with overuse control.
 
-use super::token::{pass_token, Debt, Form, Order, Token, Turn, MAX_TURN, MIN_TURN};
+use super::token::{pass_token, Debt, Form, Order, Past, Token, Turn, MAX_TURN, MIN_TURN};
 use super::{ClientState, Policy, Rule};
 use crate::fair::mul_div;
 use crate::units::{Ns, Weight};
@@ -47,7 +47,7 @@ impl Policy for Engaged {
 impl Form for Engaged {
     const WATCHED: bool = true;
 
-    fn choose(token: &Token, _: Ns, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
         ROUND.next::<Self>(token, clients)
     }
 }
@@ -62,7 +62,7 @@ impl Policy for Disengaged {
 impl Form for Disengaged {
     const WATCHED: bool = false;
 
-    fn choose(token: &Token, _: Ns, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
         ROUND.next::<Self>(token, clients)
     }
 }

@@ -42,9 +42,11 @@ pub struct Token {
     /// The client that has the token or had it last; none if all clients ran since.
     pub(super) holder: Option<GroupId>,
     /// Its place when it got the token.
-    place: Place,
+    pub(super) place: Place,
     /// When it got the token.
     since: Ns,
+    /// Time that turns out of their order may last until the next one in order.
+    pub(super) ahead: Ns,
 }
 
 /// What is kept of a client.
@@ -70,6 +72,17 @@ pub(super) struct Turn {
     pub(super) client: GroupId,
     pub(super) place: Place,
     pub(super) length: Ns,
+    /// [`Token::ahead`] from then on.
+    pub(super) ahead: Ns,
+}
+
+/// The turn that has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    /// How long its holder had the token.
+    pub(super) lasted: Ns,
+    /// That, and until no channel had work.
+    pub(super) whole: Ns,
 }
 
 /// A policy that passes the token.
@@ -78,8 +91,8 @@ pub(super) trait Form: Keeps<OfGpu = Token, OfClient: AsMut<Debt>> {
     /// [`IDLE_SCANS`].
     const WATCHED: bool;
 
-    /// The next holder; none if no client wants the GPU. The last one had the token for `lasted`.
-    fn choose(token: &Token, lasted: Ns, clients: &mut [ClientState]) -> Option<Turn>;
+    /// The next holder; none if no client wants the GPU.
+    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Turn>;
 }
 
 /// The smallest weight of the clients that want the GPU, if there are any.
@@ -133,8 +146,11 @@ pub(super) fn pass_token<F: Form>(
             next.overdue = pending && lasting >= MAX_DRAIN;
             if !pending || next.overdue {
                 charge::<F>(lasting, token.holder, clients);
-                let lasted = since.saturating_sub(token.since);
-                next.at = grant::<F>(scan, token, lasted, clients);
+                let past = Past {
+                    lasted: since.saturating_sub(token.since),
+                    whole: scan.now.saturating_sub(token.since),
+                };
+                next.at = grant::<F>(scan, token, past, clients);
             }
         }
         Stage::Open if clients.iter().filter(|client| client.wants()).count() > 1 => {
@@ -193,9 +209,9 @@ fn charge<F: Form>(lasting: Ns, holder: Option<GroupId>, clients: &mut [ClientSt
 
 /// Gives the token to the next client, or lets all clients run when there is none. Returns when to
 /// scan again.
-fn grant<F: Form>(scan: &Scan, token: &mut Token, lasted: Ns, clients: &mut [ClientState]) -> Ns {
+fn grant<F: Form>(scan: &Scan, token: &mut Token, past: Past, clients: &mut [ClientState]) -> Ns {
     let soon = scan.now.saturating_add(SCAN_INTERVAL);
-    let Some(turn) = F::choose(token, lasted, clients) else {
+    let Some(turn) = F::choose(token, past, clients) else {
         clients
             .iter_mut()
             .for_each(|client| client.throttled = false);
@@ -211,6 +227,7 @@ fn grant<F: Form>(scan: &Scan, token: &mut Token, lasted: Ns, clients: &mut [Cli
         holder: Some(turn.client),
         place: turn.place,
         since: scan.now,
+        ahead: turn.ahead,
     };
     if F::WATCHED {
         soon
@@ -271,6 +288,7 @@ impl Order {
                     client: client.id,
                     place,
                     length: full.saturating_sub(overuse),
+                    ahead: Ns::ZERO,
                 });
             } else if passed {
                 pay(client, 1);

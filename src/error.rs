@@ -72,6 +72,13 @@ pub enum Error {
         /// The highest limit inside.
         member: u32,
     },
+    /// Targets that are more together than may be set.
+    TargetsTogether {
+        /// What was given, in percent.
+        target: u32,
+        /// What is left beside the others.
+        left: u32,
+    },
     /// A cgroup at a level of the hierarchy that LoGA does not follow.
     CgroupTooDeep {
         /// Deepest level at which something can be set.
@@ -135,6 +142,10 @@ impl fmt::Display for Error {
             Error::Full { name, max } => {
                 write!(f, "no room for another of {max} {name}: clear one first")
             }
+            Error::TargetsTogether { target, left } => write!(
+                f,
+                "target={target} and the others would be more than 90 % of the GPU, {left} % are left"
+            ),
             Error::LimitAboveGroup { limit, group } => write!(
                 f,
                 "limit={limit} is above that of a cgroup or user around it, want at most {group}"

@@ -59,6 +59,7 @@ fn changes() -> impl Strategy<Value = Change> {
         weight,
         limit,
         class,
+        target: None,
     })
 }
 

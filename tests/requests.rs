@@ -11,8 +11,8 @@ use loga::share::Limit;
 use loga::uapi::{
     arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, SetSpec, Snapshot, Spec,
     Subscribe, ACTION_CLEAR, ALL_GPUS, MAX_KNOBS, PRIO_BY_NICE, REFUSED_RANGE, REFUSED_RESERVED,
-    REFUSED_UNKNOWN_SUBJECT, RESERVE_CBS, RESERVE_NONE, SHARE_LIMIT, SHARE_WEIGHT, SUBJECT_USER,
-    VERSION,
+    REFUSED_UNKNOWN_SUBJECT, RESERVE_CBS, RESERVE_NONE, SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT,
+    SUBJECT_USER, VERSION,
 };
 use loga::units::Weight;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn set_share(words: &[u32]) -> SetShare {
         weight: words[8],
         limit_pct: words[9],
         class: words[10],
-        reserved: words[11] / 2,
+        target_pct: words[11],
         refusal: refusal(&words[12..]),
     }
 }
@@ -221,9 +221,14 @@ fn refusals_name_what_would_be_right() {
     share.id = u64::from(u32::MAX);
     assert_eq!(share.check().unwrap_err().code, REFUSED_UNKNOWN_SUBJECT);
     share.id = 0;
-    share.reserved = 1;
+    share.target_pct = 91;
+    assert!(share.check().is_ok(), "it is not given");
+    share.mask |= SHARE_TARGET;
+    assert_eq!(text(&share), "target=91 is out of range, want 1 to 90");
+    share.target_pct = 0;
+    assert!(share.check().is_ok());
+    share.mask |= 1 << 4;
     assert_eq!(share.check().unwrap_err().code, REFUSED_RESERVED);
-    share.reserved = 0;
     share.mask = 0;
     assert_eq!(
         text(&share),

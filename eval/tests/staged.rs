@@ -66,7 +66,14 @@ fn sampling_that_only_accounts_throttles_no_client_in_free_runs() {
 
 #[test]
 fn timeslices_of_equals_are_equal() {
-    for policy in ["timeslice", "timeslice-eng", "credit", "augc", "cosched"] {
+    for policy in [
+        "timeslice",
+        "timeslice-eng",
+        "credit",
+        "credit-slo",
+        "augc",
+        "cosched",
+    ] {
         let policy = format!("name = \"{policy}\"");
         let gpu = gpu(&policy, 6000, &format!("{FREE}{EQUALS}"));
         // By turns of commands, the first would have nine tenths. A client that drains fast

@@ -22,7 +22,7 @@ fn unmet(name: &str) -> Vec<String> {
 
 #[test]
 fn figures_meet_their_criteria() {
-    let not_met = ["timegraph-11", "timegraph-15"];
+    let not_met = ["timegraph-11", "timegraph-15", "pegasus-6"];
     for name in systems::names().filter(|name| !not_met.contains(name)) {
         assert_eq!(unmet(name), [""; 0], "{name}");
     }
@@ -42,6 +42,15 @@ fn figure_11_is_steadier_in_time_but_not_over_a_mean_that_is_five_times_shorter(
     let unmet = unmet("timegraph-11");
     assert!(
         unmet.len() == 1 && unmet[0].starts_with("the same over the mean, reserve"),
+        "{unmet:?}"
+    );
+}
+
+#[test]
+fn figure_6_meets_targets_at_the_cost_of_those_without_as_large_ones() {
+    let unmet = unmet("pegasus-6");
+    assert!(
+        unmet.len() == 1 && unmet[0].starts_with("least part of one without a scheduler"),
         "{unmet:?}"
     );
 }

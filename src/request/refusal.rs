@@ -10,7 +10,7 @@ use crate::uapi::{
     REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT, REFUSED_NOTHING,
     REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER,
     REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
-    REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
 use core::fmt;
@@ -65,6 +65,11 @@ impl From<Error> for Refusal {
                 min: member.into(),
                 max: 100,
                 ..Self::of(REFUSED_BELOW_MEMBER)
+            },
+            Error::TargetsTogether { target, left } => Self {
+                value: target.into(),
+                max: left.into(),
+                ..Self::of(REFUSED_TARGETS)
             },
             Error::CgroupTooDeep { max } => Self {
                 // CAST: a small number.
@@ -134,6 +139,10 @@ impl fmt::Display for Refusal {
             REFUSED_BELOW_MEMBER => write!(
                 f,
                 "limit={value} is below that of a process or cgroup in it, want at least {min}"
+            ),
+            REFUSED_TARGETS => write!(
+                f,
+                "target={value} and the others would be more than 90 % of the GPU, {max} % are left"
             ),
             REFUSED_NOTHING => write!(f, "{}", Error::NothingToSet),
             REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),

@@ -7,11 +7,12 @@ use crate::error::in_range;
 use crate::share::{Change, Class, Kind, Setting};
 use crate::uapi::{
     ReadTotals, Refusal, SetShare, ACTION_CLEAR, ACTION_SET, CLASS_IDLE, CLASS_NORMAL, SHARE_CLASS,
-    SHARE_LIMIT, SHARE_WEIGHT, SUBJECT_CGROUP, SUBJECT_PROCESS, SUBJECT_USER, TOTALS_RESET,
+    SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT, SUBJECT_CGROUP, SUBJECT_PROCESS, SUBJECT_USER,
+    TOTALS_RESET,
 };
 
 /// What [`SetShare::mask`] may have.
-const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS;
+const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS | SHARE_TARGET;
 
 /// The subject of a [`SetShare`], as the caller named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl SetShare {
     ///
     /// A [`Refusal`] that names what would be right.
     pub fn check(&self) -> Result<ShareRequest, Refusal> {
-        if self.reserved != 0 || self.mask & !SHARE_ALL != 0 || self.refusal != Refusal::default() {
+        if self.mask & !SHARE_ALL != 0 || self.refusal != Refusal::default() {
             return Err(Refusal::reserved());
         }
         in_range("action", self.action.into(), 0, ACTION_CLEAR.into())?;
@@ -64,6 +65,7 @@ impl SetShare {
             weight: given(SHARE_WEIGHT, self.weight),
             limit: given(SHARE_LIMIT, self.limit_pct),
             class: given(SHARE_CLASS, self.class).map(class).transpose()?,
+            target: given(SHARE_TARGET, self.target_pct),
         };
         // Refuses wrong numbers before the subject is looked up.
         change.apply(&Setting::default())?;

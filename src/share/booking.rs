@@ -259,6 +259,7 @@ impl<S: Storage> Shares<S> {
         for group in self.groups.all_mut() {
             if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
                 state.weight = settings.weight_of(group.subject, &group.identity);
+                state.target_pct = settings.target_of(group.subject);
             }
             let own = settings.limit_of(group.subject, &group.identity);
             group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());

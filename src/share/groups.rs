@@ -9,7 +9,7 @@
 //! length at its start.
 
 use super::member::{Group, Parts};
-use super::setting::{GroupBy, Identity, Limit, Setting, Subject};
+use super::setting::{GroupBy, Identity, Limit, Setting, Subject, Target};
 use super::settings::{Entry, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
@@ -40,7 +40,8 @@ impl<S: Storage> Shares<S> {
                     ..Group::default()
                 };
                 let weight = settings.weight_of(subject, identity);
-                let state = ClientState::new(GroupId::new(self.next), weight, t_sys);
+                let mut state = ClientState::new(GroupId::new(self.next), weight, t_sys);
+                state.target_pct = settings.target_of(subject);
                 self.next = self.next.saturating_add(1);
                 let (id, state_index) = (state.id, self.states.push(state)?);
                 self.empty = self.empty.saturating_add(1);
@@ -236,6 +237,13 @@ impl<S: Storage> Settings<S> {
                     .unwrap_or_default()
             }
         }
+    }
+
+    /// The target of a group in percent, 0 for none: what is set for itself. One for what is around
+    /// it or in it is that of another group.
+    pub fn target_of(&self, group: Subject) -> u32 {
+        let target = self.get(group).and_then(|set| set.target);
+        target.map_or(0, Target::get)
     }
 
     /// The lowest limit for a group as a whole to which the process with `identity` belongs.

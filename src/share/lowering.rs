@@ -26,6 +26,13 @@ impl<S: Storage> Settings<S> {
     /// [`MAX_LOWERED`] such processes. Then nothing has changed.
     pub fn lower(&mut self, identity: &Identity, change: &Change) -> Result<(), Error> {
         let subject = Subject::Process(identity.process);
+        if let Some(target) = change.target {
+            return Err(Error::NotLower {
+                name: "target",
+                value: target.into(),
+                max: 0,
+            });
+        }
         let old = self.entry(subject).copied().unwrap_or_default();
         let lowered = change.apply(&old.lowered)?;
         check_lower(change, &self.inherited(identity))?;

@@ -49,7 +49,7 @@ pub use booking::Period;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_THROTTLE};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
-pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, MAX_LEVELS};
+pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;
 pub use totals::{Kind, Row, Totals, MAX_ROWS, MAX_TOTALS};

@@ -145,6 +145,35 @@ impl Limit {
     }
 }
 
+/// A part of a GPU, in percent, that a group that wants it is to get: see policy `credit-slo`.
+///
+/// # Invariants
+///
+/// In `1..=`[`Target::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target(u8);
+
+impl Target {
+    /// Most of all targets together.
+    pub const MAX: u32 = 90;
+
+    /// This target.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] outside 1 to 90.
+    pub fn new(percent: u32) -> Result<Self, Error> {
+        in_range("target", percent.into(), 1, Self::MAX.into())?;
+        // CAST: at most 90.
+        Ok(Self(percent as u8))
+    }
+
+    /// The percentage.
+    pub const fn get(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 /// What is set for one subject. What is not set is taken from a less specific one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -154,6 +183,8 @@ pub struct Setting {
     pub limit: Option<Limit>,
     /// Class.
     pub class: Option<Class>,
+    /// Target, of the group that is this subject.
+    pub target: Option<Target>,
 }
 
 impl Setting {
@@ -172,6 +203,8 @@ pub struct Change {
     pub limit: Option<u32>,
     /// Class.
     pub class: Option<Class>,
+    /// Target in percent of a GPU, 1 to 90; 0 is none.
+    pub target: Option<u32>,
 }
 
 impl Change {
@@ -180,6 +213,7 @@ impl Change {
         weight: None,
         limit: None,
         class: None,
+        target: None,
     };
 
     /// Of a weight alone.
@@ -212,13 +246,19 @@ impl Change {
     ///
     /// [`Error::OutOfRange`], or [`Error::NothingToSet`].
     pub fn apply(&self, old: &Setting) -> Result<Setting, Error> {
-        if self.weight.is_none() && self.limit.is_none() && self.class.is_none() {
+        if *self == Self::NONE {
             return Err(Error::NothingToSet);
         }
+        let target = match self.target {
+            None => old.target,
+            Some(0) => None,
+            Some(percent) => Some(Target::new(percent)?),
+        };
         Ok(Setting {
             weight: self.weight.map(Weight::new).transpose()?.or(old.weight),
             limit: self.limit.map(Limit::new).transpose()?.or(old.limit),
             class: self.class.or(old.class),
+            target,
         })
     }
 }

@@ -13,7 +13,7 @@
 //! `lowering`.
 
 use super::budget::{Budget, Spent};
-use super::setting::{Change, Class, Identity, Limit, Setting, Subject, MAX_LEVELS};
+use super::setting::{Change, Class, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 use crate::error::Error;
 use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, Weight};
@@ -179,7 +179,7 @@ impl<S: Storage> Settings<S> {
     /// # Errors
     ///
     /// [`Error::OutOfRange`], [`Error::NothingToSet`], [`Error::LimitAboveGroup`],
-    /// [`Error::LimitBelowMember`], [`Error::CgroupTooDeep`] or [`Error::Full`]; then nothing
+    /// [`Error::LimitBelowMember`], [`Error::TargetsTogether`], [`Error::CgroupTooDeep`] or [`Error::Full`]; then nothing
     /// has changed.
     pub fn set(
         &mut self,
@@ -190,6 +190,7 @@ impl<S: Storage> Settings<S> {
         let old = self.entry(subject).copied().unwrap_or_default();
         let setting = change.apply(&old.setting)?;
         self.check_place(subject, within)?;
+        self.check_target(subject, setting.target)?;
         self.check_limit(subject, within, setting.limit)?;
         let mut entry = Entry {
             subject,
@@ -349,6 +350,22 @@ impl<S: Storage> Settings<S> {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a target that is too much beside the others.
+    fn check_target(&self, subject: Subject, target: Option<Target>) -> Result<(), Error> {
+        let Some(target) = target else {
+            return Ok(());
+        };
+        let others = self.all().iter().filter(|entry| entry.subject != subject);
+        let others = others.filter_map(|entry| entry.setting.target);
+        let sum = others.map(Target::get).fold(0, u32::saturating_add);
+        let left = Target::MAX.saturating_sub(sum);
+        if target.get() > left {
+            let target = target.get();
+            return Err(Error::TargetsTogether { target, left });
+        }
+        Ok(())
     }
 
     /// Refuses a limit that another one makes meaningless. Settings that users lowered do not limit

@@ -236,6 +236,40 @@ mod tests {
     }
 
     #[test]
+    fn targets_are_of_their_subject_and_ninety_percent_together() {
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
+        let target = |percent| Change {
+            target: Some(percent),
+            ..Change::default()
+        };
+        let (ann, ben) = (Subject::User(1), Subject::User(2));
+        assert_eq!(settings.set(ann, None, &target(60)), Ok(()));
+        let refused = Error::TargetsTogether {
+            target: 31,
+            left: 30,
+        };
+        assert_eq!(settings.set(ben, None, &target(31)), Err(refused));
+        assert_eq!(settings.target_of(ben), 0);
+        assert_eq!(settings.set(ben, None, &target(30)), Ok(()));
+        assert_eq!(settings.set(ann, None, &target(50)), Ok(()));
+        assert_eq!((settings.target_of(ann), settings.target_of(ben)), (50, 30));
+        assert_eq!(settings.target_of(Subject::Process(7)), 0);
+        assert!(settings.set(ann, None, &target(91)).is_err());
+        assert_eq!(settings.set(ann, None, &target(0)), Ok(()));
+        assert_eq!(settings.target_of(ann), 0);
+        let own = Identity {
+            process: 7,
+            user: 1,
+            ..Identity::default()
+        };
+        assert!(matches!(
+            settings.lower(&own, &target(1)),
+            Err(Error::NotLower { .. })
+        ));
+    }
+
+    #[test]
     fn settings_of_dead_processes_are_forgotten() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);

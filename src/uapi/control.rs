@@ -31,8 +31,8 @@ pub struct SetShare {
     pub limit_pct: u32,
     /// In: one of `CLASS_*`.
     pub class: u32,
-    /// In: zero.
-    pub reserved: u32,
+    /// In: target in percent of a GPU, 1 to 90; 0 is none.
+    pub target_pct: u32,
     /// Out: why it was refused.
     pub refusal: Refusal,
 }
@@ -55,6 +55,8 @@ pub const SHARE_WEIGHT: u32 = 1 << 0;
 pub const SHARE_LIMIT: u32 = 1 << 1;
 /// [`SetShare::class`] is given.
 pub const SHARE_CLASS: u32 = 1 << 2;
+/// [`SetShare::target_pct`] is given.
+pub const SHARE_TARGET: u32 = 1 << 3;
 /// In a [`Share`]: the user of the process lowered the weight.
 pub const SHARE_LOWERED_WEIGHT: u32 = 1 << 8;
 /// In a [`Share`]: the user of the process lowered the limit.
@@ -96,6 +98,10 @@ pub struct Share {
     pub class: u32,
     /// 1 if the limit throttles its processes now.
     pub exhausted: u32,
+    /// Target in percent of a GPU.
+    pub target_pct: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Argument of [`super::IOC_READ_TOTALS`].
@@ -177,7 +183,7 @@ pub struct Configure {
 
 const _: () = assert!(size_of::<SetShare>() == 48 + 32);
 const _: () = assert!(size_of::<ListShares>() == 24);
-const _: () = assert!(size_of::<Share>() == 32);
+const _: () = assert!(size_of::<Share>() == 40);
 const _: () = assert!(size_of::<ReadTotals>() == 32 + 32);
 const _: () = assert!(size_of::<Total>() == 96);
 const _: () = assert!(size_of::<Configure>() == 16 + 64 + 32);

@@ -66,6 +66,8 @@ pub const REFUSED_PROMISES: u32 = 18;
 pub const REFUSED_COMMAND: u32 = 19;
 /// A promise that cannot be kept, since so many submissions cost too much.
 pub const REFUSED_COSTS: u32 = 20;
+/// Targets that would be more together than may be set; `max` is what is left.
+pub const REFUSED_TARGETS: u32 = 21;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;
@@ -92,6 +94,7 @@ pub const FIELDS: &[&str] = &[
     "longest_us",
     "commands",
     "lease_ms",
+    "target",
 ];
 
 impl Refusal {

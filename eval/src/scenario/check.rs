@@ -10,7 +10,7 @@ use super::profile::Profile;
 use super::promise::Shared;
 use super::text::Text;
 use loga::ids::MAX_CHANNELS;
-use loga::share::Class;
+use loga::share::{Class, Target};
 use loga::units::{Ns, Weight};
 use std::path::Path;
 use toml::Spanned;
@@ -144,17 +144,23 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
     };
     for one in clients {
         let group = one.group(by);
-        let differs = |other: &&Client| {
-            group.is_some() && other.group(by) == group && other.weight != one.weight
-        };
-        if let Some(other) = clients.iter().find(differs) {
+        let same = |other: &&Client| group.is_some() && other.group(by) == group;
+        let parts = |one: &Client| (one.weight, one.target_pct);
+        let mut others = clients.iter().filter(same);
+        if let Some(other) = others.find(|other| parts(other) != parts(one)) {
+            let said = |one: &Client| {
+                let target = one
+                    .target_pct
+                    .map(|target| format!(" and target_pct {target}"));
+                format!("{}{}", one.weight.get(), target.unwrap_or_default())
+            };
             let reason = format!(
                 "clients {:?} and {:?} of one group have weights {} and {}, want the same: \
                  it is that of the group",
                 one.name,
                 other.name,
-                one.weight.get(),
-                other.weight.get()
+                said(one),
+                said(other),
             );
             return Err(source.error(file.clients.span(), reason));
         }
@@ -198,6 +204,11 @@ fn client(
         Some(limit) => Some(source.number("limit_pct", limit, 1, 100)? as u32),
         None => None,
     };
+    let target_pct = match &one.target_pct {
+        // CAST: checked to be in range.
+        Some(target) => Some(source.number("target_pct", target, 1, Target::MAX.into())? as u32),
+        None => None,
+    };
     let leave = match &one.leave_ms {
         Some(leave) if leave.get_ref().0 <= one.arrive_ms.0 => {
             let reason = "leave_ms is not after arrive_ms, want a later time";
@@ -239,6 +250,7 @@ fn client(
         user: one.user.clone(),
         cgroup: one.cgroup.clone(),
         limit_pct,
+        target_pct,
         class: match one.class {
             file::Class::Normal => Class::Normal,
             file::Class::Idle => Class::Idle,

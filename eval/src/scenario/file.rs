@@ -265,6 +265,7 @@ pub(super) struct Client {
     pub(super) user: Option<String>,
     pub(super) cgroup: Option<String>,
     pub(super) limit_pct: Option<Spanned<u64>>,
+    pub(super) target_pct: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) class: Class,
     pub(super) repeat: Option<Spanned<u64>>,

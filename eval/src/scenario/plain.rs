@@ -73,6 +73,8 @@ pub struct Client {
     pub cgroup: Option<String>,
     /// The most of the GPU that it may use, in percent.
     pub limit_pct: Option<u32>,
+    /// The part of the GPU that policy `credit-slo` gives its group if that wants it, in percent.
+    pub target_pct: Option<u32>,
     /// Whether it runs only while no other client wants the GPU.
     pub class: Class,
     /// How often it does all of its phases; for ever if not given.
@@ -170,6 +172,7 @@ impl Client {
             user: None,
             cgroup: None,
             limit_pct: None,
+            target_pct: None,
             class: Class::Normal,
             repeat: None,
             cycle: None,

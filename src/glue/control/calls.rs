@@ -17,7 +17,7 @@ use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::process::{is_alive, shown_uid};
 use crate::request::Named;
-use crate::share::{Entry, Kind, Limit, Row, MAX_ROWS, MAX_SETTINGS};
+use crate::share::{Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
 use crate::units::Weight;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -137,13 +137,14 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
 /// The settings of one subject, as the caller sees them.
 fn describe_share(entry: &Entry) -> uapi::Share {
     let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
-    let lowered = entry.lowered();
+    let (lowered, target) = (entry.lowered(), entry.setting().target);
     let (subject, id) = subject_numbers(entry.subject());
     let mut mask = 0;
     for (is_set, bit) in [
         (weight.is_some(), uapi::SHARE_WEIGHT),
         (limit.is_some(), uapi::SHARE_LIMIT),
         (class.is_some(), uapi::SHARE_CLASS),
+        (target.is_some(), uapi::SHARE_TARGET),
         (lowered.weight.is_some(), uapi::SHARE_LOWERED_WEIGHT),
         (lowered.limit.is_some(), uapi::SHARE_LOWERED_LIMIT),
         (lowered.class.is_some(), uapi::SHARE_LOWERED_CLASS),
@@ -160,6 +161,8 @@ fn describe_share(entry: &Entry) -> uapi::Share {
         limit_pct: limit.map_or(0, Limit::get),
         class: class.map_or(0, class_number),
         exhausted: entry.exhausted().into(),
+        target_pct: target.map_or(0, Target::get),
+        reserved: 0,
     }
 }
 

@@ -105,13 +105,13 @@ fn set_share(input: &mut Input<'_>) {
         weight: input.u32(),
         limit_pct: input.u32(),
         class: u32::from(input.u8() % 4),
-        reserved: u32::from(input.u8() / 128),
+        target_pct: input.u32(),
         refusal: refusal(input),
         ..Default::default()
     };
     match set.check() {
         Ok(request) => {
-            assert!(set.reserved == 0 && set.refusal == Refusal::default() && set.mask < 8);
+            assert!(set.refusal == Refusal::default() && set.mask < 16);
             assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
             assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
             let named = match request.named {
@@ -123,13 +123,18 @@ fn set_share(input: &mut Input<'_>) {
             };
             assert_eq!(named, (set.subject, set.id));
             if let Some(change) = request.change {
-                let [weight, limit, class] =
-                    [uapi::SHARE_WEIGHT, uapi::SHARE_LIMIT, uapi::SHARE_CLASS];
+                let [weight, limit, class, target] = [
+                    uapi::SHARE_WEIGHT,
+                    uapi::SHARE_LIMIT,
+                    uapi::SHARE_CLASS,
+                    uapi::SHARE_TARGET,
+                ];
                 // A number is taken if and only if its bit is set, and lies in its range.
                 for (bit, taken, value, range) in [
                     (weight, change.weight.is_some(), set.weight, 1..=10_000),
                     (limit, change.limit.is_some(), set.limit_pct, 1..=100),
                     (class, change.class.is_some(), set.class, 0..=1),
+                    (target, change.target.is_some(), set.target_pct, 0..=90),
                 ] {
                     assert_eq!(
                         taken,

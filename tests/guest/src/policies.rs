@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::sharing::{for_process, set, weight};
+use crate::sharing::{for_process, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
 use crate::{modules, sysfs};
@@ -18,6 +18,7 @@ crate::ktap::tests![
     policy_maxmin_is_the_default,
     mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
     credit_divides_time_by_weight: timed,
+    credit_slo_gives_a_client_its_target_whatever_its_weight: timed,
     cosched_prefers_a_client_that_is_on_a_processor: timed,
     turns_give_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
@@ -112,6 +113,7 @@ fn policy_maxmin_is_the_default() -> Verdict {
         "timeslice-eng",
         "none",
         "credit",
+        "credit-slo",
         "augc",
         "cosched",
     ] {
@@ -156,7 +158,14 @@ fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
 }
 
 fn turns_give_equal_shares_to_clients_that_always_want_more() -> Verdict {
-    for policy in ["timeslice", "timeslice-eng", "credit", "augc", "cosched"] {
+    for policy in [
+        "timeslice",
+        "timeslice-eng",
+        "credit",
+        "credit-slo",
+        "augc",
+        "cosched",
+    ] {
         let stage = Stage::set(
             LAZY,
             &format!("policy={policy} enforce=1 randomize=0 accounting=burst"),
@@ -192,6 +201,34 @@ fn credit_divides_time_by_weight() -> Verdict {
     println!("# shares {shares:.1?}");
     let ratio = shares[1] / shares[0];
     ensure!((3.5..=4.5).contains(&ratio), "{shares:.1?}");
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.teardown()
+}
+
+fn credit_slo_gives_a_client_its_target_whatever_its_weight() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=credit-slo enforce=1 accounting=burst")?;
+    let loads = [
+        Load::start("--kernel-us 1000 --depth 2 --wait block --channels 2")?,
+        Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
+    ];
+    stage.wait_until_all_measured(&loads)?;
+    set(for_process(loads[0].pid()), weight(400))?;
+    set(for_process(loads[1].pid()), target(60))?;
+    std::thread::sleep(Duration::from_millis(1000));
+    let with = shares(&loads, Duration::from_millis(3000))?;
+    let refused = set(for_process(loads[0].pid()), target(31));
+    set(for_process(loads[1].pid()), target(0))?;
+    std::thread::sleep(Duration::from_millis(1000));
+    let without = shares(&loads, Duration::from_millis(3000))?;
+    println!("# shares {with:.1?}, then {without:.1?}, {refused:?}");
+    // By weight it has a fifth. Turns cost some 4 % of the GPU.
+    ensure!((54.0..=64.0).contains(&with[1]), "{with:.1?}");
+    ensure!((16.0..=24.0).contains(&without[1]), "{without:.1?}");
+    ensure!(
+        refused.is_err_and(|said| said.contains("30 % are left")),
+        "targets of 91 % were set"
+    );
     stage.check_no_fallback()?;
     drop(loads);
     stage.teardown()

@@ -101,6 +101,13 @@ pub(crate) fn limit(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
     }
 }
 
+pub(crate) fn target(percent: u32) -> impl FnOnce(&mut uapi::SetShare) {
+    move |set| {
+        set.mask = uapi::SHARE_TARGET;
+        set.target_pct = percent;
+    }
+}
+
 /// As [`truth::shares`], of loads.
 pub(crate) fn shares<const N: usize>(
     loads: [&Load; N],

@@ -55,16 +55,18 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
         (changed(own, limit(101)), einval, range, "want 1 to 100"),
         (class, einval, range, "want 0 to 1"),
         (
-            changed(own, |set| set.mask = 8),
+            changed(own, |set| set.mask = 16),
             einval,
             reserved,
             "not zero",
         ),
         (
-            changed(good, |set| set.reserved = 1),
+            changed(own, |set| {
+                (set.mask, set.target_pct) = (uapi::SHARE_TARGET, 91);
+            }),
             einval,
-            reserved,
-            "not zero",
+            range,
+            "target=91 is out of range, want 1 to 90",
         ),
         (
             changed(good, |set| set.action = 2),

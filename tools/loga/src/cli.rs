@@ -13,7 +13,7 @@ use clap::{value_parser, Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
 use loga::policies;
-use loga::share::Limit;
+use loga::share::{Limit, Target};
 use loga::units::Weight;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -141,6 +141,10 @@ pub struct Change {
     /// Class; idle runs only while no normal client wants the GPU
     #[arg(long, value_name = "CLASS", value_parser = PossibleValuesParser::new(names::CLASSES))]
     pub class: Option<String>,
+    /// Part of a GPU in percent, 1 to 90, that policy credit-slo gives it if it wants that; 0 is none;
+    /// of the groups that the GPU is divided between (group_by)
+    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(0..=i64::from(Target::MAX)))]
+    pub target: Option<u32>,
 }
 
 /// Arguments of `loga set`.
@@ -151,13 +155,13 @@ pub struct Set {
     #[command(flatten)]
     pub whom: Whom,
     /// Print what is set
-    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "clear"])]
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target", "clear"])]
     pub list: bool,
     /// What to set.
     #[command(flatten)]
     pub change: Change,
     /// Forget what is set
-    #[arg(long, conflicts_with_all = ["weight", "limit", "class"])]
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target"])]
     pub clear: bool,
     /// Only on this GPU [default: all]
     #[arg(long, value_name = "N")]

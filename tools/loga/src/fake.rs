@@ -217,6 +217,9 @@ fn set_on(gpu: &mut FakeGpu, argument: &uapi::SetShare) -> Result<(), Refusal> {
     if argument.mask & uapi::SHARE_CLASS != 0 {
         share.class = argument.class;
     }
+    if argument.mask & uapi::SHARE_TARGET != 0 {
+        share.target_pct = argument.target_pct;
+    }
     Ok(())
 }
 

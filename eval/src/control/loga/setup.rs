@@ -179,13 +179,19 @@ impl Loga {
                 class: Some(client.class).filter(|class| *class != Class::Normal),
                 ..Change::default()
             };
-            let weight = Change::weight(client.weight.get());
+            let of_group = Change {
+                weight: Some(client.weight.get()),
+                target: client.target_pct,
+                ..Change::default()
+            };
             let process = Subject::Process(identity.process);
             let settings = &mut self.state.settings;
             match by {
-                Between::Client => settings.set(process, Some(identity), &weight)?,
-                Between::User => settings.set(Subject::User(identity.user), None, &weight)?,
-                Between::Cgroup => settings.set(Subject::Cgroup(identity.cgroup), None, &weight)?,
+                Between::Client => settings.set(process, Some(identity), &of_group)?,
+                Between::User => settings.set(Subject::User(identity.user), None, &of_group)?,
+                Between::Cgroup => {
+                    settings.set(Subject::Cgroup(identity.cgroup), None, &of_group)?
+                }
             }
             if own != Change::default() {
                 settings.set(process, Some(identity), &own)?;

@@ -9,6 +9,7 @@
 //! only, so numbers are those of its text.
 
 mod response;
+mod targets;
 mod turns;
 
 use super::figure::Experiment;
@@ -39,6 +40,11 @@ pub(super) const FIGURES: &[Experiment] = &[
         "pegasus-5",
         "credits 256 and 1024, 512 and 256: two clients that always want the GPU",
         turns::credits,
+    ),
+    (
+        "pegasus-6",
+        "credits, credits of the processor, and targets: clients that always want the GPU",
+        targets::targets,
     ),
     (
         "pegasus-8",

@@ -23,6 +23,7 @@ struct Line {
     weight: Option<u32>,
     limit: Option<u32>,
     class: Option<String>,
+    target: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cleared: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,8 +84,12 @@ pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
         argument.class = names::number(&names::CLASSES, class).unwrap_or(uapi::CLASS_NORMAL);
         argument.mask |= uapi::SHARE_CLASS;
     }
+    if let Some(target) = wanted.target {
+        argument.target_pct = target;
+        argument.mask |= uapi::SHARE_TARGET;
+    }
     if argument.mask == 0 {
-        let line = "nothing to set: want --weight, --limit or --class";
+        let line = "nothing to set: want --weight, --limit, --class or --target";
         return Err(Failure::Said(line.to_string()));
     }
     Ok(argument)
@@ -95,6 +100,7 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
         weight,
         limit,
         class,
+        target,
     } = &arguments.change;
     if arguments.json {
         let line = Line {
@@ -106,6 +112,7 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
             weight: *weight,
             limit: *limit,
             class: class.clone(),
+            target: *target,
             cleared: Some(arguments.clear),
             exhausted: None,
         };
@@ -116,6 +123,7 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
     words.extend(weight.map(|weight| format!("weight {weight}")));
     words.extend(limit.map(|limit| format!("limit {limit} %")));
     words.extend(class.as_ref().map(|class| format!("class {class}")));
+    words.extend(target.map(|target| format!("target {target} %")));
     let place = arguments
         .gpu
         .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
@@ -143,6 +151,7 @@ fn list(
                 weight: given(uapi::SHARE_WEIGHT, share.weight),
                 limit: given(uapi::SHARE_LIMIT, share.limit_pct),
                 class: given(uapi::SHARE_CLASS, share.class).map(names::class),
+                target: given(uapi::SHARE_TARGET, share.target_pct),
                 cleared: None,
                 exhausted: Some(share.exhausted != 0),
             };
@@ -161,6 +170,7 @@ fn list(
             "WEIGHT",
             "LIMIT",
             "CLASS",
+            "TARGET",
             "EXHAUSTED",
         ];
         let grid = table::grid(&titles, &["FOR", "SUBJECT", "CLASS", "EXHAUSTED"], rows);
@@ -180,6 +190,8 @@ fn row(line: Line) -> Vec<String> {
         line.limit
             .map_or("-".to_string(), |limit| format!("{limit} %")),
         line.class.unwrap_or("-".to_string()),
+        line.target
+            .map_or("-".to_string(), |target| format!("{target} %")),
         if exhausted { "yes" } else { "no" }.to_string(),
     ]
 }

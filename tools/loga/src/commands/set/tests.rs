@@ -47,7 +47,8 @@ fn setting_of_one_gpu_stays_there_and_can_be_cleared() {
 fn list_shows_what_is_set_as_table_and_as_json() {
     let fake = FakeKernel::new(1);
     assert_eq!(set(&fake, "--list").expect("lists"), "nothing is set\n");
-    set(&fake, "--cgroup 4711 --weight 900").expect("set");
+    let said = set(&fake, "--cgroup 4711 --weight 900 --target 30").expect("set");
+    assert_eq!(said, "cgroup 4711: weight 900, target 30 % on all GPUs\n");
     let table = set(&fake, "--list").expect("lists");
     let words: Vec<&str> = table
         .lines()
@@ -55,11 +56,15 @@ fn list_shows_what_is_set_as_table_and_as_json() {
         .expect("a row")
         .split_whitespace()
         .collect();
-    assert_eq!(words, ["0", "cgroup", "4711", "900", "-", "-", "no"]);
+    assert_eq!(
+        words,
+        ["0", "cgroup", "4711", "900", "-", "-", "30", "%", "no"]
+    );
     let json = set(&fake, "--list --json").expect("lists");
     let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
     assert_eq!(line["weight"], 900);
     assert_eq!(line["limit"], serde_json::Value::Null);
+    assert_eq!(line["target"], 30);
     assert_eq!(line["exhausted"], false);
 }
 
@@ -74,7 +79,10 @@ fn refusals_name_for_whom_and_what_would_be_right() {
         "{said}"
     );
     let said = set(&fake, "--pid 100").expect_err("nothing to set");
-    assert_eq!(said, "nothing to set: want --weight, --limit or --class");
+    assert_eq!(
+        said,
+        "nothing to set: want --weight, --limit, --class or --target"
+    );
     let said = set(&fake, "--pid 100 --weight 3 --gpu 4").expect_err("no such GPU");
     assert_eq!(said, "there is no GPU 4: want 0, the only one");
     let said = set(&fake, "--user no-such-user --weight 3").expect_err("no such user");
