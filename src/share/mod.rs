@@ -12,7 +12,8 @@
 //! cgroup around it, or its user. Other groups have the weight set for that user, or for the
 //! nearest cgroup from the group's own one on. Limits and the idle class apply to processes, after
 //! the policy: a process that they throttle is kept out of the competition, and no client waits for
-//! it. A process is under the limits of all cgroups around it.
+//! it. A process is under the limits of all cgroups around it. A target is of the group that is its
+//! subject, and of no other.
 //!
 //! | file | contents |
 //! |---|---|

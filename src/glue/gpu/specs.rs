@@ -152,6 +152,10 @@ impl Gpu {
             })?,
             None => books.specs.clear(subject)?,
         }
+        if before.is_some_and(|row| Some(row.spec) == spec) {
+            // Only its lease is another one.
+            return Ok(before);
+        }
         // Its own clients follow it by now, and are not among the others.
         if let Err(refused) = books.admit(subject) {
             books.put_back(subject, before);
