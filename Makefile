@@ -24,6 +24,7 @@ help:
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
+	@echo 'make papers           figures of TimeGraph and Pegasus in the simulator, into out/papers.html'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
@@ -90,6 +91,11 @@ eval: kernel
 		run --machine tests/bench/paper $(if $(QUICK),--quick)
 
 # Needs a compiler only, as bench-host.
+papers:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && mkdir -p out && \
+		"$$CARGO" run --locked --quiet --release -p loga-eval --bin loga-sim -- papers out/papers.html
+
+# Needs a compiler only, as bench-host.
 manuals:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
 		"$$CARGO" run --locked --quiet -p loga-cli -- generate man out/man && \
@@ -102,4 +108,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test test-hostile test-debug fuzz cycles soak vm shell module bench bench-host eval manuals test-nvidia clean
+.PHONY: help kernel demo test test-hostile test-debug fuzz cycles soak vm shell module bench bench-host eval papers manuals test-nvidia clean

@@ -32,7 +32,7 @@ impl Criterion {
         }
     }
 
-    fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         match self {
             Self::AtLeast(least) => format!(">= {least:.2}"),
             Self::AtMost(most) => format!("<= {most:.2}"),
@@ -57,6 +57,9 @@ pub struct Line {
     pub criterion: Criterion,
     /// Whether it is.
     pub holds: Option<bool>,
+    /// The mechanism if it is not, as far as the figure isolates it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'static str>,
 }
 
 impl Line {
@@ -75,7 +78,15 @@ impl Line {
             unit,
             criterion,
             holds: criterion.holds(ours),
+            why: None,
         }
+    }
+
+    /// With the reason, if it is not what it has to be.
+    #[must_use]
+    pub(super) fn unless_met(self, why: &'static str) -> Self {
+        let why = (self.holds == Some(false)).then_some(why);
+        Self { why, ..self }
     }
 }
 
@@ -149,5 +160,10 @@ pub fn text(figure: &Figure) -> String {
     }
     // Writing to a string does not fail.
     let _ = writeln!(text, "{}", lines.trim_fmt());
+    for line in &figure.lines {
+        if let Some(why) = line.why {
+            let _ = writeln!(text, "\nNot met: {}. {why}", line.what);
+        }
+    }
     text
 }

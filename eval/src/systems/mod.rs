@@ -4,11 +4,13 @@
 //! whether that is what it should be.
 
 mod figure;
+mod page;
 mod pegasus;
 pub mod timegraph;
 mod trial;
 
 pub use figure::{text, Criterion, Figure, Length, Line};
+pub use page::page;
 
 use crate::outcome::Error;
 use figure::Experiment;

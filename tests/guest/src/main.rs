@@ -16,7 +16,7 @@
 //! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
-//! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`] | tests of priorities, modes and reserves that are set |
+//! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
 //! | [`multi_gpu`] | tests with several GPUs |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
@@ -52,6 +52,7 @@ mod specs;
 mod sysfs;
 mod threads;
 mod throttling;
+mod timegraph;
 mod tools;
 mod tracefs;
 mod tracing;
@@ -142,6 +143,7 @@ fn tests() -> Vec<Test> {
         reserves::TESTS,
         reserve_sets::TESTS,
         protected::TESTS,
+        timegraph::TESTS,
         validation::TESTS,
         event_stream::TESTS,
         fdinfo::TESTS,

@@ -127,6 +127,10 @@ pub(super) fn targets(length: Length) -> Lines {
         100.0 * least_of_none,
         "%",
         AtLeast(90.0),
+    )
+    .unless_met(
+        "The targets of a pair are 90 % of the GPU together: a client with the small one has half of the \
+         GPU without a scheduler, and its target and what is left with one.",
     ));
     lines.push(Line::new(
         format!("{RANDOM_PAIRS} random pairs with 90 % together: least part of a target"),

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All figures on one HTML page that needs nothing else.
+
+use super::timegraph::tasks::{Judged, Report};
+use super::{Figure, Line};
+use crate::draw::picture;
+use crate::results::{Axis, Experiment, Origin, Point, Series, VERSION};
+use maud::{html, Markup, PreEscaped, DOCTYPE};
+use std::error::Error;
+
+/// The page of these figures and of random sets of reserves.
+///
+/// # Errors
+///
+/// The picture cannot be drawn.
+pub fn page(figures: &[Figure], sets: &Report) -> Result<String, Box<dyn Error>> {
+    let style = PreEscaped(include_str!("../page/style.css"));
+    let svg = picture(&acceptance(sets))?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "LoGA: TimeGraph and Pegasus" }
+                style { (style) }
+            }
+            body {
+                h1 { "LoGA: TimeGraph and Pegasus" }
+                p {
+                    "Experiments of two papers in the simulator, with stand-ins for their programs: the "
+                    "papers' numbers beside ours, what ours have to be, and whether they are. Most bars "
+                    "of the papers are plotted without numbers; “-” stands for those. Sources: Kato and "
+                    "others, TimeGraph, USENIX ATC 2011; Gupta and others, Pegasus, USENIX ATC 2011."
+                }
+                (summary(figures))
+                @for figure in figures { (section(figure)) }
+                (admission(sets, &svg))
+            }
+        }
+    };
+    // A number stays with its sign.
+    Ok(page.into_string().replace(" %", "\u{a0}%"))
+}
+
+/// Which figures meet their criteria.
+fn summary(figures: &[Figure]) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "Figure" } th { "" } th { "Criteria" } th { "Not met" } } }
+            tbody { @for figure in figures { tr {
+                td { a href={ "#" (figure.name) } { (figure.name) } }
+                td { (figure.about) }
+                td class="number" { (figure.lines.iter().filter(|line| line.holds.is_some()).count()) }
+                td class="number" { (figure.failed()) }
+            } } }
+        }
+    }
+}
+
+/// One figure.
+fn section(figure: &Figure) -> Markup {
+    html! {
+        h2 id=(figure.name) { (figure.name) ": " (figure.about) }
+        p { "Means of " (figure.seeds) " runs of " (figure.seconds) " s." }
+        table {
+            thead { tr { th { "" } th { "Paper" } th { "Here" } th { "Criterion" } th { "" } } }
+            tbody { @for line in &figure.lines { tr {
+                td { (line.what) }
+                td { (line.paper) }
+                td class="number" { (format!("{:.2}", line.ours)) " " (line.unit) }
+                td { (line.criterion.text()) }
+                td { (verdict(line)) }
+            } } }
+        }
+        @for line in figure.lines.iter().filter(|line| line.holds == Some(false)) {
+            @if let Some(why) = line.why { p { strong { (line.what) ": " } (why) } }
+        }
+    }
+}
+
+/// A verdict as a word with a colour.
+fn verdict(line: &Line) -> Markup {
+    match line.holds {
+        None => html! {},
+        Some(true) => html! { span class="chip holds" { "met" } },
+        Some(false) => html! { span class="chip differs" { "not met" } },
+    }
+}
+
+/// Random sets of reserves.
+fn admission(sets: &Report, svg: &str) -> Markup {
+    let settings = &sets.settings;
+    html! {
+        h2 id="admission" { "Random sets of reserves" }
+        p {
+            (settings.sets) " sets of 2 to 16 hard CBS reserves beside a client without one, seed "
+            (settings.seed) ", " (settings.seconds) " s each. TimeGraph admits by the sum of the "
+            "promises; LoGA also by the longest command of another client that may be in the way."
+        }
+        div class="pictures" { figure {
+            figcaption { "Sets admitted, by the part of the GPU that is promised" }
+            (PreEscaped(svg))
+        } }
+        table {
+            thead { tr {
+                th { "Simulated" } th { "Sets" } th { "With a miss" } th { "Rounds" } th { "Late" }
+                th { "Longest round, of its deadline" }
+            } }
+            tbody {
+                (judged("admitted", &sets.admitted))
+                (judged("admitted by the sum alone", &sets.by_sum_only))
+            }
+        }
+    }
+}
+
+fn judged(what: &str, one: &Judged) -> Markup {
+    html! { tr {
+        td { (what) }
+        td class="number" { (one.sets) }
+        td class="number" { (one.broken) }
+        td class="number" { (one.jobs) }
+        td class="number" { (one.missed) }
+        td class="number" { (format!("{:.2}", one.worst_pct)) " %" }
+    } }
+}
+
+/// Which part of the sets is admitted, over what they promise.
+fn acceptance(sets: &Report) -> Experiment {
+    let series = |name: &str, admitted: fn(&super::timegraph::tasks::Bin) -> u64| {
+        let points = (0u32..).zip(&sets.bins).filter_map(|(at, bin)| {
+            // CAST: counts.
+            let pct = 100.0 * admitted(bin) as f64 / bin.sets as f64;
+            // The middle of what the sets promise.
+            let promised = 10.0 * f64::from(at) + 5.0;
+            (bin.sets > 0).then(|| Point::of(promised, &[pct]))?
+        });
+        Series::new(name, points.collect())
+    };
+    Experiment {
+        version: VERSION,
+        figure: "admission".to_owned(),
+        origin: Origin::Simulator,
+        setting: String::new(),
+        title: "Sets admitted".to_owned(),
+        x: Axis::new("promised part of the GPU", "%"),
+        y: Axis::new("sets admitted", "%"),
+        series: vec![
+            series("LoGA", |bin| bin.admitted),
+            series("sum of promises", |bin| bin.by_sum),
+        ],
+        paper: String::new(),
+        assumed: Vec::new(),
+        settings: Vec::new(),
+        differs: Vec::new(),
+        inputs: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems::timegraph::tasks::{self, Settings};
+    use crate::systems::Criterion;
+
+    #[test]
+    fn page_has_each_line_its_verdict_and_the_reason_of_a_bad_one() {
+        let line = |what: &str, ours: f64| {
+            Line::new(what, "3 to 6", ours, "times", Criterion::AtLeast(2.0))
+                .unless_met("a long command")
+        };
+        let figure = Figure {
+            name: "timegraph-8",
+            about: "a game",
+            seconds: 1,
+            seeds: 1,
+            lines: vec![line("good", 3.0), line("bad", 1.0)],
+        };
+        let settings = Settings {
+            sets: 40,
+            seconds: 1,
+            seed: 1,
+        };
+        let sets = tasks::run(settings).unwrap();
+        let page = page(&[figure], &sets).unwrap();
+        assert_eq!(page.matches("chip holds").count(), 1);
+        assert_eq!(page.matches("chip differs").count(), 1);
+        assert!(page.contains("<strong>bad: </strong>a long command"));
+        assert!(!page.contains("<strong>good: </strong>"));
+        assert!(page.contains("<svg") && page.contains("sum of promises"));
+    }
+}
