@@ -83,7 +83,7 @@ impl Form for Augmented {
             client,
             place: (0, client),
             length: TICK,
-            ahead: Ns::ZERO,
+            ahead: None,
         })
     }
 }

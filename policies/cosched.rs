@@ -88,7 +88,7 @@ impl Form for CoScheduled {
             client: chosen,
             place: (0, chosen),
             length,
-            ahead: Ns::ZERO,
+            ahead: None,
         })
     }
 }

@@ -5,7 +5,7 @@
 //! Rule: a client with a target of `p` % is *behind* by `b`, which grows by `p` % of the time in
 //! which it wants the GPU, and falls by its turns; `-p % <= b <= p %` of a second. Of the clients
 //! that want the GPU and have `b > 0`, the one with the largest `b / p` runs alone for a tick of 30
-//! ms. Such turns take at most nine times as long as the turn in the order of `credit` before them;
+//! ms. Such turns take at most nine times as long as the turn in the order of `credit` before them did;
 //! without a client that is behind, or after that, the next turn is that of `credit`.
 //!
 //! Good for: clients that need a part of the GPU, whatever their weights and those of others.
@@ -67,23 +67,31 @@ impl Form for WithTargets {
                 most = Some((since, client));
             }
         }
-        match most.filter(|_| !token.ahead.is_zero()) {
+        let left = left(token, past);
+        match most.filter(|_| !left.is_zero()) {
             Some((_, client)) => {
-                let length = TICK.min(token.ahead);
+                let length = TICK.min(left);
                 Some(Turn {
                     client: client.id,
                     // Turns in order go on from there.
                     place: token.place,
                     length,
-                    ahead: token.ahead.saturating_sub(length),
+                    ahead: Some(left.saturating_sub(length)),
                 })
             }
-            None => {
-                let turn = ROUND.next::<Self>(token, clients)?;
-                let ahead = turn.length.saturating_mul(AHEAD);
-                Some(Turn { ahead, ..turn })
-            }
+            None => ROUND.next::<Self>(token, clients),
         }
+    }
+}
+
+/// How long turns out of order may last from now on.
+fn left(token: &Token, past: Past) -> Ns {
+    match (token.holder, token.ahead) {
+        // Before the first turn all clients ran.
+        (None, _) => Ns::ZERO,
+        (_, Some(left)) => left,
+        // The turn in order has ended.
+        (_, None) => past.lasted.saturating_mul(AHEAD),
     }
 }
 

@@ -45,8 +45,8 @@ pub struct Token {
     pub(super) place: Place,
     /// When it got the token.
     since: Ns,
-    /// Time that turns out of their order may last until the next one in order.
-    pub(super) ahead: Ns,
+    /// For a turn out of order: how long further ones may last until the next one in order.
+    pub(super) ahead: Option<Ns>,
 }
 
 /// What is kept of a client.
@@ -73,7 +73,7 @@ pub(super) struct Turn {
     pub(super) place: Place,
     pub(super) length: Ns,
     /// [`Token::ahead`] from then on.
-    pub(super) ahead: Ns,
+    pub(super) ahead: Option<Ns>,
 }
 
 /// The turn that has ended.
@@ -288,7 +288,7 @@ impl Order {
                     client: client.id,
                     place,
                     length: full.saturating_sub(overuse),
-                    ahead: Ns::ZERO,
+                    ahead: None,
                 });
             } else if passed {
                 pay(client, 1);

@@ -204,7 +204,7 @@ impl<S: Storage> Settings<S> {
     /// Groups by cgroup are formed at level `depth` of the hierarchy, so that no number of
     /// cgroups below makes more of them; a process that is less deep belongs to the group of its
     /// cgroup. With `depth` 0, the group is the nearest cgroup around the process for which a
-    /// weight is set, else the one at level 1. The root is the group of its own processes only.
+    /// weight or a target is set, else the one at level 1. The root is the group of its own processes only.
     pub fn group_of(&self, identity: &Identity, by: GroupBy, depth: u32) -> Subject {
         match (by, usize::try_from(depth)) {
             (GroupBy::Process, _) => Subject::Process(identity.process),
@@ -212,12 +212,12 @@ impl<S: Storage> Settings<S> {
             (GroupBy::Cgroup, Ok(level @ 1..)) => Subject::Cgroup(identity.cgroup_at(level)),
             (GroupBy::Cgroup, _) => {
                 let root = identity.cgroup_at(0);
-                let has_weight = |id: &u64| {
+                let is_group = |id: &u64| {
                     let setting = self.get(Subject::Cgroup(*id));
-                    setting.is_some_and(|setting| setting.weight.is_some())
+                    setting.is_some_and(|set| set.weight.is_some() || set.target.is_some())
                 };
                 let mut cgroups = identity.cgroups().filter(|id| *id != root);
-                Subject::Cgroup(cgroups.find(has_weight).unwrap_or(identity.cgroup_at(1)))
+                Subject::Cgroup(cgroups.find(is_group).unwrap_or(identity.cgroup_at(1)))
             }
         }
     }

@@ -148,19 +148,17 @@ fn groups(source: &Text, file: &File, clients: &[Client]) -> Result<(), Error> {
         let parts = |one: &Client| (one.weight, one.target_pct);
         let mut others = clients.iter().filter(same);
         if let Some(other) = others.find(|other| parts(other) != parts(one)) {
-            let said = |one: &Client| {
-                let target = one
-                    .target_pct
-                    .map(|target| format!(" and target_pct {target}"));
-                format!("{}{}", one.weight.get(), target.unwrap_or_default())
+            let (what, own, its) = match one.weight == other.weight {
+                false => ("weights", one.weight.get(), other.weight.get()),
+                true => {
+                    let target = |one: &Client| one.target_pct.unwrap_or(0);
+                    ("target_pct", target(one), target(other))
+                }
             };
             let reason = format!(
-                "clients {:?} and {:?} of one group have weights {} and {}, want the same: \
+                "clients {:?} and {:?} of one group have {what} {own} and {its}, want the same: \
                  it is that of the group",
-                one.name,
-                other.name,
-                said(one),
-                said(other),
+                one.name, other.name
             );
             return Err(source.error(file.clients.span(), reason));
         }

@@ -71,6 +71,9 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     if !all && !matches!(request.named, Named::Process(_) | Named::Caller) {
         return Err(error::Error::NotOwn.into());
     }
+    if !all && request.change.is_some_and(|change| change.target.is_some()) {
+        return Err(Refusal::for_change().into());
+    }
     let tracker = tracker()?;
     let gpus = chosen_gpus(&tracker, request.gpu)?;
     let unknown = Refusal::unknown_subject(set.id);

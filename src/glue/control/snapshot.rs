@@ -5,7 +5,7 @@
 use super::permission::Reader;
 use super::wire::{class_number, spec_numbers, throttled_by_number};
 use crate::account::{sparse, Accounting};
-use crate::engaged::PLACES;
+use crate::engaged::{CROWD, PLACES};
 use crate::glue::gpu::books::Books;
 use crate::glue::gpu::engaged::Seen;
 use crate::glue::gpu::Gpu;
@@ -168,8 +168,11 @@ impl View {
         let client = books.clients.get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
+        // The place of all users follows none.
+        let follows = client.place != Some(CROWD);
         let spec = books.specs.resolve(member.identity());
         let spec = spec
+            .filter(|_| follows)
             .and_then(|spec| books.specs.get(spec))
             .map(spec_numbers);
         let place = client.place.and_then(|place| self.turns.get(place));
@@ -300,6 +303,9 @@ impl Tables {
             let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
             let channels = books.pages.channels().count();
             drop(books);
+            if reader.all {
+                gpu.turn_gates();
+            }
             // Some more, for clients that appear before the next lock.
             let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
             let (clients, groups, channels) = (grown(clients), grown(groups), grown(channels));
@@ -320,10 +326,11 @@ impl Tables {
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
             view.turns
                 .extend_with(PLACES, Seen::default(), GFP_KERNEL_ACCOUNT)?;
-            gpu.engaged.see(&mut view.turns);
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             let books = gpu.books.lock();
+            // Places are not given anew while the books are locked.
+            gpu.engaged.see(&mut view.turns);
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),

@@ -99,7 +99,7 @@ impl Gpu {
 
     /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
     /// held.
-    pub(super) fn turn_gates(&self) {
+    pub(crate) fn turn_gates(&self) {
         let mut begin = ffi::now();
         let mut turned: Option<Turn> = None;
         // TIMEOUT: each gate is in the list once, and the list has a fixed capacity.

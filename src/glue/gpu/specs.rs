@@ -90,6 +90,29 @@ impl Books {
         };
     }
 
+    /// Sets the spec of a subject, or forgets it. Returns the one before.
+    fn put(&mut self, subject: Subject, row: Option<Row>) -> Result<Option<Row>, Refusal> {
+        self.forget_ended_specs();
+        let at = self.specs.find(subject);
+        let before = at.and_then(|at| self.specs.get(at)).copied();
+        match row {
+            Some(row) => self.specs.set(row)?,
+            None => self.specs.clear(subject)?,
+        }
+        let spec = |row: Row| row.spec;
+        if before.is_some() && before.map(spec) == row.map(spec) {
+            // Only its lease is another one.
+            return Ok(before);
+        }
+        // Its own clients follow it by now, and are not among the others.
+        if let Err(refused) = self.admit(subject) {
+            self.put_back(subject, before);
+            return Err(refused);
+        }
+        self.specs_changed();
+        Ok(before)
+    }
+
     /// Refuses a promise to a subject, which is set already, if it cannot be kept beside the others,
     /// as far as is known: clients may submit longer commands later than they have so far.
     fn admit(&self, subject: Subject) -> Result<(), Refusal> {
@@ -139,32 +162,15 @@ impl Gpu {
         spec: Option<Spec>,
         lease: Option<Ns>,
     ) -> Result<Option<Row>, Refusal> {
-        let mut books = self.books.lock();
-        books.forget_ended_specs();
-        let at = books.specs.find(subject);
-        let before = at.and_then(|at| books.specs.get(at)).copied();
-        let until = lease.map(|lease| ffi::now().saturating_add(lease));
-        match spec {
-            Some(spec) => books.specs.set(Row {
-                subject,
-                spec,
-                until,
-            })?,
-            None => books.specs.clear(subject)?,
-        }
-        if before.is_some_and(|row| Some(row.spec) == spec) {
-            // Only its lease is another one.
-            return Ok(before);
-        }
-        // Its own clients follow it by now, and are not among the others.
-        if let Err(refused) = books.admit(subject) {
-            books.put_back(subject, before);
-            return Err(refused);
-        }
-        books.specs_changed();
-        drop(books);
+        let row = spec.map(|spec| Row {
+            subject,
+            spec,
+            until: lease.map(|lease| ffi::now().saturating_add(lease)),
+        });
+        let result = self.books.lock().put(subject, row);
+        // Also of specs that have ended.
         self.turn_gates();
-        Ok(before)
+        result
     }
 
     /// Sets the spec of a subject as it was before.

@@ -158,13 +158,24 @@ fn spec_with_a_lease_ends_with_it_unless_it_is_set_again() -> Verdict {
     let client = stage.client(caller.pid())?.ok_or("no client")?;
     let follows = (client.spec.as_deref(), client.prio, client.mode.as_str());
     ensure!(follows == (Some("process"), Some(33), "ht"), "{follows:?}");
-    // It is the module that forgets it: no call lists specs meanwhile.
     std::thread::sleep(Duration::from_millis(1_500));
     let client = stage.client(caller.pid())?.ok_or("no client")?;
     ensure!(client.spec.is_none() && client.mode == "prt", "{client:?}");
     caller.ask("store 1000")?;
     let client = stage.client(caller.pid())?.ok_or("no client")?;
     ensure!(client.prio == Some(19), "{client:?}");
+    ensure!(specs()?.is_empty(), "{:?}", specs()?);
+    // The module ends it without being asked: a store that would wait for minutes passes.
+    set(uapi::Spec {
+        lease_ms: 2_000,
+        ..reserve(caller.pid(), uapi::RESERVE_PE, 1_000, 1_000_000)
+    })?;
+    caller.ask("store 200000")?;
+    std::thread::sleep(Duration::from_millis(300));
+    caller.send("store 100")?;
+    let early = caller.has_answered(Duration::from_millis(1_000))?;
+    ensure!(!early, "a store beyond the reserve passed");
+    caller.answer(Duration::from_millis(2_000))?;
     ensure!(specs()?.is_empty(), "{:?}", specs()?);
     // Set again without one, it stays.
     set(leased)?;

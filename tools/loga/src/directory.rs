@@ -87,13 +87,6 @@ impl Directory {
         }
     }
 
-    /// The weight on processors of a cgroup, by its path.
-    pub fn cpu_weight(&self, path: &str) -> Option<u32> {
-        let root = self.cgroups.as_deref()?;
-        let file = root.join(path.trim_start_matches('/')).join("cpu.weight");
-        fs::read_to_string(file).ok()?.trim().parse().ok()
-    }
-
     /// Path of every cgroup, by its number.
     pub fn cgroup_paths(&self) -> HashMap<u64, String> {
         let mut paths = HashMap::new();
@@ -114,17 +107,6 @@ impl Directory {
             ahead.extend(below(&folder));
         }
         paths
-    }
-}
-
-#[cfg(test)]
-impl Directory {
-    /// With this folder as the hierarchy of cgroups.
-    pub(crate) fn below(root: &Path) -> Self {
-        Directory {
-            cgroups: Some(root.to_path_buf()),
-            ..Directory::default()
-        }
     }
 }
 

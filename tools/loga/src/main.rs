@@ -7,8 +7,7 @@ use clap::Parser;
 use loga_cli::cli;
 use loga_cli::cli::{Agent, Arguments, Command, Watched};
 use loga_cli::commands::{
-    cpu_weight, events, focus, generate, policy, reserve, run, set, spec, stat, top, totals,
-    Failure,
+    events, focus, generate, policy, reserve, run, set, spec, stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
@@ -76,15 +75,9 @@ fn ask(command: &Command) -> Result<(), Failure> {
         Command::Spec(arguments) => {
             spec::run(arguments, &device, &Directory::of_system(), &mut out)
         }
-        Command::Agent(Agent { what }) => {
-            let directory = Directory::of_system();
-            match what {
-                Watched::Focus(arguments) => focus::run(arguments, &device, &directory, &mut out),
-                Watched::CpuWeight(arguments) => {
-                    cpu_weight::run(arguments, &device, &directory, &mut out)
-                }
-            }
-        }
+        Command::Agent(Agent {
+            what: Watched::Focus(arguments),
+        }) => focus::run(arguments, &device, &Directory::of_system(), &mut out),
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
         Command::Events(arguments) => events::run(arguments, &device, &mut out),
         Command::Totals(arguments) => {

@@ -115,24 +115,6 @@ pub enum Watched {
     /// `loga policy set --dispatch prio`. Windows that do not use X11 are not seen. For root, with
     /// DISPLAY and XAUTHORITY of the session: `sudo --preserve-env=DISPLAY,XAUTHORITY loga agent focus`.
     Focus(Focus),
-    /// Give each cgroup the weight on the GPU that it has on processors (cpu.weight)
-    ///
-    /// For cgroups with processes that use the GPU, and that have a cpu.weight; a weight that was set
-    /// otherwise (`loga set`) stays. The weights stay when the agent ends, and an agent that starts later
-    /// leaves them alone until they are cleared. Divide the GPU between
-    /// cgroups with `loga policy set --group-by cgroup`. For root.
-    CpuWeight(CpuWeight),
-}
-
-/// Arguments of `loga agent cpu-weight`.
-#[derive(Args, Clone, Debug)]
-pub struct CpuWeight {
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::seconds)]
-    pub interval: Duration,
-    /// Only on this GPU [default: all]
-    #[arg(long, value_name = "N")]
-    pub gpu: Option<u32>,
 }
 
 /// Arguments of `loga agent focus`.

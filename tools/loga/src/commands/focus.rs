@@ -25,6 +25,8 @@ use std::time::Duration;
 const LEASE_MS: u32 = 5_000;
 /// Time until it is set again.
 const RENEWAL: Duration = Duration::from_secs(1);
+/// Most clients that are raised on a GPU: specs are few, and a window may have many processes.
+const MOST_RAISED: usize = 8;
 /// TIMEOUT: most ancestors of a process that are looked at.
 const MOST_ANCESTORS: u32 = 64;
 
@@ -68,13 +70,18 @@ fn parent_of(pid: i32) -> Option<i32> {
     Some(process.stat().ok()?.ppid)
 }
 
+/// A process on a GPU.
+type Place = (u32, i32);
+
 /// Which processes the agent has raised.
 struct Focus<'a> {
     arguments: &'a cli::Focus,
     /// The user whose processes may be raised.
     user: u32,
     /// With their names.
-    raised: BTreeMap<i32, String>,
+    raised: BTreeMap<Place, String>,
+    /// Those of which it has said why they are not.
+    told: BTreeSet<Place>,
 }
 
 impl<'a> Focus<'a> {
@@ -83,6 +90,7 @@ impl<'a> Focus<'a> {
             arguments,
             user,
             raised: BTreeMap::new(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -106,45 +114,81 @@ impl<'a> Focus<'a> {
         parent: impl Fn(i32) -> Option<i32>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        let (spec, gpu) = (self.spec(), self.arguments.gpu);
-        let (mut wanted, mut own) = (BTreeMap::new(), BTreeSet::new());
-        for snapshot in control.chosen(gpu)? {
-            for client in snapshot.clients {
-                let is_own = self.raised.contains_key(&client.pid)
-                    && (client.spec, client.prio) == (uapi::SUBJECT_PROCESS, spec.prio);
+        for snapshot in control.chosen(self.arguments.gpu)? {
+            let spec = self.spec();
+            let (mut wanted, mut own) = (BTreeMap::new(), BTreeSet::new());
+            for client in &snapshot.clients {
+                let place = (snapshot.gpu, client.pid);
+                let is_own = self.raised.contains_key(&place)
+                    && (client.spec, client.reserve) == (uapi::SUBJECT_PROCESS, uapi::RESERVE_NONE)
+                    && (client.prio, client.mode) == (spec.prio, spec.mode);
+                if is_own {
+                    own.insert(place);
+                }
                 let may_be = client.spec == uapi::NO_SPEC || is_own;
                 let descends = window.is_some_and(|window| descends(client.pid, window, &parent));
-                if is_own {
-                    own.insert(client.pid);
-                }
-                if may_be && descends && client.uid == self.user {
-                    wanted.insert(client.pid, names::text(&client.comm));
+                let room = wanted.len() < MOST_RAISED;
+                if may_be && descends && client.uid == self.user && room {
+                    wanted.insert(place, names::text(&client.comm));
                 }
             }
+            self.lower(snapshot.gpu, control, &wanted, &own, out)?;
+            self.raise(control, wanted, out)?;
         }
-        let gpu = gpu.unwrap_or(uapi::ALL_GPUS);
-        let before = std::mem::take(&mut self.raised);
-        for (pid, comm) in before.iter().filter(|(pid, _)| !wanted.contains_key(pid)) {
-            // An administrator may have set something else. It may have ended.
-            if own.contains(pid) {
-                let _ = control.set_spec(&Subject::process(*pid).cleared(gpu));
+        Ok(())
+    }
+
+    /// Takes back what was set for processes on a GPU that are not wanted any more. What is not its
+    /// own (any more) stays: an administrator has set it, or it ends with its lease.
+    fn lower(
+        &mut self,
+        gpu: u32,
+        control: &Control<impl Calls>,
+        wanted: &BTreeMap<Place, String>,
+        own: &BTreeSet<Place>,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        let is_left = |place: &Place| place.0 == gpu && !wanted.contains_key(place);
+        let places: Vec<Place> = self.raised.keys().copied().filter(is_left).collect();
+        for place in places {
+            if own.contains(&place) {
+                // It may have ended.
+                let _ = control.set_spec(&Subject::process(place.1).cleared(gpu));
             }
-            writeln!(out, "{pid} {comm}: no longer raised")?;
+            let comm = self.raised.remove(&place).unwrap_or_default();
+            writeln!(out, "GPU {gpu}: {} {comm}: no longer raised", place.1)?;
         }
-        for (pid, comm) in wanted {
+        self.told.retain(|place| !is_left(place));
+        Ok(())
+    }
+
+    /// Sets the spec for processes, also for those that have it: it has a lease.
+    fn raise(
+        &mut self,
+        control: &Control<impl Calls>,
+        wanted: BTreeMap<Place, String>,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        let spec = self.spec();
+        for (place, comm) in wanted {
+            let (gpu, pid) = place;
             let subject = Subject::process(pid);
             match control.set_spec(&subject.with(spec, gpu)) {
-                Ok(()) if before.contains_key(&pid) => {}
-                Ok(()) => writeln!(out, "{pid} {comm}: priority {}", spec.prio)?,
+                Ok(()) => {
+                    if self.raised.insert(place, comm.clone()).is_none() {
+                        writeln!(out, "GPU {gpu}: {pid} {comm}: priority {}", spec.prio)?;
+                    }
+                }
                 // It has ended, or all specs are taken.
                 Err(error @ Error::Refused(_)) => {
-                    let why = subject.explain(error, "loga reserve --list");
-                    writeln!(out, "{pid} {comm}: {why}")?;
-                    continue;
+                    self.raised.remove(&place);
+                    if self.told.insert(place) {
+                        let why = subject.explain(error, "loga reserve --list");
+                        writeln!(out, "GPU {gpu}: {pid} {comm}: {why}")?;
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
-            self.raised.insert(pid, comm);
         }
         Ok(())
     }

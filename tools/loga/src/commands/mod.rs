@@ -10,7 +10,6 @@
 //! | [`reserve`] | priorities, modes and reserves |
 //! | [`spec`] | the same from a file |
 //! | `subject` | what these set something for |
-//! | [`cpu_weight`] | weights that follow those on processors |
 //! | [`focus`] | the program whose window has the focus |
 //! | [`policy`] | the policy, and the knobs |
 //! | [`events`] | what happens |
@@ -19,7 +18,6 @@
 //! | [`totals`] | what users and cgroups got |
 //! | [`generate`] | manual pages and completions |
 
-pub mod cpu_weight;
 pub mod events;
 pub mod focus;
 pub mod generate;

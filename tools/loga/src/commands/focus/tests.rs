@@ -56,7 +56,10 @@ fn follow(focus: &mut Focus<'_>, fake: &FakeKernel, window: Option<i32>) -> (Str
     for client in &mut gpu.clients {
         let same = |one: &&uapi::ListedSpec| one.spec.id == u64::from(client.pid.unsigned_abs());
         match gpu.specs.iter().find(same) {
-            Some(one) => (client.spec, client.prio) = (one.spec.subject, one.spec.prio),
+            Some(one) => {
+                (client.spec, client.prio) = (one.spec.subject, one.spec.prio);
+                (client.mode, client.reserve) = (one.spec.mode, one.spec.kind);
+            }
             None if client.spec == uapi::SUBJECT_PROCESS => client.spec = uapi::NO_SPEC,
             None => {}
         }
@@ -73,7 +76,7 @@ fn clients_of_the_window_and_its_descendants_are_raised_and_no_others() {
     let mut focus = Focus::new(&arguments, USER);
     let (said, ids) = follow(&mut focus, &fake, Some(101));
     assert_eq!(ids, [101, 103]);
-    assert_eq!(said, "101 : priority 20\n103 : priority 20\n");
+    assert_eq!(said, "GPU 0: 101 : priority 20\nGPU 0: 103 : priority 20\n");
     let spec = fake.gpus.borrow()[0].specs[0].spec;
     assert_eq!(
         (spec.prio, spec.mode, spec.lease_ms),
@@ -87,7 +90,7 @@ fn clients_of_the_window_and_its_descendants_are_raised_and_no_others() {
     let (said, ids) = follow(&mut focus, &fake, Some(102));
     assert_eq!(
         (said.as_str(), ids),
-        ("101 : no longer raised\n", vec![103])
+        ("GPU 0: 101 : no longer raised\n", vec![103])
     );
     let (_, ids) = follow(&mut focus, &fake, None);
     assert!(ids.is_empty());
@@ -107,15 +110,55 @@ fn clients_of_other_users_and_those_with_a_spec_stay_as_they_are() {
     assert_eq!(ids, [103]);
     let spec = fake.gpus.borrow()[0].specs[0].spec;
     assert_eq!((spec.prio, spec.mode), (30, uapi::MODE_FREE));
-    // An administrator sets something else for it: that stays.
+    // An administrator sets something else for it, of the same priority: that stays.
     {
         let gpu = &mut fake.gpus.borrow_mut()[0];
-        gpu.specs[0].spec.prio = 5;
-        gpu.clients[2].prio = 5;
+        gpu.specs[0].spec.kind = uapi::RESERVE_PE;
+        gpu.clients[2].reserve = uapi::RESERVE_PE;
     }
-    follow(&mut focus, &fake, Some(101));
-    let specs = &fake.gpus.borrow()[0].specs;
-    assert!(specs.iter().all(|one| one.spec.prio == 5), "{specs:?}");
+    for window in [Some(101), Some(101), None] {
+        follow(&mut focus, &fake, window);
+        let specs = &fake.gpus.borrow()[0].specs;
+        assert!(
+            specs.len() == 1 && specs[0].spec.kind == uapi::RESERVE_PE,
+            "{specs:?}"
+        );
+    }
+}
+
+#[test]
+fn spec_on_another_gpu_stays() {
+    let fake = FakeKernel::new(2);
+    fake.processes.borrow_mut().push(101);
+    for gpu in 0..2 {
+        fake.add_client(gpu, 1, USER);
+        let client = &mut fake.gpus.borrow_mut()[gpu].clients[0];
+        (client.pid, client.spec) = (101, uapi::NO_SPEC);
+    }
+    fake.gpus.borrow_mut()[1].clients[0].spec = uapi::SUBJECT_USER;
+    let arguments = arguments("");
+    let mut focus = Focus::new(&arguments, USER);
+    let (said, ids) = follow(&mut focus, &fake, Some(101));
+    assert_eq!(
+        (said.as_str(), ids),
+        ("GPU 0: 101 : priority 20\n", vec![101])
+    );
+    assert!(fake.gpus.borrow()[1].specs.is_empty());
+}
+
+#[test]
+fn window_with_many_processes_takes_few_specs() {
+    let pids: Vec<i32> = (300..340).collect();
+    let fake = gpu(&pids);
+    let arguments = arguments("");
+    let mut focus = Focus::new(&arguments, USER);
+    let mut out = Vec::new();
+    let control = Control::over(&fake);
+    let all = |pid| (pid != 101).then_some(101);
+    focus
+        .follow(&control, Some(101), all, &mut out)
+        .expect("follows");
+    assert_eq!(fake.gpus.borrow()[0].specs.len(), MOST_RAISED);
 }
 
 #[test]
@@ -130,6 +173,7 @@ fn process_that_has_ended_is_told_and_not_kept() {
         "{said}"
     );
     assert!(focus.raised.is_empty());
+    assert_eq!(follow(&mut focus, &fake, Some(101)).0, "");
 }
 
 #[test]
