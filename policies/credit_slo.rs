@@ -12,8 +12,8 @@
 //! Bad for: as `credit`; a target is no limit and no reserve, and counts turns, so that a client that
 //! does not use its turns gets less.
 //! Bound: with targets of 90 % together and turns that are used, a client that always wants the GPU
-//! has `p` % of it in each second, but for a turn of `credit` and two ticks; a client without a target
-//! waits at most ten times as long as under `credit`.
+//! has `p` % of the turns over time; a client without a target waits at most ten times as long as
+//! under `credit`.
 //! Source: Gupta and others, Pegasus (USENIX ATC 2011), SLAF, section 4.3. There a violator gets one
 //! tick more in each round, so that its part is at most `(t + 1) / (r + 1)` in a round of `r` ticks of
 //! which `t` are its own: less than most targets.

@@ -8,6 +8,7 @@ use super::credit::{full_turn, Credit};
 use super::credit_slo::WithTargets;
 use super::token::{debt, Form};
 use super::token_bench::{Bench, CLIENTS};
+use super::Seen;
 use crate::units::{Ns, Weight};
 
 /// Holders of the token in a number of turns.
@@ -163,8 +164,25 @@ mod tests {
             since = if holder == 1 { 0 } else { since + turn };
             longest = longest.max(since);
         }
-        // Turns of two others of 30 ms, each with nine times that after it.
+        // Three turns in order, its own among them, each with nine times as long after it.
         assert!(longest <= 10 * 3 * 30 + 60);
+    }
+
+    #[test]
+    fn turns_out_of_order_last_by_what_the_turn_in_order_lasted() {
+        // It is behind always, and takes all of the time that it may.
+        let mut bench = targeted([10_000, 1, 1], [0, 100, 0]);
+        while bench.pass() != 1 {}
+        // It has no work any more, and loses its turn of 500 ms after three scans.
+        while bench.holder() == Some(1) {
+            bench.clients[0].seen = Seen::default();
+            bench.clients[1].seen.blocked = true;
+            bench.scan();
+        }
+        let since = bench.now;
+        while bench.pass() != 1 {}
+        // 27 ms, then turns in order of the others with nine times as long after them.
+        assert!(bench.now.saturating_sub(since) <= Ns::from_ms(30 + 2 * 300 + 30));
     }
 
     #[test]

@@ -65,33 +65,33 @@ fn changes() -> impl Strategy<Value = Change> {
 
 /// For the process, a cgroup by its position, or the user.
 #[derive(Clone, Copy, Debug)]
-enum Target {
+enum Whom {
     Process,
     Cgroup(usize),
     User,
 }
 
-fn target() -> impl Strategy<Value = Target> {
+fn whom() -> impl Strategy<Value = Whom> {
     prop_oneof![
-        1 => Just(Target::Process),
-        6 => (0..CGROUPS).prop_map(Target::Cgroup),
-        1 => Just(Target::User),
+        1 => Just(Whom::Process),
+        6 => (0..CGROUPS).prop_map(Whom::Cgroup),
+        1 => Just(Whom::User),
     ]
 }
 
-fn subject(target: Target) -> Subject {
+fn subject(target: Whom) -> Subject {
     match target {
-        Target::Process => Subject::Process(PROCESS),
-        Target::Cgroup(at) => Subject::Cgroup(ROOT + at as u64),
-        Target::User => Subject::User(USER),
+        Whom::Process => Subject::Process(PROCESS),
+        Whom::Cgroup(at) => Subject::Cgroup(ROOT + at as u64),
+        Whom::User => Subject::User(USER),
     }
 }
 
-fn within(tree: &Tree, at: usize, target: Target) -> Option<Identity> {
+fn within(tree: &Tree, at: usize, target: Whom) -> Option<Identity> {
     match target {
-        Target::Process => Some(identity(tree, at, PROCESS, USER)),
-        Target::Cgroup(at) => Some(identity(tree, at, 0, NO_USER)),
-        Target::User => None,
+        Whom::Process => Some(identity(tree, at, PROCESS, USER)),
+        Whom::Cgroup(at) => Some(identity(tree, at, 0, NO_USER)),
+        Whom::User => None,
     }
 }
 
@@ -100,14 +100,14 @@ proptest! {
     fn what_holds_is_what_a_walk_to_the_root_says(
         tree in trees(),
         at in 0..CGROUPS,
-        wishes in proptest::collection::vec((target(), changes()), 0..20),
+        wishes in proptest::collection::vec((whom(), changes()), 0..20),
         own in changes(),
         depth in 0..MAX_LEVELS as u32,
     ) {
         let mut settings = Settings::<Vectors>::new(vec![Entry::default(); 64]);
         for (target, change) in &wishes {
             let place = within(&tree, at, *target);
-            let deep = matches!(target, Target::Cgroup(at) if path(&tree, *at).len() > MAX_LEVELS);
+            let deep = matches!(target, Whom::Cgroup(at) if path(&tree, *at).len() > MAX_LEVELS);
             let taken = settings.set(subject(*target), place, change);
             prop_assert!(taken.is_err() || !deep, "set where no process would find it");
         }

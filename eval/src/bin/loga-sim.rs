@@ -282,15 +282,10 @@ fn papers(args: &PapersArgs) -> Result<(), Failure> {
         ),
         false => (Length::WHOLE, 10_000),
     };
-    let mut figures = Vec::new();
-    for name in systems::names() {
-        eprintln!("{name}");
-        // It is one of them.
-        let figure = systems::figure(name, length).into_iter();
-        for figure in figure {
-            figures.push(figure.map_err(|error| work(&error))?);
-        }
-    }
+    let figures = systems::figures(length, |name| eprintln!("{name}"));
+    let figures: Vec<_> = figures
+        .collect::<Result<_, _>>()
+        .map_err(|error| work(&error))?;
     eprintln!("{sets} sets of reserves");
     let settings = tasks::Settings {
         sets,
@@ -302,14 +297,7 @@ fn papers(args: &PapersArgs) -> Result<(), Failure> {
     let written = whole::replace(&args.file, page.as_bytes());
     written.map_err(|error| work(&format!("{}: {error}", args.file.display())))?;
     let failed: usize = figures.iter().map(systems::Figure::failed).sum();
-    let judged = |figure: &systems::Figure| {
-        figure
-            .lines
-            .iter()
-            .filter(|line| line.holds.is_some())
-            .count()
-    };
-    let judged: usize = figures.iter().map(judged).sum();
+    let judged: usize = figures.iter().map(systems::Figure::judged).sum();
     let file = args.file.display();
     print(Ok(format!(
         "{file}: {failed} of {judged} criteria not met\n"

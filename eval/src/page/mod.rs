@@ -43,6 +43,27 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
         }
     }
     let figures = figures(results);
+    let body = html! {
+        p {
+            "The experiments of “LoGA: Low-overhead GPU Accounting Using Events”, repeated: "
+            "what the paper found, what came out here, and whether it is the same. Verdicts "
+            "are calculated from the numbers below by the rule beside each; bars and points "
+            "are means, error bars standard deviations."
+        }
+        nav {
+            a href="#findings" { "Findings" }
+            @for number in &figures { a href={ "#" (figure::anchor(number)) } { (figure::name(number)) } }
+            a href="#beside" { "Simulator and module" }
+        }
+        (summary::section(&places))
+        @for number in &figures { (figure::section(number, &places, &drawn)) }
+        (agreement::section(results))
+    };
+    Ok(document("LoGA: the paper's experiments", &body))
+}
+
+/// A whole page.
+pub(crate) fn document(title: &str, body: &Markup) -> String {
     let style = PreEscaped(include_str!("style.css"));
     let page = html! {
         (DOCTYPE)
@@ -50,30 +71,17 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "LoGA: the paper's experiments" }
+                title { (title) }
                 style { (style) }
             }
             body {
-                h1 { "LoGA: the paper's experiments" }
-                p {
-                    "The experiments of “LoGA: Low-overhead GPU Accounting Using Events”, repeated: "
-                    "what the paper found, what came out here, and whether it is the same. Verdicts "
-                    "are calculated from the numbers below by the rule beside each; bars and points "
-                    "are means, error bars standard deviations."
-                }
-                nav {
-                    a href="#findings" { "Findings" }
-                    @for number in &figures { a href={ "#" (figure::anchor(number)) } { (figure::name(number)) } }
-                    a href="#beside" { "Simulator and module" }
-                }
-                (summary::section(&places))
-                @for number in &figures { (figure::section(number, &places, &drawn)) }
-                (agreement::section(results))
+                h1 { (title) }
+                (body)
             }
         }
     };
     // A number stays with its sign.
-    Ok(page.into_string().replace(" %", "\u{a0}%"))
+    page.into_string().replace(" %", "\u{a0}%")
 }
 
 /// The places, simulator first, each with its verdicts.

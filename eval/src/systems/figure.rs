@@ -106,6 +106,14 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Lines that have to be something.
+    pub fn judged(&self) -> usize {
+        self.lines
+            .iter()
+            .filter(|line| line.holds.is_some())
+            .count()
+    }
+
     /// Lines that are not what they have to be.
     pub fn failed(&self) -> usize {
         let failed = |line: &&Line| line.holds == Some(false);

@@ -27,12 +27,27 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The figure of this name, if there is one.
 pub fn figure(name: &str, length: Length) -> Option<Result<Figure, Error>> {
-    let (name, about, make) = all().find(|(known, ..)| *known == name)?;
-    Some(make(length).map(|lines| Figure {
+    let one = all().find(|(known, ..)| *known == name)?;
+    Some(made(one, length))
+}
+
+/// All figures in their order, each made when it is asked for; `before` is told its name first.
+pub fn figures(
+    length: Length,
+    before: impl Fn(&str),
+) -> impl Iterator<Item = Result<Figure, Error>> {
+    all().map(move |one| {
+        before(one.0);
+        made(one, length)
+    })
+}
+
+fn made(&(name, about, make): &'static Experiment, length: Length) -> Result<Figure, Error> {
+    Ok(Figure {
         name,
         about,
         seconds: length.seconds,
         seeds: length.seeds,
-        lines,
-    }))
+        lines: make(length)?,
+    })
 }

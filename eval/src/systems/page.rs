@@ -5,8 +5,9 @@
 use super::timegraph::tasks::{Judged, Report};
 use super::{Figure, Line};
 use crate::draw::picture;
+use crate::page::document;
 use crate::results::{Axis, Experiment, Origin, Point, Series, VERSION};
-use maud::{html, Markup, PreEscaped, DOCTYPE};
+use maud::{html, Markup, PreEscaped};
 use std::error::Error;
 
 /// The page of these figures and of random sets of reserves.
@@ -15,33 +16,19 @@ use std::error::Error;
 ///
 /// The picture cannot be drawn.
 pub fn page(figures: &[Figure], sets: &Report) -> Result<String, Box<dyn Error>> {
-    let style = PreEscaped(include_str!("../page/style.css"));
     let svg = picture(&acceptance(sets))?;
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "LoGA: TimeGraph and Pegasus" }
-                style { (style) }
-            }
-            body {
-                h1 { "LoGA: TimeGraph and Pegasus" }
-                p {
-                    "Experiments of two papers in the simulator, with stand-ins for their programs: the "
-                    "papers' numbers beside ours, what ours have to be, and whether they are. Most bars "
-                    "of the papers are plotted without numbers; “-” stands for those. Sources: Kato and "
-                    "others, TimeGraph, USENIX ATC 2011; Gupta and others, Pegasus, USENIX ATC 2011."
-                }
-                (summary(figures))
-                @for figure in figures { (section(figure)) }
-                (admission(sets, &svg))
-            }
+    let body = html! {
+        p {
+            "Experiments of two papers in the simulator, with stand-ins for their programs: the "
+            "papers' numbers beside ours, what ours have to be, and whether they are. Most bars "
+            "of the papers are plotted without numbers; “-” stands for those. Sources: Kato and "
+            "others, TimeGraph, USENIX ATC 2011; Gupta and others, Pegasus, USENIX ATC 2011."
         }
+        (summary(figures))
+        @for figure in figures { (section(figure)) }
+        (admission(sets, &svg))
     };
-    // A number stays with its sign.
-    Ok(page.into_string().replace(" %", "\u{a0}%"))
+    Ok(document("LoGA: TimeGraph and Pegasus", &body))
 }
 
 /// Which figures meet their criteria.
@@ -52,7 +39,7 @@ fn summary(figures: &[Figure]) -> Markup {
             tbody { @for figure in figures { tr {
                 td { a href={ "#" (figure.name) } { (figure.name) } }
                 td { (figure.about) }
-                td class="number" { (figure.lines.iter().filter(|line| line.holds.is_some()).count()) }
+                td class="number" { (figure.judged()) }
                 td class="number" { (figure.failed()) }
             } } }
         }

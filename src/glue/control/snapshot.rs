@@ -7,7 +7,7 @@ use super::wire::{class_number, spec_numbers, throttled_by_number};
 use crate::account::{sparse, Accounting};
 use crate::engaged::{CROWD, PLACES};
 use crate::glue::gpu::books::Books;
-use crate::glue::gpu::engaged::Seen;
+use crate::glue::gpu::engaged::PlaceFigures;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;
@@ -127,7 +127,7 @@ struct View {
     /// Channels of each client, by position.
     channels: KVVec<u32>,
     /// What clients got while submissions are decided on, by place.
-    turns: KVVec<Seen>,
+    turns: KVVec<PlaceFigures>,
 }
 
 impl View {
@@ -176,8 +176,8 @@ impl View {
             .and_then(|spec| books.specs.get(spec))
             .map(spec_numbers);
         let place = client.place.and_then(|place| self.turns.get(place));
-        let seen = place.copied().unwrap_or_default();
-        let prio = seen.prio.map(|prio| prio.get().into());
+        let figures = place.copied().unwrap_or_default();
+        let prio = figures.prio.map(|prio| prio.get().into());
         Some(uapi::Client {
             id: member.id().get(),
             pid: client.pid.number(),
@@ -221,9 +221,9 @@ impl View {
                 .unwrap_or(uapi::PRIO_BY_NICE),
             mode: spec.map_or(uapi::MODE_PRT, |spec| spec.mode),
             reserve: spec.map_or(uapi::RESERVE_NONE, |spec| spec.kind),
-            turns: seen.turns,
-            turns_waited_ns: seen.waited.get(),
-            turns_longest_ns: seen.longest.get(),
+            turns: figures.turns,
+            turns_waited_ns: figures.waited.get(),
+            turns_longest_ns: figures.longest.get(),
         })
     }
 
@@ -325,12 +325,12 @@ impl Tables {
             };
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
             view.turns
-                .extend_with(PLACES, Seen::default(), GFP_KERNEL_ACCOUNT)?;
+                .extend_with(PLACES, PlaceFigures::default(), GFP_KERNEL_ACCOUNT)?;
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             let books = gpu.books.lock();
             // Places are not given anew while the books are locked.
-            gpu.engaged.see(&mut view.turns);
+            gpu.engaged.figures(&mut view.turns);
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),

@@ -35,7 +35,7 @@ pub(super) struct Followed {
 
 /// What the clients at a place got.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PlaceFigures {
     /// Their priority.
     pub(crate) prio: Option<Prio>,
     /// Submissions that have completed.

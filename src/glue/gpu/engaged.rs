@@ -14,7 +14,7 @@
 //! away, and if the watcher does not run, all clients pass.
 
 use super::bar::Window;
-pub(crate) use super::deciding::{EngagedRoom, Seen};
+pub(crate) use super::deciding::{EngagedRoom, PlaceFigures};
 use super::deciding::{Entry, Followed, State};
 use super::device::Device;
 use super::gate::Gate;
@@ -228,15 +228,15 @@ impl Engaged {
 
     /// What the clients at each place got, while submissions are decided on; nothing of clients that
     /// share the place of all users.
-    pub(crate) fn see(&self, seen: &mut [Seen]) {
+    pub(crate) fn figures(&self, figures: &mut [PlaceFigures]) {
         let state = self.state.lock();
         let Some(turns) = &state.turns else {
             return;
         };
         let now = ffi::now();
-        for (at, seen) in seen.iter_mut().enumerate().take(CROWD) {
+        for (at, figures) in figures.iter_mut().enumerate().take(CROWD) {
             if let Some(client) = turns.client(at) {
-                *seen = Seen {
+                *figures = PlaceFigures {
                     prio: Some(client.setting().prio),
                     turns: client.history().commands(),
                     waited: client.waited(now),

@@ -4,7 +4,7 @@
 
 mod engaged;
 
-pub use engaged::{Agent, Focus, Reserve, Spec, Watched, Whom};
+pub use engaged::{Agent, AgentKind, Focus, Reserve, Spec, Whom};
 
 use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser};

@@ -5,7 +5,7 @@
 use clap::error::ErrorKind;
 use clap::Parser;
 use loga_cli::cli;
-use loga_cli::cli::{Agent, Arguments, Command, Watched};
+use loga_cli::cli::{Agent, AgentKind, Arguments, Command};
 use loga_cli::commands::{
     events, focus, generate, policy, reserve, run, set, spec, stat, top, totals, Failure,
 };
@@ -76,7 +76,7 @@ fn ask(command: &Command) -> Result<(), Failure> {
             spec::run(arguments, &device, &Directory::of_system(), &mut out)
         }
         Command::Agent(Agent {
-            what: Watched::Focus(arguments),
+            what: AgentKind::Focus(arguments),
         }) => focus::run(arguments, &device, &Directory::of_system(), &mut out),
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
         Command::Events(arguments) => events::run(arguments, &device, &mut out),

@@ -100,17 +100,17 @@ pub struct Spec {
 pub struct Agent {
     /// What to follow.
     #[command(subcommand)]
-    pub what: Watched,
+    pub what: AgentKind,
 }
 
 /// What to follow.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Watched {
+pub enum AgentKind {
     /// Raise the program whose window has the focus, under X11
     ///
     /// Its submissions, and those of the processes that it has started, come before those of other
-    /// programs while its window has the focus; they follow within 0.2 s, and new GPU clients of it
-    /// within 1 s. Programs for which something is set already (`loga reserve`) stay as they are.
+    /// programs while its window has the focus: from 0.1 s after the focus has settled, and new GPU
+    /// clients of it within 1 s. Programs for which something is set already (`loga reserve`) stay as they are.
     /// What the agent sets ends 5 s after the agent. It counts while submissions are decided on:
     /// `loga policy set --dispatch prio`. Windows that do not use X11 are not seen. For root, with
     /// DISPLAY and XAUTHORITY of the session: `sudo --preserve-env=DISPLAY,XAUTHORITY loga agent focus`.

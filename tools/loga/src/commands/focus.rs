@@ -50,8 +50,8 @@ pub fn run(
     tell_idle(control, arguments.gpu, out)?;
     loop {
         let lost = |error| Failure::Said(format!("the connection to the X server: {error}"));
-        let window = display.focused_process().map_err(lost)?;
-        focus.follow(control, window, parent_of, out)?;
+        let focused = display.focused_process().map_err(lost)?;
+        focus.follow(control, focused, parent_of, out)?;
         out.flush()?;
         display.wait(RENEWAL).map_err(lost)?;
     }
@@ -70,8 +70,8 @@ fn parent_of(pid: i32) -> Option<i32> {
     Some(process.stat().ok()?.ppid)
 }
 
-/// A process on a GPU.
-type Place = (u32, i32);
+/// A GPU, and a process on it.
+type OnGpu = (u32, i32);
 
 /// Which processes the agent has raised.
 struct Focus<'a> {
@@ -79,9 +79,9 @@ struct Focus<'a> {
     /// The user whose processes may be raised.
     user: u32,
     /// With their names.
-    raised: BTreeMap<Place, String>,
+    raised: BTreeMap<OnGpu, String>,
     /// Those of which it has said why they are not.
-    told: BTreeSet<Place>,
+    told: BTreeSet<OnGpu>,
 }
 
 impl<'a> Focus<'a> {
@@ -105,12 +105,12 @@ impl<'a> Focus<'a> {
         }
     }
 
-    /// Raises the clients of the process `window` and its descendants, and no others. `parent` is
+    /// Raises the clients of the process `focused` and its descendants, and no others. `parent` is
     /// the parent of a process.
     fn follow(
         &mut self,
         control: &Control<impl Calls>,
-        window: Option<i32>,
+        focused: Option<i32>,
         parent: impl Fn(i32) -> Option<i32>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
@@ -118,18 +118,19 @@ impl<'a> Focus<'a> {
             let spec = self.spec();
             let (mut wanted, mut own) = (BTreeMap::new(), BTreeSet::new());
             for client in &snapshot.clients {
-                let place = (snapshot.gpu, client.pid);
-                let is_own = self.raised.contains_key(&place)
+                let one = (snapshot.gpu, client.pid);
+                let is_own = self.raised.contains_key(&one)
                     && (client.spec, client.reserve) == (uapi::SUBJECT_PROCESS, uapi::RESERVE_NONE)
                     && (client.prio, client.mode) == (spec.prio, spec.mode);
                 if is_own {
-                    own.insert(place);
+                    own.insert(one);
                 }
-                let may_be = client.spec == uapi::NO_SPEC || is_own;
-                let descends = window.is_some_and(|window| descends(client.pid, window, &parent));
-                let room = wanted.len() < MOST_RAISED;
-                if may_be && descends && client.uid == self.user && room {
-                    wanted.insert(place, names::text(&client.comm));
+                let may_be = client.uid == self.user
+                    && (client.spec == uapi::NO_SPEC || is_own)
+                    && wanted.len() < MOST_RAISED;
+                let descends = |from| descends(client.pid, from, &parent);
+                if may_be && focused.is_some_and(descends) {
+                    wanted.insert(one, names::text(&client.comm));
                 }
             }
             self.lower(snapshot.gpu, control, &wanted, &own, out)?;
@@ -144,21 +145,21 @@ impl<'a> Focus<'a> {
         &mut self,
         gpu: u32,
         control: &Control<impl Calls>,
-        wanted: &BTreeMap<Place, String>,
-        own: &BTreeSet<Place>,
+        wanted: &BTreeMap<OnGpu, String>,
+        own: &BTreeSet<OnGpu>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        let is_left = |place: &Place| place.0 == gpu && !wanted.contains_key(place);
-        let places: Vec<Place> = self.raised.keys().copied().filter(is_left).collect();
-        for place in places {
-            if own.contains(&place) {
+        let is_left = |one: &OnGpu| one.0 == gpu && !wanted.contains_key(one);
+        let left: Vec<OnGpu> = self.raised.keys().copied().filter(is_left).collect();
+        for one in left {
+            if own.contains(&one) {
                 // It may have ended.
-                let _ = control.set_spec(&Subject::process(place.1).cleared(gpu));
+                let _ = control.set_spec(&Subject::process(one.1).cleared(gpu));
             }
-            let comm = self.raised.remove(&place).unwrap_or_default();
-            writeln!(out, "GPU {gpu}: {} {comm}: no longer raised", place.1)?;
+            let comm = self.raised.remove(&one).unwrap_or_default();
+            writeln!(out, "GPU {gpu}: {} {comm}: no longer raised", one.1)?;
         }
-        self.told.retain(|place| !is_left(place));
+        self.told.retain(|one| !is_left(one));
         Ok(())
     }
 
@@ -166,23 +167,23 @@ impl<'a> Focus<'a> {
     fn raise(
         &mut self,
         control: &Control<impl Calls>,
-        wanted: BTreeMap<Place, String>,
+        wanted: BTreeMap<OnGpu, String>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         let spec = self.spec();
-        for (place, comm) in wanted {
-            let (gpu, pid) = place;
+        for (one, comm) in wanted {
+            let (gpu, pid) = one;
             let subject = Subject::process(pid);
             match control.set_spec(&subject.with(spec, gpu)) {
                 Ok(()) => {
-                    if self.raised.insert(place, comm.clone()).is_none() {
+                    if self.raised.insert(one, comm.clone()).is_none() {
                         writeln!(out, "GPU {gpu}: {pid} {comm}: priority {}", spec.prio)?;
                     }
                 }
                 // It has ended, or all specs are taken.
                 Err(error @ Error::Refused(_)) => {
-                    self.raised.remove(&place);
-                    if self.told.insert(place) {
+                    self.raised.remove(&one);
+                    if self.told.insert(one) {
                         let why = subject.explain(error, "loga reserve --list");
                         writeln!(out, "GPU {gpu}: {pid} {comm}: {why}")?;
                     }

@@ -70,8 +70,8 @@ pub fn run(
         let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
         control.subscribe(gpu, 1 << uapi::EVENT_APPEARED)?;
     }
-    let targets = select(&entries, &Running::all(), directory)?;
-    apply(arguments, control, &entries, &targets, out)?;
+    let selected = select(&entries, &Running::all(), directory)?;
+    apply(arguments, control, &entries, &selected, out)?;
     if !arguments.follow {
         return Ok(());
     }
@@ -93,15 +93,15 @@ fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
 }
 
 /// An entry, by its position, and a subject that it selects.
-type Target = (usize, Subject);
+type Selected = (usize, Subject);
 
 /// What the entries select. A process follows the first entry that names it.
 fn select(
     entries: &[Entry],
     running: &[Running],
     directory: &Directory,
-) -> Result<Vec<Target>, Failure> {
-    let mut targets: Vec<Target> = Vec::new();
+) -> Result<Vec<Selected>, Failure> {
+    let mut selected: Vec<Selected> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let whom = match &entry.selector {
             Selector::User(user) => cli::Whom {
@@ -114,23 +114,23 @@ fn select(
             },
             _ => continue,
         };
-        targets.push((at, Subject::find(&whom, directory)?));
+        selected.push((at, Subject::find(&whom, directory)?));
     }
     let processes = running.iter().filter_map(|process| {
         let at = entries.iter().position(|entry| entry.names(process))?;
         Some((at, Subject::process(process.pid)))
     });
-    targets.extend(processes);
-    targets.sort_by_key(|(at, _)| *at);
-    Ok(targets)
+    selected.extend(processes);
+    selected.sort_by_key(|(at, _)| *at);
+    Ok(selected)
 }
 
-/// Sets all targets, or none of them.
+/// Sets all selected, or none of them.
 fn apply(
     arguments: &cli::Spec,
     control: &Control<impl Calls>,
     entries: &[Entry],
-    targets: &[Target],
+    selected: &[Selected],
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let mut before: Before = Vec::new();
@@ -140,14 +140,14 @@ fn apply(
         }
     }
     let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
-    for (done, (at, subject)) in targets.iter().enumerate() {
+    for (done, (at, subject)) in selected.iter().enumerate() {
         let set = subject.with(entries[*at].spec, gpu);
         let result = match arguments.apply {
             true => control.set_spec(&set),
             false => Ok(()),
         };
         if let Err(error) = result {
-            restore(control, &before, &targets[..done]);
+            restore(control, &before, &selected[..done]);
             let line = entries[*at].line;
             let why = subject.explain(error, "loga reserve --list");
             return Err(Failure::Said(format!(
@@ -158,7 +158,7 @@ fn apply(
     }
     let verb = if arguments.apply { "set" } else { "would set" };
     for (at, entry) in entries.iter().enumerate() {
-        let own = targets.iter().filter(|(of, _)| *of == at);
+        let own = selected.iter().filter(|(of, _)| *of == at);
         let names: Vec<String> = own.map(|(_, subject)| subject.to_string()).collect();
         match names.as_slice() {
             [] => writeln!(
@@ -175,10 +175,10 @@ fn apply(
 /// What was set on each GPU before.
 type Before = Vec<(u32, Vec<uapi::ListedSpec>)>;
 
-/// Sets for these targets what was set on each GPU before, as far as that is still possible.
-fn restore(control: &Control<impl Calls>, before: &Before, targets: &[Target]) {
+/// Sets for these selected what was set on each GPU before, as far as that is still possible.
+fn restore(control: &Control<impl Calls>, before: &Before, selected: &[Selected]) {
     for (gpu, specs) in before {
-        for (_, subject) in targets {
+        for (_, subject) in selected {
             let same = |spec: &uapi::Spec| (spec.subject, spec.id) == (subject.kind, subject.id);
             let mut old = specs.iter().map(|listed| listed.spec);
             let set = match old.find(same) {

@@ -18,7 +18,7 @@ fn arguments(line: &str) -> cli::Focus {
     let arguments = <cli::Arguments as clap::Parser>::try_parse_from(line.split_whitespace());
     match arguments.expect("arguments").command {
         cli::Command::Agent(cli::Agent {
-            what: cli::Watched::Focus(focus),
+            what: cli::AgentKind::Focus(focus),
         }) => focus,
         other => panic!("{other:?}"),
     }
