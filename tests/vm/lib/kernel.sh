@@ -54,6 +54,11 @@ newest_kernel() {
 	echo "$found"
 }
 
+# What the kernel would take from the time and the machine of the build otherwise; the same text on
+# every machine, so that one source gives one kernel.
+kernel_banner=(KBUILD_BUILD_TIMESTAMP='Wed Jan  1 00:00:00 UTC 2020' KBUILD_BUILD_USER=loga
+	KBUILD_BUILD_HOST=loga KBUILD_BUILD_VERSION=1)
+
 # A kernel with the address sanitizer: the Rust compiler's instrumentation goes
 # with clang's only.
 llvm_version=19
@@ -77,12 +82,14 @@ build_kernel() {
 		$KRUSTC --version
 		"$BINDGEN" --version
 		if [ -n "$KLLVM" ]; then "clang$KLLVM" --version; else gcc -dumpfullversion; fi
-		echo "$KSRC"
+		echo "$KSRC" "${kernel_banner[@]}"
 	} | sha256sum | cut -c 1-16)
 	KDIR=$cache/kernel${flavour:+-$flavour}-$key
 	KIMAGE=$KDIR/arch/x86/boot/bzImage
 	[ ! -e "$KDIR/.loga-complete" ] || return 0
-	kmake=(make -C "$KSRC" "O=$KDIR" "RUSTC=$KRUSTC" ${KLLVM:+"LLVM=$KLLVM"})
+	# Names of Rust's files, which panics print, begin with the source on every machine.
+	kmake=(make -C "$KSRC" "O=$KDIR" "RUSTC=$KRUSTC" ${KLLVM:+"LLVM=$KLLVM"} "${kernel_banner[@]}"
+		"KRUSTFLAGS=--remap-path-prefix=$KSRC/= --remap-path-prefix=$KDIR/=")
 	export LIBCLANG_PATH PATH="$(dirname "$BINDGEN"):$PATH"
 	mkdir -p "$KDIR"
 	if [ ! -e "$KDIR/.loga-configured" ]; then
