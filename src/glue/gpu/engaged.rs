@@ -195,9 +195,11 @@ impl Engaged {
 
     /// Takes note of `protected_pages`, which the caller has changed.
     pub(super) fn protected_changed(&self) {
-        let any = !self.protected_pages.lock().is_empty();
+        let pages = self.protected_pages.lock();
+        let any = !pages.is_empty();
         let mut locked = self.state.lock();
         let state = &mut *locked;
+        pages.iter().for_each(|gate| state.running.remove(gate));
         state.protected.set(any);
         let now = ffi::now();
         let step = match any {

@@ -105,4 +105,14 @@ impl Running {
             self.count = self.count.saturating_add(1);
         }
     }
+
+    /// The channels of a page of a protected client are not waited for: its work may never end.
+    pub(super) fn remove(&mut self, gate: &Gate) {
+        let mut kept = Self::NONE;
+        let of_others = |chid: &&Chid| gate.channels().all(|(_, of)| of != **chid);
+        for chid in self.all().iter().filter(of_others) {
+            kept.add(*chid);
+        }
+        *self = kept;
+    }
 }

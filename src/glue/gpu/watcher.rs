@@ -6,6 +6,7 @@
 
 use super::device::Device;
 use super::engaged::{Engaged, HEARTBEAT};
+use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::Gpu;
 use crate::engaged::Due;
@@ -104,10 +105,14 @@ impl Engaged {
     fn close(&self, gpu: &Gpu, opening: &Opening) {
         let begin = ffi::now();
         opening.gates().for_each(|gate| gate.revoke());
-        let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
+        let mut stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
+        // Those of a client that has become protected meanwhile, see `protected_changed`.
+        let passes = |gate: &&Arc<Gate>| gate.place().is_none();
+        let protected = opening.gates().filter(passes);
+        protected.for_each(|gate| stored.remove(gate));
         stored
             .all()
             .iter()

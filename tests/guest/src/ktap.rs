@@ -101,11 +101,32 @@ impl FromStr for Part {
     }
 }
 
-/// One part of the tests with names that begin with one of `names` (of all without any).
-pub(crate) fn choose(tests: &[Test], names: &[String], part: Part) -> Vec<Test> {
+/// Which tests a caller names.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Names {
+    /// Names, or beginnings of names, of tests.
+    names: Vec<String>,
+    /// Names are whole.
+    #[arg(long)]
+    exact: bool,
+}
+
+impl Names {
+    /// Whether a test is among them; without any each is.
+    fn has(&self, test: &Test) -> bool {
+        let is_named = |name: &String| match self.exact {
+            true => test.name == *name,
+            false => test.name.starts_with(name),
+        };
+        self.names.is_empty() || self.names.iter().any(is_named)
+    }
+}
+
+/// One part of the tests that are named.
+pub(crate) fn choose(tests: &[Test], names: &Names, part: Part) -> Vec<Test> {
     tests
         .iter()
-        .filter(|test| names.is_empty() || names.iter().any(|name| test.name.starts_with(name)))
+        .filter(|test| names.has(test))
         .skip(part.number)
         .step_by(part.of)
         .copied()
@@ -113,7 +134,7 @@ pub(crate) fn choose(tests: &[Test], names: &[String], part: Part) -> Vec<Test> 
 }
 
 /// Runs the tests that [`choose`] gives; `true` if all passed.
-pub(crate) fn run(tests: &[Test], names: &[String], part: Part) -> bool {
+pub(crate) fn run(tests: &[Test], names: &Names, part: Part) -> bool {
     run_chosen(&choose(tests, names, part))
 }
 
@@ -131,6 +152,9 @@ pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
     for (number, test) in (1..).zip(chosen) {
         let since_ns = Monotonic.now_ns();
         let verdict = judge(test);
+        if test.timed && matches!(verdict, Err(Failure::Failed(_))) {
+            print!("{}", loga_ktap::timed(test.name));
+        }
         let took_ms = Monotonic.now_ns().saturating_sub(since_ns) / 1_000_000;
         passed &= report(number, test.name, verdict);
         println!("# {} took {took_ms} ms", test.name);

@@ -77,8 +77,8 @@ enum Command {
     List,
     /// Run all tests, or those named; prints KTAP and fails if one fails.
     Run {
-        /// Names, or beginnings of names, of tests.
-        names: Vec<String>,
+        #[command(flatten)]
+        names: ktap::Names,
         /// Run one part of several, such as 1/2: every second test, from the first.
         #[arg(long, default_value = "1/1")]
         part: ktap::Part,
@@ -159,7 +159,7 @@ fn tests() -> Vec<Test> {
 }
 
 /// Runs the tests on a kernel too slow for times, then scans for lost memory.
-fn functional(names: &[String], part: ktap::Part) -> bool {
+fn functional(names: &ktap::Names, part: ktap::Part) -> bool {
     ktap::set_functional(true);
     let mut tests = tests();
     if faults::injection::can_inject() {

@@ -2,7 +2,7 @@
 
 //! [tool] The model's own accounts of GPU use, with which LoGA's figures are compared.
 
-use loga_model::gpu::GR;
+use loga_model::gpu::{Kind, GR};
 use loga_model::truth::text::Line;
 use loga_model::truth::{Entry, Usage};
 use std::collections::BTreeMap;
@@ -34,6 +34,30 @@ pub fn log() -> Result<Vec<Entry>, String> {
         .collect::<Result<Vec<_>, _>>()?;
     entries.retain(|entry| entry.interval.engine == GR);
     Ok(entries)
+}
+
+/// A command that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The process that owned its channel; 0 if it is not known.
+    pub pid: u32,
+    /// When it ended, on the monotonic clock.
+    pub end_ns: u64,
+}
+
+/// The commands in the model's log, see [`log`].
+///
+/// # Errors
+///
+/// Those of [`log`].
+pub fn commands() -> Result<Vec<Command>, String> {
+    let entries = log()?.into_iter();
+    let runs = entries.filter(|entry| entry.interval.kind == Kind::Run);
+    let commands = runs.map(|entry| Command {
+        pid: u32::try_from(entry.pid).unwrap_or(0),
+        end_ns: entry.interval.end,
+    });
+    Ok(commands.collect())
 }
 
 /// Use of the compute engine since the last reset.

@@ -27,10 +27,12 @@ pub(crate) enum Echo {
     Results,
     /// The console is the terminal of the caller, which the emulator reads and writes itself.
     Terminal,
+    /// Nothing.
+    None,
 }
 
 /// The machine itself.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Machine {
     /// Kernel image to boot
     #[arg(long, env = "LOGA_KIMAGE", value_name = "FILE")]
@@ -43,7 +45,7 @@ pub(crate) struct Machine {
     pub(crate) time: Time,
     /// Seed of the guest's random numbers, and of the start times in it
     #[arg(long, default_value_t = 1)]
-    seed: u32,
+    pub(crate) seed: u32,
     /// Virtual processors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
@@ -89,6 +91,15 @@ impl Run {
 }
 
 impl Machine {
+    /// The same with another seed, and its files in a folder of this name below.
+    pub(crate) fn again(&self, seed: u32, folder: &str) -> Self {
+        Self {
+            seed,
+            out: self.out.join(folder),
+            ..self.clone()
+        }
+    }
+
     /// Boots `image`, passes on the part of its console that `echo` selects, and
     /// waits for the end.
     ///
@@ -307,7 +318,7 @@ impl Session {
         let (text, shown) = match self.echo {
             Echo::All => (new.to_owned(), new.len()),
             Echo::Results => results(new),
-            Echo::Terminal => (String::new(), new.len()),
+            Echo::Terminal | Echo::None => (String::new(), new.len()),
         };
         let mut output = std::io::stdout().lock();
         // A closed pipe on our side is no reason to leave a machine behind.

@@ -15,6 +15,7 @@ mod clock;
 mod cpio;
 mod image;
 mod machine;
+mod steady;
 mod terminal;
 mod transfer;
 mod trouble;
@@ -73,6 +74,9 @@ struct TestArgs {
     /// Program that prints KTAP
     #[arg(long, default_value = "loga-guest run")]
     guest: String,
+    /// Run a timed test that failed again with two other seeds, each in a fresh machine
+    #[arg(long)]
+    again: bool,
 }
 
 fn main() -> ExitCode {
@@ -145,12 +149,42 @@ fn test_line(args: &TestArgs) -> String {
 fn test(args: &TestArgs) -> Result<u8> {
     let image = args.contents.build(&test_line(args))?;
     let run = args.machine.run(&image, Echo::Results)?;
-    let mut report = guest_report(&run);
-    // Passes were shown during the run.
-    for test in report.tests.iter().filter(|t| t.outcome != Outcome::Pass) {
+    let mut report = whole_report(args, &run);
+    keep_console(&args.machine, &run)?;
+    let unsteady = if args.again {
+        repeat(args, &run, &mut report)?
+    } else {
+        Vec::new()
+    };
+    // Passes of the guest were shown during the run.
+    let own = guest_report(&run).tests;
+    let is_shown = |test: &&Test| own.contains(test) && test.outcome == Outcome::Pass;
+    for test in report.tests.iter().filter(|test| !is_shown(test)) {
         print_test(test);
     }
-    let shown = report.tests.len();
+    let failed = report.count(&Outcome::Fail);
+    if failed > 0 {
+        print_trouble(&run);
+        eprintln!(
+            "loga-vm: console and kernel log are in {}",
+            args.machine.out.display()
+        );
+    }
+    let skipped = report.count(&Outcome::Skip);
+    if skipped > 0 {
+        println!("{skipped} skipped");
+    }
+    for line in unsteady {
+        println!("{line}");
+    }
+    println!("{} passed, {failed} failed", report.count(&Outcome::Pass));
+    Ok(u8::from(failed > 0))
+}
+
+/// Everything that one run says: the guest's tests, KUnit's, complaints of the kernel, how the
+/// guest ended.
+fn whole_report(args: &TestArgs, run: &Run) -> Report {
+    let mut report = guest_report(run);
     report.tests.extend(kunit_report(args, &run.dmesg).tests);
     for line in &run.trouble {
         report.complain("kernel", line.clone());
@@ -166,25 +200,53 @@ fn test(args: &TestArgs) -> Result<u8> {
         Some(_) => {}
         None => report.complain("guest", "sent no exit status".to_owned()),
     }
-    let path = args.machine.out.join("console.txt");
-    fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))?;
-    for test in &report.tests[shown..] {
-        print_test(test);
+    report
+}
+
+fn keep_console(machine: &Machine, run: &Run) -> Result<()> {
+    let path = machine.out.join("console.txt");
+    fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Runs timed tests that failed again, and counts in the report what that showed. Returns the
+/// lines that name unsteady tests.
+fn repeat(args: &TestArgs, run: &Run, report: &mut Report) -> Result<Vec<String>> {
+    let timed = steady::timed_failures(report, &run.console);
+    let mut unsteady = Vec::new();
+    // A machine that died, or a kernel that complained, is no matter of seeds.
+    let sound = run.status.is_some() && run.trouble.is_empty();
+    if !sound || report.count(&Outcome::Fail) > steady::MOST_UNSTEADY {
+        return Ok(unsteady);
     }
-    let failed = report.count(&Outcome::Fail);
-    if failed > 0 {
-        print_trouble(&run);
-        eprintln!(
-            "loga-vm: console and kernel log are in {}",
-            args.machine.out.display()
-        );
+    for name in timed {
+        let first = args.machine.seed;
+        let mut attempts = vec![steady::attempt(&name, first, report, &run.console)];
+        for seed in (1..=steady::AGAIN).map(|other| first.wrapping_add(other)) {
+            let one = TestArgs {
+                kunit: Vec::new(),
+                guest: format!("loga-guest run --exact {name}"),
+                machine: args.machine.again(seed, &format!("again-{name}-{seed}")),
+                contents: args.contents.clone(),
+                again: false,
+            };
+            let run = one
+                .machine
+                .run(&one.contents.build(&test_line(&one))?, Echo::None)?;
+            keep_console(&one.machine, &run)?;
+            let report = whole_report(&one, &run);
+            attempts.push(steady::attempt(&name, seed, &report, &run.console));
+        }
+        match steady::settle(report, &name, &attempts) {
+            Some(lines) => unsteady.extend(lines),
+            None => {
+                println!("failed {name}");
+                attempts
+                    .iter()
+                    .for_each(|attempt| println!("{}", steady::describe(attempt)));
+            }
+        }
     }
-    let skipped = report.count(&Outcome::Skip);
-    if skipped > 0 {
-        println!("{skipped} skipped");
-    }
-    println!("{} passed, {failed} failed", report.count(&Outcome::Pass));
-    Ok(u8::from(failed > 0))
+    Ok(unsteady)
 }
 
 /// KTAP of the guest's own tests: console lines that are not the kernel's.
