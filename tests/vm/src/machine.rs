@@ -12,6 +12,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result};
 
 use crate::clock::Time;
+use crate::pinned::Pinned;
 use crate::transfer::{Message, Receiver};
 use crate::trouble;
 
@@ -44,6 +45,10 @@ pub(crate) struct Machine {
     /// Seed of the guest's random numbers, and of the start times in it
     #[arg(long, default_value_t = 1)]
     seed: u32,
+    /// With `exact`: run on this processor of the host, counted from 0 around those that may be
+    /// used, so that machines do not share one; default: the one that starts it
+    #[arg(long, value_name = "N")]
+    processor: Option<u32>,
     /// Virtual processors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
@@ -142,7 +147,18 @@ impl Machine {
     fn command(&self, work: &Path, echo: Echo) -> Command {
         // Whatever ends this program ends the machine too.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.qemu);
+        command.args(["--pdeathsig", "KILL", "--"]);
+        if self.time == Time::Exact {
+            let pinned = Pinned::choose(self.processor);
+            if !pinned.as_ref().is_some_and(Pinned::is_repeatable) {
+                eprintln!(
+                    "note: no permission for a real-time thread (CAP_SYS_NICE): \
+                     two equal runs may differ in details"
+                );
+            }
+            command.args(pinned.iter().flat_map(Pinned::words));
+        }
+        command.arg(&self.qemu);
         command.args([
             "-M",
             "pc,acpi=off",

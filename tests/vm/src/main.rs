@@ -15,6 +15,7 @@ mod clock;
 mod cpio;
 mod image;
 mod machine;
+mod pinned;
 mod terminal;
 mod transfer;
 mod trouble;
