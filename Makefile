@@ -7,14 +7,16 @@
 SHELL := /bin/bash
 RUN ?= sh -c 'loga stat; lspci'
 TIME ?= exact
-# Given on the command line, KDIR selects another configured kernel tree.
-export KDIR
+# Given on the command line, KDIR selects another configured kernel tree; the others are of
+# packaging/install.
+export KDIR DESTDIR PREFIX SYSCONFDIR
 
 help:
 	@echo 'make demo             one hog and three light clients share a GPU, in three acts'
 	@echo 'make test             every check; the last line is "N passed, N failed"'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
+	@echo 'make test-slurm       Slurm, its cgroups and its jobs with the kernel module and six GPUs, on a kernel for it'
 	@echo 'make fuzz SECONDS=60  parsers of foreign bytes under a coverage-guided fuzzer, 60 s each'
 	@echo 'make cycles           load, attach, detach and unload LoGA CYCLES times (1000) beside clients'
 	@echo 'make soak             mixed load for SOAK seconds (3600); memory must come back'
@@ -24,8 +26,10 @@ help:
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
-	@echo 'make papers           figures of TimeGraph and Pegasus in the simulator, into out/papers.html'
+	@echo 'make papers           figures of TimeGraph, Pegasus, Strings and GViM, simulated, into out/papers.html'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
+	@echo 'make install          programs, units, man pages: DESTDIR=, PREFIX=/usr/local; make uninstall'
+	@echo 'make install-module KDIR=...  out/loga.ko into /lib/modules of that kernel'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -49,6 +53,10 @@ test-hostile: kernel
 # Builds the kernels that it needs; `make test` does not.
 test-debug: kernel
 	@tests/vm/debug
+
+# Builds the kernel that it needs, as test-debug.
+test-slurm: kernel
+	@tests/vm/slurm
 
 # SEED and TARGET may be given too.
 fuzz: kernel
@@ -101,6 +109,18 @@ manuals:
 		"$$CARGO" run --locked --quiet -p loga-cli -- generate man out/man && \
 		"$$CARGO" run --locked --quiet -p loga-cli -- generate completions out/completions
 
+# Programs only: no kernel is built. Needs a compiler only, as bench-host.
+install: manuals
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
+		"$$CARGO" build --locked --quiet --release -p loga-cli -p throttle && \
+		PROGRAMS=$$CARGO_TARGET_DIR/release GENERATED=$$out packaging/install install
+
+uninstall:
+	@packaging/install uninstall
+
+install-module:
+	@packaging/install module out/loga.ko "$(KDIR)"
+
 test-nvidia: kernel
 	@tests/vm/build all
 	@tests/vm/nvidia
@@ -108,4 +128,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test test-hostile test-debug fuzz cycles soak vm shell module bench bench-host eval papers manuals test-nvidia clean
+.PHONY: help kernel demo test test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module test-nvidia clean

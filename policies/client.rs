@@ -88,6 +88,11 @@ pub struct ClientState {
     /// Time of the polling phase in which a channel of the client had work and none of them ran. An
     /// estimate.
     pub waited: Ns,
+    /// GPU time of the period that it is charged beside `busy`, one to one, and that is in `vtime`
+    /// already: what it ran while it was throttled, by a limit too.
+    pub paid: Ns,
+    /// Time it used the copy engine in the polling phase; zero where that is not measured.
+    pub copied: Ns,
     /// Channels it has allocated. For policies that work in stages.
     pub channels: u32,
     /// What the last scan showed. For policies that work in stages.
@@ -137,6 +142,8 @@ impl ClientState {
             busy: Ns::ZERO,
             runs: 0,
             waited: Ns::ZERO,
+            paid: Ns::ZERO,
+            copied: Ns::ZERO,
             channels: 0,
             seen: Seen {
                 pending: false,

@@ -95,6 +95,8 @@ pub(super) fn keeps_inputs(decision: &Decision) -> bool {
                 && before.busy == after.busy
                 && before.runs == after.runs
                 && before.waited == after.waited
+                && before.paid == after.paid
+                && before.copied == after.copied
                 && before.channels == after.channels
                 && before.seen == after.seen
         })

@@ -44,6 +44,21 @@ pub(super) fn fair_queue(
     clients: &mut [ClientState],
     metric: impl Fn(&ClientState) -> Ns,
 ) -> VTime {
+    let (used_by_all, t_sys) = advance(phase, clients, metric);
+    let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
+    for client in clients.iter_mut() {
+        // On an idle GPU no client waits for another one.
+        client.throttled = !used_by_all.is_zero() && client.vtime > limit;
+    }
+    t_sys
+}
+
+/// Advances the virtual times, and returns what all used and the new system time.
+pub(super) fn advance(
+    phase: &Phase,
+    clients: &mut [ClientState],
+    metric: impl Fn(&ClientState) -> Ns,
+) -> (Ns, VTime) {
     let used_by_all = clients
         .iter()
         .fold(Ns::ZERO, |sum, client| sum.saturating_add(metric(client)));
@@ -57,15 +72,10 @@ pub(super) fn fair_queue(
         .map(|client| client.vtime)
         .min()
         .map_or(phase.t_sys, |least| least.max(phase.t_sys));
-    let limit = fair::threshold(t_sys, phase.lead, lightest(clients));
-    for client in clients.iter_mut() {
-        if !wants(client) {
-            client.vtime = client.vtime.max(t_sys);
-        }
-        // On an idle GPU no client waits for another one.
-        client.throttled = !used_by_all.is_zero() && client.vtime > limit;
+    for client in clients.iter_mut().filter(|client| !wants(client)) {
+        client.vtime = client.vtime.max(t_sys);
     }
-    t_sys
+    (used_by_all, t_sys)
 }
 
 /// Whether a client used the GPU in the phase, or is known to have waited for it.

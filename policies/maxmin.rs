@@ -186,7 +186,8 @@ pub(super) fn want(client: &ClientState) -> u64 {
 fn fade(sum: &mut Ns, time: Ns) {
     let old = sum.get();
     // Of eight phases at most: it does not outgrow a word.
-    *sum = Ns::new((old - old / FORGET).wrapping_add(time.get()));
+    let kept = old.wrapping_sub(old / FORGET);
+    *sum = Ns::new(kept.wrapping_add(time.get()));
 }
 
 /// What GPU time costs in virtual time.
@@ -228,7 +229,8 @@ impl Prices {
             return VTime::new(by);
         }
         let (free, measured) = (demand.free.get(), demand.measured.get());
-        let credited = free.saturating_add(free / TOLERANCE);
+        // As in `fade`.
+        let credited = free.wrapping_add(free / TOLERANCE);
         if credited >= measured {
             return VTime::new(by.max(self.span.get()));
         }
@@ -255,8 +257,8 @@ struct Rivals {
     lightest: u32,
     /// The demand of the clients that were throttled.
     throttled_want: u64,
-    /// The least virtual time, or [`NEVER`].
-    least: VTime,
+    /// The least virtual time of the clients that were throttled, or [`NEVER`].
+    least_throttled: VTime,
     /// The least virtual time of the clients that were not throttled, or [`NEVER`].
     least_free: VTime,
     /// The greatest virtual time.
@@ -268,7 +270,7 @@ impl Rivals {
         used: 0,
         lightest: u32::MAX,
         throttled_want: 0,
-        least: NEVER,
+        least_throttled: NEVER,
         least_free: NEVER,
         greatest: VTime::ZERO,
     };
@@ -277,11 +279,12 @@ impl Rivals {
     fn add(&mut self, client: &ClientState, want: u64) {
         let vtime = client.vtime;
         if client.throttled {
-            self.throttled_want = self.throttled_want.saturating_add(want);
+            // As the sum of all wants.
+            self.throttled_want = self.throttled_want.wrapping_add(want);
+            self.least_throttled = self.least_throttled.min(vtime);
         } else {
             self.least_free = self.least_free.min(vtime);
         }
-        self.least = self.least.min(vtime);
         self.used |= client.busy.get();
         self.lightest = self.lightest.min(client.weight.get());
         self.greatest = self.greatest.max(vtime);
@@ -298,7 +301,7 @@ impl Rivals {
     /// to it with time while no client may be throttled.
     fn system_time(&self, phase: &Phase, step: u64, may_throttle: bool) -> VTime {
         // When only throttled clients compete, one of them has to run.
-        let least = match (self.least_free, self.least) {
+        let least = match (self.least_free, self.least_throttled) {
             (NEVER, NEVER) => return phase.t_sys,
             (NEVER, least) | (least, _) => least,
         };

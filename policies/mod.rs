@@ -36,6 +36,8 @@ mod credit_tests;
 pub mod dispatch;
 mod event;
 mod event_cl;
+mod las;
+mod las_levels;
 mod maxmin;
 #[cfg(any(test, loga_kunit))]
 mod maxmin_tests;
@@ -43,6 +45,7 @@ mod none;
 mod sampling;
 #[cfg(any(test, loga_kunit))]
 mod sampling_tests;
+mod service;
 mod timeslice;
 #[cfg(any(test, loga_kunit))]
 mod timeslice_tests;
@@ -51,6 +54,7 @@ mod token;
 mod token_bench;
 
 pub use client::{ClientState, Next, Phase, Scan, Seen, Sight};
+pub use service::Attained;
 
 use crate::error::Error;
 use crate::names::{Kind, Value};
@@ -79,6 +83,18 @@ pub trait Policy: Sized + 'static {
 
     /// What it keeps of the GPU: the default after a change of policy.
     type OfGpu: Copy + Default + Eq + Debug;
+
+    /// What a client was served, for a policy that goes by it. A group of which there is some is
+    /// not forgotten with its last process, and a new process of a user begins with the greatest
+    /// of the user's processes, where processes are groups.
+    fn attained(_kept: &Self::OfClient) -> Attained {
+        Attained::default()
+    }
+
+    /// What it keeps of a client that begins with this.
+    fn beginning_with(_attained: Attained) -> Self::OfClient {
+        Self::OfClient::default()
+    }
 }
 
 /// When a policy decides, and how.
@@ -165,6 +181,26 @@ macro_rules! policies {
                 #[doc = concat!("What `", stringify!($kind), "` keeps.")]
                 $kind(<$rule as Policy>::OfClient),
             )+
+        }
+
+        impl KeptOfClient {
+            /// What the client was served, see [`Policy::attained`].
+            pub fn attained(&self) -> Attained {
+                match self {
+                    KeptOfClient::Nothing => Attained::default(),
+                    $(KeptOfClient::$kind(own) => <$rule as Policy>::attained(own),)+
+                }
+            }
+
+            /// What the same policy keeps of a client that begins with this.
+            pub fn beginning_with(&self, attained: Attained) -> Self {
+                match self {
+                    KeptOfClient::Nothing => KeptOfClient::Nothing,
+                    $(KeptOfClient::$kind(_) => {
+                        KeptOfClient::$kind(<$rule as Policy>::beginning_with(attained))
+                    })+
+                }
+            }
         }
 
         #[cfg(any(test, loga_kunit))]
@@ -351,6 +387,10 @@ policies! {
     CoSched, cosched::CoScheduled, loga_policy_cosched;
     /// As `credit`, and clients that are behind their targets come first.
     CreditSlo, credit_slo::WithTargets, loga_policy_credit_slo;
+    /// The least served lately first.
+    Las, las::LeastServed, loga_policy_las;
+    /// The least served since they came first, in levels.
+    LasLevels, las_levels::Levels, loga_policy_las_levels;
 }
 
 /// No policy has this name.

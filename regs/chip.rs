@@ -5,6 +5,7 @@
 //! Sources: gv100 `dev_master` (PMC_BOOT_0); nouveau `engine/device/base.c` (chip
 //! table), `engine/fifo/{gk104,gk110,gk208,gk20a,gm107,gm200}.c` (channel counts).
 
+use super::device_info::copy_engine;
 use super::register::register;
 use super::{Error, Mmio, USERD_SLOT};
 use crate::ids::{Chipset, MAX_CHANNELS};
@@ -53,6 +54,8 @@ pub struct Chip {
     /// Bytes per channel in the USERD area of BAR1; nothing where submissions go
     /// through a doorbell (Volta and later).
     pub userd_slot: Option<u32>,
+    /// Index of the status word of its first copy engine, if it lists one.
+    pub copy_engine: Option<u8>,
 }
 
 impl Chip {
@@ -118,6 +121,7 @@ pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
         family,
         channels,
         userd_slot,
+        copy_engine: copy_engine(mmio),
     })
 }
 
@@ -149,6 +153,7 @@ mod tests {
                 family: Family::Kepler,
                 channels: 4096,
                 userd_slot: Some(0x200),
+                copy_engine: None,
             })
         );
     }

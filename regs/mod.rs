@@ -15,6 +15,8 @@
 mod channel_state;
 mod channel_table;
 mod chip;
+mod copy_reader;
+mod device_info;
 mod engine_status;
 mod reader;
 mod register;
@@ -23,6 +25,7 @@ mod userd;
 pub use channel_state::{ChannelState, Work};
 pub use channel_table::ChannelTable;
 pub use chip::{detect, Chip, Family};
+pub use copy_reader::CopyReader;
 pub use engine_status::EngineStatus;
 pub use reader::{OccupantReader, Source};
 pub use userd::{userd_base, Ring, USERD_SLOT};
@@ -112,6 +115,13 @@ pub struct Reading {
     pub word: u32,
     /// What is charged.
     pub occupant: Occupant,
+}
+
+/// Whether a read was refused: the GPU answers with 0xBADxxxxx where a register is not there or may
+/// not be read, and with all ones if the device is gone. Source: open-gpu-kernel-modules,
+/// `GPU_READ_PRI_ERROR_CODE`.
+const fn is_refused(word: u32) -> bool {
+    word >> 20 == 0xbad || word == ALL_ONES
 }
 
 /// Reads a register that never holds all ones while the device answers.

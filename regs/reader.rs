@@ -135,6 +135,7 @@ mod tests {
         family: Family::Kepler,
         channels: 16,
         userd_slot: Some(USERD_SLOT),
+        copy_engine: None,
     };
 
     fn channel(chid: u32) -> Result<Occupant, Error> {

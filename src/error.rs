@@ -79,6 +79,8 @@ pub enum Error {
         /// What is left beside the others.
         left: u32,
     },
+    /// Access to the GPU for a process, whose children would not have it denied.
+    DeniedToProcess,
     /// A cgroup at a level of the hierarchy that LoGA does not follow.
     CgroupTooDeep {
         /// Deepest level at which something can be set.
@@ -101,6 +103,8 @@ pub enum Error {
     NothingToSet,
     /// Nothing has been set for this process, user or cgroup.
     NotSet,
+    /// A claim was made since the figures were read that this one is based on.
+    Changed,
 }
 
 impl core::error::Error for Error {}
@@ -154,6 +158,10 @@ impl fmt::Display for Error {
                 f,
                 "limit={limit} is below that of a process or cgroup in it, want at least {member}"
             ),
+            Error::DeniedToProcess => write!(
+                f,
+                "access is set for a cgroup or user: it would not hold for the children of a process"
+            ),
             Error::CgroupTooDeep { max } => write!(
                 f,
                 "the cgroup is too deep, want one at most {max} levels below the root"
@@ -170,8 +178,12 @@ impl fmt::Display for Error {
                 f,
                 "this is for root (CAP_SYS_ADMIN): a user may lower its own processes only"
             ),
-            Error::NothingToSet => write!(f, "nothing to set, want a weight, limit or class"),
+            Error::NothingToSet => write!(f, "nothing to set, want a weight, limit, class, target or access"),
             Error::NotSet => write!(f, "nothing is set for it"),
+            Error::Changed => write!(
+                f,
+                "another program has claimed a GPU since: read the snapshots again"
+            ),
         }
     }
 }

@@ -232,6 +232,8 @@ knobs! {
     live dispatch: Option<DispatcherKind> = "none";
     /// With dispatch: microseconds for which the engine is kept free after work of protected clients
     live linger_us: u32 = "0", 0 to MAX_LINGER_US;
+    /// With linger_us: keep it free only as long as their pauses last, a fifth of the time at most
+    live linger_adapts: bool = "0";
 }
 
 /// Largest [`Config::cgroup_depth`].

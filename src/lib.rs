@@ -8,7 +8,8 @@
 //! and asks one of [`policies`], which computes with [`fair`]. [`share`] has the weights and limits
 //! of processes, users and cgroups, and their accounts. [`track`] has the meaning of an RM call or
 //! a mapping; [`rm`] has the numbers and structures of those calls. [`engaged`] decides on each
-//! submission; the simulator calls it, and no part of the module does yet.
+//! submission; the simulator calls it too. [`placement`] says on which GPU a program should
+//! start, for the tools and the simulator.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
@@ -28,6 +29,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod account;
+pub mod claims;
 pub mod engaged;
 pub mod engine;
 pub mod error;
@@ -36,6 +38,8 @@ pub mod gpu;
 pub mod ids;
 pub mod knobs;
 pub mod names;
+#[path = "../policies/placement/mod.rs"]
+pub mod placement;
 #[path = "../policies/mod.rs"]
 pub mod policies;
 pub mod random;

@@ -24,6 +24,7 @@ impl<'a> Storage for Borrowed<'a> {
 /// # Invariants
 ///
 /// `len` is not larger than the storage.
+#[derive(Debug)]
 pub struct Bounded<S> {
     store: S,
     len: usize,
@@ -86,6 +87,22 @@ impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
         let taken = self.store.get_mut(last).map(core::mem::take);
         self.len = last;
         taken
+    }
+
+    /// Takes out the elements that are not to be kept; the others stay in order.
+    pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        let mut kept = 0usize;
+        for at in 0..self.len {
+            if self.all().get(at).is_some_and(&keep) {
+                // Both are positions of elements.
+                self.all_mut().swap(kept, at);
+                kept = kept.saturating_add(1);
+            }
+        }
+        for element in self.all_mut().iter_mut().skip(kept) {
+            *element = T::default();
+        }
+        self.len = kept;
     }
 
     /// Takes all elements out.
@@ -171,6 +188,21 @@ mod tests {
         assert_eq!(list.remove(1), Some(2));
         assert_eq!(list.remove(2), None);
         assert!(list.all() == [1, 3]);
+    }
+
+    #[test]
+    fn retain_keeps_the_order_and_makes_room() {
+        let mut store = [0; 4];
+        let mut list = Bounded::new(&mut store[..]);
+        for element in [4, 1, 3, 2] {
+            list.push(element);
+        }
+        list.retain(|element| *element != 1 && *element != 3);
+        assert!(list.all() == [4, 2]);
+        assert_eq!(list.push(7), Some(2));
+        assert!(list.all() == [4, 2, 7]);
+        list.retain(|_| false);
+        assert!(list.all().is_empty());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The documents name every knob with its values, its default and what it sets.
+//! The documents name every knob with its values, its default and what it sets, and explain each word
+//! once.
 
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -52,4 +54,24 @@ fn every_live_knob_is_described_as_a_file_and_in_json() {
             knob.name
         );
     }
+}
+
+#[test]
+fn glossary_explains_each_word_once() {
+    let text = document("architecture.md");
+    let (_, glossary) = text.split_once("\n## Glossary\n").expect("a glossary");
+    let rows = glossary
+        .lines()
+        .skip_while(|line| !line.starts_with("|---"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    let words = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|words| words.split(','));
+    let mut seen = BTreeSet::new();
+    let twice: Vec<&str> = words
+        .map(str::trim)
+        .filter(|word| !seen.insert(*word))
+        .collect();
+    assert!(seen.len() > 40, "{seen:?}");
+    assert_eq!(twice, [""; 0]);
 }

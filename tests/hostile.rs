@@ -84,6 +84,7 @@ proptest! {
             family: Family::Kepler,
             channels: 4096,
             userd_slot: Some(0x200),
+            copy_engine: None,
         };
         let source = if table { Source::ChannelTable } else { Source::EngineStatus };
         let mut reader = OccupantReader::new(source, &chip, 0);

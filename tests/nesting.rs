@@ -60,6 +60,7 @@ fn changes() -> impl Strategy<Value = Change> {
         limit,
         class,
         target: None,
+        denied: None,
     })
 }
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Property: whatever processes do with channels, files and mappings, in whatever order, time of a
-//! channel has an owner if its page was ever mapped; no mapping of a throttled owner has an entry;
-//! every mapping waits at the gate of its page; and every record is removed in the end.
+//! channel has an owner, when it is booked, if its page was ever mapped; no mapping of a throttled
+//! owner has an entry; every mapping waits at the gate of its page; and every record is removed in
+//! the end.
 //!
 //! The world around the records is a model: processes that fork and end, an RM that gives each
 //! page to one process at a time, files that are prepared, inherited and passed on, and
 //! mappings with and without page-table entries. The steps are those of `src/glue/gpu/holdings.rs`.
 
-use loga::account::Slot;
+use loga::account::{EngineKind, Slot};
 use loga::ids::{Chid, ClientId};
 use loga::track::pages::{Claim, Page, Pages, MAX_PAGES, SLOTS};
 use loga::units::Ns;
 use loga::Vectors;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Pages that the RM of the model gives out.
 const PAGES: u16 = 4;
@@ -107,6 +109,8 @@ struct World {
     /// Gates that are shut, by number.
     shut: Vec<bool>,
     pages: Pages<Vectors, u32>,
+    /// Channels that ran since the last phase was booked.
+    ran: BTreeSet<u16>,
 }
 
 impl World {
@@ -120,6 +124,7 @@ impl World {
             clients: Vec::new(),
             shut: Vec::new(),
             pages: Pages::new(vec![Page::default(); MAX_PAGES]),
+            ran: BTreeSet::new(),
         }
     }
 
@@ -154,15 +159,18 @@ impl World {
         }
     }
 
-    fn read_channels(&mut self, number: u16) {
-        let Some(page) = self.pages.get(number) else {
-            return;
-        };
+    fn live_channels(&self, number: u16) -> Option<u8> {
+        let page = self.pages.get(number)?;
         let owner_lives = self.lives(self.clients[page.at()].process);
         let rm = self.rm[usize::from(number)];
         // Channels of a process that has ended are idle in this model.
-        let live = if owner_lives { rm.channels } else { 0 };
-        self.pages.set_live(number, live, |_, _, _, _| ());
+        Some(if owner_lives { rm.channels } else { 0 })
+    }
+
+    fn read_channels(&mut self, number: u16) {
+        if let Some(live) = self.live_channels(number) {
+            self.pages.set_live(number, live, |_, _, _, _| ());
+        }
     }
 
     fn forget_clients(&mut self) {
@@ -216,9 +224,12 @@ impl World {
     }
 
     fn drop_mapping(&mut self, at: usize) {
-        let mapping = self.mappings.remove(at);
-        if self.pages.unmap(mapping.page) {
-            self.read_channels(mapping.page);
+        let number = self.mappings.remove(at).page;
+        // The page has an owner until the phase is booked.
+        if self.pages.unmap(number) && self.live_channels(number) == Some(0) {
+            self.pages.end(number);
+            let page = self.pages.get(number).expect("not booked");
+            assert_eq!(page.allocated(), 0, "an ended page counts");
         }
     }
 
@@ -252,7 +263,14 @@ impl World {
         self.pages.doubt_all();
     }
 
+    /// Books the phase, and reads the channels afterwards.
     fn reread(&mut self) {
+        for number in core::mem::take(&mut self.ran) {
+            self.charge(Chid::new(number).expect("exists"));
+        }
+        while let Some(number) = self.pages.ended().map(Page::number) {
+            self.pages.set_live(number, 0, |_, _, _, _| ());
+        }
         for _ in 0..MAX_PAGES {
             let Some(page) = self.pages.doubtful() else {
                 break;
@@ -320,24 +338,22 @@ impl World {
         }
     }
 
-    /// What holds after every step.
+    /// Charges time on the engine to the owner of a channel.
+    fn charge(&mut self, chid: Chid) {
+        let slot = Slot {
+            ran: Ns::new(1),
+            runs: 1,
+        };
+        let owner = self.pages.charge(EngineKind::Compute, chid, &slot, true);
+        let client = owner.and_then(|at| self.clients.get(at));
+        assert!(client.is_some(), "time of channel {chid:?} is unknown");
+    }
+
+    /// What holds after every step. All channels run in it.
     fn check(&mut self) {
         for (number, rm) in (0u16..).zip(self.rm) {
             for slot in (0..SLOTS as u16).filter(|slot| rm.mapped && rm.channels >> slot & 1 == 1) {
-                let chid = Chid::new(number * SLOTS as u16 + slot).expect("exists");
-                let owner = self.pages.charge(
-                    chid,
-                    &Slot {
-                        ran: Ns::new(1),
-                        runs: 1,
-                    },
-                    true,
-                );
-                let client = owner.and_then(|at| self.clients.get(at));
-                assert!(
-                    client.is_some(),
-                    "time of channel {chid:?} is unknown: {rm:?}"
-                );
+                self.ran.insert(number * SLOTS as u16 + slot);
             }
         }
         for mapping in &self.mappings {

@@ -4,17 +4,19 @@
 //! values are in range; a refusal names what would be right.
 
 use loga::engaged::{Kind, Promised, Terms};
+use loga::error::Error;
 use loga::knobs::{Config, Knob, KNOBS};
 use loga::policies::PolicyKind;
-use loga::request::Named;
+use loga::request::{ClaimRequest, Named};
 use loga::share::Limit;
 use loga::uapi::{
-    arg_size, Call, Configure, Header, ReadTotals, Refusal, SetShare, SetSpec, Snapshot, Spec,
-    Subscribe, ACTION_CLEAR, ALL_GPUS, MAX_KNOBS, PRIO_BY_NICE, REFUSED_RANGE, REFUSED_RESERVED,
-    REFUSED_UNKNOWN_SUBJECT, RESERVE_CBS, RESERVE_NONE, SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT,
-    SUBJECT_USER, VERSION,
+    arg_size, Call, Claim, Configure, Header, ReadTotals, Refusal, SetShare, SetSpec, Snapshot,
+    Spec, Subscribe, ACTION_CLEAR, ALL_GPUS, CLAIM_ANYWAY, MAX_KNOBS, PRIO_BY_NICE,
+    REFUSED_CHANGED, REFUSED_FULL, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT,
+    RESERVE_CBS, RESERVE_NONE, SHARE_ACCESS, SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT, SUBJECT_USER,
+    VERSION,
 };
-use loga::units::Weight;
+use loga::units::{Ns, Weight};
 use proptest::prelude::*;
 
 /// Words in the largest argument checked here.
@@ -50,6 +52,8 @@ fn set_share(words: &[u32]) -> SetShare {
         limit_pct: words[9],
         class: words[10],
         target_pct: words[11],
+        access: words[13] / 2,
+        reserved: words[14] / 3,
         refusal: refusal(&words[12..]),
     }
 }
@@ -75,6 +79,18 @@ fn set_spec(words: &[u32]) -> SetSpec {
             reserved: words[18] / 2,
         },
         refusal: refusal(&words[12..]),
+    }
+}
+
+fn claim(words: &[u32]) -> Claim {
+    Claim {
+        gpu: words[2],
+        action: words[3],
+        want_pct: words[4],
+        seconds: words[5],
+        seen: wide(&words[6..]),
+        refusal: refusal(&words[12..]),
+        ..Claim::default()
     }
 }
 
@@ -133,6 +149,25 @@ proptest! {
     }
 
     #[test]
+    fn claim_of_any_words_is_in_range_or_refused(words in words()) {
+        match claim(&words).check() {
+            Ok(ClaimRequest::Make { gpu, want, lasts, seen }) => {
+                prop_assert_eq!((gpu, words[3]), (words[2], 0));
+                prop_assert!((1..=100).contains(&want) && want == words[4]);
+                let second = 1_000_000_000;
+                prop_assert!((second..=30 * second).contains(&lasts.get()));
+                prop_assert_eq!(lasts.get(), u64::from(words[5]) * second);
+                prop_assert_eq!(seen.unwrap_or(CLAIM_ANYWAY), wide(&words[6..]));
+            }
+            Ok(ClaimRequest::Clear { gpu }) => {
+                prop_assert_eq!(words[3], ACTION_CLEAR);
+                prop_assert_eq!(gpu.unwrap_or(ALL_GPUS), words[2]);
+            }
+            Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
+        }
+    }
+
+    #[test]
     fn knobs_of_any_words_are_in_range_or_refused(words in words()) {
         match configure(&words).check() {
             Ok(knobs) => {
@@ -173,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn call_of_another_size_or_version_gets_the_right_ones(by in 1u32..2000, which in 0usize..8) {
+    fn call_of_another_size_or_version_gets_the_right_ones(by in 1u32..2000, which in 0usize..9) {
         let (call, number) = Call::ALL[which];
         let right = call.header();
         prop_assert_eq!(Call::of(number), Some(call));
@@ -196,10 +231,10 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
         assert_eq!(*number >> 30, 3);
         assert_eq!(arg_size(*number), call.size());
     }
-    assert_eq!(Call::of(0x4c09 | (3 << 30)), None);
+    assert_eq!(Call::of(0x4c0a | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
-    assert_eq!(VERSION, 7);
+    assert_eq!(VERSION, 10);
 }
 
 #[test]
@@ -227,12 +262,21 @@ fn refusals_name_what_would_be_right() {
     assert_eq!(text(&share), "target=91 is out of range, want 1 to 90");
     share.target_pct = 0;
     assert!(share.check().is_ok());
-    share.mask |= 1 << 4;
+    share.access = 2;
+    assert!(share.check().is_ok(), "it is not given");
+    share.mask |= SHARE_ACCESS;
+    assert_eq!(text(&share), "access=2 is out of range, want 0 to 1");
+    share.access = 1;
+    assert!(share.check().is_ok());
+    share.reserved = 1;
+    assert_eq!(share.check().unwrap_err().code, REFUSED_RESERVED);
+    share.reserved = 0;
+    share.mask |= 1 << 5;
     assert_eq!(share.check().unwrap_err().code, REFUSED_RESERVED);
     share.mask = 0;
     assert_eq!(
         text(&share),
-        "nothing to set, want a weight, limit or class"
+        "nothing to set, want a weight, limit, class, target or access"
     );
 }
 
@@ -291,6 +335,78 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
     ] {
         assert_eq!(set(change), said);
     }
+}
+
+#[test]
+fn claims_out_of_range_are_refused_with_what_would_be_right() {
+    let good = Claim {
+        want_pct: 50,
+        seconds: 10,
+        seen: CLAIM_ANYWAY,
+        ..Claim::default()
+    };
+    let made = ClaimRequest::Make {
+        gpu: 0,
+        want: 50,
+        lasts: Ns::from_ms(10_000),
+        seen: None,
+    };
+    assert_eq!(good.check(), Ok(made));
+    let say = |change: fn(&mut Claim)| {
+        let mut claim = good;
+        change(&mut claim);
+        claim.check().unwrap_err().to_string()
+    };
+    for (change, said) in [
+        (
+            (|claim| claim.want_pct = 0) as fn(&mut Claim),
+            "want_pct=0 is out of range, want 1 to 100",
+        ),
+        (
+            |claim| claim.want_pct = 101,
+            "want_pct=101 is out of range, want 1 to 100",
+        ),
+        (
+            |claim| claim.seconds = 0,
+            "seconds=0 is out of range, want 1 to 30",
+        ),
+        (
+            |claim| claim.seconds = 31,
+            "seconds=31 is out of range, want 1 to 30",
+        ),
+        (
+            |claim| claim.action = 2,
+            "action=2 is out of range, want 0 to 1",
+        ),
+        (
+            |claim| claim.refusal.max = 1,
+            "a reserved field is not zero",
+        ),
+    ] {
+        assert_eq!(say(change), said);
+    }
+    // What is claimed does not matter to take it back.
+    let clear = Claim {
+        gpu: ALL_GPUS,
+        action: ACTION_CLEAR,
+        ..Claim::default()
+    };
+    assert_eq!(clear.check(), Ok(ClaimRequest::Clear { gpu: None }));
+    let full = Refusal::from(Error::Full {
+        name: "claims",
+        max: 64,
+    });
+    assert_eq!((full.code, full.max), (REFUSED_FULL, 64));
+    assert_eq!(
+        full.to_string(),
+        "no room for another of 64 claims: clear one first"
+    );
+    let changed = Refusal::from(Error::Changed);
+    assert_eq!(changed.code, REFUSED_CHANGED);
+    assert_eq!(
+        changed.to_string(),
+        "another program has claimed a GPU since: read the snapshots again"
+    );
 }
 
 #[test]

@@ -18,6 +18,9 @@ use proptest::prelude::*;
 /// Processes, of three users.
 const PROCESSES: u64 = 6;
 
+/// Most that means may differ by: they are rounded in each period of a process that is awake.
+const MEANS_PPM: u32 = 20;
+
 /// What the processes use in a number of phases in a row, in parts of 1000.
 #[derive(Clone, Debug)]
 struct Spell {
@@ -118,6 +121,7 @@ impl Books {
             used: (0..slots.len()).filter(|at| slots[*at].runs != 0),
             strata: None,
             alone: false,
+            copies: None,
         };
         let waits = std::iter::empty();
         self.state.end_phase(self.now, ended, &mut Some, waits);
@@ -135,6 +139,23 @@ impl Books {
                     "{vtime:?} {throttled} {:?} {account:?}",
                     member.throttled_by()
                 )
+            })
+            .collect()
+    }
+
+    /// Means of some processes, which fade while they sleep.
+    fn means(&self) -> Vec<u32> {
+        let members = self.state.shares.members().iter();
+        let until = self.state.engine.booked_until(self.now);
+        members
+            .flat_map(|member| {
+                let means = member.means(until, Ns::from_ms(1));
+                [
+                    means.busy_2s,
+                    means.busy_30s,
+                    means.waited_2s,
+                    means.waited_30s,
+                ]
             })
             .collect()
     }
@@ -157,6 +178,9 @@ proptest! {
                 wakeful.period(&spell.used);
                 prop_assert_eq!(sleepy.shown(), wakeful.shown());
                 prop_assert_eq!(sleepy.state.engine.last_fallback(), None);
+                for (one, other) in sleepy.means().into_iter().zip(wakeful.means()) {
+                    prop_assert!(one.abs_diff(other) <= MEANS_PPM, "{} {}", one, other);
+                }
             }
         }
     }

@@ -124,6 +124,7 @@ impl IdealGpu {
             switch,
             // For one command.
             timeslice: Ns::ZERO,
+            packed: false,
         };
         Ok(Self {
             world: World::new(&Host::of(&card), &clients, None, 0, seed, loga),

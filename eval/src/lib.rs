@@ -4,8 +4,10 @@
 //!
 //! The simulator: [`scenario`] is what is asked, [`world`] the GPU and its clients,
 //! [`control`] the schedulers, [`run`] one run, [`outcome`] its result, [`oracle`] checks of it,
-//! [`report`] the printed report; [`compare`] puts policies side by side;
-//! [`replay`] gives recorded observations to a policy; [`paper`] are experiments of the LoGA
+//! [`report`] the printed report; [`compare`] puts policies side by side; [`arrivals`] places
+//! programs on several GPUs as they arrive, [`placing`] those of a scenario;
+//! [`recorded`] makes a choice of `loga place` again; [`replay`] gives recorded observations to a
+//! policy; [`paper`] are experiments of the LoGA
 //! paper, [`results`] the file that each is kept in, [`session`] runs them all, [`findings`] says
 //! which of the paper's are the same here, [`draw`] and [`page`] show them. [`systems`] has
 //! experiments of papers on other systems.
@@ -16,6 +18,7 @@
 //! share. [`output`] prints.
 
 pub mod accuracy;
+pub mod arrivals;
 pub mod compare;
 pub mod control;
 pub mod convergence;
@@ -28,13 +31,17 @@ pub mod outcome;
 pub mod output;
 pub mod page;
 pub mod paper;
+pub mod placing;
+pub mod recorded;
 pub mod reference;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod scenario;
 pub mod session;
 pub mod systems;
+pub mod together;
 pub mod world;
 
 pub use loga_results as results;

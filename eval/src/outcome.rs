@@ -2,7 +2,7 @@
 
 //! [tool] What a run of a scenario gave, or why it does not count.
 
-use crate::scenario;
+use crate::scenario::{self, Kind};
 use crate::world::{Booked, Got, Ledger, Usage};
 use std::fmt::{self, Display, Formatter};
 
@@ -41,6 +41,8 @@ pub struct GpuOutcome {
     pub length: u64,
     /// Time without work on the compute engine.
     pub idle: u64,
+    /// Whether kernels of several clients run at the same time, and each counts as long as alone.
+    pub packed: bool,
     /// Its clients.
     pub clients: Vec<ClientOutcome>,
     /// What the scheduler did.
@@ -91,6 +93,10 @@ pub enum Error {
         /// What.
         violations: Vec<String>,
     },
+    /// LoGA on a packed GPU.
+    Packed(Kind),
+    /// GPUs that share processors under a scheduler that has not been built for them.
+    NotTogether(Kind),
     /// An application of an experiment was not done in time.
     Unfinished(String),
 }
@@ -108,6 +114,12 @@ impl Display for Error {
                 write!(f, "GPU {gpu}, seed {seed}: the run does not count: ")?;
                 f.write_str(&violations.join("; "))
             }
+            Self::Packed(kind) => f.write_str(&kind.on_packed()),
+            Self::NotTogether(kind) => write!(
+                f,
+                "GPUs that share processors under {}: want none or a policy of LoGA",
+                kind.name()
+            ),
             Self::Unfinished(name) => write!(f, "{name} was not done in time"),
         }
     }

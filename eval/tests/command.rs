@@ -235,6 +235,10 @@ fn compare_prints_a_row_for_each_policy_and_draws_them() {
         "hardware",
         "per-command",
         "exclusive",
+        "gvim-rr",
+        "gvim-xc",
+        "ps",
+        "las-epoch",
         "token-bucket",
     ] {
         assert!(picture.contains(policy), "{policy}");

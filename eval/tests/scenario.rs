@@ -3,7 +3,7 @@
 //! What a scenario file may say, and what is said about one that makes no sense.
 
 use loga::units::Ns;
-use loga_eval::scenario::{parse, read, Profile, Scenario, Span};
+use loga_eval::scenario::{parse, read, read_streams, Profile, Scenario, Span};
 use std::path::Path;
 
 const GOOD: &str = r#"length_ms = 100
@@ -58,6 +58,9 @@ count = 3 | cuont = 3 | 10 | unknown field `cuont`
 "event" | "event"\nscale = "clients" | 4:9 | unknown scale "clients", want one of active, channels
 count = 3 | away_ms = [20, 10] | 10:11 | away_ms ends before it begins, want [from, to]
 count = 3 | limit_pct = 101 | 10:13 | limit_pct = 101 is out of range, want 1 to 100
+count = 3 | fill_pct = 0 | 10:12 | fill_pct = 0 is out of range, want 1 to 100
+count = 3 | bandwidth_pct = 101 | 10:17 | bandwidth_pct = 101 is out of range, want 0 to 100
+[[client]] | [[gpu]]\npacked = true\n[[client]] | 4 | a packed GPU with policy event, want one of hardware, per-command
 count = 3 | class = "realtime" | 10 | expected `normal` or `idle`
 count = 3 | cuont = 3 | 10 | `count`
 kernel_us = 1000 | kernel_us = -1 | 7:13 | negative time -1, want 0 to
@@ -65,7 +68,7 @@ cpu_us = 800 | cpu_us = -0.5 | 18 | negative time -0.5, want 0 to
 length_ms = 100 | length_ms = -100 | 1 | negative time -100, want 0 to
 length_ms = 100 | length_ms = 0 | 1 | want more than 0
 "event" | "fifo" | 3:8 | unknown policy "fifo", want one of maxmin, event
-"event" | "fifo" | 3:8 | hardware, per-command, exclusive, token-bucket
+"event" | "fifo" | 3:8 | hardware, per-command, exclusive, gvim-rr, gvim-xc, ps, las-epoch, token-bucket
 [[client.phase]]\nkernel_us = 1000 |  | 5:8 | client "hog" has no phases, want
 [[client.phase]]\nkernel_us = 1000 | phase = [] | 5:8 | has no phases
 kernel_us = 1000 |  | 6 | want at least one of cpu_us, copy_us, kernel_us
@@ -254,11 +257,18 @@ fn profile_in_a_file_is_found_beside_the_scenario() {
 #[test]
 fn every_scenario_of_the_directory_makes_sense() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let mut read = 0;
+    let mut count = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        loga_eval::scenario::read(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
-        read += 1;
+        let places = std::fs::read_to_string(&path)
+            .unwrap()
+            .contains("[[stream]]");
+        let made = match places {
+            true => read_streams(&path).map(|_| ()),
+            false => read(&path, &[]).map(|_| ()),
+        };
+        made.unwrap_or_else(|error| panic!("{error}"));
+        count += 1;
     }
-    assert!(read > 0);
+    assert!(count > 0);
 }

@@ -33,6 +33,9 @@ struct Actor {
     present: bool,
     waits: bool,
     in_flight: usize,
+    /// Since when it waits, and how long it has waited before.
+    since: Ns,
+    waited: Ns,
 }
 
 /// A random history with one engine.
@@ -77,7 +80,8 @@ impl History {
             grants: Vec::new(),
             broken: None,
         };
-        history.turns.set_linger(Ns::from_us(400));
+        let adapts = history.random.below(2) == 0;
+        history.turns.set_linger(Ns::from_us(400), adapts);
         for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
             let capacity = Ns::from_us(500 + history.random.below(2000));
             let period = Ns::from_us(5000 + history.random.below(20_000));
@@ -130,7 +134,7 @@ impl History {
                 self.turns.left(self.now, at)
             }
             (1, Actor { waits: true, .. }) => {
-                self.actors[at].waits = false;
+                self.waits_no_longer(at);
                 self.turns.withdrawn(self.now, at)
             }
             (2, Actor { in_flight: 1.., .. }) => {
@@ -147,6 +151,7 @@ impl History {
             }
             (_, Actor { waits: false, .. }) if self.random.below(2) == 0 => {
                 self.actors[at].waits = true;
+                self.actors[at].since = self.now;
                 self.turns.arrive(self.now, at)
             }
             _ => {
@@ -164,6 +169,27 @@ impl History {
             }
         };
         self.follow(step);
+    }
+
+    fn waits_no_longer(&mut self, at: usize) {
+        let (now, actor) = (self.now, &mut self.actors[at]);
+        if core::mem::take(&mut actor.waits) {
+            let since = now.saturating_sub(actor.since);
+            actor.waited = actor.waited.saturating_add(since);
+        }
+    }
+
+    /// Each moment of a wait has one cause.
+    fn check_waits(&mut self) {
+        for at in 0..CLIENTS {
+            let actor = self.actors[at];
+            let still = self.now.saturating_sub(actor.since);
+            let still = if actor.waits { still } else { Ns::ZERO };
+            let waits = self.turns.client(at);
+            let waits = waits.map(|client| client.waits_until(self.now).total());
+            let same = waits.is_none_or(|waits| waits == actor.waited.saturating_add(still));
+            self.expect(same, "the causes of a wait are not all of it");
+        }
     }
 
     fn ended(&mut self, at: usize) {
@@ -198,7 +224,7 @@ impl History {
                 terms.kind != Kind::Pe || !terms.hard || reserve.left(self.now) > 0
             });
             self.expect(pays, "a grant without budget");
-            self.actors[at].waits = false;
+            self.waits_no_longer(at);
             self.actors[at].in_flight += 1;
             let most = self.actors[at].in_flight <= HT_DEPTH;
             self.expect(most, "more than HT_DEPTH are in flight");
@@ -208,8 +234,9 @@ impl History {
         if step.opened {
             let late = self.now >= self.progress.saturating_add(MAX_GRANT);
             self.expect(busy && late, "opened too early");
-            self.actors.iter_mut().for_each(|actor| actor.waits = false);
+            (0..CLIENTS).for_each(|at| self.waits_no_longer(at));
         }
+        self.check_waits();
         let waits = self.actors.iter().any(|actor| actor.waits);
         if waits && !self.protected {
             let timer = self.timer.is_some_and(|timer| timer > self.now);

@@ -73,6 +73,14 @@ impl Accountant {
         self.observe(slots, from.saturating_add(half), occupant);
     }
 
+    /// Charges `time` to the occupant that a sample has found: for an engine that is sampled and
+    /// not polled. The phase is as long as the times of its samples.
+    pub fn sample(&mut self, slots: &mut [Slot], time: Ns, occupant: Occupant) {
+        let found = self.since;
+        self.observe(slots, found, occupant);
+        self.charge(slots, found.saturating_add(time));
+    }
+
     /// The occupant at the last note.
     pub const fn current(&self) -> Occupant {
         self.current

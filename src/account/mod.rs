@@ -10,11 +10,15 @@
 //! [`sparse`] does the same from a few samples at random instants. [`residue`] samples between
 //! polling phases: for commands that run on after their client is throttled, and for clients that
 //! run when the poller does not, which [`doubt`] judges. [`waits`] estimates which clients wait,
-//! and [`Commands`] counts the commands that a channel was given and has completed.
+//! and [`Commands`] counts the commands that a channel was given and has completed. [`fading`] has
+//! means of the recent past. [`Copies`] accounts the copy engine beside all of this.
 
 mod burst;
 mod commands;
+mod copies;
+pub mod decay;
 pub mod doubt;
+pub mod fading;
 mod ledger;
 pub mod residue;
 pub mod sparse;
@@ -26,6 +30,7 @@ mod waits_tests;
 
 pub use burst::Accountant;
 pub use commands::Commands;
+pub use copies::{Copied, Copies, POLLS_PER_LOOK};
 pub use ledger::{settle, Accounts, Charge, Owner};
 
 use crate::ids::MAX_CHANNELS;
@@ -45,6 +50,15 @@ named! {
         /// The status word is read at random instants.
         Sparse = "sparse",
     }
+}
+
+/// An engine whose time is accounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The one for compute and graphics: what GPU time without a further word is time of.
+    Compute,
+    /// The first copy engine.
+    Copy,
 }
 
 /// Bits in one word of the set of used slots.

@@ -48,6 +48,11 @@ pub struct Residue {
     until: Ns,
     found: [(Chid, Ns); SAMPLES_MAX],
     len: usize,
+    /// As `found`, on the copy engine.
+    copied: [(Chid, Ns); SAMPLES_MAX],
+    copies: usize,
+    /// What the last sample stood for.
+    last: Ns,
 }
 
 impl Residue {
@@ -63,6 +68,9 @@ impl Residue {
             until: Ns::ZERO,
             found: [(Chid::from_bits(0), Ns::ZERO); SAMPLES_MAX],
             len: 0,
+            copied: [(Chid::from_bits(0), Ns::ZERO); SAMPLES_MAX],
+            copies: 0,
+            last: Ns::ZERO,
         }
     }
 
@@ -71,7 +79,7 @@ impl Residue {
     pub fn begin(&mut self, now: Ns, length: Ns, throttled: bool) -> Option<Ns> {
         self.most = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
         self.least = if throttled { FIRST } else { self.most };
-        self.len = 0;
+        (self.len, self.copies) = (0, 0);
         self.stratum = Ns::ZERO;
         self.end = now;
         self.charged = now;
@@ -86,7 +94,7 @@ impl Residue {
             self.lengthen();
         }
         let time = self.end.saturating_sub(self.charged);
-        self.charged = self.end;
+        (self.charged, self.last) = (self.end, time);
         if let (Occupant::Channel(chid), Some(place)) = (occupant, self.found.get_mut(self.len)) {
             *place = (chid, time);
             self.len = self.len.saturating_add(1);
@@ -94,9 +102,23 @@ impl Residue {
         self.draw()
     }
 
+    /// Notes the occupant of the copy engine at the sample that was noted last.
+    pub fn sample_copies(&mut self, occupant: Occupant) {
+        if let (Occupant::Channel(chid), Some(place)) = (occupant, self.copied.get_mut(self.copies))
+        {
+            *place = (chid, self.last);
+            self.copies = self.copies.saturating_add(1);
+        }
+    }
+
     /// The channels found, and the time that each is to be charged.
     pub fn found(&self) -> &[(Chid, Ns)] {
         self.found.get(..self.len).unwrap_or_default()
+    }
+
+    /// As [`Residue::found`], on the copy engine.
+    pub fn found_copying(&self) -> &[(Chid, Ns)] {
+        self.copied.get(..self.copies).unwrap_or_default()
     }
 
     /// Draws an instant in the next stratum.
@@ -218,6 +240,21 @@ mod tests {
         let late = START.saturating_add(Ns::from_us(1000));
         assert!(residue.sample(late, Occupant::Channel(THROTTLED)) > Some(late));
         assert_eq!(residue.found(), [(THROTTLED, Ns::from_us(1960))]);
+    }
+
+    #[test]
+    fn copies_found_along_with_a_sample_are_charged_its_stratum() {
+        let mut residue = Residue::new(1);
+        let mut next = residue.begin(START, PHASE, true);
+        while let Some(now) = next {
+            next = residue.sample(now, Occupant::Idle);
+            residue.sample_copies(Occupant::Channel(THROTTLED));
+        }
+        assert!(residue.found().is_empty());
+        let times = residue.found_copying().iter().map(|(_, time)| *time);
+        assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), PHASE);
+        residue.begin(START, PHASE, true);
+        assert!(residue.found_copying().is_empty());
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Sparse {
     totals: PhaseTotals,
     used: UsedSlots,
     samples: u64,
+    /// What the last sample stood for.
+    last: Ns,
 }
 
 impl Sparse {
@@ -78,6 +80,7 @@ impl Sparse {
             totals: PhaseTotals::ZERO,
             used: UsedSlots::new(),
             samples: 0,
+            last: Ns::ZERO,
         }
     }
 
@@ -111,7 +114,7 @@ impl Sparse {
             self.end = self.end.saturating_add(whole);
         }
         let time = self.end.saturating_sub(self.charged);
-        self.charged = self.end;
+        (self.charged, self.last) = (self.end, time);
         self.charge(slots, time, occupant);
         self.draw()
     }
@@ -134,6 +137,12 @@ impl Sparse {
     /// The occupant found last.
     pub const fn current(&self) -> Occupant {
         self.current
+    }
+
+    /// The time that the last sample stood for: another engine that was read along with it is
+    /// charged as much.
+    pub const fn stood_for(&self) -> Ns {
+        self.last
     }
 
     /// Samples so far.

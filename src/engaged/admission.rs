@@ -80,17 +80,31 @@ pub enum Why {
 ///
 /// The first deadline that is in danger.
 pub fn deadlines(tasks: &[Task], delta: Ns, limit_pct: u64) -> Result<(), Refusal> {
-    let set = Set {
-        tasks,
-        delta,
-        limit: WHOLE / 100 * limit_pct.min(100),
-        changed: None,
-    };
+    let set = Set::new(tasks, delta, limit_pct);
     let Some((of, why)) = set.danger() else {
         return Ok(());
     };
     let fits = set.fits(of);
     Err(Refusal { of, why, fits })
+}
+
+/// The longest command of others that the deadline of a client bears beside all that is promised:
+/// with a longer one it is not promised, whatever is admitted. Nothing for a client without a
+/// promise.
+///
+/// A deadline `D_k` may be missed at the end of a busy interval of any length from `D_k` on, so that
+/// the least of what is left at it and at all later deadlines counts.
+pub fn bears(tasks: &[Task], delta: Ns, limit_pct: u64, at: usize) -> Option<Ns> {
+    let set = Set::new(tasks, delta, limit_pct);
+    let own = set.promise(at)?;
+    let promises = (0..tasks.len()).filter_map(|other| set.promise(other));
+    let later = promises.filter(|other| other.deadline >= own.deadline);
+    let borne = later.map(|other| {
+        let (sum, costs) = set.demand(&other);
+        let left = set.limit.saturating_sub(sum).saturating_sub(costs);
+        Ns::new(mul_div(other.deadline.get(), left, WHOLE))
+    });
+    borne.min()
 }
 
 /// TimeGraph's test: whether the promises are not more than there is.
@@ -111,6 +125,17 @@ struct Set<'a> {
     delta: Ns,
     limit: u64,
     changed: Option<(usize, Ns)>,
+}
+
+impl<'a> Set<'a> {
+    fn new(tasks: &'a [Task], delta: Ns, limit_pct: u64) -> Self {
+        Self {
+            tasks,
+            delta,
+            limit: WHOLE / 100 * limit_pct.min(100),
+            changed: None,
+        }
+    }
 }
 
 impl Set<'_> {
@@ -135,15 +160,7 @@ impl Set<'_> {
     /// What endangers the deadline of a client.
     fn danger_of(&self, at: usize) -> Option<Why> {
         let own = self.promise(at)?;
-        let (mut sum, mut costs) = (0_u64, 0_u64);
-        let promises = (0..self.tasks.len()).filter_map(|other| self.promise(other));
-        for other in promises.filter(|other| other.deadline <= own.deadline) {
-            let within = other.deadline.min(other.period);
-            sum = sum.saturating_add(part(other.capacity, within));
-            let cost = self.delta.saturating_mul(other.commands);
-            costs = costs.saturating_add(part(cost, within));
-        }
-        costs = costs.saturating_add(part(self.delta, own.deadline));
+        let (sum, costs) = self.demand(&own);
         let blocks =
             (0..self.tasks.len()).filter(|other| *other != at && self.blocks(*other, &own));
         let longest = |other: &usize| self.tasks.get(*other).map_or(Ns::ZERO, |task| task.longest);
@@ -158,6 +175,19 @@ impl Set<'_> {
         } else {
             None
         }
+    }
+
+    /// What is promised up to this deadline, and the costs of submissions, in parts of the engine.
+    fn demand(&self, own: &Promise) -> (u64, u64) {
+        let (mut sum, mut costs) = (0_u64, 0_u64);
+        let promises = (0..self.tasks.len()).filter_map(|other| self.promise(other));
+        for other in promises.filter(|other| other.deadline <= own.deadline) {
+            let within = other.deadline.min(other.period);
+            sum = sum.saturating_add(part(other.capacity, within));
+            let cost = self.delta.saturating_mul(other.commands);
+            costs = costs.saturating_add(part(cost, within));
+        }
+        (sum, costs.saturating_add(part(self.delta, own.deadline)))
     }
 
     /// Whether a command of a client may have a later deadline than `own`.
@@ -277,6 +307,27 @@ mod tests {
         let mut soft = set;
         soft[0].promise.as_mut().unwrap().hard = false;
         assert!(deadlines(&soft, DELTA, 31).is_err());
+    }
+
+    #[test]
+    fn deadline_bears_a_command_up_to_the_one_that_is_refused() {
+        let of = |longest| [task(1000, 10_000, 1000), background(longest)];
+        let borne = bears(&of(0), DELTA, 90, 0).unwrap();
+        let us = borne.get() / 1000;
+        // 9 ms less 1 ms and 20 us of costs.
+        assert_eq!(us, 7_979);
+        assert_eq!(deadlines(&of(us), DELTA, 90), Ok(()));
+        assert!(deadlines(&of(us + 2), DELTA, 90).is_err());
+        assert_eq!(bears(&of(0), DELTA, 90, 1), None);
+    }
+
+    #[test]
+    fn deadline_bears_no_more_than_later_ones_leave() {
+        // At 20 ms 18.03 are left less 17 and the costs, at 10 ms it would be 8.
+        let set = [task(1000, 10_000, 100), task(15_000, 20_000, 100)];
+        let first = bears(&set, DELTA, 90, 0).unwrap();
+        assert_eq!(bears(&set, DELTA, 90, 1), Some(first));
+        assert!(first < Ns::from_us(1_000));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! [pure] One client of an engaged GPU, and what is set for it.
 
 use super::history::{History, Record};
+use super::misses::Bond;
+use super::waits::{Held, Waits};
 use super::{Forecast, HT_DEPTH};
 use crate::error::{in_range, Error};
 use crate::units::Ns;
@@ -75,6 +77,12 @@ pub(super) struct Waiting {
     pub(super) since: Ns,
     /// What it will cost.
     pub(super) forecast: Forecast,
+    /// For what it waits just now.
+    pub(super) held: Held,
+    /// The present turn was given to another client while it was ready.
+    pub(super) passed: bool,
+    /// That has happened.
+    pub(super) overtaken: bool,
 }
 
 /// A submission in flight.
@@ -88,6 +96,8 @@ pub(super) struct Flight {
     pub(super) reserve: usize,
     /// Whether it passed since it had waited for too long.
     pub(super) floor: bool,
+    /// What is promised of it.
+    pub(super) bond: Bond,
 }
 
 /// A client, or a vacant place for one.
@@ -101,8 +111,8 @@ pub struct Client<R> {
     pub(super) history: History<R>,
     /// Grows with commands that took more than twice what was expected.
     pub(super) strikes: u32,
-    /// Time from its arrivals to their grants.
-    pub(super) waited: Ns,
+    /// Time from its arrivals to their grants, as far as it is booked.
+    pub(super) waits: Waits,
 }
 
 impl<R: DerefMut<Target = [Record]>> Client<R> {
@@ -117,7 +127,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             in_flight: 0,
             history: History::new(records),
             strikes: 0,
-            waited: Ns::ZERO,
+            waits: Waits::default(),
         }
     }
 
@@ -130,7 +140,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.in_flight = 0;
         self.history.clear();
         self.strikes = 0;
-        self.waited = Ns::ZERO;
+        self.waits = Waits::default();
     }
 
     /// What is set for it.
@@ -154,9 +164,12 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
     }
 
     /// For how long its arrivals have waited for their grants until now.
-    pub fn waited(&self, now: Ns) -> Ns {
-        let since = self.waiting.map_or(now, |waiting| waiting.since);
-        self.waited.saturating_add(now.saturating_sub(since))
+    pub fn waits_until(&self, now: Ns) -> Waits {
+        let mut waits = self.waits;
+        if let Some(waiting) = &self.waiting {
+            waits.add_all(&waiting.held.waited(now));
+        }
+        waits
     }
 
     /// Notes a submission; false if there are as many as there may be.
@@ -180,5 +193,11 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         let oldest = self.flights.first().copied();
         self.flights.rotate_left(1);
         oldest
+    }
+
+    /// Takes the newest submission out.
+    pub(super) fn take_back(&mut self) -> Option<Flight> {
+        self.in_flight = self.in_flight.checked_sub(1)?;
+        self.flights.get(self.in_flight).copied()
     }
 }

@@ -56,7 +56,11 @@ fn time_from_an_arrival_to_its_grant_is_counted_once() {
     turns.arrive(US(70), 1);
     turns.withdrawn(US(75), 1);
     turns.arrive(US(80), 1);
-    let waited = |at| turns.client(at).map(|client| client.waited(US(82)));
+    let waited = |at| {
+        turns
+            .client(at)
+            .map(|client| client.waits_until(US(82)).total())
+    };
     assert_eq!((waited(0), waited(1)), (Some(US(0)), Some(US(37))));
 }
 
@@ -139,7 +143,7 @@ fn account_of_the_floor_bounds_what_passes_beside_protected_work() {
 #[test]
 fn no_client_passes_in_doubt_and_the_linger_counts_from_the_end_of_work() {
     let mut turns = prio(&[prt(39)]);
-    turns.set_linger(US(1_000));
+    turns.set_linger(US(1_000), false);
     turns.protected(US(0), true);
     turns.protected(US(100), false);
     turns.doubt();

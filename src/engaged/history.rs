@@ -125,9 +125,14 @@ impl<R: DerefMut<Target = [Record]>> History<R> {
         }
     }
 
+    /// Counts a command of which it is not known what it took.
+    pub fn count(&mut self) {
+        self.commands = self.commands.saturating_add(1);
+    }
+
     /// Notes what a command took, and whether another client was on the engine before.
     pub fn learn(&mut self, took: Ns, switched: bool) {
-        self.commands = self.commands.saturating_add(1);
+        self.count();
         self.longest = self.longest.max(took);
         let (key, now, impact) = (self.last, self.commands, self.impact);
         self.last = (key << 7) & 0x3fff | length(took);

@@ -29,6 +29,7 @@
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
 //! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
+//! | `linger` | for how long the engine is kept free after their work |
 //! | `client` | one client, and what is set for it |
 //! | `places` | which clients have which position, when there are many |
 //! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
@@ -40,6 +41,8 @@
 //! | `history` | how long the next command of a client will take |
 //! | `watch` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
+//! | `waits` | for what clients wait |
+//! | `misses` | deadlines that were missed, and why |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
 //! `docs/engaged.md` names what differs and why.
@@ -48,10 +51,16 @@ mod admission;
 mod apriori;
 mod bandwidth;
 mod client;
+#[cfg(test)]
+mod flights_tests;
 mod floor;
 #[cfg(test)]
 mod floor_tests;
 mod history;
+mod linger;
+mod misses;
+#[cfg(test)]
+mod misses_tests;
 mod places;
 mod posterior;
 mod promises;
@@ -61,22 +70,29 @@ mod protected;
 mod reserve;
 mod select;
 mod shield;
+#[cfg(test)]
+mod shield_tests;
 mod specs;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
+mod waits;
+#[cfg(test)]
+mod waits_tests;
 mod watch;
 
-pub use admission::{by_sum, deadlines, Promise, Refusal, Task, Why};
+pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
+pub use misses::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
 pub use reserve::{Kind, Offer, Reserve, Served, Terms};
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
+pub use waits::{Cause, Waits};
 pub use watch::{Due, Ended, Watch, RETURN, WINDOW};
 
 use crate::units::{signed, Ns};

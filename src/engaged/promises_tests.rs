@@ -3,7 +3,7 @@
 //! [double] Tests of reserves that change while clients use them.
 
 use super::turns_tests::{granted, prio, prt, US};
-use super::{Kind, Served, Setting, Terms, BACKGROUND};
+use super::{Kind, Misses, Served, Setting, Terms, BACKGROUND};
 
 fn terms(kind: Kind, capacity_us: u64, period_us: u64) -> Terms {
     Terms::new(kind, US(capacity_us), US(period_us)).unwrap()
@@ -43,6 +43,7 @@ fn commands_served_are_counted_with_those_longer_than_declared() {
         used: US(900),
         longest: US(400),
         breaches: 1,
+        misses: Misses::default(),
     };
     assert_eq!(turns.reserve(1).unwrap().served(), &served);
     assert_eq!(turns.counters().breaches, 1);
@@ -92,4 +93,20 @@ fn background_is_there_while_something_is_promised() {
     // It is no position of a promise.
     turns.set_reserve(US(0), BACKGROUND, Some(terms(Kind::Pe, 10, 10_000)));
     assert!(turns.reserve(BACKGROUND).is_none());
+}
+
+#[test]
+fn length_beside_work_that_passed_undecided_is_not_learned() {
+    let mut turns = prio(&[of(1)]);
+    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 20_000, 40_000)));
+    assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+    // 5 ms were expected: that much is charged, not what others used.
+    turns.completed_beside_others(US(30_000), 0, US(30_000));
+    let history = turns.client(0).unwrap().history();
+    assert_eq!((history.commands(), history.longest()), (1, US(0)));
+    assert_eq!(turns.reserve(1).unwrap().left(US(30_000)), 15_000_000);
+    assert_eq!(granted(turns.arrive(US(30_000), 0)), Some(0));
+    turns.completed(US(31_000), 0, US(1_000));
+    let history = turns.client(0).unwrap().history();
+    assert_eq!((history.commands(), history.longest()), (2, US(1_000)));
 }

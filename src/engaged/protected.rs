@@ -4,8 +4,9 @@
 //!
 //! A protected client is not stopped, so its work shows in its channels only. They are read when a
 //! decision needs to know about them: what was read less than [`FRESH`] ago is known. While work is
-//! there and another client waits, they are read again and again for its end; the reads are a
-//! sixteenth of the time since it was first seen apart, so that it is seen late by that part.
+//! there and another client waits, they are read again and again for its end, and where the length of
+//! pauses has to be known, for the end of a pause; the reads are a sixteenth of the time since it was
+//! first seen apart, so that its end is seen late by that part.
 
 use crate::units::Ns;
 
@@ -24,8 +25,9 @@ pub struct Protected {
     any: bool,
     /// When they were last read.
     read: Option<Ns>,
-    /// Since when work was seen there at each read.
-    busy: Option<Ns>,
+    /// Whether work was there then, and since when each read has said the same.
+    busy: bool,
+    since: Ns,
     /// The next read.
     next: Option<Ns>,
 }
@@ -45,7 +47,7 @@ impl Protected {
         let is_old = |read: Ns| now.saturating_sub(read) > FRESH;
         let stale = self.any && self.read.is_none_or(is_old);
         // Its end was not looked for, since no client waited for it.
-        let unwatched = self.busy.is_some() && self.next.is_none();
+        let unwatched = self.busy && self.next.is_none();
         if stale || unwatched {
             let next = self.next.map_or(now, |next| next.min(now));
             self.next = Some(next);
@@ -53,14 +55,15 @@ impl Protected {
         stale
     }
 
-    /// They were read; `busy`: one has work. `waits`: another client waits for the end of it.
-    pub fn note(&mut self, now: Ns, busy: bool, waits: bool) {
-        self.read = Some(now);
-        self.busy = busy.then(|| self.busy.unwrap_or(now));
-        self.next = self.busy.filter(|_| waits).map(|since| {
-            let part = Ns::new(now.saturating_sub(since).get() / PART);
-            now.saturating_add(part.min(MOST_STEP).max(LEAST_STEP))
-        });
+    /// They were read; `busy`: one has work. `watched`: the end of it, or of the pause, has to be seen.
+    pub fn note(&mut self, now: Ns, busy: bool, watched: bool) {
+        if self.read.is_none() || busy != self.busy {
+            self.since = now;
+        }
+        (self.read, self.busy) = (Some(now), busy);
+        let part = Ns::new(now.saturating_sub(self.since).get() / PART);
+        let next = now.saturating_add(part.min(MOST_STEP).max(LEAST_STEP));
+        self.next = watched.then_some(next);
     }
 
     /// When they have to be read, if nothing else happens before.
@@ -92,7 +95,7 @@ mod tests {
         protected.set(true);
         assert!(protected.decide(US(5)));
         assert_eq!(protected.next(), Some(US(5)));
-        protected.note(US(7), false, true);
+        protected.note(US(7), false, false);
         assert_eq!(protected.next(), None);
         assert!(!protected.decide(US(107)) && protected.next().is_none());
         assert!(protected.decide(US(108)) && protected.next() == Some(US(108)));

@@ -10,6 +10,7 @@
 
 use super::apriori::Apriori;
 use super::bandwidth::Bandwidth;
+use super::misses::{Misses, Void};
 use super::posterior::Posterior;
 use crate::error::{in_range, Error};
 use crate::fair::mul_div;
@@ -145,6 +146,8 @@ pub struct Served {
     pub longest: Ns,
     /// Commands longer than the longest that was declared.
     pub breaches: u64,
+    /// Those that ended after they were due.
+    pub misses: Misses,
 }
 
 /// A reserve.
@@ -159,6 +162,10 @@ pub struct Reserve {
     waiting: u32,
     /// Commands that have not ended.
     in_flight: u32,
+    /// The longest command of others that its deadline bears, if that is known.
+    pub(super) bound: Option<Ns>,
+    /// Why deadlines are not promised just now, if they are not.
+    pub(super) disturbed: Option<Void>,
 }
 
 impl Reserve {
@@ -176,6 +183,8 @@ impl Reserve {
             served: Served::default(),
             waiting: 0,
             in_flight: 0,
+            bound: None,
+            disturbed: None,
         }
     }
 
@@ -209,6 +218,11 @@ impl Reserve {
         served.longest = served.longest.max(used);
         served.breaches = served.breaches.saturating_add(breach.into());
         breach
+    }
+
+    /// Counts a command that ended after it was due.
+    pub(super) fn miss(&mut self, void: Option<Void>) {
+        self.served.misses.add(void);
     }
 
     /// Promises something else from now on, kept the same way. What is owed stays.

@@ -3,17 +3,16 @@
 //! [pure] Which of the clients that wait passes next.
 
 use super::client::Flight;
+use super::misses::{Bond, Void};
 use super::turns::{Grant, Step, Turn, Turns};
-use super::{
-    Forecast, Mode, Offer, Record, Terms, BACKGROUND, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED,
-};
-use crate::policies::dispatch::Candidate;
+use super::{Forecast, Mode, Offer, Record, Terms, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
+use crate::policies::dispatch::{Candidate, DispatcherKind};
 use crate::storage::Storage;
 use crate::units::Ns;
 
 impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client that waits, as the dispatcher sees it, with its ticket.
-    fn candidate(&self, now: Ns, at: usize) -> Option<(Candidate, u64)> {
+    pub(super) fn candidate(&self, now: Ns, at: usize) -> Option<(Candidate, u64)> {
         let client = self.clients.get(at)?;
         let waiting = client.waiting?;
         let switched = self.last != Some(at);
@@ -35,7 +34,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// The first of the ready clients but `except`, with its place in the order.
     fn first(&self, now: Ns, except: Option<usize>) -> Option<(usize, Candidate)> {
-        let ready = (0..self.clients.len()).filter_map(|at| {
+        let ready = self.positions().filter_map(|at| {
             let (candidate, ticket) = self.candidate(now, at)?;
             let ready = candidate.offer.from <= now && Some(at) != except;
             ready.then_some((self.dispatcher.order(&candidate), ticket, at, candidate))
@@ -47,15 +46,12 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// The client that has waited longest, if it has waited for too long, and the one that is first
     /// otherwise may be passed over. Without a `first`, protected work keeps all from the engine.
     fn starved(&self, now: Ns, first: Option<usize>) -> Option<usize> {
-        let is_promised = |at: usize| {
-            let client = self.client(at);
-            client.is_some_and(|client| client.setting.reserve != BACKGROUND)
-        };
+        let is_promised = |at: usize| self.is_promised(at);
         if first.is_some_and(is_promised) || !self.floor.has(now) {
             return None;
         }
         let waiting = |at: usize| Some((self.client(at)?.waiting?, at));
-        let waiting = (0..self.clients.len()).filter_map(waiting);
+        let waiting = self.positions().filter_map(waiting);
         let late = waiting.filter(|(waiting, at)| {
             let may = first.is_none_or(|first| *at != first && !is_promised(*at));
             waiting.since.saturating_add(STARVED) <= now && may
@@ -67,7 +63,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// When the first client will have waited for too long, if that is not so yet.
     fn starves(&self, now: Ns) -> Option<Ns> {
-        let waiting = self.clients.iter().filter_map(|client| client.waiting);
+        let waiting = self.positions().filter_map(|at| self.client(at)?.waiting);
         let since = waiting.map(|waiting| waiting.since).min()?;
         let from = since.saturating_add(STARVED).max(self.floor.from(now));
         (from > now).then_some(from)
@@ -100,25 +96,35 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if self.open {
             return Step::default();
         }
-        let shielded = self.shield.is_shut(now);
         let next = match self.turn {
-            _ if shielded => None,
             Some(turn) => self.joins(now, turn).then_some(turn.client),
             None => self.first(now, None).map(|(at, _)| at),
         };
+        let next = next.filter(|at| !self.shield.holds(now, self.expected(*at)));
         let idle = self.turn.is_none();
         let starved = if idle { self.starved(now, next) } else { None };
         let grant = starved.or(next);
         let grant = grant.and_then(|at| self.grant(now, at, starved.is_some()));
+        self.note_waits(now);
         Step {
             grant,
             timer: self.next_timer(now),
-            opened: false,
+            ..Step::default()
         }
+    }
+
+    /// How long the submission of a client that waits is expected to last.
+    fn expected(&self, at: usize) -> Ns {
+        let waiting = self.client(at).and_then(|client| client.waiting);
+        waiting.map_or(Ns::ZERO, |waiting| {
+            waiting.forecast.expected(self.last != Some(at))
+        })
     }
 
     /// Lets a client pass.
     fn grant(&mut self, now: Ns, at: usize, floor: bool) -> Option<Grant> {
+        let (candidate, _) = self.candidate(now, at)?;
+        self.pass_over(now, at);
         let waiting = self.take_waiting(now, at)?;
         let switched = self.last != Some(at);
         let client = self.clients.get_mut(at)?;
@@ -127,11 +133,18 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             switched,
             reserve: client.setting.reserve,
             floor,
+            bond: Bond::default(),
         };
         let mut expected = waiting.forecast.expected(switched);
         if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
             flight.charged = charge(reserve.terms(), &waiting.forecast, switched);
+            let ready = waiting.held.ready.min(now);
+            flight.bond.due = reserve.due(&candidate.offer, ready);
             reserve.start(now, flight.charged);
+            flight.bond.allowed = reserve.allowed(now, flight.charged);
+            let by_priority = waiting.overtaken && self.dispatcher == DispatcherKind::Prio;
+            let order = by_priority.then_some(Void::Order);
+            flight.bond.void = reserve.disturbed.or(order);
             expected = reserve.terms().longest.unwrap_or(expected).min(expected);
         }
         client.begin(flight);
@@ -153,7 +166,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// When something is due without an event.
     fn next_timer(&self, now: Ns) -> Option<Ns> {
-        let mut waiting = (0..self.clients.len()).filter_map(|at| self.candidate(now, at));
+        let mut waiting = self.positions().filter_map(|at| self.candidate(now, at));
         match self.turn {
             Some(turn) => waiting
                 .next()

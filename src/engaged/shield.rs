@@ -4,20 +4,37 @@
 //!
 //! A protected client ([`Mode::Free`](super::Mode::Free)) is not stopped: its submissions cost it
 //! nothing. The caller says when work of such clients is there and when it has ended. The others
-//! pass only while none is there, and not before `linger` has passed since the last one ended, in
-//! case more is on its way.
+//! pass only while none is there, and not before [`Linger`] has passed since the last one ended, in
+//! case more is on its way. If that adapts, one whose next command is expected to last no longer
+//! than a tenth of it passes at once: the protected client would hardly notice.
 //!
 //! While the caller does not know whether work is there, none of the others passes.
 //!
 //! Bound: a protected submission waits for `HT_DEPTH` commands of one other client at most (one
 //! under PRT), as under `prio`, plus the time until it is seen. Without a reserve of their own, the
 //! others get what it leaves, and what the [`floor`](super::floor) gives to those that have waited for
-//! too long; `linger` takes up to that much of each of its pauses from them.
+//! too long; [`Linger`] takes up to that much of each of its pauses from them.
 
+use super::linger::Linger;
+use super::turns::{Step, Turns};
+use super::Record;
+use crate::storage::Storage;
 use crate::units::Ns;
 
 /// Longest time for which the engine is kept idle after protected work.
 pub const MAX_LINGER: Ns = Ns::from_ms(5);
+/// Part of the time for which the engine is kept free that a command of another may last.
+const SHORT: u64 = 10;
+
+/// A pause of protected work.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    since: Ns,
+    /// For how long the engine is kept free.
+    kept: Ns,
+    /// Whether another client waited when it began.
+    noticed: bool,
+}
 
 /// Protected work of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,21 +43,35 @@ pub(super) struct Shield {
     busy: bool,
     /// Whether that is not known just now.
     doubtful: bool,
-    /// When it last ended, if there was any.
-    ended: Option<Ns>,
-    linger: Ns,
+    /// The last one, if there was any.
+    pause: Option<Pause>,
+    linger: Linger,
 }
 
 impl Shield {
-    /// Keeps the engine idle so long after protected work, at most [`MAX_LINGER`].
-    pub(super) fn set_linger(&mut self, linger: Ns) {
-        self.linger = linger.min(MAX_LINGER);
+    /// Keeps the engine idle so long after protected work, at most [`MAX_LINGER`]; if it `adapts`,
+    /// at most so long.
+    pub(super) fn set_linger(&mut self, length: Ns, adapts: bool) {
+        self.linger.set(length.min(MAX_LINGER), adapts);
     }
 
-    /// Protected work is there from now on, or none is.
-    pub(super) fn note(&mut self, now: Ns, busy: bool) {
-        if self.busy && !busy {
-            self.ended = Some(now);
+    /// Protected work is there from now on, or none is. `waits`: another client waits.
+    pub(super) fn note(&mut self, now: Ns, busy: bool, waits: bool) {
+        match (self.busy, busy) {
+            (true, false) => {
+                self.pause = Some(Pause {
+                    since: now,
+                    kept: self.linger.begin(now),
+                    noticed: waits,
+                });
+            }
+            (false, true) => {
+                if let Some(pause) = self.pause.filter(|pause| pause.noticed) {
+                    let length = now.saturating_sub(pause.since);
+                    self.linger.end(now, length, pause.kept);
+                }
+            }
+            _ => {}
         }
         (self.busy, self.doubtful) = (busy, false);
     }
@@ -50,15 +81,58 @@ impl Shield {
         self.doubtful = true;
     }
 
-    /// From when on others may pass; nothing while protected work is there, or may be.
-    pub(super) fn from(&self) -> Option<Ns> {
-        let lingers = |ended: Ns| ended.saturating_add(self.linger);
-        let is_idle = !self.busy && !self.doubtful;
-        is_idle.then(|| self.ended.map_or(Ns::ZERO, lingers))
+    /// Whether the engine is kept free in a pause whose end has to be seen, for its length to be
+    /// known.
+    pub(super) fn learns(&self, now: Ns) -> bool {
+        !self.busy && self.linger.adapts() && self.is_shut(now)
     }
 
-    /// Whether no other may pass now.
+    /// From when on others may pass; nothing while protected work is there, or may be.
+    pub(super) fn from(&self) -> Option<Ns> {
+        let lingers = |pause: Pause| pause.since.saturating_add(pause.kept);
+        let is_idle = !self.busy && !self.doubtful;
+        is_idle.then(|| self.pause.map_or(Ns::ZERO, lingers))
+    }
+
+    /// Whether no other may pass now, but for a short command.
     pub(super) fn is_shut(&self, now: Ns) -> bool {
         self.from().is_none_or(|from| from > now)
+    }
+
+    /// Whether another may not pass now whose command is expected to last so long.
+    pub(super) fn holds(&self, now: Ns, expected: Ns) -> bool {
+        let kept = self.pause.map_or(Ns::ZERO, |pause| pause.kept);
+        let is_short = self.linger.adapts() && expected.saturating_mul(SHORT) <= kept;
+        match self.from() {
+            None => true,
+            Some(from) => from > now && !is_short,
+        }
+    }
+}
+
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+    /// Keeps the engine idle so long after work of protected clients, at most
+    /// [`MAX_LINGER`](super::MAX_LINGER). `adapts`: only as long as their pauses last, so long at most.
+    pub fn set_linger(&mut self, linger: Ns, adapts: bool) {
+        self.shield.set_linger(linger, adapts);
+    }
+
+    /// Work of protected clients is there from now on, or none is.
+    pub fn protected(&mut self, now: Ns, busy: bool) -> Step {
+        let waits = self.waits();
+        self.shield.note(now, busy, waits);
+        self.select(now)
+    }
+
+    /// Whether the end of the work of protected clients, or of a pause of it, has to be seen: another
+    /// client waits for it.
+    pub fn watches_protected(&self, now: Ns, busy: bool) -> bool {
+        self.waits() && (busy || self.shield.learns(now))
+    }
+
+    /// Whether work of protected clients is there is not known until [`protected`](Self::protected)
+    /// says so: no client passes until then, but one that has waited for too long.
+    pub fn doubt(&mut self) {
+        self.shield.doubt();
     }
 }

@@ -10,7 +10,7 @@
 //! The position of a spec never changes, and its reserve has the next position in
 //! [`Turns`](super::Turns): [`reserve_of`].
 
-use super::admission::{deadlines, Promise, Refusal, Task};
+use super::admission::{bears, deadlines, Promise, Refusal, Task};
 use super::{Mode, Prio, Terms};
 use crate::error::{in_range, Error};
 use crate::share::{Identity, Subject};
@@ -191,12 +191,30 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         if own.and_then(promised).is_none() {
             return Ok(());
         }
+        let tasks = self.tasks(longest);
+        deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
+            // Another period of another reserve is not what was asked for.
+            fits: refusal.fits.filter(|_| own == Some(refusal.of)),
+            ..refusal
+        })
+    }
+
+    /// The longest command of others that the deadline of the spec at a position bears, if something
+    /// is promised to it.
+    pub fn bears(&self, at: usize) -> Option<Ns> {
+        // It does not depend on how long the commands are.
+        let tasks = self.tasks(&[Ns::ZERO; SPECS + 1]);
+        bears(&tasks, SUBMISSION, PROMISED_PCT, at)
+    }
+
+    /// For admission: what is promised to each spec, and at last clients without a promise.
+    fn tasks(&self, longest: &[Ns; SPECS + 1]) -> [Task; SPECS + 1] {
         let mut tasks = [Task {
             promise: None,
             longest: Ns::ZERO,
         }; SPECS + 1];
         for (at, (task, longest)) in tasks.iter_mut().zip(longest).enumerate() {
-            let promised = promised(at);
+            let promised = self.get(at).and_then(|row| row.spec.reserve);
             let declared = promised.and_then(|promised| promised.terms.longest);
             task.longest = declared.unwrap_or(*longest);
             task.promise = promised.map(|Promised { terms, commands }| Promise {
@@ -207,11 +225,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
                 hard: terms.hard,
             });
         }
-        deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
-            // Another period of another reserve is not what was asked for.
-            fits: refusal.fits.filter(|_| own == Some(refusal.of)),
-            ..refusal
-        })
+        tasks
     }
 }
 

@@ -4,12 +4,15 @@
 
 use super::client::{Flight, Waiting};
 use super::floor::Floor;
+use super::misses::{Miss, Misses};
 use super::select::charge;
 use super::shield::Shield;
-use super::{Client, Forecast, Record, Reserve, Setting, HT_DEPTH, MAX_GRANT, UNUSED};
+use super::waits::{Held, Waits};
+use super::{Client, Forecast, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
+use core::ops::Range;
 
 /// Position of the reserve of clients for which none is set.
 pub const BACKGROUND: usize = 0;
@@ -39,6 +42,8 @@ pub struct Step {
     pub timer: Option<Ns>,
     /// Whether all clients that wait may pass: see [`Turns::is_open`].
     pub opened: bool,
+    /// The submission that has ended was late.
+    pub miss: Option<Miss>,
 }
 
 /// Sums since the beginning.
@@ -60,6 +65,10 @@ pub struct Counters {
     pub opens: u64,
     /// Grants to clients that had waited for too long.
     pub starved: u64,
+    /// Deadlines of reserves that were missed.
+    pub misses: Misses,
+    /// For how long clients waited, as far as it is booked.
+    pub waited: Waits,
 }
 
 /// The clients whose submissions are in flight: one at a time.
@@ -76,6 +85,8 @@ pub(super) struct Turn {
 pub struct Turns<S: Storage<Of<Record>: 'static>> {
     pub(super) dispatcher: DispatcherKind,
     pub(super) clients: S::Of<Client<S::Of<Record>>>,
+    /// From here on no client is there.
+    end: usize,
     pub(super) reserves: S::Of<Option<Reserve>>,
     pub(super) tickets: u64,
     pub(super) turn: Option<Turn>,
@@ -97,6 +108,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         Self {
             dispatcher,
             clients,
+            end: 0,
             reserves,
             tickets: 0,
             turn: None,
@@ -116,6 +128,11 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// The client at a position, if there is one.
     pub fn client(&self, at: usize) -> Option<&Client<S::Of<Record>>> {
         self.clients.get(at).filter(|client| client.present)
+    }
+
+    /// Positions at which clients may be there: those of all clients that are.
+    pub(super) fn positions(&self) -> Range<usize> {
+        0..self.end
     }
 
     /// The reserve at a position, if there is one.
@@ -144,6 +161,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     pub fn join_at(&mut self, at: usize, setting: Setting) {
         if let Some(client) = self.clients.get_mut(at) {
             client.reset(Some(setting));
+            self.end = self.end.max(at.saturating_add(1));
         }
     }
 
@@ -172,6 +190,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 ticket,
                 since: now,
                 forecast,
+                held: Held::new(now),
+                passed: false,
+                overtaken: false,
             });
             let place = client.setting.reserve;
             self.wait(now, place, &forecast);
@@ -185,35 +206,59 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// The oldest submission of a client in flight has completed and used the engine for `used`.
     pub fn completed(&mut self, now: Ns, at: usize, used: Ns) -> Step {
+        self.end(now, at, used, true)
+    }
+
+    /// As [`completed`](Self::completed), while the engine still had work that had passed without a
+    /// decision: `used` is no length of the submission then, and it is charged what was expected of
+    /// it at most.
+    pub fn completed_beside_others(&mut self, now: Ns, at: usize, used: Ns) -> Step {
+        self.end(now, at, used, false)
+    }
+
+    /// `alone`: nothing else was on the engine.
+    fn end(&mut self, now: Ns, at: usize, used: Ns, alone: bool) -> Step {
         let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
             return self.select(now);
         };
-        let Some(flight) = client.end() else {
+        let flight = client.end();
+        let switched = flight.is_none_or(|flight| flight.switched);
+        match alone {
+            true => client.history.learn(used, switched),
+            false => client.history.count(),
+        }
+        let Some(flight) = flight else {
             // It passed while all did.
-            client.history.learn(used, true);
             let place = client.setting.reserve;
             if let Some(Some(reserve)) = self.reserves.get_mut(place) {
                 reserve.charge(now, used);
             }
             return self.select(now);
         };
-        client.history.learn(used, flight.switched);
+        let most = if alone { used } else { flight.charged };
+        let used = used.min(most);
         let ended = client.in_flight() == 0;
-        self.settle(now, at, flight, used);
+        let miss = self.settle(now, at, flight, used, alone);
+        if !alone {
+            self.disturb_all(Void::Fallback);
+        }
         if ended {
             self.turn = self.turn.filter(|turn| turn.client != at);
             self.open = self.open && self.turn.is_some();
         } else if let Some(turn) = self.turn.as_mut() {
             turn.progress = now;
         }
-        self.select(now)
+        Step {
+            miss,
+            ..self.select(now)
+        }
     }
 
-    /// A client did not use its grant: it was stopped, or it returned from the fault for another
-    /// reason.
+    /// A client did not use its newest grant: it was stopped, or it returned from the fault for
+    /// another reason. The caller asks for no further grant of it before it knows.
     pub fn returned(&mut self, now: Ns, at: usize) -> Step {
         self.counters.unused = self.counters.unused.saturating_add(1);
-        let flight = self.clients.get_mut(at).and_then(Client::end);
+        let flight = self.clients.get_mut(at).and_then(Client::take_back);
         if let Some(flight) = flight {
             // Alone, it kept the engine from others meanwhile.
             let alone = self
@@ -247,6 +292,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if let Some(client) = self.clients.get_mut(at) {
             client.reset(None);
         }
+        let mut there = self.positions();
+        self.end = there
+            .rfind(|at| self.client(*at).is_some())
+            .map_or(0, |last| last.saturating_add(1));
         self.turn = self.turn.filter(|turn| turn.client != at);
         self.open = self.open && self.turn.is_some();
         self.last = self.last.filter(|last| *last != at);
@@ -255,7 +304,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// Forgets the clients that wait and what is in flight: the GPU is not scheduled for a while.
     pub fn abandon(&mut self, now: Ns) {
-        for at in 0..self.clients.len() {
+        for at in self.positions() {
             self.take_waiting(now, at);
             self.end_flights(now, at);
         }
@@ -285,27 +334,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.select(now)
     }
 
-    /// Keeps the engine idle so long after work of protected clients, at most
-    /// [`MAX_LINGER`](super::MAX_LINGER).
-    pub fn set_linger(&mut self, linger: Ns) {
-        self.shield.set_linger(linger);
-    }
-
-    /// Work of protected clients is there from now on, or none is.
-    pub fn protected(&mut self, now: Ns, busy: bool) -> Step {
-        self.shield.note(now, busy);
-        self.select(now)
-    }
-
-    /// Whether work of protected clients is there is not known until [`protected`](Self::protected)
-    /// says so: no client passes until then, but one that has waited for too long.
-    pub fn doubt(&mut self) {
-        self.shield.doubt();
-    }
-
     /// Whether a client waits.
     pub fn waits(&self) -> bool {
-        self.clients.iter().any(Client::waits)
+        let there = self.clients.get(self.positions());
+        there.is_some_and(|there| there.iter().any(Client::waits))
     }
 
     /// Time has passed: a reserve may have been filled up, or nothing completed for too long.
@@ -316,7 +348,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if overdue && !self.open && self.waits() {
             self.open = true;
             self.counters.opens = self.counters.opens.saturating_add(1);
-            for at in 0..self.clients.len() {
+            self.void_all(now);
+            for at in self.positions() {
                 self.take_waiting(now, at);
             }
             return Step {
@@ -339,10 +372,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client waits no longer.
     pub(super) fn take_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
         let waiting = self.stop_waiting(now, at)?;
-        if let Some(client) = self.clients.get_mut(at) {
-            let waited = now.saturating_sub(waiting.since);
-            client.waited = client.waited.saturating_add(waited);
-        }
+        self.book_wait(now, at, &waiting);
         Some(waiting)
     }
 
@@ -367,15 +397,37 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
     }
 
-    /// Charges a submission that has completed, and judges what was expected of it.
-    fn settle(&mut self, now: Ns, at: usize, flight: Flight, used: Ns) {
+    /// Charges a submission that has completed, and judges what was expected and promised of it.
+    fn settle(
+        &mut self,
+        now: Ns,
+        at: usize,
+        flight: Flight,
+        used: Ns,
+        alone: bool,
+    ) -> Option<Miss> {
         self.charge(now, flight, used);
+        self.disturb(flight.reserve, used);
+        let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) else {
+            return None;
+        };
+        let breach = reserve.note(used);
+        self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
+        let miss = self.judge(now, &flight, used, alone, breach);
+        self.compare(now, at, &flight, used);
+        miss.map(|(late, void)| Miss {
+            client: at,
+            late,
+            void,
+        })
+    }
+
+    /// Compares a submission that has completed with what was expected of it.
+    fn compare(&mut self, now: Ns, at: usize, flight: &Flight, used: Ns) {
         let reserve = self.reserves.get_mut(flight.reserve);
         let (Some(Some(reserve)), Some(client)) = (reserve, self.clients.get_mut(at)) else {
             return;
         };
-        let breach = reserve.note(used);
-        self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
         if used <= flight.charged.saturating_mul(2) {
             client.strikes = client.strikes.saturating_sub(1);
             return;

@@ -4,7 +4,7 @@
 
 use super::{
     Client, Kind, Mode, Prio, Record, Setting, Step, Terms, Turns, BACKGROUND, HT_DEPTH, HT_SLICE,
-    MAX_GRANT, RECORDS, STARVED,
+    MAX_GRANT, RECORDS,
 };
 use crate::policies::dispatch::DispatcherKind;
 use crate::units::Ns;
@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 pub(super) const US: fn(u64) -> Ns = Ns::from_us;
 
-fn turns(kind: DispatcherKind, settings: &[Setting]) -> Turns<Vectors> {
+pub(super) fn turns(kind: DispatcherKind, settings: &[Setting]) -> Turns<Vectors> {
     let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
     let clients: Vec<_> = (0..8).map(|_| vacant()).collect();
     let mut turns = Turns::new(kind, clients, vec![None; 8]);
@@ -36,7 +36,7 @@ pub(super) fn prt(prio: u32) -> Setting {
     client(prio, Mode::Prt)
 }
 
-fn ht(prio: u32) -> Setting {
+pub(super) fn ht(prio: u32) -> Setting {
     client(prio, Mode::Ht)
 }
 
@@ -393,44 +393,6 @@ fn apriori_of_a_client_that_pays_for_switches_does_not_starve_it() {
         turns.completed(now, holder, used);
     }
     assert!(got >= 20, "{got} commands");
-}
-
-#[test]
-fn others_wait_while_protected_work_is_there_and_linger_after_it() {
-    let mut turns = prio(&[prt(1)]);
-    turns.set_linger(US(300));
-    turns.protected(US(0), true);
-    let step = turns.arrive(US(10), 0);
-    // Only the floor lets it pass before that work has ended.
-    let starves = STARVED.saturating_add(US(10));
-    assert_eq!((step.grant, step.timer), (None, Some(starves)));
-    let step = turns.protected(US(1000), false);
-    assert_eq!((step.grant, step.timer), (None, Some(US(1300))));
-    // More comes in time.
-    turns.protected(US(1200), true);
-    assert_eq!(granted(turns.timer(US(1300))), None);
-    turns.protected(US(2000), false);
-    assert_eq!(granted(turns.timer(US(2300))), Some(0));
-}
-
-#[test]
-fn linger_has_a_bound() {
-    let mut turns = prio(&[prt(1)]);
-    turns.set_linger(US(1_000_000));
-    turns.protected(US(0), true);
-    turns.protected(US(1), false);
-    let step = turns.arrive(US(2), 0);
-    assert_eq!(step.timer, Some(US(5001)));
-}
-
-#[test]
-fn ht_adds_nothing_while_protected_work_is_there() {
-    let mut turns = prio(&[ht(1)]);
-    turns.arrive(US(0), 0);
-    turns.protected(US(1), true);
-    assert_eq!(granted(turns.arrive(US(2), 0)), None);
-    assert_eq!(granted(turns.completed(US(3), 0, US(3))), None);
-    assert_eq!(granted(turns.protected(US(4), false)), Some(0));
 }
 
 #[test]

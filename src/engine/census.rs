@@ -109,6 +109,7 @@ impl Engine {
     /// channels can come and go.
     pub(super) fn unpark(&mut self, now: Ns) -> Action {
         self.nonpoll = Ns::ZERO;
+        self.began = Some(now);
         let earliest = self.earliest();
         if now >= earliest {
             self.forced = Some(now);

@@ -87,7 +87,8 @@ fn touched(
     for client in clients {
         sum = add(sum, inputs(client));
         set_back |= client.vtime < client.prior;
-        throttled = throttled.saturating_add(client.throttled.into());
+        // Not more than there are clients.
+        throttled = throttled.wrapping_add(client.throttled.into());
     }
     if sum != before {
         return Err(Violation::Inputs);
@@ -121,13 +122,13 @@ const fn add(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// The inputs of a client that a policy may not change: the fields in one word, most of them
-/// rotated by different amounts, so that a change of one of them is never missed.
+/// The inputs of a client that a policy may not change: the fields in one word, pairs of them
+/// rotated by different amounts. A change of one of them is never missed.
 fn inputs(client: &ClientState) -> u64 {
-    client.id.get()
+    (client.id.get() ^ client.prior.get())
         ^ (client.busy.get() ^ u64::from(client.weight.get())).rotate_left(13)
         ^ (client.waited.get() ^ u64::from(client.runs)).rotate_left(29)
-        ^ client.prior.get().rotate_left(43)
+        ^ (client.paid.get() ^ client.copied.get()).rotate_left(51)
 }
 
 /// What scans add to it.
@@ -145,12 +146,14 @@ mod tests {
     type Touch = fn(&mut ClientState);
 
     /// All inputs of a policy about a client.
-    const INPUTS: [Touch; 6] = [
+    const INPUTS: [Touch; 8] = [
         |client| client.id = GroupId::new(9),
         |client| client.weight = Weight::new(101).unwrap_or_default(),
         |client| client.busy = Ns::new(1),
         |client| client.waited = Ns::new(1),
+        |client| client.copied = Ns::new(1),
         |client| client.runs += 1,
+        |client| client.paid = Ns::new(1),
         |client| client.prior = VTime::new(1),
     ];
 

@@ -91,6 +91,8 @@ pub struct Engine {
     config: Config,
     random: XorShift,
     state: State,
+    /// When the period began that is not booked yet; nothing while parked.
+    began: Option<Ns>,
     /// Channels allocated, as phases count them.
     allocated: u32,
     /// Clients that have channels.
@@ -128,6 +130,7 @@ impl Engine {
             config,
             random: XorShift::new(seed),
             state: State::Parked,
+            began: None,
             allocated: 0,
             clients: 0,
             forced: None,
@@ -190,6 +193,11 @@ impl Engine {
         totals.length.saturating_add(self.nonpoll)
     }
 
+    /// Up to when all time is booked: until the present period began, or `now` without channels.
+    pub fn booked_until(&self, now: Ns) -> Ns {
+        self.began.unwrap_or(now)
+    }
+
     /// What the engine has done so far.
     pub const fn stats(&self) -> &Stats {
         &self.stats
@@ -214,6 +222,11 @@ impl Engine {
     /// Whether the poller should be running.
     pub const fn polling(&self) -> bool {
         matches!(self.state, State::Polling { .. })
+    }
+
+    /// Whether nothing is measured, so that no phase is to be booked.
+    pub const fn is_parked(&self) -> bool {
+        matches!(self.state, State::Parked)
     }
 
     /// When to wake the engine, or nothing: then only channels can wake it.
@@ -390,6 +403,7 @@ impl Engine {
         let State::Stopping { since } = self.state else {
             return;
         };
+        self.began = Some(since);
         self.note_idle(since, totals.idle == totals.length);
         if self.allocated == 0 {
             self.park();
@@ -404,6 +418,7 @@ impl Engine {
     /// Stops the cycle until there are channels again.
     fn park(&mut self) {
         self.state = State::Parked;
+        self.began = None;
         self.throttled = 0;
         self.active = 1;
         self.idle_since = None;

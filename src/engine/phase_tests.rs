@@ -115,6 +115,28 @@ mod tests {
     }
 
     #[test]
+    fn time_is_booked_until_the_present_period_or_now_without_channels() {
+        let engine = Engine::new(paper(), 1);
+        assert!(engine.is_ok_and(|engine| engine.booked_until(ms(5)) == ms(5)));
+        let mut engine = polling(paper());
+        assert_eq!(engine.booked_until(ms(5)), Ns::ZERO);
+        engine.wake(ms(12), Wake::Timer);
+        engine.decide(&totals(12, 12), &mut []);
+        assert_eq!(engine.booked_until(ms(71)), ms(12));
+        engine.wake(ms(72), Wake::Timer);
+        assert_eq!(engine.booked_until(ms(80)), ms(12));
+        engine.wake(ms(84), Wake::Timer);
+        engine.decide(&totals(12, 12), &mut []);
+        engine.channels_changed(ms(90), 0);
+        engine.wake(ms(90), Wake::ChannelsChanged);
+        assert_eq!(engine.booked_until(ms(99)), ms(99));
+        // Not those of before: it slept since.
+        engine.channels_changed(ms(200), 12);
+        engine.wake(ms(200), Wake::ChannelsChanged);
+        assert_eq!(engine.booked_until(ms(201)), ms(200));
+    }
+
+    #[test]
     fn channel_created_in_a_pause_starts_polling() {
         let mut engine = polling(paper());
         engine.wake(ms(12), Wake::Timer);

@@ -22,6 +22,8 @@
 //! `Engaged::state`, and `Gate::files` > `Gpu::took`; no other lock of LoGA's is held with
 //! `Gate::files`. `Gpu::books` > `Engaged::slots`. The innermost, `Engaged::state`, is a spinlock:
 //! nothing sleeps or allocates with it held. `Gpu::readers` > `Gpu::books`; no other lock is held when `readers` is taken.
+//! The lock of `ClaimTable` is taken with none of LoGA's locks held but `Gpu::readers`, and no lock
+//! inside it.
 //! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; only
 //! `Gpu::threads` is taken inside it. The same is true of the locks of `SharedPoller`. The locks of
 //! `events`, and `Gpu::took`, are taken inside `Gpu::books`, and no lock inside them. A fault waits

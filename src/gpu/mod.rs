@@ -39,6 +39,21 @@ pub struct Sums {
     pub unknown: Ns,
     /// Changes of what is on the engine.
     pub switches: u64,
+    /// What is known of the copy engine.
+    pub copies: CopySums,
+}
+
+/// Sums over all periods in which the copy engine was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopySums {
+    /// Lengths of their polling phases.
+    pub polled: Ns,
+    /// Part of it in which no channel was on the copy engine.
+    pub idle: Ns,
+    /// Part of it of channels that no client owns.
+    pub unknown: Ns,
+    /// The last period was one of them.
+    pub measured: bool,
 }
 
 /// The clients of one GPU, what is set for them, and the engine that divides it.
@@ -68,6 +83,12 @@ impl<S: Storage> GpuState<S> {
                 idle: Ns::ZERO,
                 unknown: Ns::ZERO,
                 switches: 0,
+                copies: CopySums {
+                    polled: Ns::ZERO,
+                    idle: Ns::ZERO,
+                    unknown: Ns::ZERO,
+                    measured: false,
+                },
             },
             pace: Pace::new(),
             interval: MIN_INTERVAL,
@@ -117,12 +138,16 @@ impl<S: Storage> GpuState<S> {
     ///
     /// As [`Config::check`]; then nothing changes.
     pub fn configure(&mut self, now: Ns, config: Config) -> Result<bool, Error> {
-        let before = self.engine.config().policy;
+        let before = *self.engine.config();
         self.engine.set_config(config)?;
+        // The engine clears what the policy keeps of clients at its next decision.
+        if config.policy != before.policy || (config.enforce && !before.enforce) {
+            self.shares.forget_attained();
+        }
         let t_sys = self.engine.start_vtime();
         let (by, depth) = (config.group_by, config.cgroup_depth);
         self.shares.set_grouping(by, depth, &self.settings, t_sys);
-        let releases = config.policy != before || !config.enforce;
+        let releases = config.policy != before.policy || !config.enforce;
         if releases {
             self.shares.release(now);
         }

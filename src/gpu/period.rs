@@ -3,7 +3,7 @@
 //! [pure] The steps of a period, in their order.
 
 use super::GpuState;
-use crate::account::{settle, Owner, PhaseTotals, Slot};
+use crate::account::{settle, Copied, EngineKind, Owner, PhaseTotals, Slot};
 use crate::engine::{Fallback, Sight};
 use crate::ids::ClientId;
 use crate::share::Period;
@@ -23,6 +23,8 @@ pub struct Ended<'a, U> {
     pub strata: Option<Ns>,
     /// All channels belong to one client.
     pub alone: bool,
+    /// What the copy engine did; nothing if that was not measured.
+    pub copies: Option<Copied<'a>>,
 }
 
 /// What a period came to.
@@ -38,10 +40,14 @@ pub struct Decision {
 
 impl<S: Storage> GpuState<S> {
     /// A polling phase begins, and samples were taken in the non-polling phase before it: `found`
-    /// is the time of each client that they found.
-    pub fn begin_phase(&mut self, found: impl Iterator<Item = (ClientId, Ns)>) {
+    /// is the time of each client that they found, `copied` that on the copy engine.
+    pub fn begin_phase(
+        &mut self,
+        found: impl Iterator<Item = (ClientId, Ns)>,
+        copied: impl Iterator<Item = (ClientId, Ns)>,
+    ) {
         let compares = self.engine.config().randomize;
-        self.shares.note_residue(found, compares);
+        self.shares.note_residue(found, copied, compares);
     }
 
     /// A polling phase has ended: charges its time, has the policy decide, and books the period.
@@ -75,7 +81,18 @@ impl<S: Storage> GpuState<S> {
     ) -> PhaseTotals {
         let mut totals = phase.totals;
         let shares = &mut self.shares;
-        settle(&mut totals, phase.slots, phase.used, owner, shares);
+        let compute = EngineKind::Compute;
+        settle(compute, &mut totals, phase.slots, phase.used, owner, shares);
+        self.sums.copies.measured = phase.copies.is_some();
+        if let Some(found) = phase.copies {
+            let (mut copied, used) = (found.totals, found.used.iter());
+            let copy = EngineKind::Copy;
+            settle(copy, &mut copied, found.slots, used, owner, shares);
+            let sums = &mut self.sums.copies;
+            sums.polled = sums.polled.saturating_add(copied.length);
+            sums.idle = sums.idle.saturating_add(copied.idle);
+            sums.unknown = sums.unknown.saturating_add(copied.unknown);
+        }
         if self.engine.config().wants() == Sight::Waits {
             // In the order of the table, without some of the clients.
             let mut next = 0;
@@ -166,7 +183,10 @@ impl<S: Storage> GpuState<S> {
         let members = || shares.awake().filter_map(|at| shares.members().get(at));
         let limited = members().any(|member| member.resolved().limit.is_some());
         let throttled = members().any(|member| member.throttled_by().is_some());
-        let used = members().map(|member| member.used().busy);
+        // Each engine is to be divided as exactly.
+        let copied = members().map(|member| member.used().copied);
+        let copied = copied.filter(|time| !time.is_zero());
+        let used = members().map(|member| member.used().busy).chain(copied);
         self.interval = self.pace.interval(length, alone, limited, throttled, used);
     }
 

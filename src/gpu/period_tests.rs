@@ -3,10 +3,13 @@
 //! Tests of a period. On the host only: the tables do not fit on the stack of a kernel thread.
 
 use super::*;
-use crate::account::{PhaseTotals, Slot};
+use crate::account::{Copies, PhaseTotals, Slot};
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
-use crate::share::{Entry, Group, GroupBy, Member, Row, ThrottledBy, Totals};
+use crate::regs::Mmio;
+use crate::share::{
+    Change, Class, Entry, Group, GroupBy, Member, Row, Subject, ThrottledBy, Totals, QUIET,
+};
 use crate::units::Ns;
 use crate::Vectors;
 use std::vec;
@@ -59,6 +62,18 @@ fn pass_until(gpu: &mut GpuState<Vectors>, now: &mut Ns, wanted: Action) {
 /// A period, in which the slots are on the engine for these parts of a hundred of the polling
 /// phase. Slot `n` is that of client `n`; those beyond the last client have no owner.
 fn period(gpu: &mut GpuState<Vectors>, now: &mut Ns, parts: &[u64], waits: &[Ns]) -> Decision {
+    period_of_both(gpu, now, parts, waits, &[])
+}
+
+/// As [`period`]; the slots are on the copy engine for `copied` parts of a hundred, in turn. It is
+/// not measured if there are none.
+fn period_of_both(
+    gpu: &mut GpuState<Vectors>,
+    now: &mut Ns,
+    parts: &[u64],
+    waits: &[Ns],
+    copied: &[u64],
+) -> Decision {
     pass_until(gpu, now, Action::StartPolling);
     let begin = *now;
     pass_until(gpu, now, Action::StopPolling);
@@ -80,16 +95,109 @@ fn period(gpu: &mut GpuState<Vectors>, now: &mut Ns, parts: &[u64], waits: &[Ns]
         switches: 5,
         ..PhaseTotals::default()
     };
+    let mut copies = Copies::<Vectors>::new(vec![Slot::default(); 8]);
+    if !copied.is_empty() {
+        copies.follow(Some(4));
+        copies.begin(&Word(0), begin);
+        let mut at = begin;
+        for (chid, part) in (0..).zip(copied) {
+            copies.look(&Word(0x8000_2000 | chid), || at);
+            at = at.saturating_add(Ns::new(length.get() * part / 100));
+        }
+        copies.look(&Word(0), || at);
+        copies.end(*now);
+    }
     let ended = Ended {
         totals,
         slots: &slots,
         used: 0..slots.len(),
         strata: None,
         alone: false,
+        copies: copies.found(),
     };
     let mut owner = |slot: usize| (slot < CLIENTS).then_some(slot);
     let waits = (1..).map(ClientId::new).zip(waits.iter().copied());
     gpu.end_phase(*now, ended, &mut owner, waits)
+}
+
+/// The status word of a copy engine.
+struct Word(u32);
+
+impl Mmio for Word {
+    fn read32(&self, _offset: u32) -> u32 {
+        self.0
+    }
+}
+
+#[test]
+fn copies_of_a_period_are_scaled_and_change_nothing_of_compute() {
+    let (mut gpu, mut now) = (gpu(config(PolicyKind::None)), Ns::ZERO);
+    period_of_both(&mut gpu, &mut now, &[50, 0, 0], &[], &[0, 20, 40, 10]);
+    let first = gpu.sums().copies;
+    assert!(first.measured);
+    let decision = period_of_both(&mut gpu, &mut now, &[50, 0, 0], &[], &[0, 20, 40, 10]);
+    let (poll, span) = (decision.period.poll.get(), decision.period.span.get());
+    let copies = gpu.sums().copies;
+    let since = |now: Ns, before: Ns| now.saturating_sub(before).get();
+    assert_eq!(since(copies.polled, first.polled), poll);
+    assert_eq!(since(copies.idle, first.idle), poll * 30 / 100);
+    // The fourth channel has no owner.
+    assert_eq!(since(copies.unknown, first.unknown), poll / 10);
+    let accounts: Vec<_> = gpu.shares.members().iter().map(Member::account).collect();
+    assert_eq!(accounts[0].copied, Ns::ZERO);
+    assert_eq!(accounts[1].copied.get(), (first.polled.get() + span) / 5);
+    assert_eq!(
+        accounts[2].copied.get(),
+        (first.polled.get() + span) * 2 / 5
+    );
+    assert_eq!(accounts[1].received, Ns::ZERO);
+    assert_eq!(accounts[0].received.get(), (first.polled.get() + span) / 2);
+    // A phase without a readable word adds nothing.
+    period(&mut gpu, &mut now, &[50, 0, 0], &[]);
+    assert!(!gpu.sums().copies.measured);
+    assert_eq!(gpu.sums().copies.polled, copies.polled);
+    let after = gpu.shares.members()[1].account();
+    assert_eq!(after.copied.get(), (first.polled.get() + span) / 5);
+}
+
+#[test]
+fn throttled_client_is_charged_what_it_still_copies_one_to_one() {
+    let (mut gpu, mut now) = (gpu(config(PolicyKind::Event)), Ns::ZERO);
+    throttle_first(&mut gpu, &mut now);
+    let copied = |gpu: &GpuState<Vectors>, at: usize| gpu.shares.members()[at].account().copied;
+    let before = [copied(&gpu, 0), copied(&gpu, 1)];
+    let found = [
+        (ClientId::new(1), Ns::from_us(700)),
+        (ClientId::new(2), Ns::from_us(90)),
+    ];
+    gpu.begin_phase(core::iter::empty(), found.into_iter());
+    let decision = period_of_both(&mut gpu, &mut now, &[0, 10, 0], &[], &[5, 10, 0]);
+    let (poll, span) = (decision.period.poll.get(), decision.period.span.get());
+    let got = [0, 1].map(|at| copied(&gpu, at).saturating_sub(before[at]).get());
+    assert_eq!(got[0], 700_000 + poll / 20);
+    // The other runs in the rest of the period as in the rest of the phase.
+    let (rest, of) = (span - got[0], poll - poll / 20);
+    let wanted = poll / 10 * rest / of;
+    assert!(got[1].abs_diff(wanted) <= 2, "{got:?}, not {wanted}");
+}
+
+#[test]
+fn client_that_only_copies_stays_awake_and_keeps_the_idle_class_out() {
+    let (mut gpu, mut now) = (gpu(config(PolicyKind::None)), Ns::ZERO);
+    let idle = Change {
+        class: Some(Class::Idle),
+        ..Change::default()
+    };
+    assert_eq!(gpu.settings.set(Subject::Process(3), None, &idle), Ok(()));
+    for _ in 0..2 * QUIET {
+        period_of_both(&mut gpu, &mut now, &[0, 0, 0], &[], &[0, 30]);
+    }
+    assert!(gpu.shares.awake().any(|at| at == 1));
+    assert!(!gpu.shares.awake().any(|at| at == 0));
+    let by = |gpu: &GpuState<Vectors>| gpu.shares.members()[2].throttled_by();
+    assert_eq!(by(&gpu), Some(ThrottledBy::Class));
+    period(&mut gpu, &mut now, &[0, 0, 0], &[]);
+    assert_eq!(by(&gpu), None);
 }
 
 #[test]
@@ -177,7 +285,7 @@ fn client_that_used_too_much_is_throttled_and_pays_for_what_still_runs() {
     assert_eq!(gpu.shares.members()[1].throttled_by(), None);
     let before = gpu.shares.members()[0].account().received;
     let found = [(ClientId::new(1), Ns::from_us(700))];
-    gpu.begin_phase(found.into_iter());
+    gpu.begin_phase(found.into_iter(), core::iter::empty());
     period(&mut gpu, &mut now, &[0, 10, 0], &[]);
     let after = gpu.shares.members()[0].account().received;
     assert_eq!(after.saturating_sub(before), Ns::from_us(700));
@@ -250,6 +358,7 @@ fn strata_follow_what_sparse_phases_show_and_not_what_others_do() {
         used: 0..1,
         strata: Some(first),
         alone: true,
+        copies: None,
     };
     gpu.end_phase(now, ended, &mut Some, core::iter::empty());
     // One client alone need not be told apart from others.

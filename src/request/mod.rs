@@ -7,14 +7,19 @@
 //! |---|---|
 //! | `share` | a `SetShare` becomes a [`ShareRequest`] |
 //! | `spec` | a `SetSpec` becomes a [`SpecRequest`] |
+//! | `claim` | a `Claim` becomes a [`ClaimRequest`] |
 //! | `knobs` | a `Configure` becomes [`KnobChange`] |
+//! | `means` | fading means in a `Snapshot` |
 //! | `refusal` | why a call is refused, from a cause and in words |
 
+mod claim;
 mod knobs;
+mod means;
 mod refusal;
 mod share;
 mod spec;
 
+pub use claim::ClaimRequest;
 pub use knobs::KnobChange;
 pub use share::{Named, ShareRequest};
 pub use spec::SpecRequest;

@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
-    REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT, REFUSED_NOTHING,
-    REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER,
-    REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
-    REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT,
+    REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN, REFUSED_NOT_SET,
+    REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ,
+    REFUSED_RESERVED, REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
 use core::fmt;
@@ -89,6 +89,8 @@ impl From<Error> for Refusal {
             Error::SteadyPhases => Self::of(REFUSED_STEADY),
             Error::NothingToSet => Self::of(REFUSED_NOTHING),
             Error::NotSet => Self::of(REFUSED_NOT_SET),
+            Error::Changed => Self::of(REFUSED_CHANGED),
+            Error::DeniedToProcess => Self::of(REFUSED_PROCESS),
             _ => Self::of(REFUSED_OTHER),
         }
     }
@@ -146,6 +148,8 @@ impl fmt::Display for Refusal {
             ),
             REFUSED_NOTHING => write!(f, "{}", Error::NothingToSet),
             REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),
+            REFUSED_CHANGED => write!(f, "{}", Error::Changed),
+            REFUSED_PROCESS => write!(f, "{}", Error::DeniedToProcess),
             REFUSED_RESERVED => f.write_str("a reserved field is not zero"),
             REFUSED_UNKNOWN_SUBJECT => {
                 write!(f, "there is no process, user or cgroup {value}")

@@ -6,13 +6,13 @@ use super::gpu;
 use crate::error::in_range;
 use crate::share::{Change, Class, Kind, Setting};
 use crate::uapi::{
-    ReadTotals, Refusal, SetShare, ACTION_CLEAR, ACTION_SET, CLASS_IDLE, CLASS_NORMAL, SHARE_CLASS,
-    SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT, SUBJECT_CGROUP, SUBJECT_PROCESS, SUBJECT_USER,
-    TOTALS_RESET,
+    ReadTotals, Refusal, SetShare, ACCESS_ALLOWED, ACCESS_DENIED, ACTION_CLEAR, ACTION_SET,
+    CLASS_IDLE, CLASS_NORMAL, SHARE_ACCESS, SHARE_CLASS, SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT,
+    SUBJECT_CGROUP, SUBJECT_PROCESS, SUBJECT_USER, TOTALS_RESET,
 };
 
 /// What [`SetShare::mask`] may have.
-const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS | SHARE_TARGET;
+const SHARE_ALL: u32 = SHARE_WEIGHT | SHARE_LIMIT | SHARE_CLASS | SHARE_TARGET | SHARE_ACCESS;
 
 /// The subject of a [`SetShare`], as the caller named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,8 @@ impl SetShare {
     ///
     /// A [`Refusal`] that names what would be right.
     pub fn check(&self) -> Result<ShareRequest, Refusal> {
-        if self.mask & !SHARE_ALL != 0 || self.refusal != Refusal::default() {
+        let reserved = self.mask & !SHARE_ALL != 0 || self.reserved != 0;
+        if reserved || self.refusal != Refusal::default() {
             return Err(Refusal::reserved());
         }
         in_range("action", self.action.into(), 0, ACTION_CLEAR.into())?;
@@ -66,6 +67,7 @@ impl SetShare {
             limit: given(SHARE_LIMIT, self.limit_pct),
             class: given(SHARE_CLASS, self.class).map(class).transpose()?,
             target: given(SHARE_TARGET, self.target_pct),
+            denied: given(SHARE_ACCESS, self.access).map(denied).transpose()?,
         };
         // Refuses wrong numbers before the subject is looked up.
         change.apply(&Setting::default())?;
@@ -100,6 +102,12 @@ fn class(raw: u32) -> Result<Class, Refusal> {
     } else {
         Class::Normal
     })
+}
+
+fn denied(raw: u32) -> Result<bool, Refusal> {
+    let (least, most) = (ACCESS_ALLOWED.into(), ACCESS_DENIED.into());
+    in_range("access", raw.into(), least, most)?;
+    Ok(raw == ACCESS_DENIED)
 }
 
 impl ReadTotals {

@@ -56,7 +56,7 @@ impl Member {
     /// Notes after the decision on a phase whether the process did anything, and returns whether it
     /// has done nothing for long enough to sleep.
     pub(super) fn note_activity(&mut self, phase: u32) -> bool {
-        let does_nothing = self.used.busy.is_zero()
+        let does_nothing = self.used.is_nothing()
             && self.used.waited.is_zero()
             && self.throttled_by.is_none()
             && self.resolved.limit.is_none()
@@ -228,6 +228,8 @@ impl<S: Storage> Shares<S> {
         self.swap_states(state_index, self.awake_groups);
         if let Some(state) = self.states.all_mut().get_mut(self.awake_groups) {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
+            state.paid = Ns::ZERO;
+            state.copied = Ns::ZERO;
             state.throttled = false;
         }
     }
@@ -255,7 +257,7 @@ mod tests {
         Change, Entry, GroupBy, Identity, Period, Settings, Subject, ThrottledBy, Totals,
     };
     use super::*;
-    use crate::account::{Accounts, Slot};
+    use crate::account::{Accounts, EngineKind, Slot};
     use crate::ids::ClientId;
     use crate::storage::Borrowed;
     use crate::units::VTime;
@@ -296,7 +298,7 @@ mod tests {
                 ran: Ns::from_us(100),
                 runs: 1,
             };
-            shares.charge_at(at, &slot);
+            shares.charge_at(at, EngineKind::Compute, &slot);
             shares.gather(settings, Ns::ZERO, Ns::ZERO);
             let period = Period {
                 poll: Ns::from_ms(1),

@@ -6,11 +6,12 @@
 use super::budget::Spent;
 use super::groups::virtual_time;
 use super::member::{Account, Group, Member, ThrottledBy};
-use super::setting::{Class, Limit};
+use super::setting::Limit;
 use super::settings::Settings;
 use super::shares::Shares;
 use super::totals::Kind;
 use crate::account::doubt::Verdict;
+use crate::account::fading::Fade;
 use crate::account::sparse::variance_us2;
 use crate::fair;
 use crate::ids::ClientId;
@@ -33,11 +34,11 @@ impl Direct {
         all: Ns::ZERO,
     };
 
-    /// Adds what a process used, if it was throttled.
-    fn add(&mut self, member: &Member) {
-        if let Some(ran) = member.ran_on() {
-            self.polled = self.polled.saturating_add(member.used.busy);
-            self.all = self.all.saturating_add(ran);
+    /// Adds what a process used, if it was throttled: `all` is known then.
+    fn add(&mut self, polled: Ns, all: Option<Ns>) {
+        if let Some(all) = all {
+            self.polled = self.polled.saturating_add(polled);
+            self.all = self.all.saturating_add(all);
         }
     }
 
@@ -71,7 +72,7 @@ pub struct Period {
 
 impl<S: Storage> Shares<S> {
     /// Changes every process that is awake.
-    fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
+    pub(super) fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
         let members = self.members.all_mut();
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
@@ -86,7 +87,15 @@ impl<S: Storage> Shares<S> {
     /// then.
     ///
     /// [`Residue`]: crate::account::residue::Residue
-    pub fn note_residue(&mut self, found: impl Iterator<Item = (ClientId, Ns)>, compares: bool) {
+    ///
+    /// `copied` is what it found on the copy engine, which is of use for clients that are throttled
+    /// only: copies in the non-polling phase are taken to be like those in the polling phase.
+    pub fn note_residue(
+        &mut self,
+        found: impl Iterator<Item = (ClientId, Ns)>,
+        copied: impl Iterator<Item = (ClientId, Ns)>,
+        compares: bool,
+    ) {
         self.compares = compares;
         self.each_awake(|member| {
             let counts = compares || member.throttled_by.is_some();
@@ -107,6 +116,13 @@ impl<S: Storage> Shares<S> {
                 member.residue = Some(residue.saturating_add(time));
             }
         }
+        for (id, time) in copied {
+            let at = self.find(id);
+            let member = at.and_then(|at| self.members.all_mut().get_mut(at));
+            if let Some(member) = member.filter(|member| member.throttled_by.is_some()) {
+                member.copy_residue = member.copy_residue.saturating_add(time);
+            }
+        }
     }
 
     /// Compares what was found between polling phases with what those show, and notes for which
@@ -118,7 +134,10 @@ impl<S: Storage> Shares<S> {
         }
         self.compared = self.compares;
         let (mut direct, phase) = (Direct::NONE, self.phase);
-        self.each_awake(|member| direct.add(member.in_phase(phase)));
+        self.each_awake(|member| {
+            let member = member.in_phase(phase);
+            direct.add(member.used.busy, member.ran_on());
+        });
         let (poll, span) = direct.without(poll, span);
         self.each_awake(|member| {
             (member.counted, member.evaded) = (None, None);
@@ -145,8 +164,11 @@ impl<S: Storage> Shares<S> {
         self.compare(poll, span);
         self.take_over(settings);
         (self.direct, self.wanting) = (Direct::NONE, 0);
+        self.direct_copies = Direct::NONE;
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
+            state.paid = Ns::ZERO;
+            state.copied = Ns::ZERO;
         }
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let states = self.states.all_mut();
@@ -159,8 +181,15 @@ impl<S: Storage> Shares<S> {
             let Some(state) = states.get_mut(group.state_index) else {
                 continue;
             };
-            self.direct.add(member.in_phase(self.phase));
+            let ran = member.in_phase(self.phase).ran_on();
             let used = &member.used;
+            self.direct.add(used.busy, ran);
+            if !used.copied.is_zero() || !member.copy_residue.is_zero() {
+                self.direct_copies.add(used.copied, member.copied_on());
+                if !member.sits_out() {
+                    state.copied = state.copied.saturating_add(used.copied);
+                }
+            }
             if !member.sits_out() {
                 member.wants = !used.busy().is_zero()
                     || !used.waited.is_zero()
@@ -168,7 +197,7 @@ impl<S: Storage> Shares<S> {
             }
             // A process that was throttled pays one to one for what it ran. A process that is kept
             // out takes part in no comparison, but pays.
-            let paid = if let Some(ran) = member.ran_on() {
+            let paid = if let Some(ran) = ran {
                 ran
             } else if member.sits_out() {
                 fair::estimate(used.busy, self.last_poll, self.last_span)
@@ -179,6 +208,7 @@ impl<S: Storage> Shares<S> {
                 member.evaded.unwrap_or_default()
             };
             if !paid.is_zero() {
+                state.paid = state.paid.saturating_add(paid);
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             }
             // A limit does not end with its throttling: a process throttled by one wants its time.
@@ -194,6 +224,7 @@ impl<S: Storage> Shares<S> {
     pub fn book(&mut self, settings: &mut Settings<S>, period: &Period) {
         let (members, groups) = (self.members.all_mut(), self.groups.all());
         let states = self.states.all();
+        let mut fade = Fade::new(period.now, period.span);
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
@@ -206,7 +237,8 @@ impl<S: Storage> Shares<S> {
                 })
             });
             let received = received(member, period, &self.direct);
-            book(member, period, received, entitled);
+            let copied = copied(member, period, &self.direct_copies);
+            book(member, period, &mut fade, [received, copied], entitled);
             let spent = Spent {
                 used: received,
                 allowed: member.throttled_by.is_none(),
@@ -227,15 +259,6 @@ impl<S: Storage> Shares<S> {
         }
         self.drop_paid_groups(period.t_sys);
         self.phase = self.phase.wrapping_add(1);
-    }
-
-    /// Lets all processes run, whatever was decided: until the next decision.
-    pub fn release(&mut self, now: Ns) {
-        for state in self.states_mut() {
-            state.throttled = false;
-        }
-        // Throttled processes are awake.
-        self.each_awake(|member| member.set_throttled_by(None, now));
     }
 
     /// Takes over settings that have changed, if they have.
@@ -268,59 +291,6 @@ impl<S: Storage> Shares<S> {
         self.wake_all();
     }
 
-    /// Sets which processes are throttled from now on.
-    pub(super) fn throttle(&mut self, settings: &Settings<S>, period: &Period) {
-        self.wake_throttled();
-        let (mut normal_wants, mut has_idle_class) = (false, false);
-        let (mut has_quiet, phase) = (false, self.phase);
-        self.each_ruled(settings, period, |member, by| {
-            if member.resolved.class == Class::Idle {
-                has_idle_class = true;
-                return;
-            }
-            // A process that its own limit throttles leaves the GPU to the idle class.
-            normal_wants |= member.wants && by != Some(ThrottledBy::Limit);
-            member.set_throttled_by(by, period.now);
-            has_quiet |= member.note_activity(phase);
-        });
-        self.has_quiet = has_quiet;
-        if !has_idle_class {
-            return;
-        }
-        let stays_out = (normal_wants && period.enforce).then_some(ThrottledBy::Class);
-        self.each_ruled(settings, period, |member, by| {
-            if member.resolved.class == Class::Idle {
-                member.set_throttled_by(by.or(stays_out), period.now);
-            }
-        });
-    }
-
-    /// Shows every process that is awake, and why its limits or its group throttle it, if they do.
-    fn each_ruled(
-        &mut self,
-        settings: &Settings<S>,
-        period: &Period,
-        mut show: impl FnMut(&mut Member, Option<ThrottledBy>),
-    ) {
-        let (members, groups) = (self.members.all_mut(), self.groups.all());
-        let states = self.states.all();
-        let mut at = self.first;
-        while let Some(member) = members.get_mut(at) {
-            at = member.next_awake();
-            let group = groups.get(member.group);
-            let state = group.and_then(|group| states.get(group.state_index));
-            let by = if !period.enforce {
-                None
-            } else if settings.exhausted(&member.resolved) {
-                Some(ThrottledBy::Limit)
-            } else {
-                let is_throttled = state.is_some_and(|state| state.throttled);
-                is_throttled.then_some(ThrottledBy::Policy)
-            };
-            show(member, by);
-        }
-    }
-
     /// Adds what processes got since the last call to their groups, users and cgroups: before these
     /// are read, and before a process leaves one of them.
     pub fn add_up(&mut self) {
@@ -336,8 +306,9 @@ impl<S: Storage> Shares<S> {
                 group.account.add(&got);
             }
             let [user, cgroup] = &mut member.rows;
-            *user = totals.charge(Kind::User, &member.identity, *user, &got, member.booked);
-            *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, member.booked);
+            let booked = member.fading.booked();
+            *user = totals.charge(Kind::User, &member.identity, *user, &got, booked);
+            *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, booked);
         }
     }
 }
@@ -370,9 +341,29 @@ fn received(member: &Member, period: &Period, direct: &Direct) -> Ns {
     }
 }
 
-/// Adds what a process got in a period to its account.
+/// Time on the copy engine that a process is charged for a period.
 #[inline]
-fn book(member: &mut Member, period: &Period, received: Ns, entitled: Ns) {
+fn copied(member: &Member, period: &Period, direct: &Direct) -> Ns {
+    let polled = member.used.copied;
+    if polled.is_zero() && member.copy_residue.is_zero() {
+        return Ns::ZERO;
+    }
+    member.copied_on().unwrap_or_else(|| {
+        let (poll, span) = direct.without(period.poll, period.span);
+        fair::estimate(polled, poll, span)
+    })
+}
+
+/// Adds what a process got in a period, on the compute engine and on the copy engine, to its
+/// account and its means.
+#[inline]
+fn book(
+    member: &mut Member,
+    period: &Period,
+    fade: &mut Fade,
+    [received, copied]: [Ns; 2],
+    entitled: Ns,
+) {
     let waited = if member.throttled_by.is_some() && member.wants {
         period.span
     } else if member.used.waited.is_zero() {
@@ -386,17 +377,21 @@ fn book(member: &mut Member, period: &Period, received: Ns, entitled: Ns) {
     account.received = account.received.saturating_add(received);
     account.entitled = account.entitled.saturating_add(entitled);
     account.waited = account.waited.saturating_add(waited);
+    account.copied = account.copied.saturating_add(copied);
     match period.sparse {
         // Times that samples newly found it are not runs.
         Some(interval) => {
             let variance = variance_us2(runs, interval);
             account.variance_us2 = account.variance_us2.saturating_add(variance);
+            let copies = u64::from(member.used.copies);
+            let variance = variance_us2(copies, interval);
+            account.copied_variance_us2 = account.copied_variance_us2.saturating_add(variance);
         }
         None => account.runs = account.runs.saturating_add(runs),
     }
     account.throttled = account.throttled.saturating_add(member.pending);
     account.throttles = account.throttles.saturating_add(member.throttles.into());
     (member.pending, member.throttles) = (Ns::ZERO, 0);
-    member.residue = None;
-    member.booked = period.now;
+    (member.residue, member.copy_residue) = (None, Ns::ZERO);
+    member.fading.add(fade, received, waited, copied);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [pure] The groups between which a GPU is divided: which one a process belongs to, and how they
-//! come with their first process and stay after the last one until what it used is paid for.
+//! come with their first process and stay after the last one until what it used is paid for, or
+//! longer: see [`super::remembered`].
 //!
 //! Where every process is a group, a new one starts as far ahead of the system as the group of its
 //! user that is furthest ahead, processes that have ended included: a program that forks, or ends
@@ -55,6 +56,9 @@ impl<S: Storage> Shares<S> {
         let group = self.groups.all_mut().get_mut(at)?;
         if group.members == 0 {
             self.empty = self.empty.saturating_sub(1);
+        }
+        if core::mem::take(&mut group.is_remembered) {
+            self.remembered = self.remembered.saturating_sub(1);
         }
         group.members = group.members.saturating_add(1);
         Some(at)
@@ -140,23 +144,24 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Forgets groups without members that owe nothing.
+    /// Forgets groups without members that owe nothing, or remembers what they attained.
     pub(super) fn drop_paid_groups(&mut self, t_sys: VTime) {
         // Nearly always there is none.
-        let mut at = if self.empty > 0 {
+        let mut at = if self.empty > self.remembered {
             self.groups().len()
         } else {
             0
         };
         while let Some(last) = at.checked_sub(1) {
             at = last;
-            let is_empty = self.groups().get(at).is_some_and(|g| g.members == 0);
+            let is_empty = |group: &Group| group.members == 0 && !group.is_remembered;
+            let is_empty = self.groups().get(at).is_some_and(is_empty);
             let state = self
                 .groups()
                 .get(at)
                 .and_then(|g| self.states().get(g.state_index));
             let owes = state.is_some_and(|state| state.vtime > t_sys);
-            if is_empty && !owes {
+            if is_empty && !owes && !self.remember(at) {
                 self.drop_group(at);
             }
         }
@@ -179,11 +184,14 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Forgets a group without members, which is asleep.
-    fn drop_group(&mut self, at: usize) {
+    pub(super) fn drop_group(&mut self, at: usize) {
         let Some(gone) = self.groups.remove(at) else {
             return;
         };
         self.empty = self.empty.saturating_sub(1);
+        if gone.is_remembered {
+            self.remembered = self.remembered.saturating_sub(1);
+        }
         self.states.remove(gone.state_index);
         for group in self.groups.all_mut() {
             if group.state_index > gone.state_index {

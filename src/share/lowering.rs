@@ -22,7 +22,7 @@ impl<S: Storage> Settings<S> {
     /// # Errors
     ///
     /// [`Error::OutOfRange`], [`Error::NothingToSet`]; [`Error::NotLower`] for more than what
-    /// an administrator lets it have, [`Error::Full`] for more than [`MAX_LOWERED_OF_USER`] or
+    /// an administrator lets it have, [`Error::DeniedToProcess`], [`Error::Full`] for more than [`MAX_LOWERED_OF_USER`] or
     /// [`MAX_LOWERED`] such processes. Then nothing has changed.
     pub fn lower(&mut self, identity: &Identity, change: &Change) -> Result<(), Error> {
         let subject = Subject::Process(identity.process);
@@ -32,6 +32,9 @@ impl<S: Storage> Settings<S> {
                 value: target.into(),
                 max: 0,
             });
+        }
+        if change.denied.is_some() {
+            return Err(Error::DeniedToProcess);
         }
         let old = self.entry(subject).copied().unwrap_or_default();
         let lowered = change.apply(&old.lowered)?;

@@ -6,7 +6,8 @@ use super::awake::Activity;
 use super::setting::{Identity, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
-use crate::account::{Charge, Slot};
+use crate::account::fading::{Fading, Means};
+use crate::account::{Charge, EngineKind, Slot};
 use crate::ids::{ClientId, GroupId};
 use crate::units::Ns;
 
@@ -21,7 +22,12 @@ pub struct Account {
     /// limit.
     pub entitled: Ns,
     /// Time in which it wanted the GPU and did not have it: commands waiting while
-    /// others ran, scaled like `received`, and time throttled.
+    /// others ran, scaled like `received`, and time throttled, by the policy, its limit or its
+    /// class. Commands that wait are observed for [`Sight::Waits`] only: under policies that work
+    /// in stages, and under those that need less with phases that grow with channels, it is time
+    /// throttled alone.
+    ///
+    /// [`Sight::Waits`]: crate::policies::Sight::Waits
     pub waited: Ns,
     /// Time throttled.
     pub throttled: Ns,
@@ -32,6 +38,11 @@ pub struct Account {
     /// Variance of `received` from sparse accounting, in square microseconds, see
     /// [`crate::account::sparse`]. That of burst accounting is not known.
     pub variance_us2: u64,
+    /// Time on the copy engine, scaled like `received`. Where copies are not measured it does not
+    /// grow.
+    pub copied: Ns,
+    /// As `variance_us2`, of `copied`.
+    pub copied_variance_us2: u64,
 }
 
 impl Account {
@@ -45,6 +56,10 @@ impl Account {
         self.throttles = self.throttles.saturating_add(other.throttles);
         self.runs = self.runs.saturating_add(other.runs);
         self.variance_us2 = self.variance_us2.saturating_add(other.variance_us2);
+        self.copied = self.copied.saturating_add(other.copied);
+        self.copied_variance_us2 = self
+            .copied_variance_us2
+            .saturating_add(other.copied_variance_us2);
     }
 
     /// What has been added to it since it was `earlier`.
@@ -58,6 +73,10 @@ impl Account {
             throttles: self.throttles.saturating_sub(earlier.throttles),
             runs: self.runs.saturating_sub(earlier.runs),
             variance_us2: self.variance_us2.saturating_sub(earlier.variance_us2),
+            copied: self.copied.saturating_sub(earlier.copied),
+            copied_variance_us2: self
+                .copied_variance_us2
+                .saturating_sub(earlier.copied_variance_us2),
         }
     }
 }
@@ -71,11 +90,20 @@ pub struct Used {
     pub runs: u32,
     /// Time in which its commands waited and none of them ran.
     pub waited: Ns,
+    /// Time on the copy engine.
+    pub copied: Ns,
+    /// Times the copy engine took up its work.
+    pub(super) copies: u32,
     /// GPU time for the policy, where polling phases do not show it.
     pub(super) counted: Option<Ns>,
 }
 
 impl Used {
+    /// Whether it had no work on an engine.
+    pub const fn is_nothing(&self) -> bool {
+        self.busy.is_zero() && self.copied.is_zero()
+    }
+
     /// GPU time, as the policy sees it.
     pub(super) fn busy(&self) -> Ns {
         self.counted.unwrap_or(self.busy)
@@ -104,8 +132,8 @@ pub struct Member {
     pub(super) account: Account,
     /// The part of `account` that its group, its user and its cgroup have as well.
     pub(super) added: Account,
-    /// When the last period that it took part in was booked.
-    pub(super) booked: Ns,
+    /// The last period that it took part in, and means of those before.
+    pub(super) fading: Fading,
     pub(super) resolved: Resolved,
     /// Position of its group.
     pub(super) group: usize,
@@ -120,6 +148,8 @@ pub struct Member {
     /// GPU time that samples found in the non-polling phase, if there were any, see
     /// [`crate::account::residue`].
     pub(super) residue: Option<Ns>,
+    /// As `residue`, time on the copy engine, while it is throttled.
+    pub(super) copy_residue: Ns,
     /// The comparison of its polling phases with that, while it is not throttled.
     pub(super) doubt: Doubt,
     /// GPU time that it is charged for the period in place of the scaled time.
@@ -186,6 +216,12 @@ impl Member {
         account
     }
 
+    /// Fading means of what is added to its account as `received`, `waited` and `copied`, for a time
+    /// up to which all periods are booked; it appeared at the time `since`.
+    pub fn means(&self, now: Ns, since: Ns) -> Means {
+        self.fading.at(now, since)
+    }
+
     /// Whether it is kept out of the competition (throttled by a limit or its class): no client
     /// waits for it.
     pub(super) const fn sits_out(&self) -> bool {
@@ -229,6 +265,12 @@ impl Member {
         Some(residue.saturating_add(self.used.busy))
     }
 
+    /// As [`Member::ran_on`], on the copy engine.
+    pub(super) fn copied_on(&self) -> Option<Ns> {
+        self.ran_on()?;
+        Some(self.copy_residue.saturating_add(self.used.copied))
+    }
+
     /// Changes whether it is throttled.
     #[inline]
     pub(super) fn set_throttled_by(&mut self, by: Option<ThrottledBy>, now: Ns) {
@@ -253,9 +295,14 @@ impl Member {
 }
 
 impl Charge for Member {
-    fn charge(&mut self, slot: &Slot) {
-        self.used.busy = self.used.busy.saturating_add(slot.ran);
-        self.used.runs = self.used.runs.saturating_add(slot.runs);
+    fn charge(&mut self, on: EngineKind, slot: &Slot) {
+        let used = &mut self.used;
+        let (time, runs) = match on {
+            EngineKind::Compute => (&mut used.busy, &mut used.runs),
+            EngineKind::Copy => (&mut used.copied, &mut used.copies),
+        };
+        *time = time.saturating_add(slot.ran);
+        *runs = runs.saturating_add(slot.runs);
     }
 }
 
@@ -268,6 +315,8 @@ pub struct Group {
     /// That of any of its processes: shows which cgroups are around it.
     pub(super) identity: Identity,
     pub(super) members: u32,
+    /// It is there for what its processes attained alone, which have ended.
+    pub(super) is_remembered: bool,
     /// Its processes that take part in decisions.
     pub(super) awake: u32,
     /// Position of its state.
@@ -317,9 +366,15 @@ impl Group {
         self.subject
     }
 
-    /// Processes in it. Without any, it is kept until what it used is paid for.
+    /// Processes in it. Without any, it is kept until what it used is paid for, or as long as
+    /// [`Group::is_remembered`].
     pub const fn members(&self) -> u32 {
         self.members
+    }
+
+    /// Whether it is there for what its processes attained alone, which have ended.
+    pub const fn is_remembered(&self) -> bool {
+        self.is_remembered
     }
 
     /// What its processes got, those that have exited included, as of [`Shares::add_up`].

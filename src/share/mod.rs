@@ -24,8 +24,10 @@
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
 //! | `groups` | how groups come and go |
+//! | `remembered` | what groups attained whose processes have ended |
 //! | `awake` | which processes take part in decisions |
 //! | `booking` | what happens around a decision |
+//! | `throttling` | which processes are throttled |
 //! | `scanning` | the same around a scan, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
@@ -35,6 +37,9 @@ mod budget;
 mod groups;
 mod lowering;
 mod member;
+mod remembered;
+#[cfg(any(test, loga_kunit))]
+mod remembered_tests;
 mod scanning;
 mod setting;
 mod settings;
@@ -43,6 +48,7 @@ mod settings_tests;
 #[cfg(any(test, loga_kunit))]
 mod share_tests;
 mod shares;
+mod throttling;
 mod totals;
 
 pub use awake::QUIET;

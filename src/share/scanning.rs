@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn settings_that_changed_since_the_decision_are_taken_over() {
         use super::super::{Change, Row, Subject};
-        use crate::account::{Accounts, Slot};
+        use crate::account::{Accounts, EngineKind, Slot};
 
         let mut members = [Member::default(); 2];
         let (mut groups, mut states) = ([Group::default(); 4], [ClientState::default(); 4]);
@@ -213,7 +213,7 @@ mod tests {
             ran: Ns::from_ms(1),
             runs: 1,
         };
-        assert!(shares.charge_at(1, &slot));
+        assert!(shares.charge_at(1, EngineKind::Compute, &slot));
         shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
         shares.book(&mut settings, &period);
         assert_eq!(shares.members()[1].throttled_by(), Some(ThrottledBy::Limit));

@@ -185,6 +185,8 @@ pub struct Setting {
     pub class: Option<Class>,
     /// Target, of the group that is this subject.
     pub target: Option<Target>,
+    /// Whether its processes may not open the GPU, of a cgroup or user.
+    pub denied: bool,
 }
 
 impl Setting {
@@ -205,6 +207,8 @@ pub struct Change {
     pub class: Option<Class>,
     /// Target in percent of a GPU, 1 to 90; 0 is none.
     pub target: Option<u32>,
+    /// Whether its processes may not open the GPU.
+    pub denied: Option<bool>,
 }
 
 impl Change {
@@ -214,6 +218,7 @@ impl Change {
         limit: None,
         class: None,
         target: None,
+        denied: None,
     };
 
     /// Of a weight alone.
@@ -259,6 +264,7 @@ impl Change {
             limit: self.limit.map(Limit::new).transpose()?.or(old.limit),
             class: self.class.or(old.class),
             target,
+            denied: self.denied.unwrap_or(old.denied),
         })
     }
 }

@@ -7,7 +7,8 @@
 //! other: each holds for all processes of its subject together, so a process stays within its own
 //! limit, that of every cgroup around it, and its user's. Limits of several subjects may add up to
 //! more than their group's or than a GPU, as a limit promises nothing; one limit above that of the
-//! group around it could never be used up, and is refused.
+//! group around it could never be used up, and is refused. A process may not open the GPU if that
+//! is denied to a cgroup around it, however far, or to its user.
 //!
 //! What the user of a process lowered is kept apart from what an administrator set, see
 //! `lowering`.
@@ -179,8 +180,8 @@ impl<S: Storage> Settings<S> {
     /// # Errors
     ///
     /// [`Error::OutOfRange`], [`Error::NothingToSet`], [`Error::LimitAboveGroup`],
-    /// [`Error::LimitBelowMember`], [`Error::TargetsTogether`], [`Error::CgroupTooDeep`] or [`Error::Full`]; then nothing
-    /// has changed.
+    /// [`Error::LimitBelowMember`], [`Error::TargetsTogether`], [`Error::DeniedToProcess`],
+    /// [`Error::CgroupTooDeep`] or [`Error::Full`]; then nothing has changed.
     pub fn set(
         &mut self,
         subject: Subject,
@@ -189,6 +190,9 @@ impl<S: Storage> Settings<S> {
     ) -> Result<(), Error> {
         let old = self.entry(subject).copied().unwrap_or_default();
         let setting = change.apply(&old.setting)?;
+        if setting.denied && subject.is_process() {
+            return Err(Error::DeniedToProcess);
+        }
         self.check_place(subject, within)?;
         self.check_target(subject, setting.target)?;
         self.check_limit(subject, within, setting.limit)?;
@@ -296,6 +300,12 @@ impl<S: Storage> Settings<S> {
         resolved.weight = weight.unwrap_or_default();
         resolved.class = class.unwrap_or_default();
         resolved
+    }
+
+    /// Whether a process may not open the GPU.
+    pub fn denies(&self, identity: &Identity) -> bool {
+        let mut around = self.places(identity).filter_map(|at| self.all().get(at));
+        around.any(|entry| entry.setting.denied)
     }
 
     /// Positions of everything set for a process or around it, the most specific first.

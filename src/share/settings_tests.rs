@@ -270,6 +270,40 @@ mod tests {
     }
 
     #[test]
+    fn denied_to_a_cgroup_is_denied_to_all_below_and_to_a_user_to_its_processes() {
+        let mut store = [Entry::default(); 6];
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
+        let access = |denied| Change {
+            denied: Some(denied),
+            ..Change::default()
+        };
+        let (near, far) = (Subject::Cgroup(3), Subject::Cgroup(2));
+        let (inside, outside) = (nested(10, 3), nested(11, 4));
+        assert!(!settings.denies(&inside));
+        assert_eq!(settings.set(far, place(2), &access(true)), Ok(()));
+        assert!(settings.denies(&inside) && settings.denies(&outside));
+        // What is nearer does not allow what is denied around it.
+        assert_eq!(settings.set(near, place(3), &access(false)), Ok(()));
+        assert!(settings.denies(&inside));
+        // Another change leaves it.
+        assert_eq!(settings.set(far, place(2), &Change::weight(7)), Ok(()));
+        assert!(settings.denies(&inside));
+        assert_eq!(settings.set(far, place(2), &access(false)), Ok(()));
+        assert_eq!(settings.set(near, place(3), &access(true)), Ok(()));
+        assert!(settings.denies(&inside) && !settings.denies(&outside));
+        assert_eq!(settings.clear(near), Ok(()));
+        assert!(!settings.denies(&inside));
+        assert_eq!(settings.set(USER, None, &access(true)), Ok(()));
+        assert!(settings.denies(&inside) && settings.denies(&outside));
+        let another = Identity { user: 31, ..inside };
+        assert!(!settings.denies(&another));
+        let refused = Err(Error::DeniedToProcess);
+        assert_eq!(settings.set(PROCESS, Some(inside), &access(true)), refused);
+        assert_eq!(settings.lower(&inside, &access(true)), refused);
+        assert!(settings.get(PROCESS).is_none());
+    }
+
+    #[test]
     fn settings_of_dead_processes_are_forgotten() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);

@@ -3,7 +3,7 @@
 //! Tests of joining, leaving, forming groups anew, and of what is booked.
 
 use super::*;
-use crate::account::{Accounts, Slot};
+use crate::account::{Accounts, EngineKind, Slot};
 use crate::ids::ClientId;
 use crate::policies::ClientState;
 use crate::storage::Borrowed;
@@ -76,7 +76,7 @@ fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
         ran: Ns::from_us(us),
         runs: 1,
     };
-    assert!(shares.charge_at(at, &slot));
+    assert!(shares.charge_at(at, EngineKind::Compute, &slot));
 }
 
 /// GPU time by which the groups are ahead together, in nanoseconds.
@@ -302,7 +302,7 @@ mod tests {
                     ran: Ns::from_ms(1),
                     runs: 0,
                 };
-                assert!(shares.charge_at(0, &slot));
+                assert!(shares.charge_at(0, EngineKind::Compute, &slot));
             }
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &period(at * 6));
@@ -326,7 +326,7 @@ mod tests {
         shares.throttle(&settings, &period(6));
         let found = [(1, 1500), (2, 4000), (1, 500)];
         let found = found.map(|(id, us)| (ClientId::new(id), Ns::from_us(us)));
-        shares.note_residue(found.into_iter(), true);
+        shares.note_residue(found.into_iter(), core::iter::empty(), true);
         use_us(&mut shares, 0, 400);
         use_us(&mut shares, 1, 600);
         assert_eq!(
@@ -334,6 +334,8 @@ mod tests {
             Ns::from_us(2400)
         );
         assert_eq!(shares.states()[0].busy, Ns::ZERO);
+        assert_eq!(shares.states()[0].paid, Ns::from_us(2400));
+        assert_eq!(shares.states()[1].paid, Ns::ZERO);
         assert_eq!(
             shares.states()[0].vtime,
             T_SYS.saturating_add(VTime::new(2_400_000))
@@ -344,6 +346,8 @@ mod tests {
         let received = |at: usize| shares.members()[at].account().received;
         assert_eq!(received(0), Ns::from_us(2400));
         assert_eq!(received(1), Ns::from_us(3600));
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
+        assert_eq!(shares.states()[0].paid, Ns::ZERO);
     }
 
     // A program that submits when the poller sleeps: no polling phase shows it, and samples find it
@@ -361,7 +365,7 @@ mod tests {
         for at in 1..=100u64 {
             let found = [(1, 2), (2, 3)];
             let found = found.map(|(id, ms)| (ClientId::new(id), Ns::from_ms(ms)));
-            shares.note_residue(found.into_iter(), true);
+            shares.note_residue(found.into_iter(), core::iter::empty(), true);
             use_us(&mut shares, 1, 1000);
             shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));
             shares.book(&mut settings, &period(at * 6));
@@ -385,7 +389,8 @@ mod tests {
         let mut shares = shares(&mut store.tables, GroupBy::Process);
         let joined = shares.join(ClientId::new(1), identity(1, 0), &settings, T_SYS);
         assert!(joined.is_ok());
-        shares.note_residue([(ClientId::new(1), Ns::from_ms(2))].into_iter(), true);
+        let found = [(ClientId::new(1), Ns::from_ms(2))];
+        shares.note_residue(found.into_iter(), core::iter::empty(), true);
         assert_eq!(shares.gather(&settings, Ns::ZERO, Ns::ZERO), Ns::ZERO);
         assert_eq!(shares.states()[0].vtime, T_SYS);
     }
@@ -422,5 +427,22 @@ mod tests {
         let mut of_8 = groups.filter(|group| group.subject() == Subject::User(8));
         let measured = of_8.next().map(|group| group.account().measured);
         assert_eq!(measured, Some(Ns::from_us(300)));
+    }
+
+    #[test]
+    fn booked_times_are_in_the_means() {
+        let mut store = store();
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
+        let joined = shares.join(ClientId::new(1), identity(1, 0), &settings, T_SYS);
+        assert!(joined.is_ok());
+        for at in 1..=100 {
+            use_us(&mut shares, 0, 250);
+            shares.add_waited(0, Ns::from_us(500), Ns::from_ms(1));
+            shares.gather(&settings, Ns::ZERO, Ns::ZERO);
+            shares.book(&mut settings, &period(at * 6));
+        }
+        let means = shares.members()[0].means(Ns::from_ms(600), Ns::ZERO);
+        assert!(means.busy_2s.abs_diff(250_000) < 100 && means.waited_30s.abs_diff(500_000) < 100);
     }
 }

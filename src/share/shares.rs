@@ -8,7 +8,7 @@ use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Identity};
 use super::settings::Settings;
 use super::totals::Totals;
-use crate::account::{Accounts, Charge, Slot};
+use crate::account::{Accounts, Charge, EngineKind, Slot};
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::policies::ClientState;
@@ -22,7 +22,7 @@ use crate::units::{Ns, VTime};
 /// Members and groups are in ascending order of id. Every group has a state, see
 /// [`Group::state_index`]; states of groups of which a process is awake come first. Every member
 /// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without
-/// members is ahead of the system.
+/// members is ahead of the system, or [`Group::is_remembered`].
 pub struct Shares<S: Storage> {
     pub(super) members: Bounded<S::Of<Member>>,
     pub(super) groups: Bounded<S::Of<Group>>,
@@ -38,6 +38,8 @@ pub struct Shares<S: Storage> {
     pub(super) awake_groups: usize,
     /// Groups without members.
     pub(super) empty: usize,
+    /// Those of them that are there for what they attained alone.
+    pub(super) remembered: usize,
     /// System virtual time after the last decision.
     pub(super) t_sys: VTime,
     /// Weights together of the groups that wanted the GPU in the last phase.
@@ -51,6 +53,8 @@ pub struct Shares<S: Storage> {
     pub(super) last_span: Ns,
     /// Time charged one to one in the period that is being booked.
     pub(super) direct: Direct,
+    /// As `direct`, on the copy engine.
+    pub(super) direct_copies: Direct,
     /// Number of the phase that is charged next; the first is 1.
     pub(super) phase: u32,
     /// Whether samples of all processes are compared with this phase, and were with the last one.
@@ -80,6 +84,7 @@ impl<S: Storage> Shares<S> {
             first: END,
             awake_groups: 0,
             empty: 0,
+            remembered: 0,
             t_sys: VTime::ZERO,
             wanting: 0,
             next: 1,
@@ -87,6 +92,7 @@ impl<S: Storage> Shares<S> {
             last_poll: Ns::ZERO,
             last_span: Ns::ZERO,
             direct: Direct::NONE,
+            direct_copies: Direct::NONE,
             phase: 1,
             compares: false,
             compared: false,
@@ -191,9 +197,13 @@ impl<S: Storage> Shares<S> {
             return Err(full);
         }
         let (lead, groups) = (self.lead_of_user(&identity, t_sys), self.next);
+        let legacy = self.legacy_of_user(identity.user);
         let group = self.group_for(&identity, settings, t_sys).ok_or(full)?;
         if self.next != groups {
             self.owe(group, lead);
+            if let Some(legacy) = legacy {
+                self.begin_with(group, legacy);
+            }
         }
         let throttled = self.state_of(group).is_some_and(|state| state.throttled);
         self.generation = 0;
@@ -284,9 +294,13 @@ impl<S: Storage> Shares<S> {
             name: "groups",
             max: self.groups.room(),
         };
+        let (groups, legacy) = (self.next, self.legacy_of_member(at));
         let group = self
             .group_for(&member.identity, settings, t_sys)
             .ok_or(full)?;
+        if let Some(legacy) = legacy.filter(|_| self.next != groups) {
+            self.begin_with(group, legacy);
+        }
         // Making room for the group may have moved the old one.
         let old = self.members().get(at).map_or(group, |member| member.group);
         if let Some(member) = self.members.all_mut().get_mut(at) {
@@ -330,7 +344,8 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Divides the GPU between something else from now on, with groups by cgroup at this level.
-    /// Each new group gets the leads of its processes: no process gets rid of a debt.
+    /// Each new group gets the leads of its processes: no process gets rid of a debt. What groups
+    /// attained is forgotten.
     pub fn set_grouping(
         &mut self,
         group_by: GroupBy,
@@ -347,7 +362,8 @@ impl<S: Storage> Shares<S> {
         self.split(t_sys);
         self.groups.clear();
         self.states.clear();
-        (self.first, self.awake_groups, self.empty) = (END, 0, 0);
+        (self.first, self.awake_groups) = (END, 0);
+        (self.empty, self.remembered) = (0, 0);
         self.group_by = group_by;
         for at in 0..self.members().len() {
             let Some(member) = self.members().get(at).copied() else {
@@ -375,7 +391,7 @@ impl<S: Storage> Shares<S> {
 }
 
 impl<S: Storage> Accounts for Shares<S> {
-    fn charge_at(&mut self, at: usize, slot: &Slot) -> bool {
-        self.add_to(at, |member| member.charge(slot))
+    fn charge_at(&mut self, at: usize, on: EngineKind, slot: &Slot) -> bool {
+        self.add_to(at, |member| member.charge(on, slot))
     }
 }

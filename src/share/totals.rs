@@ -90,6 +90,8 @@ impl Row {
                 throttles: 0,
                 runs: 0,
                 variance_us2: 0,
+                copied: NONE,
+                copied_variance_us2: 0,
             },
             processes: 0,
             since: NONE,

@@ -16,7 +16,7 @@
 //! Every page has its gate, so that threads that use a mapping which outlives its process, or the
 //! owner, still wait where those of the present owner wait.
 
-use crate::account::{Commands, Slot};
+use crate::account::{Commands, EngineKind, Slot};
 use crate::ids::{Chid, ClientId, MAX_CHANNELS};
 use crate::storage::{find_near, Bounded, Storage};
 use crate::units::Ns;
@@ -33,6 +33,8 @@ pub struct ChannelRecord {
     pub measured: Ns,
     /// Times the engine took up its work.
     pub runs: u64,
+    /// Time on the copy engine in polling phases.
+    pub copied: Ns,
     /// Where it was at the last scan.
     pub commands: Commands,
 }
@@ -49,6 +51,8 @@ pub struct Page<G> {
     live: u8,
     /// The page has been mapped or freed since its channels were read last.
     doubtful: bool,
+    /// It is not mapped and its channels are gone, but may have run in the phase that is measured.
+    ended: bool,
     slots: [ChannelRecord; SLOTS],
     gate: Option<G>,
 }
@@ -62,6 +66,7 @@ impl<G> Default for Page<G> {
             mappings: 0,
             live: 0,
             doubtful: false,
+            ended: false,
             slots: [ChannelRecord::default(); SLOTS],
             gate: None,
         }
@@ -118,6 +123,9 @@ impl<G> Page<G> {
 
     /// Channels that phases count. One that the channel table does not show yet is among them.
     pub fn allocated(&self) -> u32 {
+        if self.ended {
+            return 0;
+        }
         let mapped = u32::from(self.mappings != 0);
         self.live.count_ones().max(mapped)
     }
@@ -259,7 +267,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
             page.slots = [ChannelRecord::default(); SLOTS];
         }
         page.mappings = page.mappings.saturating_add(1);
-        page.doubtful = true;
+        (page.doubtful, page.ended) = (true, false);
         Some(Claimed {
             owner: page.owner,
             moved,
@@ -277,6 +285,20 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         page.mappings = page.mappings.saturating_sub(1);
         page.doubtful = true;
         page.mappings == 0
+    }
+
+    /// Notes that a page that is not mapped has no channels any more, while a phase is measured: the
+    /// page keeps its owner until [`Pages::set_live`], after the phase is booked.
+    pub fn end(&mut self, number: u16) {
+        let at = self.find(number).ok();
+        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+            page.ended = page.mappings == 0;
+        }
+    }
+
+    /// A page that has ended, see [`Pages::end`].
+    pub fn ended(&self) -> Option<&Page<G>> {
+        self.all().iter().find(|page| page.ended)
     }
 
     /// Notes that channels may have been freed: all pages are to be read again.
@@ -329,15 +351,21 @@ impl<S: Storage, G: 'static> Pages<S, G> {
             }
         }
         page.live = live;
-        page.doubtful = false;
+        (page.doubtful, page.ended) = (false, false);
         if live == 0 && page.mappings == 0 {
             self.table.remove(at);
         }
     }
 
-    /// Adds time on the engine to a channel, and returns the position of its owner: a channel that
+    /// Adds time on an engine to a channel, and returns the position of its owner: a channel that
     /// ran exists. Nothing for a page without an owner.
-    pub fn charge(&mut self, chid: Chid, slot: &Slot, counts_runs: bool) -> Option<usize> {
+    pub fn charge(
+        &mut self,
+        on: EngineKind,
+        chid: Chid,
+        slot: &Slot,
+        counts_runs: bool,
+    ) -> Option<usize> {
         let at = find_near(self.all(), self.charged, &page_of(chid), Page::number)?;
         self.charged = at;
         let page = self.all_mut().get_mut(at)?;
@@ -345,8 +373,12 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         let place = chid.get() % SLOTS as u16;
         page.live |= bit(place);
         let record = page.slots.get_mut(usize::from(place))?;
-        record.measured = record.measured.saturating_add(slot.ran);
-        if counts_runs {
+        let time = match on {
+            EngineKind::Compute => &mut record.measured,
+            EngineKind::Copy => &mut record.copied,
+        };
+        *time = time.saturating_add(slot.ran);
+        if counts_runs && on == EngineKind::Compute {
             record.runs = record.runs.saturating_add(slot.runs.into());
         }
         Some(page.at)

@@ -4,7 +4,7 @@
 
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_pages))]
 mod tests {
-    use crate::account::Slot;
+    use crate::account::{EngineKind, Slot};
     use crate::ids::{Chid, ClientId};
     use crate::storage::Borrowed;
     use crate::track::pages::{Change, Claim, Page, Pages};
@@ -62,8 +62,14 @@ mod tests {
         let mut store = [Page::default(), Page::default()];
         let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(3, true), 7).is_some());
-        assert_eq!(pages.charge(Chid::from_bits(47), &RAN, true), Some(3));
-        assert_eq!(pages.charge(Chid::from_bits(48), &RAN, true), None);
+        assert_eq!(
+            pages.charge(EngineKind::Compute, Chid::from_bits(47), &RAN, true),
+            Some(3)
+        );
+        assert_eq!(
+            pages.charge(EngineKind::Compute, Chid::from_bits(48), &RAN, true),
+            None
+        );
         let seen = pages
             .channels()
             .map(|(chid, _, seen)| (chid.get(), seen.runs));
@@ -88,6 +94,33 @@ mod tests {
         pages.set_live(5, 0, |_, _, _, _| ());
         assert_eq!(owner(&pages, 5), None);
         assert_eq!((pages.allocated(), pages.doubtful()), (0, None));
+    }
+
+    // Regression: time of a channel that was freed before its page was unmapped was charged to no
+    // client, if that happened while the GPU was polled.
+    #[test]
+    fn page_that_has_ended_keeps_its_owner_until_it_is_booked() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Few::new(&mut store[..]);
+        assert!(pages.map(5, &claim(1, true), 7).is_some());
+        pages.set_live(5, 0b1, |_, _, _, _| ());
+        // Mapped still.
+        pages.end(5);
+        assert!(pages.ended().is_none() && pages.allocated() == 1);
+        assert!(pages.unmap(5));
+        pages.end(5);
+        assert_eq!(pages.ended().map(Page::number), Some(5));
+        assert_eq!((pages.allocated(), owner(&pages, 5)), (0, Some(1)));
+        let ran = pages.charge(EngineKind::Compute, Chid::from_bits(40), &RAN, true);
+        assert_eq!(ran, Some(1));
+        assert_eq!(pages.allocated(), 0);
+        // Mapped anew, it goes on.
+        assert!(pages.map(5, &claim(1, true), 7).is_some());
+        assert!(pages.ended().is_none() && pages.allocated() == 1);
+        assert!(pages.unmap(5));
+        pages.end(5);
+        pages.set_live(5, 0, |_, _, _, _| ());
+        assert!(owner(&pages, 5).is_none() && pages.ended().is_none());
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub struct SetShare {
     pub class: u32,
     /// In: target in percent of a GPU, 1 to 90; 0 is none.
     pub target_pct: u32,
+    /// In: one of `ACCESS_*`.
+    pub access: u32,
+    /// In: zero.
+    pub reserved: u32,
     /// Out: why it was refused.
     pub refusal: Refusal,
 }
@@ -57,12 +61,20 @@ pub const SHARE_LIMIT: u32 = 1 << 1;
 pub const SHARE_CLASS: u32 = 1 << 2;
 /// [`SetShare::target_pct`] is given.
 pub const SHARE_TARGET: u32 = 1 << 3;
+/// [`SetShare::access`] is given, for a cgroup or user.
+pub const SHARE_ACCESS: u32 = 1 << 4;
 /// In a [`Share`]: the user of the process lowered the weight.
 pub const SHARE_LOWERED_WEIGHT: u32 = 1 << 8;
 /// In a [`Share`]: the user of the process lowered the limit.
 pub const SHARE_LOWERED_LIMIT: u32 = 1 << 9;
 /// In a [`Share`]: the user of the process set the class.
 pub const SHARE_LOWERED_CLASS: u32 = 1 << 10;
+
+/// Processes may open the GPU, as far as no cgroup around them and not their user has it denied.
+pub const ACCESS_ALLOWED: u32 = 0;
+/// Processes may not open the GPU while LoGA enforces: `open` of its node fails with `EPERM`. What
+/// is open stays so.
+pub const ACCESS_DENIED: u32 = 1;
 
 /// Argument of [`super::IOC_LIST_SHARES`].
 #[repr(C)]
@@ -100,8 +112,8 @@ pub struct Share {
     pub exhausted: u32,
     /// Target in percent of a GPU.
     pub target_pct: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// One of `ACCESS_*`.
+    pub access: u32,
 }
 
 /// Argument of [`super::IOC_READ_TOTALS`].
@@ -158,6 +170,8 @@ pub struct Total {
     pub since_ns: u64,
     /// When something was added last.
     pub last_ns: u64,
+    /// As of a client.
+    pub copy_time_ns: u64,
 }
 
 /// This is the total of all users or cgroups without a row.
@@ -181,9 +195,9 @@ pub struct Configure {
     pub refusal: Refusal,
 }
 
-const _: () = assert!(size_of::<SetShare>() == 48 + 32);
+const _: () = assert!(size_of::<SetShare>() == 56 + 32);
 const _: () = assert!(size_of::<ListShares>() == 24);
 const _: () = assert!(size_of::<Share>() == 40);
 const _: () = assert!(size_of::<ReadTotals>() == 32 + 32);
-const _: () = assert!(size_of::<Total>() == 96);
+const _: () = assert!(size_of::<Total>() == 104);
 const _: () = assert!(size_of::<Configure>() == 16 + 64 + 32);

@@ -57,8 +57,11 @@ pub const EVENT_UNKNOWN: u32 = 8;
 /// A client was found on the engine outside of polling phases for longer than within them, beyond
 /// the errors of both and over many periods; `value` is by how much, in nanoseconds.
 pub const EVENT_EVASION: u32 = 9;
+/// A client appeared whose process has claimed other GPUs and not this one; `value` is the index of
+/// one of those.
+pub const EVENT_ELSEWHERE: u32 = 10;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 10;
+pub const EVENT_KINDS: u32 = 11;
 
 /// The policy broke its contract.
 pub const FALLBACK_CONTRACT: u64 = 0;

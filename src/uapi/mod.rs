@@ -18,15 +18,18 @@
 //! | `snapshot` | one GPU, its clients, groups and channels |
 //! | `control` | weights, limits and classes; totals; policy and knobs |
 //! | `spec` | priorities, modes and reserves |
+//! | `claim` | the load of programs that are about to start |
 //! | `event` | what happened, for `read` and `poll` |
 //! | `refusal` | why a call was refused |
 
+mod claim;
 mod control;
 mod event;
 mod refusal;
 mod snapshot;
 mod spec;
 
+pub use claim::*;
 pub use control::*;
 pub use event::*;
 pub use refusal::*;
@@ -36,7 +39,7 @@ pub use spec::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 10;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";
@@ -74,6 +77,8 @@ pub const IOC_LIST_SHARES: u32 = iowr(6, size_of::<ListShares>());
 pub const IOC_SET_SPEC: u32 = iowr(7, size_of::<SetSpec>());
 /// Takes a [`ListSpecs`]. To read everything.
 pub const IOC_LIST_SPECS: u32 = iowr(8, size_of::<ListSpecs>());
+/// Takes a [`Claim`]. For every user, for the calling process.
+pub const IOC_CLAIM: u32 = iowr(9, size_of::<Claim>());
 
 /// What a call is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +99,8 @@ pub enum Call {
     SetSpec,
     /// [`IOC_LIST_SPECS`].
     ListSpecs,
+    /// [`IOC_CLAIM`].
+    Claim,
 }
 
 /// The beginning of every argument.
@@ -117,6 +124,7 @@ impl Call {
         (Call::ListShares, IOC_LIST_SHARES),
         (Call::SetSpec, IOC_SET_SPEC),
         (Call::ListSpecs, IOC_LIST_SPECS),
+        (Call::Claim, IOC_CLAIM),
     ];
 
     /// The call that an ioctl number means, whatever size of argument it was built
@@ -138,6 +146,7 @@ impl Call {
             Call::ListShares => size_of::<ListShares>(),
             Call::SetSpec => size_of::<SetSpec>(),
             Call::ListSpecs => size_of::<ListSpecs>(),
+            Call::Claim => size_of::<Claim>(),
         }
     }
 

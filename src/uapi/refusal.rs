@@ -68,6 +68,10 @@ pub const REFUSED_COMMAND: u32 = 19;
 pub const REFUSED_COSTS: u32 = 20;
 /// Targets that would be more together than may be set; `max` is what is left.
 pub const REFUSED_TARGETS: u32 = 21;
+/// A claim was made, on any GPU, since the snapshots were taken that this one is based on.
+pub const REFUSED_CHANGED: u32 = 22;
+/// Access for a process: it is set for a cgroup or user.
+pub const REFUSED_PROCESS: u32 = 23;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;
@@ -95,6 +99,10 @@ pub const FIELDS: &[&str] = &[
     "commands",
     "lease_ms",
     "target",
+    "claims",
+    "want_pct",
+    "seconds",
+    "access",
 ];
 
 impl Refusal {

@@ -12,8 +12,8 @@ pub const COMM_LEN: usize = 16;
 ///
 /// A caller without `CAP_PERFMON` in the initial user namespace gets its own clients, with their
 /// groups and channels; of a group that has processes of other users, what its own processes got;
-/// and of the GPU itself the fields that do not show when LoGA samples it or what other users do:
-/// see [`GPU_WITHHELD`].
+/// and of the GPU itself the fields that do not show when LoGA samples it or what a single other
+/// user does: see [`GPU_WITHHELD`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
@@ -56,6 +56,16 @@ impl Gpu {
             accounting: self.accounting,
             scale: self.scale,
             knobs: self.knobs,
+            busy_2s_pct: self.busy_2s_pct,
+            busy_30s_pct: self.busy_30s_pct,
+            want_2s_pct: self.want_2s_pct,
+            want_30s_pct: self.want_30s_pct,
+            wanting: self.wanting,
+            claims: self.claims,
+            claimed_pct: self.claimed_pct,
+            claims_seen: self.claims_seen,
+            copy_2s_pct: self.copy_2s_pct,
+            copy_30s_pct: self.copy_30s_pct,
             ..Self::default()
         };
     }
@@ -130,6 +140,87 @@ pub struct Gpu {
     pub reserved: u32,
     /// The numbers of all knobs, in the order of [`KNOBS`](crate::knobs::KNOBS).
     pub knobs: [u32; MAX_KNOBS],
+    /// Part of the GPU that all clients together had, in whole percents: a mean that fades with a
+    /// time constant of 2 s, see [`account::fading`](crate::account::fading). This and the fields
+    /// below are those of the whole GPU for every user: whole percents of fading means show neither
+    /// when LoGA samples the GPU nor what a single user does in detail.
+    pub busy_2s_pct: u32,
+    /// As `busy_2s_pct`, of 30 s.
+    pub busy_30s_pct: u32,
+    /// Sum of what the clients want, in whole percents of the GPU: of each what it would use alone,
+    /// [`Means::want_2s`](crate::account::fading::Means::want_2s). It may be more than 100.
+    pub want_2s_pct: u32,
+    /// As `want_2s_pct`, of 30 s.
+    pub want_30s_pct: u32,
+    /// Clients that want 1 % of the GPU or more, over 30 s.
+    pub wanting: u32,
+    /// Programs that are about to start: claims that hold now, of processes that are no clients yet.
+    pub claims: u32,
+    /// What all claims count together, in percent of the GPU: those of clients too, as far as these
+    /// are not measured to want it yet.
+    pub claimed_pct: u32,
+    /// Zero.
+    pub reserved2: u32,
+    /// Changes whenever a claim is made, on any GPU; see IOC_CLAIM.
+    pub claims_seen: u64,
+    /// As `busy_2s_pct`, of the copy engine.
+    pub copy_2s_pct: u32,
+    /// As `busy_30s_pct`, of the copy engine.
+    pub copy_30s_pct: u32,
+    /// * Sum of the lengths of the polling phases in which the copy engine was measured.
+    pub copy_polled_ns: u64,
+    /// * Part of `copy_polled_ns` in which no work was on the copy engine.
+    pub copy_idle_ns: u64,
+    /// * Part of `copy_polled_ns` in which channels without a known owner were on it.
+    pub copy_unknown_ns: u64,
+    /// * Time that all clients together waited for their turns while submissions were decided on.
+    pub turns_waits: TurnWaits,
+    /// * Deadlines of all reserves that were missed.
+    pub misses: Misses,
+}
+
+/// Time from the arrivals of submissions to their turns, by what they waited for. While a reserve
+/// does not let its client start, only that counts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnWaits {
+    /// For submissions that were on the engine before, the client's own too, and for work of
+    /// protected clients.
+    pub running_ns: u64,
+    /// For its reserve to let it start.
+    pub budget_ns: u64,
+    /// For clients that passed before it although it was ready.
+    pub order_ns: u64,
+    /// While the engine was kept free after work of protected clients.
+    pub linger_ns: u64,
+}
+
+impl TurnWaits {
+    /// All of it.
+    pub const fn total_ns(&self) -> u64 {
+        self.running_ns
+            .saturating_add(self.budget_ns)
+            .saturating_add(self.order_ns)
+            .saturating_add(self.linger_ns)
+    }
+}
+
+/// Submissions that ended after they were due. What a reserve promises holds under conditions: a
+/// miss is void if one of them was broken.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// All conditions held: LoGA, or its admission, is at fault.
+    pub promised: u64,
+    /// Void: the client used more than its reserve had left, or than is declared.
+    pub own: u64,
+    /// Void: a command of another client was longer than the deadline bears beside all that is
+    /// promised, and not declared so; or there was work of protected clients.
+    pub foreign: u64,
+    /// Void: all clients had to pass, or submissions had passed without a decision.
+    pub fallback: u64,
+    /// Void: clients of a higher priority passed before.
+    pub order: u64,
 }
 
 /// The poller is inside a polling phase. Not shown to all users, see [`GPU_WITHHELD`].
@@ -141,6 +232,9 @@ pub const GPU_LOST: u32 = 1 << 1;
 pub const GPU_WITHHELD: u32 = 1 << 2;
 /// A part of `unknown_ns` is time of `unknown_chid`.
 pub const GPU_UNKNOWN_SEEN: u32 = 1 << 3;
+/// The first copy engine was measured in the last polling phase. Else the chip lists none, or its
+/// status word cannot be read: times of copies do not grow, whatever is copied.
+pub const GPU_COPIES: u32 = 1 << 4;
 
 /// The GPU is divided between processes.
 pub const GROUP_BY_PROCESS: u32 = 0;
@@ -219,11 +313,34 @@ pub struct Client {
     /// Submissions that were decided on and have completed. This and the fields below are of all
     /// clients of its user that share its place, and zero without a place.
     pub turns: u64,
-    /// Time that they waited for their turns: for other clients, and for the end of their own
-    /// submissions before.
-    pub turns_waited_ns: u64,
+    /// Time that they waited for their turns.
+    pub turns_waits: TurnWaits,
     /// The longest of them.
     pub turns_longest_ns: u64,
+    /// Part of the time for which it had the GPU, in millionths: a mean of what is added to
+    /// `gpu_time_ns`, which fades with a time constant of 2 s, or is over the life of a younger
+    /// client. It changes when a period is booked, and fades without one.
+    pub busy_2s_ppm: u32,
+    /// As `busy_2s_ppm`, of 30 s.
+    pub busy_30s_ppm: u32,
+    /// As `busy_2s_ppm`, of what is added to `waited_ns`: also time throttled, by a limit too. It
+    /// lacks the time in which commands wait behind those of other clients where LoGA does not
+    /// observe that: under policies that work in stages, and, with `scale=channels`, under those
+    /// that do not need it.
+    pub waited_2s_ppm: u32,
+    /// As `waited_2s_ppm`, of 30 s.
+    pub waited_30s_ppm: u32,
+    /// Time on the first copy engine since the client appeared, scaled like `gpu_time_ns`, of which
+    /// it is no part. Only where [`GPU_COPIES`] is set it grows.
+    pub copy_time_ns: u64,
+    /// As `error_ns`, of `copy_time_ns`.
+    pub copy_error_ns: u64,
+    /// As `variance_us2`, of `copy_time_ns`.
+    pub copy_variance_us2: u64,
+    /// As `busy_2s_ppm`, of `copy_time_ns`.
+    pub copy_2s_ppm: u32,
+    /// As `copy_2s_ppm`, of 30 s.
+    pub copy_30s_ppm: u32,
 }
 
 /// The client follows no spec.
@@ -260,8 +377,9 @@ pub struct Group {
     pub key: u64,
     /// One of `GROUP_BY_*`.
     pub kind: u32,
-    /// Processes in it that the reader may see. A group without any is kept until what it used
-    /// is paid for.
+    /// Processes in it that the reader may see. A group without any is shown until what it used
+    /// is paid for; policies that go by attained service remember it for longer, see
+    /// docs/policies.md.
     pub members: u32,
     /// Weight, 1 to 10000.
     pub weight: u32,
@@ -283,6 +401,8 @@ pub struct Group {
     pub throttled_count: u64,
     /// As of a [`Client`].
     pub runs: u64,
+    /// As of a [`Client`].
+    pub copy_time_ns: u64,
 }
 
 /// One channel with a known submission page.
@@ -299,10 +419,12 @@ pub struct Channel {
     pub measured_ns: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
+    /// Time on the copy engine in all polling phases.
+    pub copied_ns: u64,
 }
 
-const _: () = assert!(core::mem::size_of::<Gpu>() == 264);
-const _: () = assert!(core::mem::size_of::<Client>() == 208);
-const _: () = assert!(core::mem::size_of::<Group>() == 96);
-const _: () = assert!(core::mem::size_of::<Channel>() == 32);
-const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 264);
+const _: () = assert!(core::mem::size_of::<Gpu>() == 408);
+const _: () = assert!(core::mem::size_of::<Client>() == 280);
+const _: () = assert!(core::mem::size_of::<Group>() == 104);
+const _: () = assert!(core::mem::size_of::<Channel>() == 40);
+const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 408);

@@ -3,6 +3,7 @@
 //! [pure] Priorities, modes and reserves of clients while submissions are decided on.
 
 use super::refusal::Refusal;
+use super::snapshot::Misses;
 use core::mem::size_of;
 
 /// What is set for one process, user or cgroup.
@@ -116,9 +117,11 @@ pub struct ListedSpec {
     pub breaches: u64,
     /// 1 if its reserve goes on as PE, since forecasts of its submissions were too short too often.
     pub demoted: u64,
+    /// Those that ended after they were due.
+    pub misses: Misses,
 }
 
 const _: () = assert!(size_of::<Spec>() == 64);
 const _: () = assert!(size_of::<SetSpec>() == 80 + 32);
 const _: () = assert!(size_of::<ListSpecs>() == 24);
-const _: () = assert!(size_of::<ListedSpec>() == 112);
+const _: () = assert!(size_of::<ListedSpec>() == 152);

@@ -251,9 +251,11 @@ impl Round {
             used: self.accountant.used(),
             strata: None,
             alone: false,
+            copies: None,
         };
         let begin = clock();
-        self.state.begin_phase(core::iter::empty());
+        self.state
+            .begin_phase(core::iter::empty(), core::iter::empty());
         let waits = self.waits.iter().copied();
         let totals = self.state.charge(ended, &mut owner, waits);
         let asked = clock();

@@ -11,14 +11,16 @@ use throttle::backend::Backend;
 use throttle::clock::Monotonic;
 use throttle::error::Error;
 use throttle::load::Stop;
-use throttle::plan::{BackendKind, Plan};
+use throttle::plan::{BackendKind, Plan, GPU_VARIABLE};
 use throttle::report::{Instance, Report};
 use throttle::standin::Standin;
 use throttle::{gpu, instances, load};
 
 fn main() -> ExitCode {
-    let plan = Plan::parse();
-    match work(&plan) {
+    let mut plan = Plan::parse();
+    let given = std::env::var_os(GPU_VARIABLE);
+    let done = plan.settle(given.as_deref()).and_then(|()| work(&plan));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("throttle: {error}");

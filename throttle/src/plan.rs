@@ -5,6 +5,7 @@
 use crate::error::Error;
 use clap::{Parser, ValueEnum};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 
 /// Longest kernel or sleep, in us: a minute.
 pub const LENGTH_US_MAX: u64 = 60_000_000;
@@ -18,6 +19,10 @@ pub const INSTANCES_MAX: u32 = 256;
 pub const CHANNELS_MAX: u32 = 128;
 /// Most kernels of a frame.
 pub const FRAME_MAX: u32 = 100_000;
+/// Variable with the number of the GPU to use.
+pub const GPU_VARIABLE: &str = "LOGA_GPU";
+/// Highest number of a GPU.
+const GPU_MAX: u64 = 254;
 /// Most kernels under way at a time.
 pub const DEPTH_MAX: u32 = 1024;
 
@@ -108,9 +113,10 @@ pub struct Plan {
     /// How to wait for the end of a kernel.
     #[arg(long, value_enum, default_value_t = Wait::Spin)]
     pub wait: Wait,
-    /// GPU to use: N of /dev/nvidiaN; of CUDA by bus address; of OpenCL GPUs first.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub gpu: u32,
+    /// GPU to use: N of /dev/nvidiaN; of CUDA by bus address; of OpenCL GPUs first [default: with
+    /// the stand-in LOGA_GPU of the environment, as `loga run --gpu` sets it; else 0].
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
     /// Driver to use.
     #[arg(long, value_enum, default_value_t = BackendKind::Standin)]
     pub backend: BackendKind,
@@ -174,7 +180,32 @@ impl Plan {
                 "--engine copy: only the stand-in times its copies".to_owned(),
             ));
         }
-        range("--gpu", self.gpu.into(), 0, 254)
+        range("--gpu", self.gpu().into(), 0, GPU_MAX)
+    }
+
+    /// GPU to use.
+    pub fn gpu(&self) -> u32 {
+        self.gpu.unwrap_or(0)
+    }
+
+    /// Takes the GPU that no argument names from [`GPU_VARIABLE`], whose value is `given`. CUDA and
+    /// OpenCL follow `CUDA_VISIBLE_DEVICES` themselves: their first device is the right one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if the value is no number of a GPU.
+    pub fn settle(&mut self, given: Option<&OsStr>) -> Result<(), Error> {
+        let given = given.filter(|_| self.gpu.is_none() && self.backend == BackendKind::Standin);
+        if let Some(given) = given {
+            let number = given.to_str().and_then(|text| text.parse::<u32>().ok());
+            let number = number.filter(|number| u64::from(*number) <= GPU_MAX);
+            self.gpu = Some(number.ok_or_else(|| {
+                let given = given.to_string_lossy();
+                Error::Argument(format!("{GPU_VARIABLE}={given}: must be 0 to {GPU_MAX}"))
+            })?);
+        }
+        self.gpu = Some(self.gpu());
+        Ok(())
     }
 
     /// How long the run may take, in ns; without `--seconds` and with `--count`: no limit.
@@ -249,6 +280,28 @@ mod tests {
         assert!(refusal("--seconds 0").starts_with("--seconds"));
         assert!(refusal("--seconds NaN").starts_with("--seconds"));
         assert!(refusal("--seconds inf").starts_with("--seconds"));
+    }
+
+    #[test]
+    fn gpu_that_no_argument_names_is_that_of_the_environment() {
+        let settled = |arguments: &str, given: Option<&str>| {
+            let mut plan = plan(arguments);
+            let given = given.map(OsStr::new);
+            plan.settle(given)
+                .map(|()| plan.gpu())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(settled("", None), Ok(0));
+        assert_eq!(settled("", Some("3")), Ok(3));
+        assert_eq!(settled("--gpu 1", Some("3")), Ok(1));
+        assert_eq!(settled("--gpu 0", Some("3")), Ok(0));
+        // It is the only one, or the first one, that their library shows.
+        assert_eq!(settled("--backend cuda", Some("3")), Ok(0));
+        assert_eq!(settled("--backend opencl", Some("3")), Ok(0));
+        for wrong in ["", "x", "-1", "255"] {
+            let said = settled("", Some(wrong)).expect_err(wrong);
+            assert_eq!(said, format!("LOGA_GPU={wrong}: must be 0 to 254"));
+        }
     }
 
     #[test]

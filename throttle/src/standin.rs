@@ -31,7 +31,7 @@ impl Standin {
     ///
     /// A node missing, a call refused, a mapping failed.
     pub fn open(plan: &Plan) -> Result<Self, Error> {
-        let mut client = Client::open(plan.gpu)?;
+        let mut client = Client::open(plan.gpu())?;
         let event = match plan.wait {
             Wait::Block => Some(client.alloc_event()?),
             Wait::Spin => None,

@@ -6,10 +6,12 @@
 //! submissions with. The others are *baselines*: policies of the
 //! simulator only, each a short model of one way to share a GPU.
 
+pub mod awake;
 mod bound;
 pub mod engaged;
 mod entities;
 pub mod exclusive;
+pub mod gvim;
 pub mod hardware;
 pub mod loga;
 pub mod per_command;

@@ -5,7 +5,7 @@
 use super::engaged;
 use super::file::{self, Between, File};
 use super::phase::{phase, REPEAT_MAX};
-use super::plain::{Client, Error, Gpu, Phase, Scenario, TIMESLICE};
+use super::plain::{Client, Error, Footprint, Gpu, Phase, Scenario, TIMESLICE};
 use super::profile::Profile;
 use super::promise::Shared;
 use super::text::Text;
@@ -16,9 +16,9 @@ use std::path::Path;
 use toml::Spanned;
 
 /// Most seeds.
-const SEEDS_MAX: u64 = 10_000;
+pub(super) const SEEDS_MAX: u64 = 10_000;
 /// Most GPUs.
-const GPUS_MAX: usize = 64;
+pub(super) const GPUS_MAX: usize = 64;
 
 /// Reads a scenario from the text of the file `name`.
 pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
@@ -30,6 +30,10 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
         Some(name) => Some(until(&source, name, &clients)?),
         None => None,
     };
+    let kind = file.policy.kind;
+    if file.gpus.get_ref().iter().any(|gpu| gpu.packed) && !kind.is_baseline() {
+        return Err(source.error(file.gpus.span(), kind.on_packed()));
+    }
     if file.length_ms.0.is_zero() {
         return Err(source.error(0..0, "length_ms = 0: want more than 0"));
     }
@@ -46,6 +50,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
             .map(|gpu| Gpu {
                 switch: gpu.switch_us.unwrap_or(file.costs.switch).0,
                 timeslice: gpu.timeslice_us.map_or(TIMESLICE, |time| time.0),
+                packed: gpu.packed,
             })
             .collect(),
         cpus: cpus(&source, &file)?,
@@ -187,7 +192,7 @@ fn client(
     reserves: &[Shared],
 ) -> Result<Client, Error> {
     let name = one.name.get_ref().clone();
-    let phases = phases(source, one)?;
+    let phases = phases(source, &one.name, &one.profile, &one.phases)?;
     let weight = |key: &str, written: &Option<Spanned<u64>>| match written {
         None => Ok(Weight::DEFAULT),
         Some(weight) => {
@@ -261,6 +266,7 @@ fn client(
         deadline: one.deadline_us.map(|deadline| deadline.0),
         engaged: engaged::engagement(source, one, reserves)?,
         wait: one.wait,
+        footprint: footprint(source, &one.fill_pct, &one.bandwidth_pct)?,
         phases,
     };
     let takes_time = |phase: &Phase| {
@@ -274,16 +280,41 @@ fn client(
     Ok(client)
 }
 
+/// What the kernels of a client use of a GPU.
+pub(super) fn footprint(
+    source: &Text,
+    fill: &Option<Spanned<u64>>,
+    bandwidth: &Option<Spanned<u64>>,
+) -> Result<Footprint, Error> {
+    let part = |key: &str, written: &Option<Spanned<u64>>, least: u64, otherwise: f64| {
+        let Some(written) = written else {
+            return Ok(otherwise);
+        };
+        // CAST: at most 100.
+        Ok(source.number(key, written, least, 100)? as f64 / 100.0)
+    };
+    let whole = Footprint::default();
+    Ok(Footprint {
+        fill: part("fill_pct", fill, 1, whole.fill)?,
+        bandwidth: part("bandwidth_pct", bandwidth, 0, whole.bandwidth)?,
+    })
+}
+
 /// What a client does: as it is written, or as its profile says.
-fn phases(source: &Text, one: &file::Client) -> Result<Vec<Phase>, Error> {
-    let (name, written) = (one.name.get_ref(), one.phases.get_ref());
-    let Some(profile) = &one.profile else {
+pub(super) fn phases(
+    source: &Text,
+    client: &Spanned<String>,
+    profile: &Option<Spanned<String>>,
+    written: &Spanned<Vec<Spanned<file::Phase>>>,
+) -> Result<Vec<Phase>, Error> {
+    let (name, written) = (client.get_ref(), written.get_ref());
+    let Some(profile) = profile else {
         if written.is_empty() {
             let reason = format!(
                 "client {name:?} has no phases, want a profile, or at least one [[client.phase]] \
                  with cpu_us, copy_us or kernel_us"
             );
-            return Err(source.error(one.name.span(), reason));
+            return Err(source.error(client.span(), reason));
         }
         return written.iter().map(|one| phase(source, one)).collect();
     };

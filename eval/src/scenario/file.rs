@@ -89,9 +89,14 @@ pub struct Policy {
     /// Of engaged scheduling: how long the GPU is kept idle after protected work.
     #[serde(rename = "linger_us")]
     pub linger: Micros,
+    /// Whether it is only kept so for as long as the pauses of that work last.
+    pub linger_adapts: bool,
     /// Of the baselines: how long the GPU is one client's.
     #[serde(rename = "quantum_ms")]
     pub quantum: Millis,
+    /// Of `gvim-rr` the period, of `gvim-xc` the tick.
+    #[serde(rename = "turn_ms")]
+    pub turn: Option<Millis>,
     /// Of the baselines: after which idle time the GPU is given up.
     #[serde(rename = "idle_release_ms")]
     pub idle_release: Millis,
@@ -122,7 +127,9 @@ impl Policy {
             interrupt: Micros(Ns::from_us(5)),
             tick: Micros(Ns::ZERO),
             linger: Micros(Ns::ZERO),
+            linger_adapts: false,
             quantum: Millis(Ns::from_ms(30_000)),
+            turn: None,
             idle_release: Millis(Ns::from_ms(5_000)),
             sample: Millis(Ns::from_ms(120)),
             off_when_alone: true,
@@ -233,6 +240,9 @@ pub(super) struct Gpu {
     pub(super) switch_us: Option<Micros>,
     /// How long a context may go on while others wait; 0: for one command.
     pub(super) timeslice_us: Option<Micros>,
+    /// Whether its programs share one context.
+    #[serde(default)]
+    pub(super) packed: bool,
 }
 
 /// A processor.
@@ -265,6 +275,8 @@ pub(super) struct Client {
     pub(super) user: Option<String>,
     pub(super) cgroup: Option<String>,
     pub(super) limit_pct: Option<Spanned<u64>>,
+    pub(super) fill_pct: Option<Spanned<u64>>,
+    pub(super) bandwidth_pct: Option<Spanned<u64>>,
     pub(super) target_pct: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) class: Class,
@@ -361,7 +373,7 @@ fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-fn one() -> Spanned<u64> {
+pub(super) fn one() -> Spanned<u64> {
     unplaced(1)
 }
 
@@ -381,7 +393,7 @@ fn no_cpus() -> Spanned<Vec<Cpu>> {
     unplaced(Vec::new())
 }
 
-fn no_phases() -> Spanned<Vec<Spanned<Phase>>> {
+pub(super) fn no_phases() -> Spanned<Vec<Spanned<Phase>>> {
     unplaced(Vec::new())
 }
 

@@ -18,6 +18,14 @@ pub enum Kind {
     PerCommand,
     /// One client at a time has the GPU, for seconds.
     Exclusive,
+    /// One client at a time may submit, for equal times.
+    GvimRr,
+    /// The same, for times by weight.
+    GvimXc,
+    /// One client computes and one copies, in turn.
+    Ps,
+    /// The same two, those that were served least of late.
+    LasEpoch,
     /// Each client is limited by tokens, which follow a sampled utilisation.
     TokenBucket,
 }
@@ -27,6 +35,10 @@ const BASELINES: &[(&str, Kind)] = &[
     ("hardware", Kind::Hardware),
     ("per-command", Kind::PerCommand),
     ("exclusive", Kind::Exclusive),
+    ("gvim-rr", Kind::GvimRr),
+    ("gvim-xc", Kind::GvimXc),
+    ("ps", Kind::Ps),
+    ("las-epoch", Kind::LasEpoch),
     ("token-bucket", Kind::TokenBucket),
 ];
 
@@ -37,6 +49,21 @@ impl Kind {
         let engaged = DispatcherKind::ALL.iter().map(|kind| Self::Engaged(*kind));
         loga.chain(engaged)
             .chain(BASELINES.iter().map(|(_, kind)| *kind))
+    }
+
+    /// Whether it exists in the simulator only.
+    pub fn is_baseline(self) -> bool {
+        !matches!(self, Self::Loga(_) | Self::Engaged(_))
+    }
+
+    /// Why it cannot schedule a packed GPU if it is no baseline, and what can.
+    pub(crate) fn on_packed(self) -> String {
+        let names: Vec<_> = BASELINES.iter().map(|(name, _)| *name).collect();
+        format!(
+            "a packed GPU with policy {}, want one of {}: LoGA sees the programs of one context as one",
+            self.name(),
+            names.join(", ")
+        )
     }
 
     /// The one with this name.

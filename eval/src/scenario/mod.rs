@@ -14,14 +14,17 @@ mod plain;
 mod profile;
 mod promise;
 mod set;
+mod streams;
 mod text;
 mod time;
 
 pub use file::{Between, Costs, Policy, Wait};
 pub use kind::Kind;
-pub use plain::{Client, Error, Gpu, Phase, Scenario};
+pub use plain::{Client, Error, Footprint, Gpu, Phase, Scenario};
 pub use profile::{Profile, Value};
 pub use promise::{Engagement, Promise, Shared};
+pub use streams::{read_streams, Streams};
+pub(crate) use text::Text;
 pub use time::{Micros, Millis, Span};
 
 use std::path::Path;

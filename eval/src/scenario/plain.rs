@@ -44,6 +44,26 @@ pub struct Gpu {
     pub switch: Ns,
     /// How long a context may go on while others wait; zero: for one command.
     pub timeslice: Ns,
+    /// Whether its programs share one context, so that their kernels run at the same time.
+    pub packed: bool,
+}
+
+/// What the kernels of a client use of a GPU while they run alone; counts on a packed GPU only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Footprint {
+    /// The part of its compute units; more than 0.
+    pub fill: f64,
+    /// The part of its memory bandwidth.
+    pub bandwidth: f64,
+}
+
+impl Default for Footprint {
+    fn default() -> Self {
+        Self {
+            fill: 1.0,
+            bandwidth: 0.0,
+        }
+    }
 }
 
 /// A client.
@@ -87,6 +107,8 @@ pub struct Client {
     pub engaged: Engagement,
     /// How it waits for the end of a command.
     pub wait: Wait,
+    /// What its kernels use of a GPU.
+    pub footprint: Footprint,
     /// What it does.
     pub phases: Vec<Phase>,
 }
@@ -135,6 +157,7 @@ impl Scenario {
             gpus: vec![Gpu {
                 switch: costs.switch.0,
                 timeslice: TIMESLICE,
+                packed: false,
             }],
             cpus: Vec::new(),
             reserves: Vec::new(),
@@ -179,6 +202,7 @@ impl Client {
             deadline: None,
             engaged: Engagement::default(),
             wait: Wait::Spin,
+            footprint: Footprint::default(),
             phases,
         }
     }

@@ -8,14 +8,14 @@ use std::ops::Range;
 use toml::Spanned;
 
 /// A file's name and text, to say where something is.
-pub(super) struct Text<'a> {
-    pub(super) name: &'a str,
-    pub(super) text: &'a str,
+pub(crate) struct Text<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl Text<'_> {
     /// What the text says.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         toml::from_str(self.text).map_err(|error| {
             let reason = error.message().trim().replace('\n', "; ");
             self.error(error.span().unwrap_or(0..0), reason)
@@ -23,7 +23,7 @@ impl Text<'_> {
     }
 
     /// An error at a place in the text.
-    pub(super) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> Error {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
@@ -34,7 +34,7 @@ impl Text<'_> {
     }
 
     /// A number, if it is in range.
-    pub(super) fn number(
+    pub(crate) fn number(
         &self,
         name: &str,
         value: &Spanned<u64>,

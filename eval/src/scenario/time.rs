@@ -86,6 +86,21 @@ impl Span {
         }
     }
 
+    /// So many times as long.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            // CAST: times in a scenario are exact in a double; saturates.
+            Self::Constant(length) => {
+                Self::Constant(Ns::new((length.get() as f64 * factor).round() as u64))
+            }
+            Self::Uniform(least, most) => Self::Uniform(least * factor, most * factor),
+            Self::Exponential(mean) => Self::Exponential(mean * factor),
+            Self::Normal(mean, deviation) => Self::Normal(mean * factor, deviation * factor),
+            Self::Lognormal(mean, deviation) => Self::Lognormal(mean * factor, deviation * factor),
+        }
+    }
+
     /// Whether it never takes any time.
     pub fn is_zero(&self) -> bool {
         *self == Self::Constant(Ns::ZERO)

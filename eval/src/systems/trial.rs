@@ -4,10 +4,13 @@
 
 use super::figure::Length;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
-use crate::run::run_gpu;
+use crate::run::{run_gpu, run_together};
 use crate::scenario::{Client, Costs, Kind, Policy, Scenario, Shared};
+use loga::account::Accounting;
 use loga::engaged::Terms;
+use loga::engine::Scale;
 use loga::policies::dispatch::DispatcherKind;
+use loga::policies::PolicyKind;
 use loga::units::Ns;
 
 /// The runs.
@@ -36,6 +39,16 @@ pub(super) fn sharing(
     Trial::new(policy, clients, reserves, length)
 }
 
+/// A policy of the kernel with the module's own settings.
+pub(super) const fn as_loaded(kind: PolicyKind) -> Policy {
+    Policy {
+        accounting: Accounting::Sparse,
+        scale: Scale::Active,
+        randomize: true,
+        ..Policy::of(Kind::Loga(kind))
+    }
+}
+
 impl Trial {
     /// Runs all seeds.
     pub(super) fn new(
@@ -62,9 +75,29 @@ impl Trial {
 
     /// Runs all seeds of a scenario with one GPU.
     pub(super) fn of(scenario: Scenario, length: Length) -> Result<Self, Error> {
-        let runs = (1..=length.seeds).map(|seed| run_gpu(&scenario, 0, seed, &mut None));
+        let runs = length
+            .each_seed()
+            .map(|seed| run_gpu(&scenario, 0, seed, &mut None));
         Ok(Self {
             runs: runs.collect::<Result<_, _>>()?,
+            names: scenario.clients.into_iter().map(|one| one.name).collect(),
+        })
+    }
+
+    /// Runs all seeds of a scenario with several GPUs whose clients share processors. What is known
+    /// of a GPU as a whole is that of the first.
+    pub(super) fn together(scenario: Scenario, length: Length) -> Result<Self, Error> {
+        let run = |seed| {
+            let mut gpus = run_together(&scenario, seed)?.gpus.into_iter();
+            let mut all = gpus
+                .next()
+                .ok_or(Error::NotTogether(scenario.policy.kind))?;
+            all.clients.extend(gpus.flat_map(|gpu| gpu.clients));
+            all.clients.sort_by_key(|client| client.number);
+            Ok(all)
+        };
+        Ok(Self {
+            runs: length.each_seed().map(run).collect::<Result<_, Error>>()?,
             names: scenario.clients.into_iter().map(|one| one.name).collect(),
         })
     }
@@ -98,6 +131,14 @@ impl Trial {
     /// Part of the GPU's time, in percent.
     pub(super) fn use_pct(&self, name: &str) -> f64 {
         self.mean(name, |run, one| run.percent(one.compute.run))
+    }
+
+    /// Time on the compute engine and on the copy engine, as parts of the time.
+    pub(super) fn engines(&self, name: &str) -> [f64; 2] {
+        let on = |usage: fn(&ClientOutcome) -> u64| {
+            self.mean(name, |run, one| run.percent(usage(one)) / 100.0)
+        };
+        [on(|one| one.compute.run), on(|one| one.copy.run)]
     }
 
     /// Part of the GPU's time of all clients whose name begins so, in percent.

@@ -107,6 +107,10 @@ pub(super) struct Actor {
     done: u64,
     /// Commands that have not ended.
     pub(super) under_way: u32,
+    /// Since when it has had some.
+    since: u64,
+    /// Time for which it had some, up to then.
+    pending_for: u64,
     /// The command that could not be submitted yet.
     pub(super) pending: Option<(usize, u64)>,
     /// When this round of its phases began.
@@ -115,6 +119,9 @@ pub(super) struct Actor {
     pub(super) blocked_since: u64,
     /// Time it was blocked.
     pub(super) blocked: u64,
+    /// Since when a command of it is held back, and for how long one was at most.
+    held_since: Option<u64>,
+    held: u64,
     /// Time from one round's beginning to its end.
     pub(super) rounds: Times,
     /// The same times, by how long they were.
@@ -140,10 +147,14 @@ impl Actor {
             phase: 0,
             done: 0,
             under_way: 0,
+            since: 0,
+            pending_for: 0,
             pending: None,
             began: 0,
             blocked_since: 0,
             blocked: 0,
+            held_since: None,
+            held: 0,
             rounds: Times::default(),
             latency: Latency::default(),
             late: 0,
@@ -162,6 +173,53 @@ impl Actor {
     pub(super) fn come(&mut self, now: u64) {
         self.began = now;
         self.doing = Doing::Computes;
+    }
+
+    /// One of its commands is under way from now on.
+    pub(super) fn begins(&mut self, now: u64) {
+        self.held = self.longest_held(now);
+        self.held_since = None;
+        if self.under_way == 0 {
+            self.since = now;
+        }
+        self.under_way += 1;
+    }
+
+    /// The scheduler does not let its command pass.
+    pub(super) fn hold(&mut self, now: u64) {
+        self.doing = Doing::Blocked;
+        self.blocked_since = now;
+        self.held_since.get_or_insert(now);
+    }
+
+    /// Time for which it slept because it was throttled.
+    pub(super) fn blocked_up_to(&self, now: u64) -> u64 {
+        match self.doing {
+            Doing::Blocked => self.blocked + (now - self.blocked_since),
+            _ => self.blocked,
+        }
+    }
+
+    /// The longest time for which a command of it was held back, tries in vain included.
+    pub(super) fn longest_held(&self, now: u64) -> u64 {
+        let still = self.held_since.map_or(0, |since| now - since);
+        self.held.max(still)
+    }
+
+    /// One of its commands has ended.
+    pub(super) fn ends(&mut self, now: u64) {
+        self.under_way -= 1;
+        if self.under_way == 0 {
+            self.pending_for += now - self.since;
+        }
+    }
+
+    /// Time for which it has had commands that had not ended.
+    pub(super) fn pending_up_to(&self, now: u64) -> u64 {
+        match self.under_way {
+            0 => self.pending_for,
+            _ => self.pending_for + (now - self.since),
+        }
     }
 
     /// Goes on as far as it can and says what it wants then.

@@ -101,6 +101,8 @@ pub struct Board {
     pub intervals: Option<Vec<(u64, u64, usize)>>,
     /// Where events are written, if anywhere.
     pub trace: Option<Trace>,
+    /// Whether programs share one context: no engine is one's alone.
+    pub packed: bool,
 }
 
 impl Board {
@@ -120,6 +122,7 @@ impl Board {
             faults: 0,
             intervals: None,
             trace: None,
+            packed: false,
         }
     }
 
@@ -221,7 +224,7 @@ impl Board {
     /// The client that is charged for an engine's time now, by the rule of the ground truth.
     fn occupant(&self, engine: usize) -> Option<(usize, Kind)> {
         let word = self.shown[engine].word;
-        if word & regs::STATUS_BUSY == 0 {
+        if word & regs::STATUS_BUSY == 0 || self.packed {
             return None;
         }
         // CAST: masked to 12 bits.
@@ -231,6 +234,24 @@ impl Board {
             regs::STATUS_CTX_SAVE => (self.owner(on), Kind::Switch),
             _ => (self.owner(next), Kind::Switch),
         })
+    }
+
+    /// Of a packed GPU: whether kernels run from now on.
+    pub(super) fn compute(&mut self, computes: bool) {
+        if computes != self.busy(GR) {
+            self.show(GR, if computes { regs::STATUS_BUSY } else { 0 });
+        }
+    }
+
+    /// Of a packed GPU: a command has ended that takes so long alone.
+    pub(super) fn end(&mut self, chid: u16, engine: usize, length: u64) {
+        let owner = self.owner(chid);
+        let usage = &mut self.usage[owner][engine];
+        usage.run += length;
+        usage.commands += 1;
+        self.work[owner].completed += u64::from(engine == GR);
+        self.ended.push(chid);
+        self.events += 1;
     }
 
     /// Changes of an engine's status word, and submissions.

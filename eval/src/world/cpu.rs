@@ -7,8 +7,12 @@
 //! wakes has not less than those that are there. It runs until it sleeps, or for a slice if
 //! another is ready; no thread that wakes cuts a slice short, as in Linux since 6.6
 //! (`RUN_TO_PARITY`).
+//!
+//! Clients of several GPUs may share processors: their threads are then all here, and the world of
+//! one GPU at a time sees its own, by the numbers of its clients.
 
 use loga::units::{Ns, Weight};
+use std::ops::Range;
 
 /// State of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +41,8 @@ struct Thread {
     vtime: u64,
     /// Time on the processor.
     ran: u64,
+    /// It has got its processor in the world of another GPU, and has not gone on yet.
+    resumes: bool,
 }
 
 /// A processor.
@@ -55,11 +61,13 @@ pub struct Cpus {
     threads: Vec<Thread>,
     /// Up to when times are counted.
     counted: u64,
+    /// The threads of the world that sees them.
+    own: Range<usize>,
 }
 
 impl Cpus {
     /// Processors with these slices, and a thread for each client: its processor and weight.
-    pub(super) fn new(
+    pub(crate) fn new(
         slices: &[Ns],
         threads: impl Iterator<Item = (Option<usize>, Weight)>,
     ) -> Self {
@@ -74,54 +82,78 @@ impl Cpus {
             boost: 1,
             ..Thread::default()
         };
+        let threads: Vec<_> = threads.map(thread).collect();
         Self {
             cpus: slices.iter().map(cpu).collect(),
-            threads: threads.map(thread).collect(),
+            own: 0..threads.len(),
+            threads,
             counted: 0,
         }
     }
 
+    /// The threads that the world sees that has them now.
+    pub(crate) fn give(&mut self, own: Range<usize>) {
+        self.own = own;
+    }
+
+    fn own(&self, client: usize) -> &Thread {
+        &self.threads[self.own.start + client]
+    }
+
+    fn own_mut(&mut self, client: usize) -> &mut Thread {
+        &mut self.threads[self.own.start + client]
+    }
+
+    /// A client that got its processor while another world had them.
+    pub(crate) fn resumed(&mut self) -> Option<usize> {
+        let own = &mut self.threads[self.own.clone()];
+        let client = own.iter().position(|thread| thread.resumes)?;
+        own[client].resumes = false;
+        Some(client)
+    }
+
     /// Time that a client has had a processor; nothing if it is bound to none.
     pub fn ran(&self, client: usize) -> Option<u64> {
-        let thread = &self.threads[client];
+        let thread = self.own(client);
         thread.cpu.map(|_| thread.ran)
     }
 
     /// Lets the weight of one client count `times` times, and that of each other once.
     pub fn boost(&mut self, favoured: Option<usize>, times: u64) {
-        for (client, thread) in self.threads.iter_mut().enumerate() {
+        let own = &mut self.threads[self.own.clone()];
+        for (client, thread) in own.iter_mut().enumerate() {
             thread.boost = if Some(client) == favoured { times } else { 1 };
         }
     }
 
     /// Whether a client may go on: it has its processor, or is bound to none.
     pub(super) fn runs(&self, client: usize) -> bool {
-        let thread = &self.threads[client];
+        let thread = self.own(client);
         thread.cpu.is_none() || thread.state == State::Runs
     }
 
     /// Whether a client is bound to a processor.
     pub(super) fn is_bound(&self, client: usize) -> bool {
-        self.threads[client].cpu.is_some()
+        self.own(client).cpu.is_some()
     }
 
     /// A client computes for so long, from now on.
     pub(super) fn compute(&mut self, client: usize, length: u64, now: u64) {
         self.count(now);
-        self.threads[client].left = Some(length);
+        self.own_mut(client).left = Some(length);
     }
 
     /// A client wants its processor.
     pub(super) fn wake(&mut self, client: usize, now: u64) {
         self.count(now);
-        let Thread { cpu, state, .. } = self.threads[client];
+        let Thread { cpu, state, .. } = *self.own(client);
         if state != State::Sleeps {
             return;
         }
         let awake = |thread: &&Thread| thread.cpu == cpu && thread.state != State::Sleeps;
         let least = self.threads.iter().filter(awake).map(|thread| thread.vtime);
         let least = least.min().unwrap_or(0);
-        let thread = &mut self.threads[client];
+        let thread = self.own_mut(client);
         thread.vtime = thread.vtime.max(least);
         thread.state = State::Ready;
     }
@@ -129,15 +161,15 @@ impl Cpus {
     /// A client gives its processor up.
     pub(super) fn sleep(&mut self, client: usize, now: u64) {
         self.count(now);
-        let thread = &mut self.threads[client];
-        let Some(cpu) = thread.cpu else { return };
-        if thread.state == State::Runs {
+        let thread = self.own_mut(client);
+        let (cpu, state) = (thread.cpu, thread.state);
+        thread.state = State::Sleeps;
+        if let Some(cpu) = cpu.filter(|_| state == State::Runs) {
             self.cpus[cpu].runs = None;
         }
-        thread.state = State::Sleeps;
     }
 
-    /// When a thread has computed, or its slice is over.
+    /// When a thread of this world has computed or goes on, or a slice is over.
     pub(super) fn next(&self) -> Option<u64> {
         let next = |cpu: usize| {
             let Some(client) = self.cpus[cpu].runs else {
@@ -148,9 +180,14 @@ impl Cpus {
                 since.saturating_add(slice).max(self.counted)
             });
             let done = self.threads[client].left;
+            let done = done.filter(|_| self.own.contains(&client));
             let done = done.map(|left| self.counted.saturating_add(left));
             slice.into_iter().chain(done).min()
         };
+        let own = &self.threads[self.own.clone()];
+        if own.iter().any(|thread| thread.resumes) {
+            return Some(self.counted);
+        }
         (0..self.cpus.len()).filter_map(next).min()
     }
 
@@ -158,13 +195,15 @@ impl Cpus {
     pub(super) fn computed(&mut self, now: u64) -> Option<usize> {
         self.count(now);
         let mut running = self.cpus.iter().filter_map(|cpu| cpu.runs);
-        let client = running.find(|client| self.threads[*client].left == Some(0))?;
+        let computed = |client: &usize| self.threads[*client].left == Some(0);
+        let client = running.find(|client| self.own.contains(client) && computed(client))?;
         self.threads[client].left = None;
-        Some(client)
+        Some(client - self.own.start)
     }
 
     /// Passes a processor that is free, or the slice of which is over, to the next thread; returns
-    /// that thread, and whether it has to go on by itself, which one that computes does not.
+    /// that thread, and whether it has to go on by itself, which one that computes does not. One of
+    /// another world goes on there.
     pub(super) fn pass(&mut self, now: u64) -> Option<(usize, bool)> {
         self.count(now);
         for cpu in 0..self.cpus.len() {
@@ -186,7 +225,11 @@ impl Cpus {
             self.threads[next].state = State::Runs;
             self.cpus[cpu].runs = Some(next);
             self.cpus[cpu].since = now;
-            return Some((next, self.threads[next].left.is_none()));
+            let goes = self.threads[next].left.is_none();
+            if self.own.contains(&next) {
+                return Some((next - self.own.start, goes));
+            }
+            self.threads[next].resumes = goes;
         }
         None
     }

@@ -4,6 +4,7 @@
 
 use super::board::Board;
 use super::cpu::Cpus;
+use super::packed::Packed;
 use crate::scenario::{Client, Gpu as Card};
 use loga::regs::Mmio;
 use loga::units::Ns;
@@ -78,6 +79,8 @@ impl<'a> Host<'a> {
 /// One GPU with its surroundings.
 pub struct Machine {
     gpu: Gpu<Vec<Channel>>,
+    /// Its engines in place of those of `gpu`, if programs share one context.
+    packed: Option<Packed>,
     /// Its surroundings.
     pub board: Board,
     /// The channels of each client.
@@ -125,10 +128,15 @@ impl Machine {
             first += client.channels;
         }
         let mut board = Board::new(first.into(), clients.len());
+        board.packed = card.packed;
         let mut gpu = Gpu::new(timing, vec![Channel::NEW; first.into()]);
         gpu.mmio_write(regs::USERD_BASE, Board::userd_word(), &mut board);
         Self {
             gpu,
+            packed: card.packed.then(|| {
+                let footprints = clients.iter().map(|client| client.footprint);
+                Packed::new(footprints)
+            }),
             board,
             channels,
             cpus: Cpus::new(
@@ -173,6 +181,9 @@ impl Machine {
         for (engine, chid) in used {
             let Some(chid) = chid else { continue };
             self.board.open(chid, client, engine, depth);
+            if self.packed.is_some() {
+                continue;
+            }
             let entry = regs::CHANNEL + 8 * u32::from(chid);
             let instance = Board::instance_word(chid);
             self.gpu.mmio_write(entry, instance, &mut self.board);
@@ -190,6 +201,10 @@ impl Machine {
         let used = [(GR, Some(channels.compute)), (CE0, channels.copy)];
         for (engine, chid) in used {
             let Some(chid) = chid else { continue };
+            if self.packed.is_some() {
+                self.board.close(chid);
+                continue;
+            }
             let entry = regs::CHANNEL + 8 * u32::from(chid);
             // CAST: one of two engines.
             let runlist = (engine as u32) << regs::CHANNEL_RUNLIST_SHIFT;
@@ -215,6 +230,12 @@ impl Machine {
     pub(super) fn submit(&mut self, client: usize, engine: usize, length: u64) {
         let chid = self.channels[client].on(engine);
         self.board.submit(chid, length);
+        if let Some(packed) = &mut self.packed {
+            packed.submit(client, engine, length, self.board.now);
+            self.board.compute(packed.computes());
+            self.due = packed.due();
+            return;
+        }
         self.gpu.ring_doorbell(Chid(chid), &mut self.board);
         // A busy engine searches for work when it is done.
         self.rung |= !self.board.busy(engine);
@@ -223,6 +244,16 @@ impl Machine {
     /// Lets the GPU do what is due.
     pub(super) fn advance(&mut self) {
         self.rung = false;
+        if let Some(packed) = &mut self.packed {
+            while let Some(ended) = packed.end(self.board.now) {
+                let engine = if ended.is_kernel { GR } else { CE0 };
+                let chid = self.channels[ended.client].on(engine);
+                self.board.end(chid, engine, ended.length);
+            }
+            self.board.compute(packed.computes());
+            self.due = packed.due();
+            return;
+        }
         self.due = self.gpu.advance(self.board.now, &mut self.board);
     }
 }

@@ -2,9 +2,11 @@
 
 //! [double] One GPU, its clients and their scheduler, event by event.
 //!
-//! The GPU is the state machine of the model, [`loga_model::gpu`], not a copy of it. [`board`]
-//! surrounds it, [`actor`] is a client, [`Control`] schedules. GPUs share nothing, so
-//! each is a world of its own.
+//! The GPU is the state machine of the model, [`loga_model::gpu`], not a copy of it, but for a
+//! [`packed`] one, which the model does not have. [`board`] surrounds it, [`actor`] is a client,
+//! [`Control`] schedules. GPUs share nothing but processors, so each is a world of its own; those
+//! that do share some run together: see `eval/src/together.rs`. A world knows all clients from the start; which of them come
+//! to it may be decided while it runs: see [`World::admit`].
 //!
 //! What is due at the same time happens in this order: the GPU, ends of commands, clients by
 //! number, the scheduler; and again, until nothing is left to do at that time.
@@ -15,6 +17,7 @@ mod control;
 mod cpu;
 mod latency;
 mod machine;
+mod packed;
 mod thread;
 mod trace;
 
@@ -32,7 +35,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Steps at one and the same time; beyond it, the scenario stands still.
-const STEPS_MAX: u32 = 1_000_000;
+pub(crate) const STEPS_MAX: u32 = 1_000_000;
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +62,8 @@ pub struct Got {
     pub to: u64,
     /// Time for which its thread slept because it was throttled.
     pub blocked: u64,
+    /// The longest time for which a command of it was held back.
+    pub held: u64,
 }
 
 /// One GPU, its clients and their scheduler.
@@ -74,7 +79,7 @@ pub struct World<C> {
     until: Option<usize>,
     /// Clients that may still do something.
     left: usize,
-    stuck: bool,
+    pub(crate) stuck: bool,
 }
 
 impl<C: Control> World<C> {
@@ -87,13 +92,14 @@ impl<C: Control> World<C> {
         seed: u64,
         control: C,
     ) -> Self {
-        let mut timers = BinaryHeap::new();
-        for (number, client) in (0..).zip(clients) {
-            timers.push(Reverse((client.arrive.get(), number, Alarm::Come)));
-            if let Some(leave) = client.leave {
-                timers.push(Reverse((leave.get(), number, Alarm::Leave)));
-            }
-        }
+        let mut world = Self::awaiting(host, clients, wakeup, seed, control);
+        world.until = until;
+        (0..clients.len()).for_each(|client| world.admit(client));
+        world
+    }
+
+    /// A world at time zero to which no client comes before it is admitted.
+    pub fn awaiting(host: &Host, clients: &[&Client], wakeup: u64, seed: u64, control: C) -> Self {
         let actors: Vec<_> = (0..)
             .zip(clients)
             .map(|(number, client)| Actor::new(client, seed, number))
@@ -103,11 +109,45 @@ impl<C: Control> World<C> {
             control,
             left: actors.len(),
             actors,
-            timers,
+            timers: BinaryHeap::new(),
             wakeup,
-            until,
+            until: None,
             stuck: false,
         }
+    }
+
+    /// Lets a client come at its time, which has not passed.
+    pub fn admit(&mut self, client: usize) {
+        let Client { arrive, leave, .. } = *self.actors[client].spec();
+        // CAST: at most 4096 clients.
+        let number = client as u32;
+        let come = (arrive.get(), number, Alarm::Come);
+        self.timers.push(Reverse(come));
+        if let Some(leave) = leave {
+            let leave = (leave.get(), number, Alarm::Leave);
+            self.timers.push(Reverse(leave));
+        }
+    }
+
+    /// When a client went, if it has gone.
+    pub fn gone(&self, client: usize) -> Option<u64> {
+        self.actors[client].gone
+    }
+
+    /// Time for which a client has had commands that had not ended.
+    pub fn pending(&self, client: usize) -> u64 {
+        self.actors[client].pending_up_to(self.machine.now())
+    }
+
+    /// Time for which a client's thread has slept because it was throttled.
+    pub fn blocked(&self, client: usize) -> u64 {
+        self.actors[client].blocked_up_to(self.machine.now())
+    }
+
+    /// The longest time for which a command of a client was held back.
+    pub fn held(&self, client: usize) -> u64 {
+        let actor = &self.actors[client];
+        actor.longest_held(actor.gone.unwrap_or(self.machine.now()))
     }
 
     /// Runs up to `end`, or until no client has anything left to do, and writes the trace if there
@@ -130,34 +170,34 @@ impl<C: Control> World<C> {
                 return self.stuck;
             }
         }
+        self.end(end);
+        false
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, end: u64) {
         self.machine.board.now = end;
         self.control.observe(&mut self.machine);
-        false
     }
 
     /// What each client got done.
     pub fn got(&self) -> Vec<Got> {
         let now = self.machine.now();
-        let got = |actor: &Actor| {
-            let still = match actor.doing {
-                Doing::Blocked => now - actor.blocked_since,
-                _ => 0,
-            };
-            Got {
-                rounds: actor.rounds,
-                latency: actor.latency.clone(),
-                missed: actor.missed(now),
-                finished: actor.finished,
-                from: actor.spec().arrive.get().min(now),
-                to: actor.gone.unwrap_or(now),
-                blocked: actor.blocked + still,
-            }
+        let got = |actor: &Actor| Got {
+            rounds: actor.rounds,
+            latency: actor.latency.clone(),
+            missed: actor.missed(now),
+            finished: actor.finished,
+            from: actor.spec().arrive.get().min(now),
+            to: actor.gone.unwrap_or(now),
+            blocked: actor.blocked_up_to(now),
+            held: actor.longest_held(actor.gone.unwrap_or(now)),
         };
         self.actors.iter().map(got).collect()
     }
 
     /// When something happens next.
-    fn next(&self) -> Option<u64> {
+    pub(crate) fn next(&self) -> Option<u64> {
         let timer = self.timers.peek().map(|Reverse((at, _, _))| *at);
         let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -240,7 +280,7 @@ impl<C: Control> World<C> {
             (Alarm::Step, Doing::Enters) => {
                 if let Some((engine, length)) = self.actors[client].pending.take() {
                     self.machine.submit(client, engine, length);
-                    self.actors[client].under_way += 1;
+                    self.actors[client].begins(now);
                 }
                 self.actors[client].doing = Doing::Computes;
                 self.resume(client);
@@ -303,11 +343,11 @@ impl<C: Control> World<C> {
         let passed = match verdict {
             Verdict::Now => {
                 self.machine.submit(client, engine, length);
-                actor.under_way += 1;
+                actor.begins(now);
                 true
             }
             Verdict::Taken => {
-                actor.under_way += 1;
+                actor.begins(now);
                 true
             }
             Verdict::After(delay) => {
@@ -326,8 +366,7 @@ impl<C: Control> World<C> {
             }
             Verdict::Blocked => {
                 actor.pending = Some((engine, length));
-                actor.doing = Doing::Blocked;
-                actor.blocked_since = now;
+                actor.hold(now);
                 if !self.machine.throttled_spins {
                     self.sleep(client);
                 }
@@ -346,7 +385,7 @@ impl<C: Control> World<C> {
             let engine = self.machine.engine(client, *chid);
             self.control.ended(&mut self.machine, client, engine);
             let actor = &mut self.actors[client];
-            actor.under_way -= 1;
+            actor.ends(self.machine.board.now);
             match (actor.doing, actor.spec().wait) {
                 // Without its processor it sees the end when it has it again.
                 (Doing::Waits, Wait::Spin) => self.resume(client),

@@ -7,6 +7,17 @@ use super::{Control, World};
 use crate::scenario::Wait;
 
 impl<C: Control> World<C> {
+    /// Does what is due at this time, beginning with threads that another world let go on.
+    pub(crate) fn do_due(&mut self, now: u64) {
+        self.machine.board.now = now.max(self.machine.board.now);
+        while let Some(client) = self.machine.cpus.resumed() {
+            self.run_thread(client);
+        }
+        if self.next().is_some_and(|next| next <= now) {
+            self.due();
+        }
+    }
+
     /// Lets a client go on as soon as it has its processor.
     pub(super) fn resume(&mut self, client: usize) {
         if self.machine.cpus.runs(client) {
@@ -27,7 +38,7 @@ impl<C: Control> World<C> {
     }
 
     /// A client has its processor, or needs none, and goes on.
-    fn run_thread(&mut self, client: usize) {
+    pub(super) fn run_thread(&mut self, client: usize) {
         match self.actors[client].doing {
             // Its command is on the way, or it spins for its turn.
             Doing::Enters | Doing::Blocked | Doing::Wakes => {}

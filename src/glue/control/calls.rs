@@ -141,6 +141,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
 fn describe_share(entry: &Entry) -> uapi::Share {
     let (weight, limit, class) = (entry.weight(), entry.limit(), entry.class());
     let (lowered, target) = (entry.lowered(), entry.setting().target);
+    let denied = entry.setting().denied;
     let (subject, id) = subject_numbers(entry.subject());
     let mut mask = 0;
     for (is_set, bit) in [
@@ -148,6 +149,7 @@ fn describe_share(entry: &Entry) -> uapi::Share {
         (limit.is_some(), uapi::SHARE_LIMIT),
         (class.is_some(), uapi::SHARE_CLASS),
         (target.is_some(), uapi::SHARE_TARGET),
+        (denied, uapi::SHARE_ACCESS),
         (lowered.weight.is_some(), uapi::SHARE_LOWERED_WEIGHT),
         (lowered.limit.is_some(), uapi::SHARE_LOWERED_LIMIT),
         (lowered.class.is_some(), uapi::SHARE_LOWERED_CLASS),
@@ -165,7 +167,11 @@ fn describe_share(entry: &Entry) -> uapi::Share {
         class: class.map_or(0, class_number),
         exhausted: entry.exhausted().into(),
         target_pct: target.map_or(0, Target::get),
-        reserved: 0,
+        access: if denied {
+            uapi::ACCESS_DENIED
+        } else {
+            uapi::ACCESS_ALLOWED
+        },
     }
 }
 
@@ -253,6 +259,7 @@ fn describe_total(row: &Row) -> uapi::Total {
         processes: row.processes,
         since_ns: row.since.get(),
         last_ns: row.last.get(),
+        copy_time_ns: account.copied.get(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! memory is accessed.
 
 use super::calls;
+use super::claim;
 use super::events::{batch, Listener};
 use super::refused::Refused;
 use super::specs;
@@ -160,6 +161,7 @@ fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
         Call::ListShares => carry(arg, calls::list_shares),
         Call::SetSpec => carry(arg, |set| answer(specs::set(set), &mut set.refusal)),
         Call::ListSpecs => carry(arg, specs::list),
+        Call::Claim => carry(arg, |claim| answer(claim::claim(claim), &mut claim.refusal)),
         Call::ReadTotals => carry(arg, |totals| {
             answer(calls::read_totals(totals), &mut totals.refusal)
         }),

@@ -388,14 +388,15 @@ pub(crate) fn appeared(gpu: u32, about: &About<'_>) {
     publish_about(gpu, uapi::EVENT_APPEARED, about, 0);
 }
 
+/// A client appeared whose process has claimed another GPU, `claimed`, and not this one.
+pub(crate) fn elsewhere(gpu: u32, about: &About<'_>, claimed: u32) {
+    publish_about(gpu, uapi::EVENT_ELSEWHERE, about, claimed.into());
+}
+
 /// A client is throttled.
 pub(crate) fn throttled(gpu: u32, about: &About<'_>, by: ThrottledBy) {
-    publish_about(
-        gpu,
-        uapi::EVENT_THROTTLED,
-        about,
-        throttled_by_number(Some(by)).into(),
-    );
+    let by = throttled_by_number(Some(by)).into();
+    publish_about(gpu, uapi::EVENT_THROTTLED, about, by);
 }
 
 /// A client is released after having been `throttled` for this time.

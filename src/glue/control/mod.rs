@@ -5,11 +5,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `chardev`, `control.c` | `/dev/loga`: its file operations |
-//! | `calls`, `specs` | its calls |
+//! | `calls`, `specs`, `claim` | its calls |
 //! | `wire`, `refused` | its structures and refusals on their way |
 //! | `chosen` | the subject that a caller means by a number |
 //! | `permission` | what each caller may read and change |
-//! | `snapshot` | the books of a GPU as it shows them |
+//! | `snapshot`, `describe` | the books of a GPU as it shows them |
 //! | `events` | subscribers to events, and their queues |
 //! | `sysfs` | knobs as files |
 //! | `params` | module parameters |
@@ -19,7 +19,9 @@
 pub(crate) mod calls;
 pub(crate) mod chardev;
 mod chosen;
+mod claim;
 pub(crate) mod debugfs;
+mod describe;
 pub(crate) mod events;
 mod modinfo;
 pub(crate) mod params;

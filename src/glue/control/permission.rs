@@ -4,7 +4,7 @@
 //!
 //! | caller | may |
 //! |---|---|
-//! | any user | read its own clients, events and total; lower its own processes |
+//! | any user | read its own clients, events and total; lower its own processes; claim for itself |
 //! | with `CAP_PERFMON` or `CAP_SYS_ADMIN` | read everything |
 //! | with `CAP_SYS_ADMIN` | change everything: settings, knobs, the hooks |
 //!

@@ -25,6 +25,7 @@ impl From<Refusal> for Refused {
             uapi::REFUSED_UNKNOWN_SUBJECT => ESRCH,
             uapi::REFUSED_FULL => ENOSPC,
             uapi::REFUSED_NOT_SET => ENOENT,
+            uapi::REFUSED_CHANGED => EAGAIN,
             uapi::REFUSED_NOT_LOWER
             | uapi::REFUSED_NOT_IDLE
             | uapi::REFUSED_NOT_OWN

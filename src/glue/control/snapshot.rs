@@ -2,9 +2,11 @@
 
 //! [glue] The books of one GPU as `/dev/loga` shows them.
 
+use super::describe::{describe, describe_channels, error_of};
 use super::permission::Reader;
-use super::wire::{class_number, spec_numbers, throttled_by_number};
-use crate::account::{sparse, Accounting};
+use super::wire::{class_number, spec_numbers, throttled_by_number, wait_numbers};
+use crate::account::fading::{percent, Sums};
+use crate::claims::{Claim, OnGpu};
 use crate::engaged::{CROWD, PLACES};
 use crate::glue::gpu::books::Books;
 use crate::glue::gpu::engaged::PlaceFigures;
@@ -13,99 +15,11 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;
 use crate::glue::kernel::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
 use crate::glue::kernel::storage::Vectors;
-use crate::names::Value;
 use crate::share::{Account, Limit, Member, Shares, Subject};
 use crate::uapi;
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
-use kernel::sync::atomic::Relaxed;
-
-/// The GPU as `/dev/loga` shows it.
-fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
-    let stats = books.state.engine.stats();
-    let config = books.state.engine.config();
-    let mut flags = 0;
-    for (set, flag) in [
-        (books.state.engine.polling(), uapi::GPU_POLLING),
-        (gpu.device.is_lost(), uapi::GPU_LOST),
-        (books.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
-    ] {
-        if set {
-            flags |= flag;
-        }
-    }
-    let mut shown = uapi::Gpu {
-        chipset: books
-            .presence
-            .chip
-            .map_or(0, |chip| chip.chipset.get().into()),
-        pci_domain: gpu.device.address.domain,
-        pci_bdf: u32::from(gpu.device.address.bus) << 8 | u32::from(gpu.device.address.devfn),
-        flags,
-        open_files: books.presence.open_files,
-        now_ns: ffi::now().get(),
-        polled_ns: stats.polled.get(),
-        unpolled_ns: stats.unpolled.get(),
-        idle_ns: books.state.sums().idle.get(),
-        unknown_ns: books.state.sums().unknown.get(),
-        t_sys_ns: books.state.engine.start_vtime().get(),
-        last_poll_ns: stats.last_poll.get(),
-        last_nonpoll_ns: stats.last_nonpoll.get(),
-        polls: books.sums.polls,
-        register_reads: books.sums.reads,
-        switches: books.state.sums().switches,
-        decisions: stats.decisions,
-        revokes: books.sums.revokes,
-        restores: books.sums.restores,
-        fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
-        overdue_drains: stats.overdue,
-        unmanaged_files: books.unmanaged,
-        unmanaged_mappings: books.unmanaged_mappings,
-        accounting: config.effective_accounting().number(),
-        scale: config.effective_scale().number(),
-        reserved: 0,
-        knobs: [0; uapi::MAX_KNOBS],
-        // CAST: at most `MAX_SETTINGS`.
-        settings: books.state.settings.all().len() as u32,
-        sample_interval_ns: sample_interval(books).map_or(0, Ns::get),
-        unknown_chid: books.sums.unknown_chid.map_or(0, u32::from),
-        evasions: books.sums.evasions,
-    };
-    shown.note(config);
-    shown
-}
-
-/// Bound of the error of a client's time. Burst accounting gives none.
-fn error_of(books: &Books, account: &Account) -> Ns {
-    let every = sample_interval(books);
-    if every.is_none() && account.variance_us2 == 0 {
-        return Ns::ZERO;
-    }
-    sparse::bound(account.variance_us2, every.unwrap_or(Ns::ZERO))
-}
-
-/// Mean time between two samples, if accounting is sparse.
-fn sample_interval(books: &Books) -> Option<Ns> {
-    match books.state.engine.config().effective_accounting() {
-        Accounting::Burst => None,
-        Accounting::Sparse => Some(books.state.plan().1),
-    }
-}
-
-/// The channels as `/dev/loga` shows them, each with the position of its owner.
-fn describe_channels(books: &Books) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
-    books.pages.channels().map(|(chid, page, channel)| {
-        let shown = uapi::Channel {
-            chid: chid.get().into(),
-            mappings: page.mappings(),
-            client: page.owner().get(),
-            measured_ns: channel.measured.get(),
-            runs: channel.runs,
-        };
-        (page.at(), shown)
-    })
-}
 
 /// What is shown of a group.
 #[derive(Clone, Copy, Default)]
@@ -128,10 +42,14 @@ struct View {
     channels: KVVec<u32>,
     /// What clients got while submissions are decided on, by place.
     turns: KVVec<PlaceFigures>,
+    /// Up to when all time is booked.
+    booked: Ns,
+    /// Fading means of all clients.
+    sums: Sums,
 }
 
 impl View {
-    /// Counts channels, and sums up processes for each group. It does not add up
+    /// Counts channels, and sums up processes, also for each group. It does not add up
     /// (`Shares::add_up`), which may search the table of totals.
     fn prepare(&mut self, books: &Books) {
         for (_, page, _) in books.pages.channels() {
@@ -139,7 +57,15 @@ impl View {
                 *count = count.saturating_add(1);
             }
         }
-        for member in books.state.shares.members() {
+        self.booked = books.state.engine.booked_until(ffi::now());
+        for (member, client) in books
+            .state
+            .shares
+            .members()
+            .iter()
+            .zip(books.clients.iter())
+        {
+            self.sums.add(&member.means(self.booked, client.since));
             let Some(part) = self.parts.get_mut(member.group()) else {
                 continue;
             };
@@ -178,13 +104,14 @@ impl View {
         let place = client.place.and_then(|place| self.turns.get(place));
         let figures = place.copied().unwrap_or_default();
         let prio = figures.prio.map(|prio| prio.get().into());
+        let means = member.means(self.booked, client.since);
         Some(uapi::Client {
             id: member.id().get(),
             pid: client.pid.number(),
             uid: shown_uid(member.identity().user),
             comm: client.comm,
             channels: self.channels.get(at).copied().unwrap_or(0),
-            state: match (client.throttled_since, member.used().busy.is_zero()) {
+            state: match (client.throttled_since, member.used().is_nothing()) {
                 (Some(_), _) => uapi::STATE_THROTTLED,
                 (None, false) => uapi::STATE_RUNNING,
                 (None, true) => uapi::STATE_IDLE,
@@ -201,7 +128,7 @@ impl View {
             cgroup: shown_cgroup(member.identity(), self.root),
             measured_ns: account.measured.get(),
             gpu_time_ns: account.received.get(),
-            error_ns: error_of(books, &account).get(),
+            error_ns: error_of(books, account.variance_us2).get(),
             variance_us2: account.variance_us2,
             entitled_ns: account.entitled.get(),
             waited_ns: account.waited.get(),
@@ -222,8 +149,17 @@ impl View {
             mode: spec.map_or(uapi::MODE_PRT, |spec| spec.mode),
             reserve: spec.map_or(uapi::RESERVE_NONE, |spec| spec.kind),
             turns: figures.turns,
-            turns_waited_ns: figures.waited.get(),
+            turns_waits: wait_numbers(&figures.waits),
             turns_longest_ns: figures.longest.get(),
+            busy_2s_ppm: means.busy_2s,
+            busy_30s_ppm: means.busy_30s,
+            waited_2s_ppm: means.waited_2s,
+            waited_30s_ppm: means.waited_30s,
+            copy_time_ns: account.copied.get(),
+            copy_error_ns: error_of(books, account.copied_variance_us2).get(),
+            copy_variance_us2: account.copied_variance_us2,
+            copy_2s_ppm: means.copied_2s,
+            copy_30s_ppm: means.copied_30s,
         })
     }
 
@@ -260,6 +196,7 @@ impl View {
             throttled_ns: account.throttled.get(),
             throttled_count: account.throttles,
             runs: account.runs,
+            copy_time_ns: account.copied.get(),
         })
     }
 
@@ -322,12 +259,15 @@ impl Tables {
                 parts: KVVec::new(),
                 channels: KVVec::new(),
                 turns: KVVec::new(),
+                booked: Ns::ZERO,
+                sums: Sums::default(),
             };
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
             view.turns
                 .extend_with(PLACES, PlaceFigures::default(), GFP_KERNEL_ACCOUNT)?;
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
+            let claims = gpu.claims.on(gpu.device.number())?;
             let books = gpu.books.lock();
             // Places are not given anew while the books are locked.
             gpu.engaged.figures(&mut view.turns);
@@ -343,7 +283,7 @@ impl Tables {
                 }
                 let rows = there.0.saturating_add(there.1).saturating_add(there.2);
                 let _stays = (rows <= BRIEF).then(PreemptGuard::new);
-                tables.fill(&books, &mut view, snapshot);
+                tables.fill(&books, &mut view, claims, snapshot);
                 drop(books);
                 return Ok(tables);
             }
@@ -352,10 +292,25 @@ impl Tables {
     }
 
     /// Fills the tables as far as there is room, and sets the full counts.
-    fn fill(&mut self, books: &Books, view: &mut View, snapshot: &mut uapi::Snapshot) {
+    fn fill(
+        &mut self,
+        books: &Books,
+        view: &mut View,
+        claims: OnGpu<KVec<Claim>>,
+        snapshot: &mut uapi::Snapshot,
+    ) {
         view.prepare(books);
         let view = &*view;
         let members = books.state.shares.members();
+        // All users see the sums and the claims.
+        snapshot.info.note_sums(&view.sums);
+        let wants = members.iter().zip(books.clients.iter());
+        let wants = wants.map(|(member, client)| {
+            let want = move || member.means(view.booked, client.since).want_2s();
+            let percent = move || percent(want().into());
+            (member.identity().process, percent)
+        });
+        snapshot.info.note_claims(&claims.claimed(wants));
         let visible = |member: &Member| view.reader.may_see(member.identity().user);
         let clients = members
             .iter()
@@ -364,7 +319,9 @@ impl Tables {
         snapshot.client_count = take(&mut self.clients, clients.map(|(at, _)| at), |at| {
             view.client(books, at)
         });
-        let groups = (0..books.state.shares.groups().len()).filter(|at| view.shows(*at));
+        let groups = books.state.shares.groups().iter().enumerate();
+        let groups = groups.filter(|(at, group)| !group.is_remembered() && view.shows(*at));
+        let groups = groups.map(|(at, _)| at);
         snapshot.group_count = take(&mut self.groups, groups, |at| view.group(books, at));
         let is_shown = |at: usize| view.reader.all || members.get(at).is_some_and(visible);
         let channels = describe_channels(books).filter(|(at, _)| is_shown(*at));

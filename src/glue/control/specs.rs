@@ -6,7 +6,7 @@ use super::calls::{chosen_gpus, gpu, tracker};
 use super::chosen::Chosen;
 use super::permission::{require_change, Reader};
 use super::refused::Refused;
-use super::wire::{put, spec_numbers};
+use super::wire::{miss_numbers, put, spec_numbers};
 use crate::engaged::{Reserve, Row, Served, SPECS};
 use crate::glue::kernel::ffi;
 use crate::uapi::{self, Refusal};
@@ -74,5 +74,6 @@ fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
         longest_seen_ns: served.longest.get(),
         breaches: served.breaches,
         demoted: reserve.is_some_and(Reserve::is_demoted).into(),
+        misses: miss_numbers(&served.misses),
     }
 }

@@ -2,7 +2,7 @@
 
 //! [glue] Structures of the interface on their way to and from user space, and numbers in them.
 
-use crate::engaged::{Kind, Mode, Row};
+use crate::engaged::{Cause, Kind, Misses, Mode, Row, Void, Waits};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{number_of, shown_uid};
 use crate::share::{Class, Subject, ThrottledBy};
@@ -41,6 +41,7 @@ wire!(
     uapi::SetSpec,
     uapi::ListSpecs,
     uapi::ListedSpec,
+    uapi::Claim,
     Event,
 );
 
@@ -57,6 +58,27 @@ where
     UserSlice::new(UserPtr::from_addr(address), size_of::<T>())
         .writer()
         .write(&Wire(*element))
+}
+
+/// What clients waited for, as the interface has it.
+pub(super) fn wait_numbers(waits: &Waits) -> uapi::TurnWaits {
+    uapi::TurnWaits {
+        running_ns: waits.of(Cause::Running).get(),
+        budget_ns: waits.of(Cause::Budget).get(),
+        order_ns: waits.of(Cause::Order).get(),
+        linger_ns: waits.of(Cause::Linger).get(),
+    }
+}
+
+/// Deadlines that were missed, as the interface has them.
+pub(super) fn miss_numbers(misses: &Misses) -> uapi::Misses {
+    uapi::Misses {
+        promised: misses.promised,
+        own: misses.void(Void::Own),
+        foreign: misses.void(Void::Foreign),
+        fallback: misses.void(Void::Fallback),
+        order: misses.void(Void::Order),
+    }
 }
 
 /// The number of a throttle's cause in a snapshot and an event.

@@ -26,6 +26,10 @@ pub(super) const OURS: Members = Members {
 unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
     let inside = InWrapper::enter();
     let (tracker, driver) = inside.current();
+    if tracker.denies(file) {
+        // As a device cgroup answers.
+        return EPERM.to_errno();
+    }
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.open)(inode, file) };
     if answer == 0 {
@@ -121,11 +125,15 @@ unsafe extern "C" fn show_fdinfo(seq: *mut bindings::seq_file, file: *mut bindin
         at.devfn >> 3,
         at.devfn & 7
     );
-    if let Some((client, gpu_time)) = usage.client {
+    if let Some(used) = usage.client {
         seq_print!(
             seq,
-            "drm-client-id:\t{client}\ndrm-engine-compute:\t{} ns\n",
-            gpu_time.get()
+            "drm-client-id:\t{}\ndrm-engine-compute:\t{} ns\n",
+            used.client,
+            used.gpu_time.get()
         );
+        if let Some(time) = used.copy_time {
+            seq_print!(seq, "drm-engine-copy:\t{} ns\n", time.get());
+        }
     }
 }

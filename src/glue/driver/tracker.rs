@@ -8,13 +8,14 @@ use super::operations::Driver;
 use crate::glue::control::params::Settings;
 use crate::glue::gpu::absence::Away;
 use crate::glue::gpu::bar;
+use crate::glue::gpu::books::UsedBy;
+use crate::glue::gpu::claims::ClaimTable;
 use crate::glue::gpu::shared_poller::SharedPoller;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card};
 use crate::glue::kernel::process::Process;
 use crate::knobs::Poller;
 use crate::track::call::Call;
-use crate::units::Ns;
 use core::ptr::NonNull;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
@@ -31,6 +32,8 @@ const CONTROL_MINOR: u32 = 255;
 #[pin_data]
 pub(crate) struct Tracker {
     gpus: Gpus,
+    /// The claims on all GPUs.
+    pub(crate) claims: Arc<ClaimTable>,
     #[pin]
     pub(super) files: Mutex<Files>,
 }
@@ -53,8 +56,8 @@ impl Gpus {
 /// What `fdinfo` of a file shows.
 pub(super) struct Usage {
     pub(crate) address: bar::Address,
-    /// Number and GPU time of the client, if the process is one.
-    pub(crate) client: Option<(u64, Ns)>,
+    /// Number and times of the client, if the process is one.
+    pub(crate) client: Option<UsedBy>,
 }
 
 impl Drop for Gpus {
@@ -79,9 +82,11 @@ impl Tracker {
         };
         let mut gpus = Gpus(KVec::new(), shared);
         let mut refused = false;
-        for found in minors::numbered(bar::find_gpus(driver.owner())?, &driver.cards()) {
-            let shared = gpus.1.clone();
-            match Gpu::start(gpus.0.len(), found, settings, shared) {
+        let found = minors::numbered(bar::find_gpus(driver.owner())?, &driver.cards());
+        let claims = ClaimTable::new(found.len())?;
+        for found in found {
+            let (shared, claims) = (gpus.1.clone(), claims.clone());
+            match Gpu::start(gpus.0.len(), found, settings, shared, claims) {
                 Ok(gpu) => gpus.0.push(gpu, GFP_KERNEL)?,
                 Err(error) if error == EOPNOTSUPP => refused = true,
                 Err(error) => return Err(error),
@@ -94,6 +99,7 @@ impl Tracker {
         Arc::pin_init(
             pin_init!(Self {
                 gpus,
+                claims,
                 files <- new_mutex!(Files::new()),
             }),
             GFP_KERNEL,
@@ -172,6 +178,17 @@ impl Tracker {
         self.gpus.stop();
     }
 
+    /// Whether the caller may not open this file, which is being opened: a GPU that is denied to
+    /// one of its cgroups or its user.
+    pub(super) fn denies(&self, file: *mut bindings::file) -> bool {
+        // SAFETY: The VFS has set the inode of the file.
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let gpu = self.gpu_of_minor(minor).and_then(|at| self.gpu(at));
+        // LoGA fails open: a caller without an identity is let through.
+        let caller = || Process::of_caller().ok()?.identity();
+        gpu.is_some_and(|gpu| caller().is_some_and(|identity| gpu.denies(&identity)))
+    }
+
     pub(super) fn opened(&self, file: *mut bindings::file) {
         // SAFETY: The driver's `open` has just succeeded on this file.
         let minor = unsafe { ffi::loga_file_minor(file) };
@@ -233,7 +250,7 @@ impl Tracker {
         }
     }
 
-    /// GPU time of the process that opened a file of a GPU, on that GPU.
+    /// What the process that opened a file used of a GPU, on that GPU.
     pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
         let files = self.files.lock();
         let record = files.open.get(&(file as usize))?;

@@ -97,6 +97,14 @@ pub(crate) struct ClientKernel {
     pub(crate) place: Option<usize>,
 }
 
+/// What the client of a process used.
+pub(crate) struct UsedBy {
+    pub(crate) client: u64,
+    pub(crate) gpu_time: Ns,
+    /// Time on the copy engine, if that is measured.
+    pub(crate) copy_time: Option<Ns>,
+}
+
 /// A gate to turn.
 pub(super) struct Turn {
     pub(crate) gate: Arc<Gate>,
@@ -291,14 +299,20 @@ impl Books {
         (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
     }
 
-    /// Number and GPU time of a process's client, if it is one.
-    pub(crate) fn used_by(&self, process: &Process) -> Option<(u64, Ns)> {
+    /// Number and times of a process's client, if it is one.
+    pub(crate) fn used_by(&self, process: &Process) -> Option<UsedBy> {
         let member = self
             .state
             .shares
             .members()
             .get(self.find_process(process)?)?;
-        Some((member.id().get(), member.account().received))
+        let account = member.account();
+        let copies = self.state.sums().copies.measured || !account.copied.is_zero();
+        Some(UsedBy {
+            client: member.id().get(),
+            gpu_time: account.received,
+            copy_time: copies.then_some(account.copied),
+        })
     }
 
     /// Counts the existing channels, for the engine.

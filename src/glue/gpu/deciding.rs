@@ -8,8 +8,8 @@ use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
-    reserve_of, Client, Mode, Places, Prio, Protected, Setting, Step, Turns, Watch, BACKGROUND,
-    PLACES, RECORDS, SPECS,
+    reserve_of, Client, Misses, Mode, Places, Prio, Protected, Setting, Step, Turns, Waits, Watch,
+    BACKGROUND, PLACES, RECORDS, SPECS,
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
@@ -41,7 +41,7 @@ pub(crate) struct PlaceFigures {
     /// Submissions that have completed.
     pub(crate) turns: u64,
     /// Time that they waited for their turns.
-    pub(crate) waited: Ns,
+    pub(crate) waits: Waits,
     /// The longest submission.
     pub(crate) longest: Ns,
 }
@@ -50,9 +50,15 @@ pub(crate) struct PlaceFigures {
 pub(super) struct State {
     /// While submissions are decided on.
     pub(super) turns: Option<KBox<Turns<Vectors>>>,
+    /// What clients waited, and what was missed, under turns of before.
+    pub(super) past: (Waits, Misses),
     pub(super) watch: Watch,
     pub(super) opening: Opening,
     pub(super) running: Running,
+    /// Channels with work that passed without a decision, as far as it has not ended.
+    pub(super) undecided: Running,
+    /// How long its end is waited for.
+    pub(super) undecided_until: Ns,
     /// Which clients have which place.
     pub(super) given: Places,
     /// What each spec says.
@@ -104,9 +110,12 @@ impl State {
     pub(super) fn new() -> Self {
         Self {
             turns: None,
+            past: Default::default(),
             watch: Watch::default(),
             opening: Opening::default(),
             running: Running::NONE,
+            undecided: Running::NONE,
+            undecided_until: Ns::ZERO,
             given: Places::default(),
             specs: [Followed::default(); SPECS],
             protected: Protected::default(),
@@ -116,6 +125,16 @@ impl State {
             watcher: None,
             leaked: false,
         }
+    }
+
+    /// What clients waited, and what was missed, since the module was loaded.
+    pub(super) fn sums(&self) -> (Waits, Misses) {
+        let (mut waits, mut misses) = self.past;
+        if let Some(turns) = &self.turns {
+            waits.add_all(&turns.counters().waited);
+            misses.add_all(&turns.counters().misses);
+        }
+        (waits, misses)
     }
 
     /// The turns, to tell them of an event. No client passes beside protected work that is not known.
@@ -239,7 +258,7 @@ impl State {
             turns.abandon(ffi::now());
         }
         self.watch = Watch::default();
-        self.running = Running::NONE;
+        (self.running, self.undecided) = (Running::NONE, Running::NONE);
         (self.timer, self.asleep) = (None, None);
         places.iter().for_each(|place| place.unblock());
         core::mem::take(&mut self.opening)

@@ -21,12 +21,14 @@ use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
-    reserve_of, Counters, Places, Reserve, Row, Setting, Specs, Watch, CROWD, PLACES,
+    reserve_of, Counters, Misses, Places, Reserve, Row, Setting, Specs, Waits, Watch, CROWD,
+    PLACES, SPECS,
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
+use crate::knobs::Config;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -106,11 +108,17 @@ impl Engaged {
         state.turns.as_ref().map(|turns| *turns.counters())
     }
 
+    /// What clients waited, and what was missed, since the module was loaded.
+    pub(crate) fn sums(&self) -> (Waits, Misses) {
+        self.state.lock().sums()
+    }
+
     /// Decides on each submission from now on. The caller gives clients their places.
     pub(super) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
         let before = {
             let mut state = self.state.lock();
             let opening = state.forget_turn(&self.places);
+            state.past = state.sums();
             state.given = Places::default();
             let watcher = core::mem::replace(&mut state.watcher, watcher);
             (state.turns.replace(room.0), watcher, opening)
@@ -124,9 +132,11 @@ impl Engaged {
         self.on.store(0, Release);
         let before = {
             let mut state = self.state.lock();
+            let opening = state.forget_turn(&self.places);
+            state.past = state.sums();
             let turns = state.turns.take();
             state.protected.set(false);
-            (turns, state.watcher.take(), state.forget_turn(&self.places))
+            (turns, state.watcher.take(), opening)
         };
         drop(before);
         self.protected_pages.lock().clear();
@@ -170,10 +180,11 @@ impl Engaged {
 
     /// Decides by these specs from now on. Clients that follow others have to be told.
     pub(super) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
+        let bounds: [Option<Ns>; SPECS] = core::array::from_fn(|at| specs.bears(at));
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
-        for (at, kept) in state.specs.iter_mut().enumerate() {
+        for (at, (kept, bound)) in state.specs.iter_mut().zip(bounds).enumerate() {
             let spec = specs.get(at).map(|row| row.spec).unwrap_or_default();
             *kept = Followed {
                 prio: spec.prio,
@@ -183,6 +194,7 @@ impl Engaged {
             if let Some(turns) = state.turns.as_mut() {
                 let terms = spec.reserve.map(|promised| promised.terms);
                 turns.set_reserve(now, reserve_of(at), terms);
+                turns.set_bound(reserve_of(at), bound);
             }
         }
         (0..PLACES).for_each(|at| state.set(&self.places, now, at, None));
@@ -215,10 +227,10 @@ impl Engaged {
         }
     }
 
-    /// Keeps the engine free for so many microseconds after work of protected clients.
-    pub(super) fn set_linger(&self, us: u32) {
+    /// Keeps the engine free after work of protected clients as long as the knobs say.
+    pub(super) fn set_linger(&self, config: &Config) {
         if let Some(turns) = self.state.lock().turns.as_mut() {
-            turns.set_linger(Ns::from_us(us.into()));
+            turns.set_linger(Ns::from_us(config.linger_us.into()), config.linger_adapts);
         }
     }
 
@@ -241,7 +253,7 @@ impl Engaged {
                 *figures = PlaceFigures {
                     prio: Some(client.setting().prio),
                     turns: client.history().commands(),
-                    waited: client.waited(now),
+                    waits: client.waits_until(now),
                     longest: client.history().longest(),
                 };
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The pages of a GPU's clients: mapped, unmapped, freed, and their gates.
+//! [glue] The pages of a GPU's clients: mapped, unmapped, and their gates.
 
 use super::books::{Books, ClientKernel, NoClient, Room, Turn};
 use super::engaged::EngagedRoom;
@@ -10,12 +10,10 @@ use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
-use crate::ids::Chid;
-use crate::regs::{ChannelState, Mmio, Work};
-use crate::track::pages::{Change, Claim, SLOTS};
+use crate::track::pages::Claim;
 use crate::units::Ns;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Full, Relaxed};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 /// Mappings of submission pages that one client may have. CUDA makes some dozens for a process;
@@ -23,8 +21,6 @@ use kernel::sync::Arc;
 const MAX_MAPPINGS: u32 = 512;
 /// Above this number of mappings, forked children get no copies: forks would multiply them.
 const MAX_COPIED: u32 = 128;
-/// Most pages whose channels a decision reads again.
-const PAGES_PER_DECISION: usize = 16;
 /// TIMEOUT: new clients may use up the room while it is made; this bounds the retries.
 const TRIES: usize = 8;
 
@@ -55,13 +51,18 @@ impl Gpu {
         for _ in 0..TRIES {
             let mut books = self.books.lock();
             let spare = room.take().and_then(|room| books.grow(room));
+            let before = books.clients.len();
             let wanted = match books.client_of(&claimant.process) {
                 Ok(at) => {
+                    let is_new = books.clients.len() > before;
                     let taken = books.take(self, page, at, claimant.proven, gate);
                     drop(books);
                     drop(spare);
                     self.turn_gates();
                     self.map_slots();
+                    if is_new {
+                        self.report_elsewhere(&claimant.process);
+                    }
                     return taken;
                 }
                 Err(NoClient::Refused(errno)) => return Err(errno),
@@ -73,6 +74,26 @@ impl Gpu {
         Err(ENOMEM)
     }
 
+    /// Reports a client whose process has claimed other GPUs and not this one.
+    fn report_elsewhere(&self, process: &Process) {
+        let Some(identity) = process.identity() else {
+            return;
+        };
+        let gpu = self.device.number();
+        let Some(claimed) = self.claims.elsewhere(identity.process, gpu) else {
+            return;
+        };
+        let books = self.books.lock();
+        let at = books.find_process(process);
+        let client = at.and_then(|at| {
+            let member = books.state.shares.members().get(at)?;
+            Some((member, books.clients.get(at)?))
+        });
+        if let Some((member, client)) = client {
+            events::elsewhere(gpu, &client.about(member), claimed);
+        }
+    }
+
     /// Maps the slots of the channels, if submissions are decided on and the driver has moved them.
     pub(super) fn map_slots(&self) {
         if self.engaged.is_on() {
@@ -81,18 +102,16 @@ impl Gpu {
         }
     }
 
-    /// Removes a mapping of a page, all parts of which are gone.
+    /// Removes a mapping of a page, all parts of which are gone. While a phase is measured, a page
+    /// whose channels are gone too keeps its owner until that is booked: they may have run in it.
     pub(crate) fn unmapped(&self, page: u16) {
         let mut books = self.books.lock();
         books.mappings = books.mappings.saturating_sub(1);
-        let Some((owner, at)) = books.pages.get(page).map(|page| (page.owner(), page.at())) else {
-            return;
-        };
-        if books.pages.unmap(page) {
-            books.read_channels(self, page);
-        }
-        if !books.pages.has_owner(owner) {
-            books.refresh_client(at);
+        if books.pages.unmap(page) && books.live_channels(self, page) == Some(0) {
+            books.pages.end(page);
+            if books.state.engine.is_parked() {
+                books.forget_ended();
+            }
         }
         books.note_channels(self);
     }
@@ -204,41 +223,6 @@ impl Books {
         })
     }
 
-    /// Reads from the channel table which channels of a page exist.
-    pub(super) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
-        let Some(page) = self.pages.get(number).filter(|_| !gpu.device.is_away()) else {
-            return;
-        };
-        let client = self.clients.get(page.at());
-        let owner_lives = client.is_some_and(|client| client.pid.identity().is_some());
-        let live = match live_slots(&gpu.device.bar0, number, owner_lives) {
-            Some(live) => live,
-            // The device does not answer; the last state is kept while the owner lives.
-            None if owner_lives => return,
-            None => 0,
-        };
-        if let (Some(gate), Some(client)) = (page.gate(), client) {
-            let before = gate.place();
-            gate.set_slots(live, computing_slots(&gpu.device.bar0, number, live));
-            // Its first channel that computes: entries of before have to go.
-            if before.is_none() && gate.place().is_some() {
-                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
-            }
-        }
-        let books_gpu = self.gpu;
-        self.pages
-            .set_live(number, live, |chid, owner, change, record| match change {
-                Change::Created => {
-                    trace::channel_create(books_gpu, chid.get().into(), owner.get());
-                }
-                Change::Destroyed => {
-                    let measured = record.measured.get();
-                    let chid = chid.get().into();
-                    trace::channel_destroy(books_gpu, chid, owner.get(), measured);
-                }
-            });
-    }
-
     /// Decides on each submission from now on, or no more. The gates have to be turned then.
     pub(super) fn engage(&mut self, gpu: &Gpu, room: Option<EngagedRoom>) {
         match room {
@@ -262,39 +246,6 @@ impl Books {
                 continue;
             };
             list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
-        }
-    }
-
-    /// Reads the channels of pages again that may have changed. Called at a decision.
-    pub(super) fn reread_channels(&mut self, gpu: &Gpu) {
-        if gpu.device.is_away() {
-            return;
-        }
-        if gpu.freed.xchg(0, Full) != 0 {
-            self.pages.doubt_all();
-        }
-        let mut any = false;
-        for _ in 0..PAGES_PER_DECISION {
-            let Some(page) = self.pages.doubtful() else {
-                break;
-            };
-            self.read_channels(gpu, page);
-            any = true;
-        }
-        // Counting visits all clients, which a decision must not do.
-        if any {
-            self.note_channels(gpu);
-        }
-    }
-
-    /// Passes the number of channels to the engine; wakes the main thread if a decision is due.
-    fn note_channels(&mut self, gpu: &Gpu) {
-        let census = self.census();
-        if self.specs.any_protected() {
-            self.place_gates();
-        }
-        if self.state.engine.count(ffi::now(), census) {
-            gpu.wake();
         }
     }
 
@@ -401,40 +352,4 @@ pub(super) fn list(
         // There is room: a gate is in the list once.
         let _ = turns.push_within_capacity(turn);
     }
-}
-
-/// Which of these slots of a page have a channel that computes, one bit each.
-fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
-    let mut computes = 0u8;
-    // CAST (both): eight.
-    let first = page.saturating_mul(SLOTS as u16);
-    for slot in 0..SLOTS as u16 {
-        let bit = 1u8.checked_shl(slot.into()).unwrap_or(0);
-        let chid = Chid::new(first.saturating_add(slot)).filter(|_| live & bit != 0);
-        let state = chid.map(|chid| ChannelState::read(mmio, chid));
-        // One that does not answer may compute.
-        let is_copy = |state: Result<ChannelState, _>| state.is_ok_and(|state| !state.is_compute());
-        if state.is_some_and(|state| !is_copy(state)) {
-            computes |= bit;
-        }
-    }
-    computes
-}
-
-/// The slots of a page whose channel exists, one bit each; `None` if the device has gone. A channel
-/// of an owner that has exited counts only while it has work.
-fn live_slots(mmio: &impl Mmio, page: u16, owner_lives: bool) -> Option<u8> {
-    let mut live = 0u8;
-    // CAST: eight.
-    let first = page.checked_mul(SLOTS as u16)?;
-    for slot in 0..SLOTS as u16 {
-        let chid = Chid::new(first.saturating_add(slot))?;
-        let exists = if owner_lives {
-            ChannelState::is_bound(mmio, chid).ok()?
-        } else {
-            ChannelState::read(mmio, chid).ok()?.work() != Work::None
-        };
-        live |= u8::from(exists).checked_shl(slot.into()).unwrap_or(0);
-    }
-    Some(live)
 }

@@ -54,7 +54,7 @@ impl Gpu {
         if new.dispatch != old.dispatch || fell {
             books.engage(self, room);
         }
-        self.engaged.set_linger(new.linger_us);
+        self.engaged.set_linger(&new);
         drop(locked);
         self.map_slots();
         self.turn_gates();
@@ -99,6 +99,12 @@ impl Gpu {
             (_, false, None) => return Err(Error::NotOwn),
         }
         Ok(before)
+    }
+
+    /// Whether a process may not open this GPU. Without enforcement all may.
+    pub(crate) fn denies(&self, identity: &Identity) -> bool {
+        let books = self.books.lock();
+        books.state.engine.config().enforce && books.state.settings.denies(identity)
     }
 
     /// Restores the settings from before.

@@ -5,18 +5,21 @@
 
 use super::bar::Window;
 use super::books::Books;
+use super::gate::Gate;
 use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
-use crate::account::{Accounting, PhaseTotals, MAX_SLOTS};
+use crate::account::{Accounting, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
 use crate::gpu::{Decision, Ended};
 use crate::ids::{Chid, MAX_CHANNELS};
 use crate::regs::OccupantReader;
+use crate::track::pages::Pages;
 use crate::units::Ns;
 use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
@@ -155,6 +158,9 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
             &chip,
             COMPUTE,
         ));
+        if let Some(copies) = phase.copies.as_mut() {
+            copies.follow(chip.copy_engine);
+        }
     }
     books.note_residue(&mut phase);
     books.watch_waits(&mut phase, own);
@@ -184,8 +190,7 @@ impl Books {
     fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
-        self.sums.reads = phase.reader.as_ref().map_or(0, OccupantReader::reads);
-        self.sums.reads = self.sums.reads.saturating_add(phase.state_reads);
+        self.sums.reads = phase.reads();
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);
         self.report_fallback(decision.fallback);
@@ -219,21 +224,17 @@ impl Books {
             used: phase.used().iter(),
             strata: phase.strata(),
             alone: pages.all(|page| Some(page.owner()) == first),
+            copies: phase.copied(),
         };
-        let pages = &mut self.pages;
-        let mut unknown = None;
-        let mut owner = |index: usize| {
-            let slot = phase.slots.get(index)?;
-            let chid = u16::try_from(index).ok().and_then(Chid::new);
-            let owner = chid.and_then(|chid| pages.charge(chid, slot, counts_runs));
-            if owner.is_none() && !slot.ran.is_zero() {
-                unknown = Some(index);
-            }
-            owner
+        let mut owners = Owners {
+            pages: &mut self.pages,
+            phase,
+            counts_runs,
+            unknown: None,
         };
         let waits = phase.waits_found();
-        let decision = self.state.end_phase(now, ended, &mut owner, waits);
-        if let Some(index) = unknown {
+        let decision = self.state.end_phase(now, ended, &mut owners, waits);
+        if let Some(index) = owners.unknown {
             self.note_unknown(index, &decision.totals, own);
         }
         decision
@@ -309,5 +310,30 @@ impl Books {
         }
         self.presence.report_loss(&gpu.device, now);
         self.release_all(gpu, now);
+    }
+}
+
+/// Finds the owners of channels that were on an engine, and charges the channels.
+struct Owners<'a> {
+    pages: &'a mut Pages<Vectors, Arc<Gate>>,
+    phase: &'a Phase,
+    counts_runs: bool,
+    /// The last channel on the compute engine that no client owns.
+    unknown: Option<usize>,
+}
+
+impl Owner for Owners<'_> {
+    fn owner(&mut self, on: EngineKind, index: usize) -> Option<usize> {
+        let slots = match on {
+            EngineKind::Compute => &self.phase.slots[..],
+            EngineKind::Copy => self.phase.copied()?.slots,
+        };
+        let slot = slots.get(index)?;
+        let chid = u16::try_from(index).ok().and_then(Chid::new);
+        let owner = chid.and_then(|chid| self.pages.charge(on, chid, slot, self.counts_runs));
+        if owner.is_none() && !slot.ran.is_zero() && on == EngineKind::Compute {
+            self.unknown = Some(index);
+        }
+        owner
     }
 }

@@ -8,7 +8,9 @@
 //! | `device`, `absence` | one GPU, and whether its registers may be read |
 //! | `presence` | a GPU that goes away and comes back, or stops answering |
 //! | `books` | its clients, their pages and their time |
-//! | `holdings` | pages that are mapped, unmapped and freed, and their gates |
+//! | `claims` | what programs that are about to start will bring |
+//! | `holdings` | pages that are mapped and unmapped, and their gates |
+//! | `channels` | which channels of the pages exist |
 //! | `gate` | takes a page away, and gives it back |
 //! | `engaged` | decides on each store to a page |
 //! | `deciding` | what is decided under its lock |
@@ -27,6 +29,8 @@
 pub(crate) mod absence;
 pub(crate) mod bar;
 pub(crate) mod books;
+mod channels;
+pub(crate) mod claims;
 mod deciding;
 mod device;
 pub(crate) mod engaged;
@@ -48,6 +52,7 @@ mod watch;
 mod watcher;
 
 use self::books::Books;
+use self::claims::ClaimTable;
 use self::device::Device;
 use self::engaged::Engaged;
 use self::gate::Gate;
@@ -72,6 +77,8 @@ pub(crate) struct Gpu {
     pub(crate) settings: Settings,
     /// Decides on each submission, if that is set.
     pub(crate) engaged: Arc<Engaged>,
+    /// The claims on it, and on all other GPUs.
+    pub(crate) claims: Arc<ClaimTable>,
     #[pin]
     pub(crate) books: Mutex<Books>,
     /// Durations of LoGA's own operations. Innermost lock.

@@ -91,6 +91,11 @@ impl Running {
         self.count == 0
     }
 
+    /// Whether no further channel is waited for.
+    pub(super) const fn is_full(&self) -> bool {
+        self.count == MAX_RUNNING
+    }
+
     pub(super) fn all(&self) -> &[Chid] {
         self.channels.get(..self.count).unwrap_or(&[])
     }
@@ -108,11 +113,15 @@ impl Running {
 
     /// The channels of a page of a protected client are not waited for: its work may never end.
     pub(super) fn remove(&mut self, gate: &Gate) {
+        *self = self.only(|chid| gate.channels().all(|(_, of)| of != chid));
+    }
+
+    /// Those of the channels of which `keep` says so.
+    pub(super) fn only(&self, mut keep: impl FnMut(Chid) -> bool) -> Self {
         let mut kept = Self::NONE;
-        let of_others = |chid: &&Chid| gate.channels().all(|(_, of)| of != **chid);
-        for chid in self.all().iter().filter(of_others) {
+        for chid in self.all().iter().filter(|chid| keep(**chid)) {
             kept.add(*chid);
         }
-        *self = kept;
+        kept
     }
 }

@@ -7,9 +7,11 @@ use super::sampler::{ArmedTimer, SampleCosts, SampleTimer, Samples};
 use crate::account::residue::Residue;
 use crate::account::sparse::MIN_INTERVAL;
 use crate::account::waits::Waits;
-use crate::account::{Accountant, Accounting, PhaseTotals, Slot, UsedSlots, MAX_SLOTS};
+use crate::account::{
+    Accountant, Accounting, Copied, Copies, PhaseTotals, Slot, UsedSlots, MAX_SLOTS,
+};
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::storage::Vectors;
+use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
 use crate::regs::{Occupant, OccupantReader};
@@ -32,6 +34,8 @@ pub(crate) struct Phase {
     /// Of the phase that ended last.
     pub(crate) totals: PhaseTotals,
     pub(super) reader: Option<OccupantReader>,
+    /// Accounts the copy engine. `None` while the timer is started: its callback owns it then.
+    pub(super) copies: Option<KBox<Copies<Vectors>>>,
     /// Iterations since attaching; samples count too.
     pub(crate) polls: u64,
     /// For sparse accounting and for the residue. `None` while the timer is started: its callback
@@ -55,17 +59,17 @@ impl Phase {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(device: Arc<Device>) -> Result<Self> {
-        let mut slots = KVVec::new();
-        slots.extend_with(MAX_SLOTS, Slot::default(), GFP_KERNEL)?;
+        let copies = Copies::new(storage(MAX_SLOTS)?);
         Ok(Self {
             wanted: false,
             finished: false,
             accounting: Accounting::Burst,
             interval: MIN_INTERVAL,
             accountant: Accountant::new(),
-            slots,
+            slots: storage(MAX_SLOTS)?,
             totals: PhaseTotals::default(),
             reader: None,
+            copies: Some(KBox::new(copies, GFP_KERNEL)?),
             polls: 0,
             samples: Some(Samples::new()?),
             timer: SampleTimer::new(device)?,
@@ -114,7 +118,23 @@ impl Phase {
             let now = ffi::now();
             self.accountant.begin(&mut self.slots, now, Occupant::Idle);
             self.totals = self.accountant.end(&mut self.slots, now);
+            if let Some(copies) = self.copies.as_mut() {
+                copies.forget();
+            }
         }
+    }
+
+    /// What the copy engine did in the phase that ended last, if that is known.
+    pub(super) fn copied(&self) -> Option<Copied<'_>> {
+        self.copies.as_ref()?.found()
+    }
+
+    /// Register reads since attaching.
+    pub(super) fn reads(&self) -> u64 {
+        let compute = self.reader.as_ref().map_or(0, OccupantReader::reads);
+        let copies = self.copies.as_ref().map_or(0, |copies| copies.reads());
+        let reads = compute.saturating_add(copies);
+        reads.saturating_add(self.state_reads)
     }
 
     /// Begins sampling in a polling phase of sparse accounting.
@@ -125,6 +145,9 @@ impl Phase {
         };
         samples.residues = false;
         let next = samples.sparse.begin(&mut self.slots, now, self.interval);
+        if let Some(copies) = self.copies.as_mut() {
+            copies.begin_samples();
+        }
         trace::phase_begin(self.timer.device().number(), now, samples.sparse.current());
         self.arm(main, next.saturating_sub(now));
     }
@@ -174,14 +197,18 @@ impl Phase {
             return Some(&samples.residue);
         }
         self.totals = samples.sparse.end();
+        if let Some(copies) = self.copies.as_mut() {
+            copies.end_samples();
+        }
         self.finished = true;
         None
     }
 
-    /// Moves the slots, reader and waits into `samples`, or back.
+    /// Moves the slots, reader, copies and waits into `samples`, or back.
     fn exchange(&mut self, samples: &mut Samples) {
         core::mem::swap(&mut self.slots, &mut samples.slots);
         core::mem::swap(&mut self.reader, &mut samples.reader);
+        core::mem::swap(&mut self.copies, &mut samples.copies);
         core::mem::swap(&mut self.waits, &mut samples.waits);
     }
 }

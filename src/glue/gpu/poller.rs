@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The poller: reads the status word of one GPU in a loop during polling phases. With
+//! [glue] The poller: reads the status word of one GPU in a loop during polling phases, and once in
+//! eight polls that of its copy engine. With
 //! sparse accounting it only starts the timer that samples the word, see `sampler`.
 //!
 //! It holds [`Gpu::phase`] for the whole phase. To end it, the main thread sets `stop_polling` and
@@ -12,7 +13,7 @@ use super::phase::Phase;
 use super::shared_poller::Polled;
 use super::Gpu;
 use crate::account::waits::Waits;
-use crate::account::{Accountant, Accounting, Slot};
+use crate::account::{Accountant, Accounting, Copies, Slot, POLLS_PER_LOOK};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PollGuard;
 use crate::glue::kernel::storage::Vectors;
@@ -34,6 +35,7 @@ struct PollLoop<'a> {
     reader: &'a mut OccupantReader,
     accountant: &'a mut Accountant,
     slots: &'a mut [Slot],
+    copies: Option<&'a mut Copies<Vectors>>,
     last: Occupant,
 }
 
@@ -50,6 +52,14 @@ impl PollLoop<'_> {
             Err(_) => return false,
         }
         true
+    }
+
+    /// Looks at the copy engine, if there is one. Nothing that it shows ends the phase.
+    #[inline(always)]
+    fn look(&mut self, device: &Device) {
+        if let Some(copies) = self.copies.as_mut() {
+            copies.look(&device.bar0, ffi::now);
+        }
     }
 
     /// Checks whether the next client waits: reads states of channels, with a poll after each.
@@ -78,6 +88,9 @@ impl PollLoop<'_> {
         let found = self.reader.read(&device.bar0);
         self.last = *found.as_ref().unwrap_or(&self.last);
         note_gap(device, self.accountant, self.slots, from, self.last);
+        if let Some(copies) = self.copies.as_mut() {
+            copies.skip(&device.bar0, from, ffi::now());
+        }
         found.is_ok()
     }
 }
@@ -96,6 +109,7 @@ impl Phase {
             reader,
             accountant: &mut self.accountant,
             slots: &mut self.slots,
+            copies: self.copies.as_deref_mut(),
             last: *first.as_ref().unwrap_or(&Occupant::Idle),
         };
         let begin = ffi::now();
@@ -103,6 +117,9 @@ impl Phase {
         poll_loop
             .accountant
             .begin(poll_loop.slots, begin, poll_loop.last);
+        if let Some(copies) = poll_loop.copies.as_mut() {
+            copies.begin(&device.bar0, begin);
+        }
         let mut alive = true;
         let (mut polls, mut pause_at, mut resched_at) = (0u32, POLLS_PER_PAUSE, POLLS_PER_RESCHED);
         while alive && gpu.stop_polling.load(Relaxed) == 0 {
@@ -111,6 +128,9 @@ impl Phase {
                 break;
             }
             polls = polls.wrapping_add(1);
+            if polls % POLLS_PER_LOOK == 0 {
+                poll_loop.look(device);
+            }
             if polls != pause_at {
                 continue;
             }
@@ -135,7 +155,11 @@ impl Phase {
         }
         drop(guard);
         self.polls = self.polls.saturating_add(polls.into());
-        self.totals = poll_loop.accountant.end(poll_loop.slots, ffi::now());
+        let end = ffi::now();
+        self.totals = poll_loop.accountant.end(poll_loop.slots, end);
+        if let Some(copies) = poll_loop.copies {
+            copies.end(end);
+        }
         self.finished = true;
         alive
     }

@@ -5,7 +5,7 @@
 //!
 //! The poller (sparse) or the main thread (residue) starts a high-resolution timer on its own
 //! processor; the callback reads the status word, charges a stratum and sets the timer to the next
-//! instant. It never sleeps, allocates, locks or prints: it owns its state while the timer is
+//! instant; the copy engine's word is read along with it. It never sleeps, allocates, locks or prints: it owns its state while the timer is
 //! started. The main thread ends sampling by cancelling the timer, which waits for the callback,
 //! and takes the state back.
 //!
@@ -16,7 +16,7 @@ use super::device::Device;
 use crate::account::residue::Residue;
 use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
-use crate::account::Slot;
+use crate::account::{Copies, Slot};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Waker;
@@ -51,6 +51,8 @@ pub(super) struct Samples {
     /// As `slots`.
     pub(super) reader: Option<OccupantReader>,
     /// As `slots`.
+    pub(super) copies: Option<KBox<Copies<Vectors>>>,
+    /// As `slots`.
     pub(super) waits: Waits<Vectors>,
     /// Wakes the main thread if the device has gone.
     pub(super) main: Option<Waker>,
@@ -77,6 +79,7 @@ impl Samples {
             residues: false,
             slots: KVVec::new(),
             reader: None,
+            copies: None,
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             main: None,
             costs: SampleCosts::default(),
@@ -208,9 +211,18 @@ impl Samples {
             return self.lose(device);
         }
         let next = if self.residues {
-            self.residue.sample(now, occupant)
+            let next = self.residue.sample(now, occupant);
+            let copies = self.copies.as_mut();
+            if let Some(copying) = copies.and_then(|copies| copies.occupant(&device.bar0)) {
+                self.residue.sample_copies(copying);
+            }
+            next
         } else {
-            Some(self.sparse.sample(&mut self.slots, now, occupant))
+            let next = self.sparse.sample(&mut self.slots, now, occupant);
+            if let Some(copies) = self.copies.as_mut() {
+                copies.sample(&device.bar0, self.sparse.stood_for());
+            }
+            Some(next)
         };
         let spent = ffi::now().saturating_sub(now);
         self.costs.samples = self.costs.samples.saturating_add(1);

@@ -119,8 +119,16 @@ impl Books {
         let mut longest = [Ns::ZERO; SPECS + 1];
         // The process of each.
         let mut of = [0u64; SPECS + 1];
-        let members = self.state.shares.members().iter();
-        for (member, client) in members.zip(self.clients.iter()) {
+        // A process that has ended submits nothing more, unless another one has its page mapped.
+        let is_mapped = |at: usize| {
+            let mut pages = self.pages.all().iter();
+            pages.any(|page| page.at() == at && page.mappings() != 0)
+        };
+        let members = self.state.shares.members().iter().enumerate();
+        for ((position, member), client) in members.zip(self.clients.iter()) {
+            if !is_alive(member.identity().process) && !is_mapped(position) {
+                continue;
+            }
             let spec = self.specs.resolve(member.identity());
             let promises = |spec: &usize| {
                 let row = self.specs.get(*spec);

@@ -5,6 +5,7 @@
 use super::absence::Away;
 use super::bar::Found;
 use super::books::Books;
+use super::claims::ClaimTable;
 use super::device::{refuse_chip, Device};
 use super::engaged::{Engaged, EngagedRoom};
 use super::latencies::Took;
@@ -36,6 +37,7 @@ impl Gpu {
         found: Found,
         settings: &Settings,
         shared: Option<Arc<SharedPoller>>,
+        claims: Arc<ClaimTable>,
     ) -> Result<Arc<Self>> {
         let chip = match found.chip {
             Ok(chip) => Some(chip),
@@ -57,6 +59,7 @@ impl Gpu {
                 device,
                 settings: *settings,
                 engaged: engaged.clone(),
+                claims,
                 took <- new_mutex!(Took::new()?),
                 books <- new_mutex!(Books::new(number, engine, chip, engaged.clone())?),
                 readers <- new_mutex!(()),
@@ -77,7 +80,7 @@ impl Gpu {
         if let Some(kind) = settings.config.dispatch {
             let room = EngagedRoom::new(kind)?;
             gpu.engaged.engage(room, Some(watcher.waker()));
-            gpu.engaged.set_linger(settings.config.linger_us);
+            gpu.engaged.set_linger(&settings.config);
         }
         let poller = match &gpu.shared {
             Some(shared) => {
@@ -124,8 +127,8 @@ impl Gpu {
         self.turn_gates();
     }
 
-    /// Stops all register reads and lets all clients run. True if the GPU was not away for this
-    /// reason before. May sleep.
+    /// Stops all register reads and lets all clients run. Claims on a GPU that its driver loses
+    /// end. True if the GPU was not away for this reason before. May sleep.
     pub(crate) fn go_away(&self, why: Away) -> bool {
         let before = self.device.absence.reason(why).xchg(1, Full);
         self.stop_polling.store(1, Relaxed);
@@ -136,6 +139,9 @@ impl Gpu {
         // Waits for the main thread and all other readers.
         self.books.lock().release_all(self, ffi::now());
         self.turn_gates();
+        if matches!(why, Away::Unbound) {
+            self.claims.forget_gpu(self.device.number());
+        }
         self.wake();
         before == 0
     }

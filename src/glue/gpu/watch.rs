@@ -109,7 +109,8 @@ impl Books {
             Some((page.owner(), *time))
         };
         let found = residue.found().iter().filter_map(client);
-        self.state.begin_phase(found);
+        let copied = residue.found_copying().iter().filter_map(client);
+        self.state.begin_phase(found, copied);
     }
 
     /// Scans the channels, asks the policy, and drives the gates.

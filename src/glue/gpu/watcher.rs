@@ -9,7 +9,7 @@ use super::engaged::{Engaged, HEARTBEAT};
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::Gpu;
-use crate::engaged::Due;
+use crate::engaged::{Due, MAX_GRANT};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
@@ -36,6 +36,7 @@ impl Engaged {
             };
             if leaked {
                 gpu.revoke_all();
+                self.note_undecided(gpu);
             }
             let mut locked = self.state.lock();
             let state = &mut *locked;
@@ -86,9 +87,9 @@ impl Engaged {
                     self.close(gpu, &opening);
                 }
                 Some(Due::Read) => {
-                    let running = state.running;
+                    let (running, undecided) = (state.running, state.undecided);
                     drop(locked);
-                    self.read(gpu, &running);
+                    self.read(gpu, &running, &undecided);
                 }
             }
         }
@@ -130,9 +131,47 @@ impl Engaged {
         gpu.took.lock().close.add(now.saturating_sub(begin));
     }
 
-    /// Reads whether the channels have work, and passes the turn on if they have not.
-    fn read(&self, gpu: &Gpu, running: &Running) {
+    /// Notes which channels have work that passed without a decision: lengths that are measured
+    /// beside it are not those of submissions.
+    fn note_undecided(&self, gpu: &Gpu) {
+        let mut found = Running::NONE;
+        // TIMEOUT: up to the last page.
+        for at in 0.. {
+            // Looked up one by one, so that no register is read with the books locked.
+            let gate = match gpu.books.lock().pages.all().get(at) {
+                Some(page) => page.gate().cloned(),
+                None => break,
+            };
+            let Some(gate) = gate.filter(|gate| gate.place().is_some()) else {
+                continue;
+            };
+            // Held while registers are read, see `suspend`.
+            let _slots = self.slots.lock();
+            let computing = gate.computing();
+            computing
+                .filter(|chid| works(&gpu.device, *chid))
+                .for_each(|chid| found.add(chid));
+            if found.is_full() {
+                break;
+            }
+        }
+        let mut state = self.state.lock();
+        state.undecided = found.only(|chid| !state.running.all().contains(&chid));
+        // TIMEOUT: a command without end.
+        state.undecided_until = ffi::now().saturating_add(MAX_GRANT);
+    }
+
+    /// Reads whether the channels have work, and passes the turn on if they have not. `undecided`:
+    /// channels that had work that passed without a decision when the turn began.
+    fn read(&self, gpu: &Gpu, running: &Running, undecided: &Running) {
         let busy = self.is_surely_busy(gpu, || running.all().iter().copied());
+        let left = match busy {
+            Some(false) => {
+                let _slots = self.slots.lock();
+                undecided.only(|chid| works(&gpu.device, chid))
+            }
+            _ => *undecided,
+        };
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
@@ -142,6 +181,8 @@ impl Engaged {
             gpu.wake();
             return;
         };
+        let late = now >= state.undecided_until;
+        state.undecided = if late { Running::NONE } else { left };
         let Some(ended) = state.watch.read(now, busy) else {
             return;
         };
@@ -154,8 +195,14 @@ impl Engaged {
         trace::turn_end(gpu.device.number(), at as u32, ended.count, used.get());
         for _ in 0..ended.count {
             if let Some(turns) = state.turns(now) {
-                let step = turns.completed(now, at, ended.each);
+                let step = match undecided.is_empty() {
+                    true => turns.completed(now, at, ended.each),
+                    false => turns.completed_beside_others(now, at, ended.each),
+                };
                 state.carry_out(&self.places, now, step);
+                if let Some(miss) = step.miss {
+                    trace::reserve_miss(gpu.device.number(), &miss);
+                }
             }
         }
     }
@@ -180,8 +227,9 @@ impl Engaged {
         let Some(turns) = state.turns.as_mut() else {
             return;
         };
-        state.protected.note(now, busy, turns.waits());
         let step = turns.protected(now, busy);
+        let watched = turns.watches_protected(now, busy);
+        state.protected.note(now, busy, watched);
         state.carry_out(&self.places, now, step);
     }
 
@@ -223,6 +271,15 @@ impl Engaged {
         }
         Some(false)
     }
+}
+
+/// Whether a channel is on the engine or waits for it. The slots are locked.
+fn works(device: &Device, chid: Chid) -> bool {
+    if device.is_away() {
+        return false;
+    }
+    let work = ChannelState::read(&device.bar0, chid).map(ChannelState::work);
+    matches!(work, Ok(ChannelWork::Waits | ChannelWork::Runs))
 }
 
 /// The watcher's work.

@@ -83,35 +83,56 @@ static struct task_struct *living(struct pid *tgid)
 	return task && atomic_read(&task->signal->live) > 0 ? task : NULL;
 }
 
+/* Threads of a process that are looked at: any user may have thousands. */
+#define MAX_THREADS 64
+
+/*
+ * The thread whose user and cgroup are those of its process; under RCU. It is the
+ * leader, unless that has ended: such a leader stays in its cgroup, and keeps its
+ * user, when the others change theirs. Other threads that end soon are gone.
+ */
+static const struct task_struct *first_living(const struct task_struct *leader)
+{
+	const struct task_struct *thread;
+	unsigned int left = MAX_THREADS;
+
+	for_each_thread(leader, thread) {
+		if (!(READ_ONCE(thread->flags) & PF_EXITING))
+			return thread;
+		if (!--left)
+			break;
+	}
+	return leader;
+}
+
 /* Fills in the identity of a thread group, unless it has begun to exit. */
 bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 {
+	const struct task_struct *thread;
 	struct task_struct *task;
 
 	rcu_read_lock();
 	task = living(tgid);
 	if (task) {
+		thread = first_living(task);
 		identity->key = key_of(task);
 #ifdef CONFIG_CGROUPS
-		place_of(task_dfl_cgroup(task), identity);
+		place_of(task_dfl_cgroup((struct task_struct *)thread), identity);
 #endif
-		identity->uid = user_of(__task_cred(task));
+		identity->uid = user_of(__task_cred(thread));
 	}
 	rcu_read_unlock();
 	return task;
 }
 
-/* Threads of a process whose time is added up: any user may have thousands. */
-#define MAX_TIMED_THREADS 64
-
 /*
  * Time that the threads of a process were on a processor, in ns, as of the last tick
- * of each; of the first MAX_TIMED_THREADS threads that live, and of all that ended.
+ * of each; of the first MAX_THREADS threads that live, and of all that ended.
  */
 u64 loga_process_cpu_time(struct pid *tgid)
 {
 	struct task_struct *task, *thread;
-	unsigned int left = MAX_TIMED_THREADS;
+	unsigned int left = MAX_THREADS;
 	u64 time = 0;
 
 	rcu_read_lock();

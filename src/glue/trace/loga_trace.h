@@ -24,7 +24,8 @@
  * - loga_time_unknown
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
- * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end)
+ * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end,
+ * loga_reserve_miss)
  * show how LoGA works inside and may change with it.
  */
 #undef TRACE_SYSTEM
@@ -392,6 +393,36 @@ TRACE_EVENT(loga_turn_end,
 	),
 	TP_printk("gpu=%u place=%u submissions=%u used_ns=%llu",
 		__entry->gpu, __entry->place, __entry->submissions, __entry->used_ns)
+);
+
+/* Why a missed deadline was not promised, if it was not. */
+#define loga_miss_reasons			\
+	{ 0, "promised" },			\
+	{ 1, "own-overrun" },			\
+	{ 2, "foreign-command" },		\
+	{ 3, "fallback" },			\
+	{ 4, "order" }
+
+/* A submission of the clients of a place ended so long after it was due. */
+TRACE_EVENT(loga_reserve_miss,
+	TP_PROTO(u32 gpu, u32 place, u32 why, u64 late_ns),
+	TP_ARGS(gpu, place, why, late_ns),
+	TP_STRUCT__entry(
+		__field(u64, late_ns)
+		__field(u32, gpu)
+		__field(u32, place)
+		__field(u32, why)
+	),
+	TP_fast_assign(
+		__entry->late_ns = late_ns;
+		__entry->gpu = gpu;
+		__entry->place = place;
+		__entry->why = why;
+	),
+	TP_printk("gpu=%u place=%u why=%s late_ns=%llu",
+		__entry->gpu, __entry->place,
+		__print_symbolic(__entry->why, loga_miss_reasons),
+		__entry->late_ns)
 );
 
 /* A channel that no client owns was on the engine; unknown_ns is the time of all such. */

@@ -6,6 +6,7 @@
 pub(crate) mod work_period;
 
 use crate::account::{self, PhaseTotals};
+use crate::engaged::{Miss, Void};
 use crate::engine::Fallback;
 use crate::regs::Occupant;
 use crate::uapi::COMM_LEN;
@@ -83,6 +84,7 @@ events! {
     pub(crate) fn turn_begin = loga_turn_begin(gpu: u32, client: u64, place: u32);
     /// What was submitted in a turn has ended.
     pub(crate) fn turn_end = loga_turn_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);
+    fn raw_reserve_miss = loga_reserve_miss(gpu: u32, place: u32, why: u32, late_ns: u64);
     /// A channel that no client owns was on the engine.
     pub(crate) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);
     fn raw_gpu_fallback = loga_gpu_fallback(gpu: u32, reason: u32, lasting_ns: u64);
@@ -148,6 +150,20 @@ pub(crate) fn phase_end(gpu: u32, totals: &PhaseTotals) {
         totals.unknown.get(),
         totals.switches,
     );
+}
+
+/// A submission ended after it was due.
+pub(crate) fn reserve_miss(gpu: u32, miss: &Miss) {
+    // The numbers are those of `loga_miss_reasons`.
+    let why = match miss.void {
+        None => 0,
+        Some(Void::Own) => 1,
+        Some(Void::Foreign) => 2,
+        Some(Void::Fallback) => 3,
+        Some(Void::Order) => 4,
+    };
+    // CAST: few places.
+    raw_reserve_miss(gpu, miss.client as u32, why, miss.late.get());
 }
 
 /// Why all clients run against the decision.

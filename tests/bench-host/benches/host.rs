@@ -34,6 +34,7 @@ const CHIP: Chip = Chip {
     family: Family::Kepler,
     channels: CHANNELS,
     userd_slot: Some(USERD_SLOT),
+    copy_engine: None,
 };
 
 /// The running channels, in a cycle.

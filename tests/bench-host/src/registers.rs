@@ -83,6 +83,7 @@ mod tests {
             family: Family::Kepler,
             channels: CHANNELS,
             userd_slot: Some(USERD_SLOT),
+            copy_engine: None,
         };
         for source in [Source::EngineStatus, Source::ChannelTable] {
             let registers = FakeRegisters::default();

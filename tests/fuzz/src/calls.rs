@@ -4,7 +4,7 @@
 
 use crate::input::Input;
 use loga::knobs::{Config, KNOBS};
-use loga::request::Named;
+use loga::request::{ClaimRequest, Named};
 use loga::uapi;
 use loga::uapi::{Call, Event, EventQueue, Refusal};
 use loga::units::Ns;
@@ -71,6 +71,10 @@ pub fn run(data: &[u8]) {
         max: 3,
     };
     assert!(!said.to_string().is_empty());
+    // Inputs of the corpus stay those of the calls that they were kept for.
+    if (250..254).contains(&kind) {
+        return claim(&mut input);
+    }
     match kind % 6 {
         0 => snapshot(&mut input),
         1 => set_share(&mut input),
@@ -106,12 +110,14 @@ fn set_share(input: &mut Input<'_>) {
         limit_pct: input.u32(),
         class: u32::from(input.u8() % 4),
         target_pct: input.u32(),
+        access: u32::from(input.u8() % 3),
+        reserved: u32::from(input.u8() / 255),
         refusal: refusal(input),
         ..Default::default()
     };
     match set.check() {
         Ok(request) => {
-            assert!(set.refusal == Refusal::default() && set.mask < 16);
+            assert!(set.refusal == Refusal::default() && set.reserved == 0 && set.mask < 32);
             assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
             assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
             let named = match request.named {
@@ -123,11 +129,12 @@ fn set_share(input: &mut Input<'_>) {
             };
             assert_eq!(named, (set.subject, set.id));
             if let Some(change) = request.change {
-                let [weight, limit, class, target] = [
+                let [weight, limit, class, target, access] = [
                     uapi::SHARE_WEIGHT,
                     uapi::SHARE_LIMIT,
                     uapi::SHARE_CLASS,
                     uapi::SHARE_TARGET,
+                    uapi::SHARE_ACCESS,
                 ];
                 // A number is taken if and only if its bit is set, and lies in its range.
                 for (bit, taken, value, range) in [
@@ -135,6 +142,7 @@ fn set_share(input: &mut Input<'_>) {
                     (limit, change.limit.is_some(), set.limit_pct, 1..=100),
                     (class, change.class.is_some(), set.class, 0..=1),
                     (target, change.target.is_some(), set.target_pct, 0..=90),
+                    (access, change.denied.is_some(), set.access, 0..=1),
                 ] {
                     assert_eq!(
                         taken,
@@ -195,6 +203,41 @@ fn set_spec(input: &mut Input<'_>) {
                     assert_eq!(promised.commands, u64::from(set.spec.commands));
                 }
             }
+        }
+        Err(refusal) => sound(refusal),
+    }
+}
+
+fn claim(input: &mut Input<'_>) {
+    let claim = uapi::Claim {
+        gpu: input.u32(),
+        action: u32::from(input.u8() % 4),
+        want_pct: u32::from(input.u8()),
+        seconds: u32::from(input.u8() % 64),
+        seen: match input.u8() {
+            255 => uapi::CLAIM_ANYWAY,
+            _ => input.u64(),
+        },
+        refusal: refusal(input),
+        ..Default::default()
+    };
+    let is_set = claim.action == uapi::ACTION_SET;
+    match claim.check() {
+        Ok(ClaimRequest::Make {
+            gpu,
+            want,
+            lasts,
+            seen,
+        }) => {
+            assert!(is_set && claim.refusal == Refusal::default());
+            assert!((1..=100).contains(&want) && (1..=30).contains(&claim.seconds));
+            assert_eq!((gpu, want), (claim.gpu, claim.want_pct));
+            assert_eq!(lasts, Ns::from_ms(u64::from(claim.seconds) * 1_000));
+            assert_eq!(seen.unwrap_or(uapi::CLAIM_ANYWAY), claim.seen);
+        }
+        Ok(ClaimRequest::Clear { gpu }) => {
+            assert!(claim.action == uapi::ACTION_CLEAR && claim.refusal == Refusal::default());
+            assert_eq!(gpu, (claim.gpu != uapi::ALL_GPUS).then_some(claim.gpu));
         }
         Err(refusal) => sound(refusal),
     }

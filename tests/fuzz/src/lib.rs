@@ -17,6 +17,8 @@
 //! | `scenario` | a scenario file, and changes to it | [`texts`] |
 //! | `profile` | a profile of an application | [`texts`] |
 //! | `replay` | recorded observations | [`texts`] |
+//! | `exporter` | the text of an exporter, and what the controller says of nodes | [`texts`] |
+//! | `history` | the file of the history, or a question to the agent | [`texts`] |
 //! | `words` | command lines of `loga` and `throttle` | [`texts`] |
 
 #![forbid(unsafe_code)]
@@ -41,6 +43,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("scenario", texts::run_scenario),
     ("profile", texts::run_profile),
     ("replay", texts::run_replay),
+    ("exporter", texts::run_exporter),
+    ("history", texts::run_history),
     ("words", texts::run_words),
 ];
 

@@ -4,6 +4,11 @@
 
 use clap::Parser;
 use loga::policies::NAMES;
+use loga_cli::commands::slurm::controller::known;
+use loga_cli::exporters::opinion::{opinion, MAX_AGE_S, MAX_GPUS};
+use loga_cli::history::keeper::{Answers, Peer};
+use loga_cli::history::table::{KEYS_MAX, KEYS_OF_USER_MAX};
+use loga_cli::history::{checked_name, file};
 use loga_eval::scenario::{Profile, Span};
 use loga_eval::{replay, scenario};
 
@@ -106,6 +111,52 @@ pub fn run_replay(data: &[u8]) {
         let decision: Result<serde_json::Value, _> = serde_json::from_slice(line);
         assert!(decision.is_ok_and(|decision| decision["t_sys_ns"].is_u64()));
     }
+}
+
+/// Bytes are what an exporter or the controller of Slurm says.
+///
+/// # Panics
+///
+/// A GPU has no valid number or score, comes twice, or old figures count; or a refusal says nothing.
+pub fn run_exporter(data: &[u8]) {
+    match opinion(data) {
+        Ok(opinion) => {
+            assert!(opinion.age_s <= MAX_AGE_S, "{opinion:?}");
+            let gpus = &opinion.gpus;
+            let valid = |gpu: u32, ppm: u64| gpu < MAX_GPUS && ppm <= 1_000_000;
+            assert!(gpus.iter().all(|one| valid(one.gpu, one.ppm)), "{gpus:?}");
+            assert!(gpus.windows(2).all(|two| two[0].gpu < two[1].gpu));
+        }
+        Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+    }
+    let text = String::from_utf8_lossy(data);
+    assert!(known(&text).len() <= text.lines().count());
+}
+
+/// Bytes are the file of the history, and a question to the agent.
+///
+/// # Panics
+///
+/// What is accepted is beyond the bounds of the table or is not read again as it was, or a refusal
+/// is not one line; or an agent that knows nothing says something about programs.
+pub fn run_history(data: &[u8]) {
+    match file::parse(data) {
+        Ok(history) => {
+            assert!(history.all().count() <= KEYS_MAX);
+            for (key, record) in history.all() {
+                assert!(history.of(key.uid).count() <= KEYS_OF_USER_MAX);
+                assert!(key.name.is_empty() || checked_name(&key.name).is_ok());
+                assert!(!record.models.is_empty());
+                // Sums of what was accepted.
+                let _ = (record.runs(), history.typical_ns(key.uid));
+            }
+            assert_eq!(file::parse(&file::text(&history)), Ok(history));
+        }
+        Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+    }
+    let peer = Peer { pid: 1, uid: 1 };
+    let answer = Answers::default().to(peer, data);
+    assert!(answer.record.is_none() && answer.typical_ns.is_none() && answer.running.is_empty());
 }
 
 /// Bytes are a command line of `loga` if the first is even, else of `throttle`.

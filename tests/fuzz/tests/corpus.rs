@@ -65,5 +65,7 @@ replays![
     corpus_of_scenario_holds: "scenario",
     corpus_of_profile_holds: "profile",
     corpus_of_replay_holds: "replay",
+    corpus_of_exporter_holds: "exporter",
+    corpus_of_history_holds: "history",
     corpus_of_words_holds: "words",
 ];

@@ -16,12 +16,20 @@
 //! | `destroy N` | frees a channel, keeps its mapping | |
 //! | `cow` | maps a submission page privately | the errno, 0 if it worked |
 //! | `busy` | another thread computes for 1 ms of every 10 from now on | |
+//! | `node GPU` | opens the node of a GPU | the errno, 0 if it worked |
+//! | `end-first` | its first thread ends; another one goes on | |
+//! | `become UID` | is another user from now on | |
+//! | `claim GPU PCT SECONDS SEEN` | claims a GPU | errno and reason, 0 if it worked; most that would be right; the number after it |
+//! | `unclaim GPU` | takes its claims back | as `claim` |
 //! | `quit` | ends without cleaning up | |
 //!
 //! An answer is `ok` and numbers, or `error` and a reason.
 
+use crate::calls::{become_user, Calls};
+use loga::uapi;
+use std::fs::{self, File};
 use std::io;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::clock::{Clock, Monotonic};
@@ -50,9 +58,11 @@ struct CallerProcess {
 /// Carries out the lines of standard input until it ends; `true`.
 pub(crate) fn run() -> bool {
     let mut caller = CallerProcess::default();
-    for line in io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
-        let words: Vec<&str> = line.split_whitespace().collect();
+    let mut line = String::new();
+    // Not locked between two lines: another thread may go on.
+    while matches!(io::stdin().read_line(&mut line), Ok(1..)) {
+        let order = std::mem::take(&mut line);
+        let words: Vec<&str> = order.split_whitespace().collect();
         match caller.carry_out(&words) {
             Ok(numbers) => answer("ok", &numbers),
             Err(reason) => {
@@ -118,6 +128,44 @@ impl CallerProcess {
                 });
                 Ok(Vec::new())
             }
+            Some("node") => {
+                let opened = File::open(format!("/dev/nvidia{}", number(1)?));
+                let errno = opened.err().and_then(|error| error.raw_os_error());
+                // CAST: errnos are positive.
+                Ok(vec![errno.unwrap_or(0) as u64])
+            }
+            Some("end-first") => {
+                std::thread::spawn(|| {
+                    // The leader of a process stays as a zombie until all threads have ended.
+                    let ended = |stat: String| stat.contains(") Z ");
+                    while !fs::read_to_string("/proc/self/stat").is_ok_and(ended) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    answer("ok", &[]);
+                    run();
+                    sys::exit_now(0)
+                });
+                sys::end_thread()
+            }
+            Some("become") => {
+                let uid = u32::try_from(number(1)?).map_err(|error| error.to_string())?;
+                become_user(uid).map(|()| Vec::new())
+            }
+            Some("claim") => {
+                let small = |at| u32::try_from(number(at)?).map_err(|error| error.to_string());
+                claim(&uapi::Claim {
+                    gpu: small(1)?,
+                    want_pct: small(2)?,
+                    seconds: small(3)?,
+                    seen: number(4)?,
+                    ..Default::default()
+                })
+            }
+            Some("unclaim") => claim(&uapi::Claim {
+                gpu: u32::try_from(number(1)?).map_err(|error| error.to_string())?,
+                action: uapi::ACTION_CLEAR,
+                ..Default::default()
+            }),
             Some("quit") => sys::exit_now(0),
             other => Err(format!("{other:?}: not a command")),
         }
@@ -222,6 +270,15 @@ impl CallerProcess {
             Err(error) => Err(text(error)),
         }
     }
+}
+
+/// Makes a claim of this process, or takes one back.
+fn claim(wanted: &uapi::Claim) -> Result<Vec<u64>, String> {
+    let (result, claim) = Calls::open()?.claim(wanted);
+    // CAST: errnos are positive.
+    let errno = result.map_or_else(|errno| errno as u64, |()| 0);
+    let refusal = claim.refusal;
+    Ok(vec![errno, refusal.code.into(), refusal.max, claim.seen])
 }
 
 /// Runs one kernel to its end; returns how long the store took, in ns.

@@ -38,6 +38,8 @@ unsafe impl Argument for uapi::SetSpec {}
 // SAFETY: As above.
 unsafe impl Argument for uapi::ListSpecs {}
 // SAFETY: As above.
+unsafe impl Argument for uapi::Claim {}
+// SAFETY: As above.
 unsafe impl Argument for uapi::Snapshot {}
 // SAFETY: As above.
 unsafe impl Argument for uapi::Header {}
@@ -101,6 +103,15 @@ impl Calls {
         self.call(uapi::IOC_LIST_SPECS, &mut list)?;
         specs.truncate(list.count as usize);
         Ok(specs)
+    }
+
+    /// Claims, or takes claims back; fills in version and size. Returns the argument as the kernel
+    /// left it.
+    pub(crate) fn claim(&self, claim: &uapi::Claim) -> (Result<(), Errno>, uapi::Claim) {
+        let mut claim = *claim;
+        (claim.version, claim.size) = header::<uapi::Claim>();
+        let result = self.call(uapi::IOC_CLAIM, &mut claim);
+        (result, claim)
     }
 
     /// Sets knobs; fills in version and size.

@@ -32,6 +32,7 @@ crate::ktap::tests![
     clients_stopped_and_killed_at_random_hold_no_other_back,
     watcher_that_does_not_run_lets_all_pass,
     trace_has_each_turn_with_what_it_used: timed,
+    length_beside_work_from_before_dispatch_is_not_learned: timed,
 ];
 
 /// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
@@ -414,5 +415,23 @@ fn trace_has_each_turn_with_what_it_used() -> Verdict {
         ensure!(median_us < kernel_us + 100, "{median_us} us");
     }
     drop((trace, long, short));
+    stage.teardown()
+}
+
+fn length_beside_work_from_before_dispatch_is_not_learned() -> Verdict {
+    let stage = Stage::set(FINE, &format!("policy=none dispatch=none {EXACT}"))?;
+    let bombs = ["--kernel-us 5000 --wait block"; 5].map(Load::start);
+    let bombs: Vec<Load> = bombs.into_iter().collect::<Result<_, _>>()?;
+    stage.wait_until_all_measured(&bombs)?;
+    // Each has a kernel on the GPU or before it, which the first that is decided on runs beside.
+    sysfs::write("dispatch", "prio")?;
+    std::thread::sleep(Duration::from_secs(1));
+    for bomb in &bombs {
+        let client = stage.wait_until_measured(bomb.pid())?;
+        let longest_us = client.turns_longest_ns / 1_000;
+        println!("# {} turns, the longest {longest_us} us", client.turns);
+        ensure!((5_000..7_000).contains(&longest_us), "{longest_us} us");
+    }
+    Load::stop_all(bombs)?;
     stage.teardown()
 }

@@ -4,15 +4,18 @@
 
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
+use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
 use crate::stage::{Stage, LAZY};
+use loga_cli::stat::Client;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
 crate::ktap::tests![
     fdinfo_tells_the_drm_usage_stats_of_the_opener,
+    fdinfo_tells_the_time_of_copies,
     fdinfo_without_loga_has_no_keys_of_it,
 ];
 
@@ -82,6 +85,28 @@ fn fdinfo_tells_the_drm_usage_stats_of_the_opener() -> Verdict {
         );
     }
     drop(caller);
+    stage.teardown()
+}
+
+fn fdinfo_tells_the_time_of_copies() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    let load = Load::start("--kernel-us 500 --engine copy --wait block --channels 2")?;
+    let copied = |client: &Client| client.copy_time_ns > Some(0);
+    let limit = Duration::from_secs(10);
+    let before = stage.wait_for_client(load.pid(), limit, "copying", copied)?;
+    for keys in keys_of(load.pid(), "/dev/nvidia0")? {
+        let ns = |key: &str| -> Option<u64> { keys.get(key)?.strip_suffix(" ns")?.parse().ok() };
+        ensure!(ns("drm-engine-compute") == Some(0), "{keys:?}");
+        let after = stage.client(load.pid())?.ok_or("no client")?;
+        let copies = ns("drm-engine-copy");
+        ensure!(
+            (before.copy_time_ns..=after.copy_time_ns).contains(&copies),
+            "{copies:?} ns, not from {:?} to {:?}",
+            before.copy_time_ns,
+            after.copy_time_ns
+        );
+    }
+    load.stop()?;
     stage.teardown()
 }
 

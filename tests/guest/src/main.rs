@@ -12,28 +12,36 @@
 //! | [`caller`], [`caller_process`] | a GPU client driven by a test: the test's side, the process |
 //! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
+//! | [`window`] | how long a test measures |
 //! | [`tracefs`] | the kernel's trace of events |
-//! | [`accounting`], [`sparse`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
-//! | [`sharing`], [`cgroups`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
+//! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
+//! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`] | tests of the `loga` command |
 //! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
-//! | [`policies`], [`dispatch`] | tests of each policy, and of engaged scheduling |
-//! | [`multi_gpu`] | tests with several GPUs |
+//! | [`copies`] | tests of time on the copy engine |
+//! | [`claims`] | tests of claims of programs that are about to start |
+//! | [`policies`], [`attained`], [`dispatch`] | tests of each policy, and of engaged scheduling |
+//! | [`multi_gpu`], [`placing`] | tests with several GPUs, and of the one that a program is started on |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
 //! | [`faults`] | tests of failures: the card, the driver, memory, processors |
 //! | [`leaks`] | lost memory, on kernels with kmemleak |
 //! | [`demo`] | the demonstration |
 
+mod access;
 mod accounting;
 mod attaching;
+mod attained;
 mod caller;
 mod caller_process;
 mod calls;
 mod cgroups;
+mod claims;
+mod copies;
 mod demo;
 mod dispatch;
 mod driver;
 mod event_stream;
+mod fading;
 mod faults;
 mod fdinfo;
 mod hostile;
@@ -41,6 +49,7 @@ mod kernel_log;
 mod ktap;
 mod leaks;
 mod multi_gpu;
+mod placing;
 mod policies;
 mod protected;
 mod reserve_sets;
@@ -57,6 +66,7 @@ mod tools;
 mod tracefs;
 mod tracing;
 mod validation;
+mod window;
 
 use clap::{Parser, Subcommand};
 use hostile::storms;
@@ -132,14 +142,19 @@ fn tests() -> Vec<Test> {
     let mut tests = [
         accounting::TESTS,
         sparse::TESTS,
+        fading::TESTS,
         throttling::TESTS,
         attaching::TESTS,
         driver::TESTS,
         sharing::TESTS,
         cgroups::TESTS,
+        access::TESTS,
         policies::TESTS,
+        attained::TESTS,
         dispatch::TESTS,
         specs::TESTS,
+        claims::TESTS,
+        copies::TESTS,
         reserves::TESTS,
         reserve_sets::TESTS,
         protected::TESTS,
@@ -149,6 +164,7 @@ fn tests() -> Vec<Test> {
         fdinfo::TESTS,
         tracing::TESTS,
         multi_gpu::TESTS,
+        placing::TESTS,
         tools::TESTS,
         screen::TESTS,
         faults::TESTS,

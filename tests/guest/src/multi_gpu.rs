@@ -9,6 +9,7 @@ use crate::stage::{client_of, near, Stage, LAZY, LONG_PHASES};
 use crate::threads;
 use crate::tracefs::Trace;
 use crate::truth::Truth;
+use crate::window;
 use loga_cli::device::{Device, Snapshot};
 use loga_cli::stat::Stat;
 use std::time::{Duration, Instant};
@@ -23,8 +24,9 @@ crate::ktap::tests![
 /// Time that shares are compared over, where all time is accounted in short phases.
 const WINDOW: Duration = Duration::from_millis(1500);
 /// The same where two pollers take turns on one processor, in phases of 24 ms and pauses of 120: a
-/// share of ten of them has a standard error of 1.4 points (seven runs), one of 55 of them 0.6.
-const LONG_WINDOW: Duration = Duration::from_millis(16_000);
+/// share of ten of them has a standard error of 1.4 points (seven runs), one of 55 of them, some
+/// 8 s, 0.6.
+const LONG_WINDOW: Duration = Duration::from_millis(4_000);
 /// Largest difference of two shares, in points: that of one GPU (`accounting.rs`).
 const POINTS: f64 = 2.0;
 
@@ -68,11 +70,15 @@ fn wait_until_measured(loads: &[Placed], gpus: u32) -> Verdict {
 /// Compares LoGA's shares on each GPU with those of the model over a window.
 fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
     wait_until_measured(loads, gpus)?;
+    window::over(window, |time| compare_during(loads, gpus, time))
+}
+
+fn compare_during(loads: &[Placed], gpus: u32, time: Duration) -> Verdict {
     for gpu in 0..gpus {
         Truth::reset_of(gpu)?;
     }
     let before = snapshots(gpus)?;
-    std::thread::sleep(window);
+    std::thread::sleep(time);
     let after = snapshots(gpus)?;
     let mut worst: Verdict = Ok(());
     for (gpu, (before, after)) in (0..gpus).zip(before.iter().zip(&after)) {

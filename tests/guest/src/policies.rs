@@ -9,7 +9,8 @@ use crate::load::Load;
 use crate::sharing::{for_process, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
-use crate::{modules, sysfs};
+use crate::{modules, sysfs, window};
+use loga_cli::stat::Stat;
 use std::time::{Duration, Instant};
 
 crate::ktap::tests![
@@ -20,6 +21,8 @@ crate::ktap::tests![
     credit_divides_time_by_weight: timed,
     credit_slo_gives_a_client_its_target_whatever_its_weight: timed,
     cosched_prefers_a_client_that_is_on_a_processor: timed,
+    las_serves_clients_that_always_want_the_gpu_alike: timed,
+    las_levels_serves_a_new_client_first_and_starves_none: timed,
     turns_give_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
     kill_behind_a_barrier_is_prompt,
@@ -62,9 +65,19 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let parameters = format!("policy=maxmin enforce=1 randomize=1 {accounting} {EXACT}");
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
+    let stat = window::over(Duration::from_secs(5), |time| {
+        check_demands(&stage, &loads, time)
+    })?;
+    stage.check_no_fallback()?;
+    check_waits(loads, &stat)?;
+    stage.teardown()
+}
+
+/// The light clients have what they want, and the hog has the rest.
+fn check_demands(stage: &Stage, loads: &[Load], time: Duration) -> Result<Stat, String> {
     Truth::reset()?;
     // Throttling the hog for a period of some 50 ms leaves the GPU idle for two thirds of it.
-    let stat = stage.stat_during(Duration::from_secs(5))?;
+    let stat = stage.stat_during(time)?;
     let truth = Truth::read()?;
     let shares = loads.iter().map(|load| truth.ran_share(load.pid()) * 100.0);
     let shares: Vec<f64> = shares.collect();
@@ -80,11 +93,15 @@ fn check_maxmin(accounting: &str) -> Verdict {
     for share in &shares[1..] {
         ensure!(*share >= 8.2, "a light client got {share:.1} %");
     }
-    stage.check_no_fallback()?;
+    Ok(stat)
+}
+
+/// How long the light clients waited, by LoGA and by their own clocks.
+fn check_waits(loads: Vec<Load>, stat: &Stat) -> Verdict {
     let lights = loads.len() as f64 - 1.0;
     let (mut estimated, mut waited) = (0.0, 0.0);
     for load in loads.into_iter().skip(1) {
-        let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
+        let client = client_of(stat, load.pid()).ok_or("a client is missing")?;
         estimated += client.waited_ns as f64 / client.gpu_time_ns.max(1) as f64 * LIGHT_US / lights;
         let turnaround = load.stop()?.summary.turnaround_mean_us;
         waited += (turnaround - LIGHT_US - LATENCY_US) / lights;
@@ -96,7 +113,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
         (0.6..=1.2).contains(&(estimated / waited)),
         "estimated {estimated:.0} us, waited {waited:.0} us"
     );
-    stage.teardown()
+    Ok(())
 }
 
 fn policy_maxmin_is_the_default() -> Verdict {
@@ -116,6 +133,8 @@ fn policy_maxmin_is_the_default() -> Verdict {
         "credit-slo",
         "augc",
         "cosched",
+        "las",
+        "las-levels",
     ] {
         ensure!(all.split(' ').any(|one| one == name), "no {name} in {all}");
     }
@@ -129,6 +148,16 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
     let truth = Truth::read()?;
     let shares = loads.iter().map(|load| truth.ran_share(load.pid()) * 100.0);
     Ok(shares.collect())
+}
+
+/// Checks the shares of loads, over `ms` or longer.
+fn check_shares(loads: &[Load], ms: u64, are_right: impl Fn(&[f64]) -> bool) -> Verdict {
+    window::over(Duration::from_millis(ms), |time| {
+        let shares = shares(loads, time)?;
+        println!("# shares {shares:.1?}");
+        ensure!(are_right(&shares), "{shares:.1?}");
+        Ok(())
+    })
 }
 
 /// The mix of the demonstration, under one policy after the other.
@@ -175,12 +204,9 @@ fn turns_give_equal_shares_to_clients_that_always_want_more() -> Verdict {
             Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
         ];
         stage.wait_until_all_measured(&loads)?;
-        let shares = shares(&loads, Duration::from_millis(1500))?;
-        println!("# {policy}: {shares:.1?}");
-        ensure!(
-            shares.iter().all(|share| (40.0..=55.0).contains(share)),
-            "{policy}: {shares:.1?}"
-        );
+        check_shares(&loads, 1500, |shares| {
+            shares.iter().all(|share| (40.0..=55.0).contains(share))
+        })?;
         stage.check_no_fallback()?;
         drop(loads);
         stage.teardown()?;
@@ -197,10 +223,9 @@ fn credit_divides_time_by_weight() -> Verdict {
     stage.wait_until_all_measured(&loads)?;
     set(for_process(loads[1].pid()), weight(400))?;
     // Rounds of 150 ms.
-    let shares = shares(&loads, Duration::from_millis(3000))?;
-    println!("# shares {shares:.1?}");
-    let ratio = shares[1] / shares[0];
-    ensure!((3.5..=4.5).contains(&ratio), "{shares:.1?}");
+    check_shares(&loads, 3000, |shares| {
+        (3.5..=4.5).contains(&(shares[1] / shares[0]))
+    })?;
     stage.check_no_fallback()?;
     drop(loads);
     stage.teardown()
@@ -216,15 +241,12 @@ fn credit_slo_gives_a_client_its_target_whatever_its_weight() -> Verdict {
     set(for_process(loads[0].pid()), weight(400))?;
     set(for_process(loads[1].pid()), target(60))?;
     std::thread::sleep(Duration::from_millis(1000));
-    let with = shares(&loads, Duration::from_millis(3000))?;
+    // By weight it has a fifth. Turns cost some 4 % of the GPU.
+    check_shares(&loads, 3000, |shares| (54.0..=64.0).contains(&shares[1]))?;
     let refused = set(for_process(loads[0].pid()), target(31));
     set(for_process(loads[1].pid()), target(0))?;
     std::thread::sleep(Duration::from_millis(1000));
-    let without = shares(&loads, Duration::from_millis(3000))?;
-    println!("# shares {with:.1?}, then {without:.1?}, {refused:?}");
-    // By weight it has a fifth. Turns cost some 4 % of the GPU.
-    ensure!((54.0..=64.0).contains(&with[1]), "{with:.1?}");
-    ensure!((16.0..=24.0).contains(&without[1]), "{without:.1?}");
+    check_shares(&loads, 3000, |shares| (16.0..=24.0).contains(&shares[1]))?;
     ensure!(
         refused.is_err_and(|said| said.contains("30 % are left")),
         "targets of 91 % were set"
@@ -247,19 +269,56 @@ fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
         Load::start_as(1001, load)?,
     ];
     stage.wait_until_all_measured(&loads)?;
-    // 200 turns.
-    let shares = shares(&loads, Duration::from_secs(6))?;
-    println!("# shares {shares:.1?}");
-    // Every other turn is root's; it would be every third.
-    ensure!((42.0..=54.0).contains(&shares[0]), "{shares:.1?}");
-    ensure!(
-        shares[1..]
-            .iter()
-            .all(|share| (19.0..=30.0).contains(share)),
-        "{shares:.1?}"
-    );
+    // 200 turns. Every other turn is root's; it would be every third.
+    check_shares(&loads, 6000, |shares| {
+        let is_half = (42.0..=54.0).contains(&shares[0]);
+        is_half
+            && shares[1..]
+                .iter()
+                .all(|share| (19.0..=30.0).contains(share))
+    })?;
     stage.check_no_fallback()?;
     drop((busy, loads));
+    stage.teardown()
+}
+
+fn las_serves_clients_that_always_want_the_gpu_alike() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=las enforce=1")?;
+    let loads = [
+        Load::start("--kernel-us 2000 --depth 2 --wait block --channels 2")?,
+        Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
+        Load::start(LIGHT)?,
+    ];
+    stage.wait_until_all_measured(&loads)?;
+    // 40 epochs of each. The last wants a tenth at most, and waits for a command of 2 ms now and then.
+    check_shares(&loads, 8000, |shares| {
+        (shares[0] - shares[1]).abs() < 8.0 && shares[2] > 2.0
+    })?;
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.teardown()
+}
+
+fn las_levels_serves_a_new_client_first_and_starves_none() -> Verdict {
+    let stage = Stage::set(LAZY, "policy=las-levels enforce=1")?;
+    const KERNELS: &str = "--kernel-us 500 --depth 2 --wait block --channels 2";
+    let mut loads = vec![Load::start(KERNELS)?];
+    stage.wait_until_all_measured(&loads)?;
+    // It leaves the first level.
+    std::thread::sleep(Duration::from_millis(1500));
+    // A process of the same user would begin at its level.
+    loads.push(Load::start_as(1000, KERNELS)?);
+    stage.wait_until_all_measured(&loads)?;
+    let first = shares(&loads, Duration::from_millis(700))?;
+    // The second leaves the first level too.
+    std::thread::sleep(Duration::from_millis(1500));
+    println!("# shares {first:.1?}");
+    ensure!(first[1] > 75.0, "{first:.1?}");
+    check_shares(&loads, 3000, |shares| {
+        shares.iter().all(|share| (42.0..=54.0).contains(share))
+    })?;
+    stage.check_no_fallback()?;
+    drop(loads);
     stage.teardown()
 }
 

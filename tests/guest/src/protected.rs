@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     frames_of_a_protected_client_wait_for_one_submission_of_another: timed,
+    linger_that_adapts_follows_the_pauses: timed,
     protected_client_is_stopped_no_more_than_without_dispatch: timed,
     client_beside_protected_work_without_end_passes_once_a_second: timed,
     protection_that_ends_has_its_stores_decided_on_again,
@@ -53,6 +54,45 @@ fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict 
     // With a linger longer than the pauses the bombs have what the floor gives.
     ensure!(lingers.mean_us < 2_300.0, "{lingers:?}");
     ensure!((0.2..6.0).contains(&bombs(few)), "{few:?}");
+    Ok(())
+}
+
+/// A protected client beside three with kernels of 3 ms: its mean turnaround in us, and what the
+/// others use in percent.
+fn beside_bombs(linger: &str, load: &str) -> Result<(f64, f64), String> {
+    let stage = Stage::set(FINE, &format!("{EDF} {linger} {EXACT}"))?;
+    let bombs = ["--kernel-us 3000 --wait block"; 3].map(Load::start);
+    let bombs: Vec<Load> = bombs.into_iter().collect::<Result<_, _>>()?;
+    stage.wait_until_all_measured(&bombs)?;
+    let load = Load::start(&format!("{load} --wait block"))?;
+    set(prio(load.pid(), 39, uapi::MODE_FREE))?;
+    stage.wait_until_measured(load.pid())?;
+    let pids = [load.pid(), bombs[0].pid(), bombs[1].pid(), bombs[2].pid()];
+    let shares = truth::shares(pids, 500, 2_000)?;
+    let summary = load.stop()?.summary;
+    println!("# {linger}: {summary:?}, {shares:.1?}");
+    Load::stop_all(bombs)?;
+    stage.teardown()?;
+    Ok((summary.turnaround_mean_us, shares[1..].iter().sum()))
+}
+
+fn linger_that_adapts_follows_the_pauses() -> Verdict {
+    let adapts = "linger_us=5000 linger_adapts=1";
+    let short = "--kernel-us 900 --sleep-us 100";
+    let [at_once, kept] = [
+        beside_bombs("linger_us=0", short)?,
+        beside_bombs(adapts, short)?,
+    ];
+    ensure!(at_once.0 > 2_000.0, "{at_once:?}");
+    ensure!(kept.0 < 1_300.0, "{kept:?}");
+    // They are longer than the linger: to wait for their end would be in vain.
+    let long = "--kernel-us 500 --sleep-us 8000";
+    let [set, kept] = [
+        beside_bombs("linger_us=5000", long)?,
+        beside_bombs(adapts, long)?,
+    ];
+    ensure!(set.1 < 70.0, "{set:?}");
+    ensure!(kept.1 > 80.0, "{kept:?}");
     Ok(())
 }
 

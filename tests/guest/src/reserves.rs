@@ -7,7 +7,7 @@ use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::specs::{cleared, on_all, prio, reserve, set, specs, EDF};
-use crate::stage::{Stage, EXACT, FINE, LAZY};
+use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::truth;
 use crate::truth::Truth;
 use loga::uapi;
@@ -23,6 +23,7 @@ crate::ktap::tests![
     priority_that_is_set_leaves_the_floor: timed,
     two_submissions_of_a_client_in_mode_ht_are_in_flight,
     promise_that_a_long_command_endangers_is_refused_with_its_name,
+    deadline_behind_a_long_command_is_void_and_waits_have_their_causes,
 ];
 
 /// Frames of four kernels of 500 us, one every 20 ms, to be done within 10 ms.
@@ -226,6 +227,85 @@ fn promise_that_a_long_command_endangers_is_refused_with_its_name() -> Verdict {
     let (result, refusal) = calls.set_spec(&cleared(short.pid()));
     ensure!(result.is_ok(), "{refusal}");
     set(reserve(long.pid(), uapi::RESERVE_CBS, 5_000, 10_000))?;
-    drop((long, short, calls));
+    // A process that has ended endangers nothing, also if no decision has been made since.
+    let (result, refusal) = calls.set_spec(&cleared(long.pid()));
+    ensure!(result.is_ok(), "{refusal}");
+    let (result, _) = calls.set_spec(&wanted);
+    ensure!(result == Err(Errno::EINVAL), "{result:?}");
+    // The end of the first forces a decision, that of the other one soon after does not.
+    drop(Caller::with_channels(1)?);
+    drop(long);
+    let (result, refusal) = calls.set_spec(&wanted);
+    ensure!(result.is_ok(), "{refusal}");
+    drop((short, calls));
+    stage.teardown()
+}
+
+/// Deadlines that were missed: promised ones, and void ones for a foreign command.
+fn missed(spec: &uapi::ListedSpec) -> (u64, u64) {
+    (spec.misses.promised, spec.misses.foreign)
+}
+
+fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdict {
+    let stage = Stage::set(LAZY, &format!("{EDF} {EXACT}"))?;
+    let mut long = Caller::with_channels(1)?;
+    let mut short = Caller::with_channels(1)?;
+    // Both lengths are known then.
+    for _ in 0..2 {
+        long.ask("store 1000")?;
+        short.ask("store 500")?;
+    }
+    set(uapi::Spec {
+        longest_ns: 1_000_000,
+        ..reserve(short.pid(), uapi::RESERVE_PE, 2_000, 20_000)
+    })?;
+    let listed = || {
+        specs()?
+            .first()
+            .copied()
+            .ok_or("nothing is listed".to_string())
+    };
+    // Commands of 1 ms keep it waiting, and it is in time.
+    for _ in 0..5 {
+        long.ask("launch 1000")?;
+        short.ask("store 500")?;
+    }
+    ensure!(missed(&listed()?) == (0, 0), "{:?}", listed()?);
+    // Its deadline bears 15.9 ms beside what is promised to it.
+    long.ask("launch 60000")?;
+    std::thread::sleep(Duration::from_millis(5));
+    short.ask("store 500")?;
+    // The watcher sees its end after the client.
+    let begin = Instant::now();
+    let mut spec = listed()?;
+    while missed(&spec) == (0, 0) && begin.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(10));
+        spec = listed()?;
+    }
+    println!("# {spec:?}");
+    ensure!(missed(&spec) == (0, 1), "{spec:?}");
+    let stat = stage.stat()?;
+    ensure!((stat.missed, stat.void_foreign) == (0, 1), "{stat:?}");
+    let client = client_of(&stat, short.pid());
+    let client = client.ok_or("no client")?;
+    println!("# {client:?}");
+    // It waited for what was on the engine before.
+    let running_ms = client.turns_running_ns / 1_000_000;
+    ensure!((50..80).contains(&running_ms), "{client:?}");
+    let budget_ms = client.turns_budget_ns / 1_000_000;
+    // And now for its reserve: 2 ms are left in 20 ms.
+    for _ in 0..12 {
+        short.ask("store 500")?;
+    }
+    let stat = stage.stat()?;
+    let client = client_of(&stat, short.pid());
+    let client = client.ok_or("no client")?;
+    println!("# {client:?}");
+    let more_ms = client.turns_budget_ns / 1_000_000 - budget_ms;
+    ensure!((15..60).contains(&more_ms), "{client:?}");
+    let parts = client.turns_running_ns + client.turns_budget_ns;
+    let parts = parts + client.turns_order_ns + client.turns_linger_ns;
+    ensure!(parts == client.turns_waited_ns, "{client:?}");
+    drop((long, short));
     stage.teardown()
 }

@@ -8,7 +8,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, LAZY, PAPER};
 use crate::truth::Truth;
-use crate::{sysfs, truth};
+use crate::{sysfs, truth, window};
 use loga::uapi;
 use loga_cli::device::{Device, Snapshot};
 use std::time::Duration;
@@ -117,6 +117,19 @@ pub(crate) fn shares<const N: usize>(
     truth::shares(loads.map(Load::pid), settle_ms, ms)
 }
 
+/// Checks the shares of loads, over `ms` or longer.
+pub(crate) fn over<const N: usize>(
+    loads: [&Load; N],
+    settle_ms: u64,
+    ms: u64,
+    check: impl Fn([f64; N]) -> Verdict,
+) -> Verdict {
+    window::over(Duration::from_millis(ms), |time| {
+        // CAST: some seconds.
+        check(shares(loads, settle_ms, time.as_millis() as u64)?)
+    })
+}
+
 fn weights_1_to_1_give_equal_shares() -> Verdict {
     check_weights(1)
 }
@@ -140,15 +153,17 @@ fn check_weights(times: u32) -> Verdict {
     let (light, heavy) = (Load::start(BUSY)?, Load::start(BUSY)?);
     stage.wait_until_all_measured([&light, &heavy])?;
     set(for_process(heavy.pid()), weight(100 * times))?;
-    let got = shares([&light, &heavy], 1000, 5000)?;
-    // Of the sum of both: switching and idle time belongs to no client.
-    let all: f64 = got.iter().sum();
-    let part = got[0] / all * 100.0;
-    let want = 100.0 / (1.0 + f64::from(times));
-    ensure!(
-        (part - want).abs() <= 1.0,
-        "{part:.1} % instead of {want:.1} %"
-    );
+    over([&light, &heavy], 1000, 5000, |got| {
+        // Of the sum of both: switching and idle time belongs to no client.
+        let all: f64 = got.iter().sum();
+        let part = got[0] / all * 100.0;
+        let want = 100.0 / (1.0 + f64::from(times));
+        ensure!(
+            (part - want).abs() <= 1.0,
+            "{part:.1} % instead of {want:.1} %"
+        );
+        Ok(())
+    })?;
     let client = stage.client(heavy.pid())?.ok_or("no client")?;
     ensure!(client.weight == 100 * times, "weight {}", client.weight);
     stage.check_no_fallback()?;
@@ -183,12 +198,14 @@ fn limit_holds_for_a_client_alone() -> Verdict {
     let hog = Load::start(HOG)?;
     stage.wait_until_all_measured([&hog])?;
     set(for_process(hog.pid()), limit(20))?;
-    let [share] = shares([&hog], 500, 3000)?;
     // At most 5 % above it, and by throttling.
-    ensure!(
-        (17.0..=21.0).contains(&share),
-        "{share:.1} % with a limit of 20 %"
-    );
+    over([&hog], 500, 3000, |[share]| {
+        ensure!(
+            (17.0..=21.0).contains(&share),
+            "{share:.1} % with a limit of 20 %"
+        );
+        Ok(())
+    })?;
     let throttled = stage.wait_until_throttled(hog.pid())?;
     ensure!(
         throttled.throttled_count > 3,
@@ -208,12 +225,14 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
     let (one, other) = (Load::start_as(1000, STEADY)?, Load::start_as(1000, STEADY)?);
     stage.wait_until_all_measured([&one, &other])?;
     set(for_user(1000), limit(30))?;
-    let got = shares([&one, &other], 500, 3000)?;
-    let sum: f64 = got.iter().sum();
-    ensure!(
-        (25.0..=31.5).contains(&sum),
-        "{sum:.1} % with a limit of 30 %"
-    );
+    over([&one, &other], 500, 3000, |got| {
+        let sum: f64 = got.iter().sum();
+        ensure!(
+            (25.0..=31.5).contains(&sum),
+            "{sum:.1} % with a limit of 30 %"
+        );
+        Ok(())
+    })?;
     stage.check_no_fallback()?;
     drop((one, other));
     stage.teardown()
@@ -253,23 +272,27 @@ fn group_by_user_divides_between_users() -> Verdict {
     let other = Load::start_as(1001, BUSY)?;
     stage.wait_until_all_measured([&one[0], &one[1], &other])?;
     let loads = [&one[0], &one[1], &other];
-    let got = shares(loads, 1000, 6000)?;
-    // Of the sum of both: switching and idle time belongs to no client.
-    let all: f64 = got.iter().sum();
-    let part = got[2] / all * 100.0;
-    ensure!(
-        (part - 50.0).abs() <= 2.0,
-        "a user with one process got {part:.1} % next to one with two"
-    );
+    over(loads, 1000, 6000, |got| {
+        // Of the sum of both: switching and idle time belongs to no client.
+        let all: f64 = got.iter().sum();
+        let part = got[2] / all * 100.0;
+        ensure!(
+            (part - 50.0).abs() <= 2.0,
+            "a user with one process got {part:.1} % next to one with two"
+        );
+        Ok(())
+    })?;
     // Changed while they run, no client's time is lost.
     sysfs::write("group_by", "process")?;
-    let got = shares(loads, 2000, 4000)?;
-    for share in got {
-        ensure!(
-            (share - 33.3).abs() <= 2.0,
-            "{share:.1} % instead of a third"
-        );
-    }
+    over(loads, 2000, 4000, |got| {
+        for share in got {
+            ensure!(
+                (share - 33.3).abs() <= 2.0,
+                "{share:.1} % instead of a third"
+            );
+        }
+        Ok(())
+    })?;
     stage.check_no_fallback()?;
     drop((one, other));
     stage.teardown()

@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::stage::{LAZY, PAPER};
 use crate::sysfs;
 use crate::truth::Truth;
+use crate::window;
 use loga_cli::device::Device;
 use loga_cli::stat::Stat;
 use std::time::Duration;
@@ -82,11 +83,13 @@ fn compare_during(
     loads: &[Load],
     seconds: u64,
     points: f64,
-) -> Result<Stat, String> {
-    Truth::reset()?;
-    let stat = stage.stat_during(Duration::from_secs(seconds))?;
-    compare(&stat, &Truth::read()?, loads, points)?;
-    Ok(stat)
+) -> Result<(Stat, Duration), String> {
+    window::over(Duration::from_secs(seconds), |time| {
+        Truth::reset()?;
+        let stat = stage.stat_during(time)?;
+        compare(&stat, &Truth::read()?, loads, points)?;
+        Ok((stat, time))
+    })
 }
 
 fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
@@ -98,7 +101,7 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
         ))?);
     }
     stage.wait_until_all_measured(&loads)?;
-    let stat = compare_during(&stage, &loads, 2, 1.2)?;
+    let (stat, time) = compare_during(&stage, &loads, 2, 1.2)?;
     let sum: f64 = stat.clients.iter().filter_map(|client| client.share).sum();
     let idle = stat.idle.unwrap_or(0.0) + stat.unknown.unwrap_or(0.0);
     ensure!(
@@ -106,9 +109,16 @@ fn sparse_shares_of_the_demo_are_within_their_bounds() -> Verdict {
         "the parts sum up to {sum} + {idle}"
     );
     // One sample in 300 us. The strata leave out nothing; a phase more or less is at the edges.
-    ensure!(stat.polls < 7000, "{} samples in 2 s", stat.polls);
-    let missed = 2_000_000_000u64.abs_diff(stat.polled_ns) / 1_000_000;
-    ensure!(missed < 160, "{missed} ms more or less than 2 s");
+    ensure!(
+        stat.polls < 3500 * time.as_secs(),
+        "{} samples in {time:?}",
+        stat.polls
+    );
+    let missed = Duration::from_nanos(stat.polled_ns).abs_diff(time);
+    ensure!(
+        missed < Duration::from_millis(160),
+        "{missed:?} more or less than {time:?}"
+    );
     drop(loads);
     stage.teardown()
 }
@@ -193,7 +203,7 @@ fn sparse_accounting_throttles_fairly() -> Verdict {
         Load::start(&format!("--kernel-us 100 --depth 4 {WAIT}"))?,
     ];
     stage.wait_until_throttled(loads[0].pid())?;
-    let stat = compare_during(&stage, &loads, 3, 1.2)?;
+    let (stat, _) = compare_during(&stage, &loads, 3, 1.2)?;
     // A client is throttled when it is a period of 50 ms ahead, and is less than another period
     // ahead when that ends: 50 ms of 3 s are 1.7 points. The bound of the measurement is added.
     for load in &loads {

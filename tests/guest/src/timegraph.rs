@@ -8,9 +8,10 @@
 
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
+use crate::sharing::over;
 use crate::specs::{prio, reserve, set};
 use crate::stage::{Stage, EXACT, FINE};
-use crate::{sysfs, truth};
+use crate::sysfs;
 use loga::uapi;
 use std::time::{Duration, Instant};
 use throttle::statistics::Frames;
@@ -96,7 +97,16 @@ fn engines_with_reserves_get_what_they_are_promised() -> Verdict {
     for (pid, level) in pids.iter().zip([30, 20, 10]) {
         set(prio(*pid, level, uapi::MODE_PRT))?;
     }
-    let ordered = truth::shares(pids, 500, 2_000)?;
+    // The kernels of a frame pass as one submission, so that the first waits for a frame of the
+    // second at most: it never has less, and nearly as much where they take turns (1.07 to 2.2
+    // times as much was seen).
+    let [first, second, third] = [&loads[0], &loads[1], &loads[2]];
+    over([first, second, third], 500, 4_000, |ordered| {
+        ensure!(ordered[0] > 45.0, "{ordered:?}");
+        ensure!(ordered[0] > 0.99 * ordered[1], "{ordered:?}");
+        ensure!(ordered[1] > 10.0 * ordered[2], "{ordered:?}");
+        Ok(())
+    })?;
     for ((pid, level), (capacity, period)) in
         pids.iter()
             .zip([30, 20, 10])
@@ -107,18 +117,16 @@ fn engines_with_reserves_get_what_they_are_promised() -> Verdict {
             ..reserve(*pid, uapi::RESERVE_PE, capacity, period)
         })?;
     }
-    let regulated = truth::shares(pids, 500, 3_000)?;
-    println!("# by priority {ordered:.1?}, with reserves {regulated:.1?}");
-    // The kernels of a frame pass as one submission, so that each waits for a frame of another.
-    ensure!(ordered[0] > 1.1 * ordered[1], "{ordered:?}");
-    ensure!(ordered[1] > 10.0 * ordered[2], "{ordered:?}");
     // What a reserve is charged is more than its kernels take: some 60 us for a submission.
-    for (part, promised) in regulated.iter().zip([60.0, 10.0, 5.0]) {
-        ensure!(
-            *part <= promised + 0.5 && *part > 0.85 * promised,
-            "{regulated:?}"
-        );
-    }
+    over([first, second, third], 500, 3_000, |regulated| {
+        for (part, promised) in regulated.iter().zip([60.0, 10.0, 5.0]) {
+            ensure!(
+                *part <= promised + 0.5 && *part > 0.85 * promised,
+                "{regulated:?}"
+            );
+        }
+        Ok(())
+    })?;
     Load::stop_all(loads)?;
     stage.teardown()
 }

@@ -94,6 +94,11 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
         ("events --gpu 9", 1, "want 0"),
         ("run --weight 3 -- /no/such", 127, "/no/such"),
         ("run --weight 0 -- true", 2, "1..=10000"),
+        ("run --gpu auto:2 -- true", 125, "want 2 GPUs, but only 1"),
+        ("run --gpu first -- true", 2, "auto:K"),
+        ("place --policy best", 2, "gwtmin"),
+        ("place --among 9", 1, "want 0"),
+        ("place --explain 99999", 1, "process 99999 uses no GPU"),
         ("top", 1, "--json"),
     ];
     for (line, status, hint) in cases {
@@ -131,7 +136,11 @@ fn events_follow_a_client_from_its_appearance_to_its_end() -> Verdict {
 
 fn totals_outlive_the_client_until_they_are_reset() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    Load::start("--kernel-us 500 --wait block --seconds 1")?.finish()?;
+    let load = Load::start("--kernel-us 500 --wait block --seconds 1")?;
+    let pid = load.pid();
+    load.finish()?;
+    // The phase in which it ended is booked by then.
+    stage.wait_until_gone(pid)?;
     let of_root = |line: &str| -> Result<u64, String> {
         let read = objects(line)?;
         let totals = read[0]["totals"].as_array().ok_or("no list")?;

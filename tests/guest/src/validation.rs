@@ -55,7 +55,7 @@ fn wrong_settings_are_refused_and_say_what_is_right() -> Verdict {
         (changed(own, limit(101)), einval, range, "want 1 to 100"),
         (class, einval, range, "want 0 to 1"),
         (
-            changed(own, |set| set.mask = 16),
+            changed(own, |set| set.mask = 32),
             einval,
             reserved,
             "not zero",

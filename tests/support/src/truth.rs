@@ -2,7 +2,7 @@
 
 //! [tool] The model's own accounts of GPU use, with which LoGA's figures are compared.
 
-use loga_model::gpu::{Kind, GR};
+use loga_model::gpu::{Kind, CE0, GR};
 use loga_model::truth::text::Line;
 use loga_model::truth::{Entry, Usage};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub fn commands() -> Result<Vec<Command>, String> {
     Ok(commands.collect())
 }
 
-/// Use of the compute engine since the last reset.
+/// Use of one engine since the last reset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Truth {
     /// When it was read.
@@ -76,7 +76,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads the summary.
+    /// Reads the summary of the compute engine.
     ///
     /// # Errors
     ///
@@ -87,8 +87,17 @@ impl Truth {
 
     /// As [`Truth::read`], of one of several GPUs.
     pub fn read_of(gpu: u32) -> Result<Self, String> {
+        Ok(Truth::of_engines(gpu)?[0].clone())
+    }
+
+    /// As [`Truth::read_of`], of the compute engine and of the copy engine, in one window.
+    pub fn of_engines(gpu: u32) -> Result<[Self; 2], String> {
         let (text, path) = file(gpu, "summary")?;
-        Truth::parse(&text).ok_or_else(|| format!("{path}: unreadable:\n{text}"))
+        let truths = [GR, CE0].map(|engine| Truth::parse(&text, engine));
+        match truths {
+            [Some(compute), Some(copy)] => Ok([compute, copy]),
+            _ => Err(format!("{path}: unreadable:\n{text}")),
+        }
     }
 
     /// Starts a new window.
@@ -102,7 +111,7 @@ impl Truth {
         fs::write(&path, "1\n").map_err(|error| format!("{path}: {error}"))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, on: usize) -> Option<Self> {
         let mut truth = Truth::default();
         let mut windows = 0;
         for line in text.lines() {
@@ -113,19 +122,16 @@ impl Truth {
                     windows += 1;
                 }
                 Line::Engine {
-                    engine: GR,
+                    engine,
                     usage,
                     idle_ns,
-                } => {
+                } if engine == on => {
                     truth.switch_ns = usage.switch_ns;
                     truth.idle_ns = idle_ns;
                 }
                 Line::Client {
-                    engine: GR,
-                    pid,
-                    usage,
-                    ..
-                } => {
+                    engine, pid, usage, ..
+                } if engine == on => {
                     truth.usage.insert(pid.try_into().ok()?, usage);
                 }
                 Line::Engine { .. } | Line::Client { .. } => {}
@@ -180,12 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn summary_of_two_engines_keeps_compute() {
-        let truth = Truth::parse(
-            "window 1000 11000 42\nengine 0 7000 1000 2000 9\nengine 4 1 0 9999 1\n\
-             client 70 0 12 5000 600 6\nclient 70 4 12 1 0 1\nclient 71 0 12 2000 400 3\n",
-        )
-        .expect("readable");
+    fn summary_of_two_engines_is_that_of_each() {
+        let text = "window 1000 11000 42\nengine 0 7000 1000 2000 9\nengine 4 1 0 9999 1\n\
+             client 70 0 12 5000 600 6\nclient 70 4 12 1 0 1\nclient 71 0 12 2000 400 3\n";
+        let truth = Truth::parse(text, GR).expect("readable");
+        let copies = Truth::parse(text, CE0).expect("readable");
+        assert_eq!((copies.idle_ns, copies.usage(70).busy_ns), (9999, 1));
+        assert_eq!(copies.usage(71), Usage::default());
         assert_eq!(truth.now_ns, 11_000);
         assert_eq!(truth.window_ns, 10_000);
         assert_eq!(truth.idle_ns, 2000);
@@ -204,9 +211,9 @@ mod tests {
 
     #[test]
     fn summary_of_another_layout_is_refused() {
-        assert_eq!(Truth::parse(""), None);
-        assert_eq!(Truth::parse("window 5 1 0\n"), None);
-        assert_eq!(Truth::parse("window 1 5 0\nnonsense\n"), None);
-        assert_eq!(Truth::parse("window 1 5 0\nclient 1 0 2 x 4 5\n"), None);
+        assert_eq!(Truth::parse("", GR), None);
+        assert_eq!(Truth::parse("window 5 1 0\n", GR), None);
+        assert_eq!(Truth::parse("window 1 5 0\nnonsense\n", GR), None);
+        assert_eq!(Truth::parse("window 1 5 0\nclient 1 0 2 x 4 5\n", GR), None);
     }
 }

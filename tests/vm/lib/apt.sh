@@ -29,6 +29,29 @@ install_missing() {
 		die "apt-get install failed, see $cache/log/apt-install.log"
 }
 
+# install_stopped "UNIT.." PACKAGE..: the same for packages with services, of which those that
+# were not there before start neither now nor at boot: the tests start what they need.
+install_stopped() {
+	local units=$1 unit policy=/usr/sbin/policy-rc.d new=
+	shift
+	[ -n "$(missing "$@")" ] || return 0
+	for unit in $units; do
+		[ -e "/lib/systemd/system/$unit.service" ] || new="$new $unit"
+	done
+	(
+		if [ "$(id -u)" -eq 0 ] && [ ! -e $policy ]; then
+			trap 'rm -f "$policy"' EXIT
+			printf '#!/bin/sh\nexit 101\n' > $policy
+			chmod 755 $policy
+		fi
+		install_missing "$@"
+	) || exit 1
+	for unit in $new; do
+		[ ! -e "/lib/systemd/system/$unit.service" ] || logged "disable-$unit" systemctl disable "$unit" ||
+			note "$unit starts with the machine: disable it if you do not want that"
+	done
+}
+
 # The mirror of this machine, from its own configuration.
 mirror() {
 	local uri

@@ -23,6 +23,8 @@ if [ -n "${LOGA_FLAVOUR:-}" ]; then
 	[ -r "$cache/env-$LOGA_FLAVOUR" ] || die "no kernel for $LOGA_FLAVOUR yet: run tests/vm/setup --flavour $LOGA_FLAVOUR"
 	# shellcheck disable=SC1090
 	. "$cache/env-$LOGA_FLAVOUR"
+	# A KDIR that is exported already is that of another kernel.
+	KDIR=$KDIR_DEFAULT
 fi
 KDIR=${KDIR:-$KDIR_DEFAULT}
 RUSTC_KERNEL=${RUSTC_KERNEL:-rustc}

@@ -59,7 +59,7 @@ impl Cuda {
             // Numbers devices as the driver's nodes are; by default CUDA puts the fastest first.
             std::env::set_var("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
-        let context = Context::open(plan.gpu, plan.wait == Wait::Block)?;
+        let context = Context::open(plan.gpu(), plan.wait == Wait::Block)?;
         let module = compile(&context)?;
         let by_timer = context.function(&module, c"spin_timer")?;
         let by_clock = context.function(&module, c"spin_clock")?;

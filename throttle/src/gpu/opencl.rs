@@ -23,7 +23,7 @@ impl OpenCl {
         // PANIC: the text is a constant without a zero byte.
         let source = CString::new(SOURCE).expect("no zero byte");
         Ok(OpenCl {
-            program: Program::open(plan.gpu, &source, c"spin")?,
+            program: Program::open(plan.gpu(), &source, c"spin")?,
         })
     }
 }

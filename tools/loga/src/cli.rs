@@ -3,8 +3,14 @@
 //! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
 
 mod engaged;
+mod kube;
+mod place;
+mod slurm;
 
-pub use engaged::{Agent, AgentKind, Focus, Reserve, Spec, Whom};
+pub use engaged::{Agent, AgentKind, Apply, Focus, Reserve, Serve, Spec, Whom};
+pub use kube::{Kube, Pods, Server};
+pub use place::{Asked, OnGpu, Place, Run};
+pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
 use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -15,7 +21,6 @@ use loga::names::Kind;
 use loga::policies;
 use loga::share::{Limit, Target};
 use loga::units::Weight;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,17 +73,33 @@ pub enum Command {
     /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
     /// and those that begin with # are skipped. A line that is wrong refuses the whole file.
     Spec(Spec),
-    /// Follow something of the system, until interrupted
+    /// Set knobs and shares as files of this machine say
+    ///
+    /// All files are checked before anything is set; one that is wrong, or that the kernel module
+    /// refuses, leaves everything as it was. What a file does not name stays as it is. A cgroup that
+    /// does not exist is reported and skipped. Exits with 0 if everything is set, 1 if nothing is,
+    /// 3 if cgroups were skipped. docs/settings.md describes the files. For root.
+    Apply(Apply),
+    /// Follow something of the system, or serve figures, until interrupted
     Agent(Agent),
     /// Print what happens, one line per event, until interrupted
     Events(Events),
-    /// Run a command with a weight, limit or class of its own
+    /// Print on which GPU a program would run best now, and why
+    ///
+    /// It chooses as `loga run --gpu auto` does, by what all programs wanted over about the last
+    /// half a minute and by claims of those that have just started. SLOWDOWN is how many times as
+    /// long as alone on the fastest GPU the program is expected to take. CUDA_VISIBLE_DEVICES
+    /// limits the choice.
+    Place(Place),
+    /// Run a command with a weight, limit or class of its own, on a GPU of its own
     ///
     /// The setting is in place before the command starts; the command replaces this process, so
     /// that the caller sees its exit status. The setting is for that one process: programs that
     /// it starts have none, unless a cgroup or user gives them one. Exits with 125 if the setting
-    /// is refused, 126 if the command cannot be run, 127 if it does not exist. Every user may
-    /// lower its own processes, such as with `--class idle`; only root gives more.
+    /// is refused or no GPU may be chosen, 126 if the command cannot be run, 127 if it does not
+    /// exist. Every user may lower its own processes, such as with `--class idle`; only root gives
+    /// more. With --gpu the command sees that GPU only: CUDA_VISIBLE_DEVICES and LOGA_GPU are set
+    /// for it, within what CUDA_VISIBLE_DEVICES allows already.
     /// As root, to run the command as another user:
     /// `loga run --weight 300 -- setpriv --reuid=ann --regid=ann --init-groups COMMAND`.
     Run(Run),
@@ -87,6 +108,13 @@ pub enum Command {
     /// Users see their own total; a caller with CAP_PERFMON sees all of them, and root may reset
     /// them.
     Totals(Totals),
+    /// Let Slurm place jobs by what LoGA measures
+    Slurm(Slurm),
+    /// Let Kubernetes place pods by what LoGA measures
+    ///
+    /// Runs once in a cluster, until interrupted, and reads the exporter of each node. docs/kube.md
+    /// describes the set-up.
+    Kube(Kube),
     /// Write manual pages or completions
     #[command(hide = true)]
     Generate(Generate),
@@ -155,13 +183,16 @@ pub struct Set {
     #[command(flatten)]
     pub whom: Whom,
     /// Print what is set
-    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target", "clear"])]
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target", "access", "clear"])]
     pub list: bool,
     /// What to set.
     #[command(flatten)]
     pub change: Change,
+    /// Whether its processes may open the GPU, while LoGA enforces; of a cgroup or user
+    #[arg(long, value_name = "ACCESS", conflicts_with = "pid", value_parser = PossibleValuesParser::new(names::ACCESS))]
+    pub access: Option<String>,
     /// Forget what is set
-    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target"])]
+    #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target", "access"])]
     pub clear: bool,
     /// Only on this GPU [default: all]
     #[arg(long, value_name = "N")]
@@ -298,20 +329,6 @@ pub struct Events {
     pub json: bool,
 }
 
-/// Arguments of `loga run`.
-#[derive(Args, Clone, Debug)]
-pub struct Run {
-    /// What to set.
-    #[command(flatten)]
-    pub change: Change,
-    /// Only on this GPU [default: all]
-    #[arg(long, value_name = "N")]
-    pub gpu: Option<u32>,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
 /// Arguments of `loga totals`.
 #[derive(Args, Clone, Debug)]
 pub struct Totals {
@@ -363,87 +380,4 @@ pub fn one_line(error: &clap::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    fn refused(line: &str) -> String {
-        let error = Arguments::try_parse_from(line.split(' ')).expect_err(line);
-        let text = one_line(&error);
-        assert!(!text.contains('\n'), "{text}");
-        text
-    }
-
-    #[test]
-    fn definitions_are_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn seconds_take_fractions_and_refuse_nonsense() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn times_needs_watch() {
-        assert!(refused("loga stat --times 2").contains("--watch"));
-        let fine = ["loga", "stat", "--watch", "1", "--times", "2"];
-        assert!(Arguments::try_parse_from(fine).is_ok());
-    }
-
-    #[test]
-    fn numbers_out_of_range_are_refused_with_the_range() {
-        for weight in ["0", "10001", "-3", "x"] {
-            let text = refused(&format!("loga set --pid 1 --weight={weight}"));
-            assert!(text.contains("--weight"), "{text}");
-        }
-        let text = refused("loga set --pid 1 --weight 10001");
-        assert!(text.ends_with("10001 is not in 1..=10000"), "{text}");
-        let text = refused("loga run --limit 101 -- true");
-        assert!(text.ends_with("101 is not in 1..=100"), "{text}");
-        let text = refused("loga set --pid 0 --weight 3");
-        assert!(text.contains("0 is not in 1..="), "{text}");
-        let text = refused("loga policy set --ratio 0");
-        assert!(
-            text.ends_with("ratio=0 is out of range, want 1 to 1000"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn unknown_words_are_refused_with_the_known_ones() {
-        let text = refused("loga policy switch fifo");
-        let all = format!("[possible values: {}]", policies::NAMES.join(", "));
-        assert!(text.contains(&all), "{text}");
-        let text = refused("loga set --pid 1 --class low");
-        assert!(text.contains("[possible values: normal, idle]"), "{text}");
-        let text = refused("loga events --kinds throttled,gone");
-        assert!(
-            text.contains("'gone'") && text.contains("released"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn word_that_is_nearly_right_gets_a_tip() {
-        let text = refused("loga sta");
-        let tip = "unrecognized subcommand 'sta'; tip: a similar subcommand exists: 'stat'";
-        assert_eq!(text, tip);
-    }
-
-    #[test]
-    fn set_wants_exactly_one_subject() {
-        let text = refused("loga set --weight 3");
-        assert!(
-            text.contains("--pid <PID>|--user <USER>|--cgroup <CGROUP>|--list"),
-            "{text}"
-        );
-        assert!(refused("loga set --pid 1 --user ann --weight 3").contains("cannot be used with"));
-        assert!(refused("loga set --pid 1 --clear --weight 3").contains("cannot be used with"));
-        assert!(refused("loga policy set").contains("--poll-ms"));
-        assert!(refused("loga run --weight 3").contains("<COMMAND>"));
-    }
-}
+mod tests;

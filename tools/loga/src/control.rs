@@ -3,6 +3,10 @@
 //! [tool] The calls of `/dev/loga` as this program uses them, over anything that answers them: the
 //! device itself, or a double in tests.
 
+mod calls;
+
+pub use calls::{Calls, Tables};
+
 use crate::error::Error;
 use loga::uapi;
 use loga::uapi::{Call, Header, Refusal};
@@ -21,88 +25,6 @@ const GPUS_MAX: u32 = 256;
 /// TIMEOUT: calls repeated until the tables fit; they grow between two calls only by what starts
 /// meanwhile.
 const TRIES: u32 = 8;
-
-/// The kernel's side. Arguments are as `loga::uapi` has them, except that the addresses of tables
-/// are those of the slices; the counts in an argument are the lengths of its slices.
-pub trait Calls {
-    /// [`uapi::IOC_SNAPSHOT`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn snapshot(&self, argument: &mut uapi::Snapshot, tables: &mut Tables) -> io::Result<()>;
-    /// [`uapi::IOC_SET_SHARE`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn set_share(&self, argument: &mut uapi::SetShare) -> io::Result<()>;
-    /// [`uapi::IOC_LIST_SHARES`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn list_shares(
-        &self,
-        argument: &mut uapi::ListShares,
-        shares: &mut [uapi::Share],
-    ) -> io::Result<()>;
-    /// [`uapi::IOC_SET_SPEC`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn set_spec(&self, argument: &mut uapi::SetSpec) -> io::Result<()>;
-    /// [`uapi::IOC_LIST_SPECS`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn list_specs(
-        &self,
-        argument: &mut uapi::ListSpecs,
-        specs: &mut [uapi::ListedSpec],
-    ) -> io::Result<()>;
-    /// [`uapi::IOC_READ_TOTALS`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn read_totals(
-        &self,
-        argument: &mut uapi::ReadTotals,
-        totals: &mut [uapi::Total],
-    ) -> io::Result<()>;
-    /// [`uapi::IOC_CONFIGURE`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn configure(&self, argument: &mut uapi::Configure) -> io::Result<()>;
-    /// [`uapi::IOC_SUBSCRIBE`].
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn subscribe(&self, argument: &mut uapi::Subscribe) -> io::Result<()>;
-    /// Waits for events, at most for `timeout`, and reads those there are; returns how many.
-    ///
-    /// # Errors
-    ///
-    /// The errno.
-    fn read_events(&self, events: &mut [uapi::Event], timeout: Duration) -> io::Result<usize>;
-}
-
-/// Where a snapshot's tables go.
-#[derive(Clone, Debug)]
-pub struct Tables {
-    /// Clients.
-    pub clients: Vec<uapi::Client>,
-    /// Groups.
-    pub groups: Vec<uapi::Group>,
-    /// Channels.
-    pub channels: Vec<uapi::Channel>,
-}
 
 /// Everything the kernel says about one GPU at one time.
 #[derive(Clone, Debug, Default)]
@@ -219,6 +141,27 @@ impl<C: Calls> Control<C> {
         let answer = (argument.version, argument.size);
         let refusal = Some(argument.refusal);
         self.meaning(Call::SetSpec, result, wanted.gpu, answer, refusal)
+    }
+
+    /// Claims a GPU for this process, or takes its claims back; the header of the argument is filled
+    /// in. Returns the number of the claims after it.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call; [`Error::Refused`] with [`uapi::REFUSED_CHANGED`] if claims were made since
+    /// the snapshots were taken.
+    pub fn claim(&self, wanted: &uapi::Claim) -> Result<u64, Error> {
+        let Header { version, size } = Call::Claim.header();
+        let mut argument = uapi::Claim {
+            version,
+            size,
+            ..*wanted
+        };
+        let result = self.0.claim(&mut argument);
+        let answer = (argument.version, argument.size);
+        let refusal = Some(argument.refusal);
+        self.meaning(Call::Claim, result, wanted.gpu, answer, refusal)?;
+        Ok(argument.seen)
     }
 
     /// Weights, limits and classes that are set on one GPU.

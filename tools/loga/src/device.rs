@@ -102,6 +102,11 @@ impl Calls for ControlFile {
         unsafe { self.call(uapi::IOC_LIST_SPECS, argument) }
     }
 
+    fn claim(&self, argument: &mut uapi::Claim) -> io::Result<()> {
+        // SAFETY: the structure of this number; it has no tables.
+        unsafe { self.call(uapi::IOC_CLAIM, argument) }
+    }
+
     fn read_totals(
         &self,
         argument: &mut uapi::ReadTotals,

@@ -2,7 +2,7 @@
 
 //! [tool] Users and cgroups: names for people, numbers for the kernel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,14 @@ use std::process::Command;
 
 /// Most cgroups that are searched for their names.
 const CGROUPS_MAX: usize = 65_536;
+/// Deepest cgroups that are; each level on the way takes an open file.
+const DEPTH_MAX: usize = 32;
+/// Where users make cgroups.
+const OF_USERS: &str = "user.slice";
+
+/// Without a mount of cgroup v2.
+const NO_MOUNT: &str =
+    "no cgroup v2 hierarchy is mounted: mount one with `mount -t cgroup2 none /sys/fs/cgroup`";
 
 /// The users and cgroups of this system.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +37,24 @@ impl Directory {
             users: users(&fs::read_to_string("/etc/passwd").unwrap_or_default()),
             cgroups: mount(&fs::read_to_string("/proc/self/mounts").unwrap_or_default()),
             network: true,
+        }
+    }
+
+    /// The cgroups below a folder, and no users.
+    pub fn below(cgroups: &Path) -> Self {
+        Directory {
+            cgroups: Some(cgroups.to_path_buf()),
+            ..Self::default()
+        }
+    }
+
+    /// Users of passwd(5), and cgroups below a folder.
+    #[cfg(test)]
+    pub(crate) fn of(passwd: &str, cgroups: Option<&Path>) -> Self {
+        Directory {
+            users: users(passwd),
+            cgroups: cgroups.map(Path::to_path_buf),
+            network: false,
         }
     }
 
@@ -69,9 +95,7 @@ impl Directory {
         if let Ok(id) = text.parse() {
             return Ok(id);
         }
-        let root = self.cgroups.as_deref().ok_or(
-            "no cgroup v2 hierarchy is mounted: mount one with `mount -t cgroup2 none /sys/fs/cgroup`",
-        )?;
+        let root = self.cgroups.as_deref().ok_or(NO_MOUNT)?;
         let path = if Path::new(text).starts_with(root) {
             PathBuf::from(text)
         } else {
@@ -87,34 +111,139 @@ impl Directory {
         }
     }
 
+    /// Number of the cgroup of a unit of the system's systemd: below slices, where users make none.
+    ///
+    /// # Errors
+    ///
+    /// What would be right.
+    pub fn unit_id(&self, unit: &str) -> Result<u64, String> {
+        let mut ahead: Vec<PathBuf> = self.cgroups.iter().cloned().collect();
+        // TIMEOUT: more slices than a system has.
+        for _ in 0..CGROUPS_MAX {
+            let Some(folder) = ahead.pop() else {
+                break;
+            };
+            match fs::symlink_metadata(folder.join(unit)) {
+                Ok(data) if data.is_dir() => return Ok(data.ino()),
+                _ => {}
+            }
+            let slices = below(&folder).into_iter();
+            ahead.extend(slices.filter(|path| path.extension().is_some_and(|end| end == "slice")));
+        }
+        Err(format!(
+            "there is no cgroup of the unit '{unit}': want one that `systemctl list-units` shows as running"
+        ))
+    }
+
     /// Path of every cgroup, by its number.
     pub fn cgroup_paths(&self) -> HashMap<u64, String> {
-        let mut paths = HashMap::new();
-        let Some(root) = self.cgroups.as_deref() else {
-            return paths;
-        };
-        let mut ahead = vec![root.to_path_buf()];
-        while let Some(folder) = ahead.pop() {
-            if paths.len() >= CGROUPS_MAX {
-                break;
-            }
-            // A cgroup that went away meanwhile has no name any more.
-            let Ok(data) = fs::symlink_metadata(&folder) else {
-                continue;
-            };
-            let name = folder.strip_prefix(root).unwrap_or(&folder);
-            paths.insert(data.ino(), format!("/{}", name.display()));
-            ahead.extend(below(&folder));
-        }
-        paths
+        let root = self.cgroups.as_deref();
+        root.map_or_else(HashMap::new, |root| search(root, CGROUPS_MAX, None).paths)
     }
+
+    /// Paths of those of these cgroups that are found, by their numbers.
+    pub fn cgroup_paths_of(&self, wanted: &BTreeSet<u64>) -> Found {
+        let root = self.cgroups.as_deref();
+        root.map_or_else(Found::default, |root| {
+            search(root, CGROUPS_MAX, Some(wanted))
+        })
+    }
+}
+
+/// What a search for cgroups found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Paths by number.
+    pub paths: HashMap<u64, String>,
+    /// Whether it ended early, since there are too many cgroups: the others may be there.
+    pub cut: bool,
+}
+
+/// Searches `most` cgroups at most. Users may make cgroups in `user.slice`, as many and with names as
+/// long as they like: it comes last, and only the way to one folder is kept at a time.
+fn search(root: &Path, most: usize, wanted: Option<&BTreeSet<u64>>) -> Found {
+    let mut search = Search {
+        root,
+        wanted,
+        left: most,
+        paths: HashMap::new(),
+    };
+    let mut first = below(root);
+    first.sort_by_key(|path| path.ends_with(OF_USERS));
+    search.note(root);
+    for top in first {
+        search.note(&top);
+        search.below(&top);
+    }
+    Found {
+        cut: search.left == 0 && !search.has_all(),
+        paths: search.paths,
+    }
+}
+
+/// A search that is under way.
+struct Search<'a> {
+    root: &'a Path,
+    /// Numbers of cgroups, or nothing for all.
+    wanted: Option<&'a BTreeSet<u64>>,
+    /// Cgroups that may still be looked at.
+    left: usize,
+    paths: HashMap<u64, String>,
+}
+
+impl Search<'_> {
+    fn has_all(&self) -> bool {
+        self.wanted
+            .is_some_and(|wanted| self.paths.len() >= wanted.len())
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == 0 || self.has_all()
+    }
+
+    /// Looks at a cgroup.
+    fn note(&mut self, path: &Path) {
+        if self.is_over() {
+            return;
+        }
+        self.left = self.left.saturating_sub(1);
+        // One that went away meanwhile has no name any more.
+        let Ok(id) = fs::symlink_metadata(path).map(|data| data.ino()) else {
+            return;
+        };
+        if self.wanted.is_none_or(|wanted| wanted.contains(&id)) {
+            let name = path.strip_prefix(self.root).unwrap_or(path);
+            self.paths.insert(id, format!("/{}", name.display()));
+        }
+    }
+
+    /// Looks at what is below a cgroup.
+    fn below(&mut self, top: &Path) {
+        let mut way: Vec<fs::ReadDir> = fs::read_dir(top).into_iter().collect();
+        while let Some(folder) = way.last_mut().filter(|_| !self.is_over()) {
+            match folder.next() {
+                None => drop(way.pop()),
+                Some(Ok(entry)) if is_folder(&entry) => {
+                    self.note(&entry.path());
+                    if way.len() < DEPTH_MAX {
+                        way.extend(fs::read_dir(entry.path()));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn is_folder(entry: &fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
 /// Folders in a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter(is_folder)
         .map(|entry| entry.path())
         .collect()
 }
@@ -149,6 +278,24 @@ fn mount(text: &str) -> Option<PathBuf> {
     })
 }
 
+/// The directory of the cgroup of a process, by its /proc/PID/mounts and /proc/PID/cgroup.
+///
+/// # Errors
+///
+/// What would be right.
+pub fn own_cgroup(mounts: &str, cgroup: &str) -> Result<PathBuf, String> {
+    let root = mount(mounts).ok_or(NO_MOUNT)?;
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::/"));
+    match path {
+        // Outside of the namespace of the process.
+        Some(path) if !path.starts_with("..") => Ok(root.join(path)),
+        _ => Err(format!(
+            "this process is in no cgroup below {}: want one of cgroup v2",
+            root.display()
+        )),
+    }
+}
+
 /// A program that is linked statically cannot ask a network directory itself.
 fn ask_network(name: &str) -> Option<u32> {
     let answer = Command::new("getent")
@@ -167,11 +314,7 @@ mod tests {
     const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n#x\n";
 
     fn directory(cgroups: Option<&Path>) -> Directory {
-        Directory {
-            users: users(PASSWD),
-            cgroups: cgroups.map(Path::to_path_buf),
-            network: false,
-        }
+        Directory::of(PASSWD, cgroups)
     }
 
     #[test]
@@ -206,6 +349,40 @@ mod tests {
     }
 
     #[test]
+    fn cgroups_of_users_hide_no_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let make = |path: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(&path).expect("a folder");
+            fs::metadata(path).expect("a folder").ino()
+        };
+        let mut wanted = BTreeSet::new();
+        for at in 0..20 {
+            make(&format!("user.slice/user-7.slice/{at}/a/b"));
+            wanted.insert(make(&format!("system.slice/{at}.service")));
+            wanted.insert(make(&format!("z.slice/{at}")));
+        }
+        // The root, three slices, and the services; those of the user are three times as many.
+        let found = search(folder.path(), 1 + 3 + 40, Some(&wanted));
+        assert_eq!(found.paths.len(), wanted.len());
+        assert!(
+            !found.cut
+                && found
+                    .paths
+                    .values()
+                    .any(|path| path == "/system.slice/7.service")
+        );
+        wanted.insert(u64::MAX);
+        assert!(search(folder.path(), 50, Some(&wanted)).cut);
+        let whole = search(folder.path(), 1000, Some(&wanted));
+        assert!(!whole.cut && whole.paths.len() == wanted.len() - 1);
+        assert_eq!(
+            search(folder.path(), 1000, None).paths.len(),
+            1 + 3 + 40 + 61
+        );
+    }
+
+    #[test]
     fn unknown_cgroup_is_refused_with_one_that_exists() {
         let root = tempfile::tempdir().expect("a folder");
         fs::create_dir(root.path().join("render")).expect("a folder");
@@ -221,5 +398,17 @@ mod tests {
         let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         assert_eq!(mount(mounts), Some(PathBuf::from("/sys/fs/cgroup")));
         assert_eq!(mount("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn cgroup_of_a_process_is_below_the_mount_point() {
+        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        let of = |text| own_cgroup(mounts, text);
+        let found = of("1:net_cls:/\n0::/user.slice/a b\n");
+        assert_eq!(found, Ok("/sys/fs/cgroup/user.slice/a b".into()));
+        assert_eq!(of("0::/\n"), Ok("/sys/fs/cgroup/".into()));
+        assert!(of("0::/../other\n").is_err());
+        assert!(of("1:cpu:/\n").is_err());
+        assert!(own_cgroup("", "0::/\n").is_err());
     }
 }

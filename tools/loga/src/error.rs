@@ -50,6 +50,7 @@ fn purpose(call: Call) -> &'static str {
         Call::ListShares => "listing what is set",
         Call::SetSpec => "setting priorities, modes and reserves",
         Call::ListSpecs => "listing priorities, modes and reserves",
+        Call::Claim => "claiming a GPU",
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
     fn other_version_names_both_if_known() {
         let ours = Call::SetShare.header();
         let said = text(libc::EINVAL, ours, None);
-        assert!(said.contains("version 7 (80 bytes)"), "{said}");
+        assert!(said.contains("version 10 (88 bytes)"), "{said}");
         assert!(
             said.contains("the kernel module another one: use"),
             "{said}"

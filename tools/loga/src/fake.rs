@@ -4,11 +4,14 @@
 //! checks, and can be of another version, refuse an unprivileged caller, or fail with any errno.
 
 use crate::control::{Calls, Tables};
+use loga::account::fading::{percent, Sums};
+use loga::claims::{Claim, Claimed, Claims, OnGpu, MAX_CLAIMS};
 use loga::knobs::Config;
 use loga::policies::PolicyKind;
-use loga::request::Named;
+use loga::request::{ClaimRequest, Named};
 use loga::uapi;
 use loga::uapi::{Call, Header, Refusal};
+use loga::units::Ns;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -19,10 +22,12 @@ use std::time::Duration;
 pub(crate) struct FakeGpu {
     pub(crate) info: uapi::Gpu,
     pub(crate) clients: Vec<uapi::Client>,
+    /// Clients that the caller may not see: they count in the sums alone.
+    pub(crate) hidden: Vec<uapi::Client>,
     pub(crate) groups: Vec<uapi::Group>,
     pub(crate) shares: Vec<uapi::Share>,
     pub(crate) specs: Vec<uapi::ListedSpec>,
-    totals: Vec<(u32, uapi::Total)>,
+    pub(crate) totals: Vec<(u32, uapi::Total)>,
 }
 
 /// The double.
@@ -37,7 +42,14 @@ pub(crate) struct FakeKernel {
     pub(crate) subscribed: Cell<Option<(u32, u64)>>,
     /// The last [`uapi::Configure`] that was accepted.
     pub(crate) configured: Cell<Option<uapi::Configure>>,
+    /// Process and user that call.
+    pub(crate) caller: Cell<(i32, u32)>,
+    /// The time, for claims.
+    pub(crate) now: Cell<Ns>,
+    claims: RefCell<Claims<Vec<Claim>>>,
     spec_refusal: Cell<Option<Refusal>>,
+    /// Subjects whose shares are refused, why, and how often.
+    share_refusals: RefCell<Vec<(u64, Refusal, u32)>>,
     privileged: Cell<bool>,
     version: Cell<u32>,
     errno: Cell<Option<i32>>,
@@ -56,7 +68,11 @@ impl FakeKernel {
             events: RefCell::default(),
             subscribed: Cell::default(),
             configured: Cell::default(),
+            caller: Cell::new((100, 1000)),
+            now: Cell::default(),
+            claims: RefCell::new(Claims::new(vec![Claim::default(); gpus * MAX_CLAIMS], 1)),
             spec_refusal: Cell::default(),
+            share_refusals: RefCell::default(),
             privileged: Cell::new(true),
             version: Cell::new(uapi::VERSION),
             errno: Cell::default(),
@@ -81,6 +97,11 @@ impl FakeKernel {
     /// From now on specs that promise something are refused.
     pub(crate) fn refuse_specs(&self, refusal: Refusal) {
         self.spec_refusal.set(Some(refusal));
+    }
+
+    /// Shares that are set for this subject are refused, so many times.
+    pub(crate) fn refuse_share(&self, id: u64, refusal: Refusal, times: u32) {
+        self.share_refusals.borrow_mut().push((id, refusal, times));
     }
 
     pub(crate) fn add_client(&self, gpu: usize, id: u64, uid: u32) {
@@ -133,6 +154,13 @@ impl FakeKernel {
     fn set_checked(&self, argument: &uapi::SetShare) -> Result<(), Fault> {
         let request = argument.check()?;
         self.find(request.named, argument.id)?;
+        let mut refusals = self.share_refusals.borrow_mut();
+        let refused = |one: &&mut (u64, Refusal, u32)| one.0 == argument.id && one.2 > 0;
+        let sets = argument.action == uapi::ACTION_SET;
+        if let Some((_, refusal, times)) = refusals.iter_mut().find(refused).filter(|_| sets) {
+            *times -= 1;
+            return Err((*refusal).into());
+        }
         for gpu in self.chosen(request.gpu) {
             self.with_gpu(gpu, |gpu| set_on(gpu, argument))??;
         }
@@ -149,6 +177,57 @@ impl FakeKernel {
             self.with_gpu(gpu, |gpu| set_spec_on(gpu, argument))??;
         }
         Ok(())
+    }
+
+    /// Returns the number of the claims after it.
+    fn claim_checked(&self, argument: &uapi::Claim) -> Result<u64, Fault> {
+        let request = argument.check()?;
+        let ((process, user), now) = (self.caller.get(), self.now.get());
+        // CAST: process ids are positive.
+        let key = process as u64;
+        let mut claims = self.claims.borrow_mut();
+        match request {
+            ClaimRequest::Make {
+                gpu,
+                want,
+                lasts,
+                seen,
+            } => {
+                self.with_gpu(gpu, |_| ())?;
+                let claim = Claim {
+                    process: key,
+                    until: now.saturating_add(lasts),
+                    gpu,
+                    user,
+                    want,
+                };
+                let made = claims.make(claim, seen, now, |key| self.is_alive(key));
+                made.map_err(|cause| Fault::Refused(cause.into()))
+            }
+            ClaimRequest::Clear { gpu } => {
+                gpu.map(|gpu| self.with_gpu(gpu, |_| ())).transpose()?;
+                let cleared = claims.clear(key, gpu, now);
+                cleared.map_err(|cause| Fault::Refused(cause.into()))?;
+                Ok(claims.seen())
+            }
+        }
+    }
+
+    /// What the claims on a GPU count beside its clients.
+    fn claimed(&self, gpu: u32, clients: &[uapi::Client]) -> Claimed {
+        let mut claims = self.claims.borrow_mut();
+        let here = claims.on(gpu, self.now.get(), |key| self.is_alive(key));
+        let here = here.to_vec();
+        let wants = clients.iter().map(|client| {
+            let want = || percent(client.means().want_2s().into());
+            (client.pid.unsigned_abs().into(), want)
+        });
+        OnGpu::new(here, claims.seen()).claimed(wants)
+    }
+
+    fn is_alive(&self, key: u64) -> bool {
+        let processes = self.processes.borrow();
+        processes.iter().any(|pid| u64::try_from(*pid) == Ok(key))
     }
 
     fn find(&self, named: Named, id: u64) -> Result<(), Refusal> {
@@ -185,7 +264,10 @@ fn tell(result: Result<(), Fault>, refusal: &mut Refusal) -> io::Result<()> {
         Err(Fault::Errno(error)) => Err(error),
         Err(Fault::Refused(why)) => {
             *refusal = why;
-            Err(io::Error::from_raw_os_error(libc::EINVAL))
+            Err(io::Error::from_raw_os_error(match why.code {
+                uapi::REFUSED_CHANGED => libc::EAGAIN,
+                _ => libc::EINVAL,
+            }))
         }
     }
 }
@@ -208,17 +290,18 @@ fn set_on(gpu: &mut FakeGpu, argument: &uapi::SetShare) -> Result<(), Refusal> {
     });
     let share = &mut gpu.shares[at];
     share.mask |= argument.mask;
-    if argument.mask & uapi::SHARE_WEIGHT != 0 {
-        share.weight = argument.weight;
-    }
-    if argument.mask & uapi::SHARE_LIMIT != 0 {
-        share.limit_pct = argument.limit_pct;
-    }
-    if argument.mask & uapi::SHARE_CLASS != 0 {
-        share.class = argument.class;
-    }
-    if argument.mask & uapi::SHARE_TARGET != 0 {
-        share.target_pct = argument.target_pct;
+    for (bit, to, from) in [
+        (uapi::SHARE_WEIGHT, &mut share.weight, argument.weight),
+        (uapi::SHARE_LIMIT, &mut share.limit_pct, argument.limit_pct),
+        (uapi::SHARE_CLASS, &mut share.class, argument.class),
+        (
+            uapi::SHARE_TARGET,
+            &mut share.target_pct,
+            argument.target_pct,
+        ),
+        (uapi::SHARE_ACCESS, &mut share.access, argument.access),
+    ] {
+        *to = if argument.mask & bit != 0 { from } else { *to };
     }
     Ok(())
 }
@@ -254,7 +337,13 @@ impl Calls for &FakeKernel {
             let Tables {
                 clients, groups, ..
             } = tables;
+            let mut sums = Sums::default();
+            let all = gpu.clients.iter().chain(&gpu.hidden);
+            all.for_each(|client| sums.add(&client.means()));
             argument.info = gpu.info;
+            argument.info.note_sums(&sums);
+            let claimed = self.claimed(argument.gpu, &gpu.clients);
+            argument.info.note_claims(&claimed);
             argument.client_count = copy(&gpu.clients, clients, argument.client_count);
             argument.group_count = copy(&gpu.groups, groups, argument.group_count);
             argument.channel_count = 0;
@@ -295,6 +384,14 @@ impl Calls for &FakeKernel {
         self.with_gpu(argument.gpu, |gpu| {
             argument.count = copy(&gpu.specs, specs, argument.count);
         })
+    }
+
+    fn claim(&self, argument: &mut uapi::Claim) -> io::Result<()> {
+        let header = (&mut argument.version, &mut argument.size);
+        self.enter(Call::Claim, header, false)?;
+        let result = self.claim_checked(argument);
+        let result = result.map(|seen| argument.seen = seen);
+        tell(result, &mut argument.refusal)
     }
 
     fn read_totals(

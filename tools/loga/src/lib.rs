@@ -9,6 +9,13 @@
 //! | [`control`] | the calls of `/dev/loga`, over the device or a double |
 //! | [`device`] | the device: the only `unsafe` code |
 //! | [`error`] | what failures mean |
+//! | [`export`] | figures for monitoring systems |
+//! | [`exporters`] | the exporters of a cluster's nodes, read from one place |
+//! | [`history`] | what programs did in earlier runs |
+//! | [`http`] | an HTTP server |
+//! | [`mps`] | clients that are servers of NVIDIA's MPS |
+//! | [`placing`] | the GPU of a program that starts |
+//! | [`replace`](mod@replace) | files that are replaced as a whole |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
 //! | [`top`] | the terminal user interface, without the terminal |
@@ -21,9 +28,16 @@ pub mod control;
 pub mod device;
 pub mod directory;
 pub mod error;
+pub mod export;
+pub mod exporters;
 #[cfg(test)]
 mod fake;
+pub mod history;
+pub mod http;
+pub mod mps;
 pub mod names;
+pub mod placing;
+pub mod replace;
 pub mod stat;
 pub mod table;
 pub mod top;

@@ -6,11 +6,16 @@ use clap::error::ErrorKind;
 use clap::Parser;
 use loga_cli::cli;
 use loga_cli::cli::{Agent, AgentKind, Arguments, Command};
+use loga_cli::commands::apply::Outcome;
+use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
-    events, focus, generate, policy, reserve, run, set, spec, stat, top, totals, Failure,
+    apply, events, focus, generate, kube, place, policy, reserve, run, serve, set, slurm, spec,
+    stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
+use loga_cli::mps::Processes;
+use loga_cli::placing::visible::Environment;
 use std::io;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
@@ -18,6 +23,9 @@ use std::process::ExitCode;
 
 /// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;
+
+/// Exit status for settings that were applied but for cgroups that do not exist.
+const SKIPPED: u8 = 3;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -50,7 +58,22 @@ fn main() -> ExitCode {
 fn act(command: &Command) -> Result<(), (u8, Failure)> {
     if let Command::Run(arguments) = command {
         let device = Device::open().map_err(|error| (run::NOT_STARTED, error.into()))?;
-        return Err(run::run(arguments, &device, |command| command.exec()));
+        let environment = Environment::of_process();
+        return Err(run::run(arguments, &device, &environment, |command| {
+            command.exec()
+        }));
+    }
+    if let Command::Apply(arguments) = command {
+        let directory = Directory::of_system();
+        let mut out = io::stdout().lock();
+        let outcome = apply::run(arguments, Device::open, &directory, &mut out);
+        return match outcome.map_err(|failure| (1, failure))? {
+            Outcome::Whole => Ok(()),
+            Outcome::Skipped(count) => {
+                let line = format!("{count} entries for cgroups that do not exist were skipped");
+                Err((SKIPPED, Failure::Said(line)))
+            }
+        };
     }
     ask(command).map_err(|failure| (1, failure))
 }
@@ -61,13 +84,38 @@ fn ask(command: &Command) -> Result<(), Failure> {
     if let Command::Generate(arguments) = command {
         return generate::run(arguments);
     }
+    if let Command::Agent(Agent {
+        what: AgentKind::Serve(arguments),
+    }) = command
+    {
+        return serve::run(arguments, Device::open, &mut out);
+    }
+    if let Command::Agent(Agent {
+        what: AgentKind::Pods(arguments),
+    }) = command
+    {
+        return weights::run(arguments, Device::open, &mut out);
+    }
+    // A controller has no GPU.
+    if let Command::Slurm(arguments) = command {
+        return slurm::run(arguments, &mut out);
+    }
+    if let Command::Kube(arguments) = command {
+        return kube::run(arguments, &mut out);
+    }
     let device = Device::open()?;
     match command {
         Command::Top(arguments) => {
             let keys = terminal && io::stdin().is_terminal();
             top::run(arguments, &device, Directory::of_system(), keys, &mut out)
         }
-        Command::Stat(arguments) => stat::run(arguments, &device, terminal, &mut out),
+        Command::Stat(arguments) => stat::run(
+            arguments,
+            &device,
+            &Processes::default(),
+            terminal,
+            &mut out,
+        ),
         Command::Set(arguments) => set::run(arguments, &device, &Directory::of_system(), &mut out),
         Command::Reserve(arguments) => {
             reserve::run(arguments, &device, &Directory::of_system(), &mut out)
@@ -78,12 +126,22 @@ fn ask(command: &Command) -> Result<(), Failure> {
         Command::Agent(Agent {
             what: AgentKind::Focus(arguments),
         }) => focus::run(arguments, &device, &Directory::of_system(), &mut out),
+        Command::Place(arguments) => {
+            place::run(arguments, &device, &Environment::of_process(), &mut out)
+        }
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
         Command::Events(arguments) => events::run(arguments, &device, &mut out),
         Command::Totals(arguments) => {
             totals::run(arguments, &device, &Directory::of_system(), &mut out)
         }
         // Done before.
-        Command::Run(_) | Command::Generate(_) => Ok(()),
+        Command::Run(_)
+        | Command::Apply(_)
+        | Command::Generate(_)
+        | Command::Slurm(_)
+        | Command::Kube(_)
+        | Command::Agent(Agent {
+            what: AgentKind::Serve(_) | AgentKind::Pods(_),
+        }) => Ok(()),
     }
 }

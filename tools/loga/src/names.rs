@@ -58,6 +58,14 @@ pub fn class(number: u32) -> String {
     word("class", &CLASSES, number.into())
 }
 
+/// Whether processes may open a GPU.
+pub const ACCESS: [&str; 2] = ["allowed", "denied"];
+
+/// Whether processes may open a GPU.
+pub fn access(number: u32) -> String {
+    word("access", &ACCESS, number.into())
+}
+
 /// What the GPU is divided between.
 pub fn group_by(number: u32) -> String {
     word("group_by", GroupBy::NAMES, number.into())
@@ -111,6 +119,7 @@ pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
     "gpu-back",
     "unknown",
     "evasion",
+    "elsewhere",
 ];
 
 /// Kind of an event.
@@ -155,6 +164,7 @@ mod tests {
         assert_eq!(reserve(uapi::RESERVE_CBS), "cbs");
         assert_eq!(state(77), "state 77");
         assert_eq!(number(&CLASSES, "idle"), Some(uapi::CLASS_IDLE));
+        assert_eq!(number(&ACCESS, "denied"), Some(uapi::ACCESS_DENIED));
         assert_eq!(number(&CLASSES, "clients"), None);
     }
 }

@@ -28,16 +28,21 @@ const TITLES: [&str; 14] = [
 const RECENT_TITLES: [&str; 2] = ["LAST 1 s", "THERE"];
 const RECENT_AT: usize = 8;
 
+/// Columns of copies, once any client has copied, and where they go; [`RECENT_TITLES`] go before.
+const COPY_TITLES: [&str; 2] = ["COPY ms", "COPIES"];
+const COPY_AT: usize = 8;
+
 /// Columns that begin at the left.
 const LEFT: [&str; 2] = ["COMMAND", "STATE"];
 
 /// Column titles of groups.
-const GROUP_TITLES: [&str; 10] = [
+const GROUP_TITLES: [&str; 11] = [
     "",
     "PROCESSES",
     "WEIGHT",
     "GPU ms",
     "SHARE",
+    "COPY ms",
     "ENTITLED",
     "WAITED ms",
     "VTIME ms",
@@ -46,7 +51,7 @@ const GROUP_TITLES: [&str; 10] = [
 ];
 
 /// Column titles of clients while submissions are decided on.
-const TURN_TITLES: [&str; 9] = [
+const TURN_TITLES: [&str; 13] = [
     "PID",
     "COMMAND",
     "SPEC",
@@ -55,6 +60,10 @@ const TURN_TITLES: [&str; 9] = [
     "RESERVE",
     "SUBMISSIONS",
     "WAITED ms",
+    "RUNNING",
+    "BUDGET",
+    "ORDER",
+    "LINGER",
     "LONGEST ms",
 ];
 
@@ -70,11 +79,20 @@ pub fn render(stat: &Stat) -> String {
 /// how long the client has been there.
 pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
     let mut titles = TITLES.to_vec();
+    let copied = |time: Option<u64>| time.is_some_and(|time| time > 0);
+    let copies = stat.clients.iter().any(|one| copied(one.copy_time_ns));
+    if copies {
+        titles.splice(COPY_AT..COPY_AT, COPY_TITLES);
+    }
     if recent.is_some() {
         titles.splice(RECENT_AT..RECENT_AT, RECENT_TITLES);
     }
     let row = |client: &Client| {
         let mut row = client_row(client);
+        if copies {
+            let shown = [copy_ms(client.copy_time_ns), percent(client.copy_share)];
+            row.splice(COPY_AT..COPY_AT, shown);
+        }
         if let Some(recent) = recent {
             let same = recent.clients.iter().find(|one| one.id == client.id);
             let share = percent(same.and_then(|one| one.share));
@@ -161,6 +179,10 @@ fn turn_row(client: &Client) -> Vec<String> {
         or_none(&client.reserve),
         client.turns.to_string(),
         ms(client.turns_waited_ns),
+        ms(client.turns_running_ns),
+        ms(client.turns_budget_ns),
+        ms(client.turns_order_ns),
+        ms(client.turns_linger_ns),
         ms(client.turns_longest_ns),
     ]
 }
@@ -182,6 +204,7 @@ fn group_row(group: &Group) -> Vec<String> {
         group.weight.to_string(),
         ms(group.gpu_time_ns),
         percent(group.share),
+        copy_ms(group.copy_time_ns),
         percent(group.entitled),
         ms(group.waited_ns),
         ahead(group.vtime_ahead_ns),
@@ -249,8 +272,12 @@ fn activity(stat: &Stat) -> String {
         return "only your own clients: figures of the whole GPU are for root".to_string();
     }
     let span = if stat.interval { "last" } else { "all" };
+    let copies = match stat.copies {
+        true => format!("copies {}", percent(stat.copy_busy)),
+        false => "copies not measured".to_string(),
+    };
     format!(
-        "{span} {} ms: busy {}, idle {}, unknown {}; phases {} ms polling, {} ms not; {} decisions, {} throttled, {} released",
+        "{span} {} ms: busy {}, idle {}, unknown {}; {copies}; phases {} ms polling, {} ms not; {} decisions, {} throttled, {} released",
         ms(stat.span_ns),
         percent(stat.busy),
         percent(stat.idle),
@@ -272,6 +299,12 @@ fn alarms(stat: &Stat) -> Vec<String> {
             percent(stat.unknown)
         ));
     }
+    let servers = stat.mps_servers.iter();
+    lines.extend(servers.map(|pid| {
+        format!(
+            "MPS: all programs of server {pid} are one client: they share its GPU time, weight and limits"
+        )
+    }));
     if stat.unmanaged_mappings > 0 {
         lines.push(format!(
             "warning: {} mappings of submission pages are not managed: their channels run unthrottled",
@@ -292,6 +325,11 @@ fn age(ns: u64) -> String {
     }
 }
 
+/// Time of copies, if that is measured.
+pub(crate) fn copy_ms(time_ns: Option<u64>) -> String {
+    time_ns.map_or("-".to_string(), ms)
+}
+
 /// Milliseconds with one digit behind the point.
 pub(crate) fn ms(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e6)
@@ -303,148 +341,4 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stat::tests::snapshot;
-    use loga::knobs::Config;
-    use loga::policies::dispatch::DispatcherKind;
-    use loga::uapi;
-
-    #[test]
-    fn table_shows_headline_and_a_row_per_client() {
-        let text = render(&Stat::new(&snapshot(1), None));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 5, "{text}");
-        assert_eq!(
-            lines[0],
-            "GPU 0: chip 0xf1 at 0001:01:00.0, policy event, enforcing, source engine-status"
-        );
-        assert!(lines[1].starts_with("all 600.0 ms: busy 75.0 %, idle 25.0 %, unknown 0.0 %"));
-        let words: Vec<&str> = lines[3].split_whitespace().collect();
-        assert_eq!(
-            words[..10],
-            ["102", "throttle", "0", "0", "100", "-", "360.0", "60.0", "%", "50.0"]
-        );
-    }
-
-    #[test]
-    fn share_of_the_last_second_stands_beside_that_of_all() {
-        let mut now = snapshot(1);
-        now.info.now_ns = 200_000_000_000;
-        now.clients[1].since_ns = 10_000_000_000;
-        let mut before = now.clone();
-        // Of 100 ms polled in between, the second client had 25.
-        before.info.polled_ns -= 100_000_000;
-        before.clients[1].measured_ns -= 25_000_000;
-        let stat = Stat::new(&now, None);
-        let recent = Stat::new(&now, Some(&before));
-        let text = render_with(&stat, Some(&recent));
-        let of = |pid: &str| {
-            let line = text.lines().find(|line| line.trim_start().starts_with(pid));
-            line.expect(pid).to_string()
-        };
-        assert!(text.contains("SHARE  LAST 1 s  THERE  ENTITLED"), "{text}");
-        let pid = now.clients[1].pid.to_string();
-        assert!(of(&pid).contains("25.0 %  3 min"), "{text}");
-    }
-
-    #[test]
-    fn clients_have_a_second_row_while_submissions_are_decided_on() {
-        let mut now = snapshot(1);
-        let text = render(&Stat::new(&now, None));
-        assert!(
-            !text.contains("SUBMISSIONS") && !text.contains("dispatch"),
-            "{text}"
-        );
-        let config = now.info.config();
-        now.info.note(&Config {
-            dispatch: Some(DispatcherKind::Edf),
-            ..config
-        });
-        now.clients[1] = uapi::Client {
-            spec: uapi::SUBJECT_USER,
-            prio: 30,
-            mode: uapi::MODE_HT,
-            reserve: uapi::RESERVE_PE,
-            turns: 7,
-            turns_waited_ns: 12_300_000,
-            turns_longest_ns: 900_000,
-            ..now.clients[1]
-        };
-        let text = render(&Stat::new(&now, None));
-        assert!(text.contains("enforcing, dispatch edf, source"), "{text}");
-        let words: Vec<Vec<&str>> = text
-            .lines()
-            .map(|l| l.split_whitespace().collect())
-            .collect();
-        assert_eq!(
-            words[6],
-            ["102", "throttle", "user", "30", "ht", "pe", "7", "12.3", "0.9"]
-        );
-        assert_eq!(
-            words[7],
-            ["101", "throttle", "-", "-", "prt", "-", "0", "0.0", "0.0"]
-        );
-    }
-
-    #[test]
-    fn ages_are_told_in_one_unit() {
-        let of = |s: u64| age(s * 1_000_000_000);
-        assert_eq!(
-            [of(0), of(119), of(120), of(7_200), of(200_000)],
-            ["0 s", "119 s", "2 min", "2 h", "2 d"]
-        );
-    }
-
-    #[test]
-    fn client_that_ran_unpolled_has_a_line_of_its_own() {
-        let mut found = snapshot(1);
-        found.clients[1].evasions = 3;
-        let text = render(&Stat::new(&found, None));
-        assert!(text.contains(
-            "102 throttle (user 0) ran more between polling phases than in them, found 3 times"
-        ));
-        assert!(!text.contains("101 throttle (user 0) ran"));
-    }
-
-    #[test]
-    fn figures_that_are_withheld_are_not_shown_as_zeros() {
-        let mut own = snapshot(1);
-        own.info.withhold();
-        let text = render(&Stat::new(&own, None));
-        assert!(
-            text.contains("figures of the whole GPU are for root"),
-            "{text}"
-        );
-        assert!(!text.contains("decisions"));
-        assert!(!text.contains("+0.0"));
-    }
-
-    #[test]
-    fn share_from_sparse_accounting_shows_its_bound() {
-        let mut sparse = snapshot(1);
-        sparse.info.sample_interval_ns = 500_000;
-        sparse.clients[1].variance_us2 = 36_000_000;
-        let stat = Stat::new(&sparse, None);
-        // 1.96 times the root of 36.25 ms^2, and two strata, of 600 ms.
-        assert_eq!(stat.clients[0].error_ns, 12_801_000);
-        let text = render(&stat);
-        assert!(text.contains("60.0 +- 2.1 %"), "{text}");
-        // Since an earlier one: of that time only.
-        let mut later = sparse.clone();
-        later.info.polled_ns *= 2;
-        later.clients[1].variance_us2 *= 2;
-        let between = Stat::new(&later, Some(&sparse));
-        let client = between.clients.iter().find(|client| client.id == 2);
-        assert_eq!(client.map(|client| client.error_ns), Some(12_801_000));
-    }
-
-    #[test]
-    fn table_without_clients_says_so() {
-        let mut empty = snapshot(0);
-        empty.clients.clear();
-        let text = render(&Stat::new(&empty, None));
-        assert!(text.ends_with("no clients\n"), "{text}");
-        assert!(text.contains("busy -, idle -"), "{text}");
-    }
-}
+mod tests;

@@ -79,7 +79,7 @@ impl Engaged {
         let vacant = || engaged::Client::vacant(vec![Record::default(); RECORDS]);
         let places = clients.iter().map(|_| vacant());
         let mut turns = Turns::new(dispatcher, places.collect(), vec![None; room]);
-        turns.set_linger(policy.linger.0);
+        turns.set_linger(policy.linger.0, policy.linger_adapts);
         let full = Error::Full {
             name: "reserves",
             max: room,

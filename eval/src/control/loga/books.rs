@@ -35,18 +35,21 @@ impl Loga {
         };
         let before: Vec<_> = self.state.shares.members().iter().map(before).collect();
         let (vtimes, t_sys) = (self.vtimes(), self.state.engine.start_vtime());
-        let used: Vec<_> = if is_sparse {
+        let mut used: Vec<_> = if is_sparse {
             self.sparse.used().collect()
         } else {
             self.accountant.used().collect()
         };
-        let owners: Vec<_> = used
-            .iter()
-            .map(|slot| self.owner[*slot].and_then(|client| self.position(client)))
-            .collect();
+        let of_compute = used.len();
+        let copies = self.copies.found();
+        used.extend(copies.iter().flat_map(|found| found.used.iter()));
+        let position = |slot: usize| self.owner[slot].and_then(|client| self.position(client));
+        let mut owners: Vec<_> = used.iter().map(|slot| (*slot, position(*slot))).collect();
+        owners.sort_unstable();
+        let used = &used[..of_compute];
         let mut owner = |slot: usize| {
-            let at = used.binary_search(&slot).ok()?;
-            owners[at]
+            let at = owners.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+            owners[at].1
         };
         let ended = Ended {
             totals,
@@ -54,6 +57,7 @@ impl Loga {
             used: used.iter().copied(),
             strata: is_sparse.then(|| self.sparse.interval()),
             alone: self.kept.iter().filter(|kept| kept.here).count() <= 1,
+            copies,
         };
         let waits = self.waiting.found(totals.length);
         let now = Ns::new(machine.now());

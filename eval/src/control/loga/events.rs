@@ -7,6 +7,7 @@ use crate::world::{Booked, Control, Ledger, Machine, Verdict};
 use loga::engine::Wake;
 use loga::ids::ClientId;
 use loga::regs::{self, OccupantReader, Source};
+use loga::units::Ns;
 use loga_model::gpu::GR;
 
 /// The engine that is polled, as the registers number it.
@@ -21,6 +22,10 @@ impl Control for Loga {
         }
         self.entities.come(client);
         let channels = machine.channels[client];
+        if channels.copy.is_some() && !self.copies.follows() {
+            let chip = regs::detect(&machine.registers()).ok();
+            self.copies.follow(chip.and_then(|chip| chip.copy_engine));
+        }
         let first = usize::from(channels.compute);
         for slot in first..first + usize::from(channels.allocated) {
             self.owner[slot] = Some(client);
@@ -79,6 +84,8 @@ impl Control for Loga {
         let Poller::Polls(since) = self.poller else {
             return;
         };
+        let now = Ns::new(machine.now());
+        self.copies.look(&machine.registers(), || now);
         let occupant = self.occupant(machine);
         if occupant == self.last {
             return;

@@ -11,6 +11,8 @@
 //! work in stages the main thread scans the channels, `scan_us` each.
 
 mod books;
+#[cfg(test)]
+mod copying_tests;
 mod events;
 mod residues;
 mod scans;
@@ -22,7 +24,7 @@ use super::bound::Bound;
 use super::entities::Entities;
 use crate::world::{self, Ledger, Machine, Order};
 use loga::account::sparse::Sparse;
-use loga::account::{Accountant, Accounting, Slot};
+use loga::account::{Accountant, Accounting, Copies, Slot};
 use loga::engine::{Action, Wake};
 use loga::gpu::GpuState;
 use loga::ids::{Chid, ClientId};
@@ -79,6 +81,9 @@ pub struct Loga {
     slots: Vec<Slot>,
     /// There from the first client on.
     reader: Option<OccupantReader>,
+    /// Follows the copy engine from the first client that copies on. It sees a change at once, the
+    /// module up to eight polls later.
+    copies: Copies<Vectors>,
     /// The last occupant that a poll saw, and the one that the next poll will see.
     last: Occupant,
     unseen: Option<(u64, Occupant)>,
@@ -237,6 +242,7 @@ impl Loga {
             self.poller = Poller::Sleeps;
             let (_, interval) = self.state.plan();
             let next = self.sparse.begin(&mut self.slots, Ns::new(now), interval);
+            self.copies.begin_samples();
             self.sparse_next = Some(next.get().max(now));
             return;
         }
@@ -245,6 +251,7 @@ impl Loga {
         self.unseen = None;
         self.accountant
             .begin(&mut self.slots, Ns::new(now), self.last);
+        self.copies.begin(&machine.registers(), Ns::new(now));
     }
 
     /// The timer of sparse accounting is due.
@@ -253,6 +260,8 @@ impl Loga {
         let occupant = self.occupant(machine);
         let next = self.sparse.sample(&mut self.slots, now, occupant);
         self.sparse_next = Some(next.get().max(now.get() + 1));
+        let stood_for = self.sparse.stood_for();
+        self.copies.sample(&machine.registers(), stood_for);
         self.ledger.cpu += self.costs.read;
         self.waiting.sample_beside(machine, occupant);
     }
@@ -281,17 +290,22 @@ impl Loga {
         self.see(now);
         let is_sparse = self.sparse_next.take().is_some();
         let totals = match self.poller {
-            _ if is_sparse => self.sparse.end(),
+            _ if is_sparse => {
+                self.copies.end_samples();
+                self.sparse.end()
+            }
             Poller::Polls(since) => {
                 self.ledger.cpu += now - since;
                 if let Some(trace) = &mut machine.board.trace {
                     trace.span(world::Row::Phases, "polls", since, now);
                 }
+                self.copies.end(Ns::new(now));
                 self.accountant.end(&mut self.slots, Ns::new(now))
             }
             // It never began.
             _ => {
                 self.end_residue();
+                self.copies.forget();
                 self.accountant
                     .begin(&mut self.slots, Ns::new(now), Occupant::Idle);
                 self.accountant.end(&mut self.slots, Ns::new(now))

@@ -34,6 +34,9 @@ impl Loga {
             .residue
             .sample(Ns::new(machine.now()), occupant);
         self.residues.next = next.map(Ns::get);
+        if let Some(copying) = self.copies.occupant(&machine.registers()) {
+            self.residues.residue.sample_copies(copying);
+        }
         self.ledger.cpu += self.costs.read;
     }
 
@@ -48,7 +51,9 @@ impl Loga {
             Some((self.kept[client].id?, *time))
         };
         let found = self.residues.residue.found().iter().filter_map(client);
-        self.state.begin_phase(found);
+        let copied = self.residues.residue.found_copying();
+        let copied = copied.iter().filter_map(client);
+        self.state.begin_phase(found, copied);
         self.residues.noted = true;
     }
 }

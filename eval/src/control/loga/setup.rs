@@ -10,7 +10,7 @@ use crate::control::entities::Entities;
 use crate::scenario::{Between, Client, Costs, Policy};
 use crate::world::Ledger;
 use loga::account::sparse::Sparse;
-use loga::account::{Accountant, Slot};
+use loga::account::{Accountant, Copies, Slot};
 use loga::engine::{Config, Engine, Sight};
 use loga::error::Error;
 use loga::gpu::GpuState;
@@ -148,6 +148,7 @@ impl Loga {
             sparse_next: None,
             slots: vec![Slot::default(); MAX_CHANNELS],
             reader: None,
+            copies: Copies::new(vec![Slot::default(); MAX_CHANNELS]),
             last: Occupant::Idle,
             unseen: None,
             poller: Poller::Sleeps,

@@ -114,9 +114,7 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use crate::control::loga::Loga;
-    use crate::scenario::{parse, Kind};
-    use crate::world::{Host, World};
+    use crate::control::loga::copying_tests::world_of;
     use loga::ids::ClientId;
     use loga::units::Ns;
 
@@ -126,14 +124,7 @@ mod tests {
             [[client]]\nname = \"a\"\n[[client.phase]]\nkernel_us = 300\n\
             [[client]]\nname = \"b\"\n[[client.phase]]\nkernel_us = 100\n\
             [[client]]\nname = \"sleeper\"\n[[client.phase]]\ncpu_us = 1000000\nkernel_us = 1\n";
-        let scenario = parse("x.toml", text, &[]).unwrap();
-        let clients: Vec<_> = scenario.clients.iter().collect();
-        let Kind::Loga(kind) = scenario.policy.kind else {
-            panic!("{:?}", scenario.policy.kind);
-        };
-        let (policy, costs) = (&scenario.policy, &scenario.costs);
-        let loga = Loga::new(kind, policy, costs, &clients, 1).unwrap();
-        let mut world = World::new(&Host::of(&scenario.gpus[0]), &clients, None, 0, 1, loga);
+        let mut world = world_of(text);
         // The first polling phase lasts 36 ms; nothing new is watched until 216 ms.
         assert!(!world.run(40_000_000, &mut None));
         let phase = Ns::from_ms(36);

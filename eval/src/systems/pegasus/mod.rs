@@ -5,9 +5,11 @@
 //!
 //! The paper's programs are stand-ins, and its virtual machines are processes here. Two guests of
 //! the paper share a processor and a GPU, two others the same elsewhere, so that one such pair is
-//! simulated. Source: Gupta and others, Pegasus, USENIX ATC 2011, section 6; its bars are plotted
-//! only, so numbers are those of its text.
+//! simulated, but for Figure 7, whose guests share processors across two GPUs. Source: Gupta and
+//! others, Pegasus, USENIX ATC 2011, section 6; its bars are plotted only, so numbers are those of
+//! its text.
 
+mod pictures;
 mod response;
 mod targets;
 mod turns;
@@ -45,6 +47,11 @@ pub(super) const FIGURES: &[Experiment] = &[
         "pegasus-6",
         "credits, credits of the processor, and targets: clients that always want the GPU",
         targets::targets,
+    ),
+    (
+        "pegasus-7",
+        "three guests process pictures: one has a GPU for itself, two share one, all share processors",
+        pictures::pictures,
     ),
     (
         "pegasus-8",

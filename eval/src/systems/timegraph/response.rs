@@ -8,7 +8,7 @@ use crate::outcome::Error;
 use crate::scenario::{Client, Kind, Micros, Policy, Span};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
 use crate::systems::trial::{hardware, prio, Trial};
-use loga::engaged::{History, Mode, Prio, Record, RECORDS};
+use loga::engaged::{History, Mode, Prio, Record, MAX_LINGER, RECORDS};
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
 use rand::SeedableRng;
@@ -22,7 +22,7 @@ pub(super) fn forecasts(length: Length) -> Lines {
         let mut kernels = client.phases.iter().filter_map(|phase| phase.kernel);
         let span = kernels.next_back().unwrap_or(Span::us(0));
         let (mut near, mut all) = (0, 0);
-        for seed in 1..=length.seeds {
+        for seed in length.each_seed() {
             let random = &mut Pcg64Mcg::seed_from_u64(seed);
             let mut history = History::new(vec![Record::default(); RECORDS]);
             for _ in 0..length.seconds * PER_SECOND {
@@ -66,7 +66,7 @@ pub(super) fn overhead(length: Length) -> Lines {
         let with = prio(vec![of(Prio::HIGHEST, mode, game())], length)?;
         Ok(100.0 - 100.0 * with.fps("game") / alone)
     };
-    let shielded = |linger: Ns| {
+    let shielded = |linger: Ns, adapts: bool| {
         let others = bombs()
             .into_iter()
             .map(|one| of(Prio::NORMAL, Mode::Prt, one));
@@ -75,11 +75,14 @@ pub(super) fn overhead(length: Length) -> Lines {
             .chain(others);
         let policy = Policy {
             linger: Micros(linger),
+            linger_adapts: adapts,
             ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
         };
         Trial::new(policy, clients.collect(), Vec::new(), length)
     };
-    let (at_once, lingering) = (shielded(Ns::ZERO)?, shielded(Ns::from_us(4500))?);
+    let at_once = shielded(Ns::ZERO, false)?;
+    let lingering = shielded(Ns::from_us(4500), false)?;
+    let adapting = shielded(MAX_LINGER, true)?;
     let p99 = hardware(vec![game()], length)?.percentile_ms("game", 99);
     let beside = |trial: &Trial| 100.0 * trial.fps("game") / alone;
     Ok(vec![
@@ -142,6 +145,20 @@ pub(super) fn overhead(length: Length) -> Lines {
             "bombs' part",
             "-",
             lingering.use_of_all_pct("bomb"),
+            "%",
+            Criterion::Any,
+        ),
+        Line::new(
+            "with one that adapts, of alone",
+            "-",
+            beside(&adapting),
+            "%",
+            Criterion::AtLeast(95.0),
+        ),
+        Line::new(
+            "bombs' part",
+            "-",
+            adapting.use_of_all_pct("bomb"),
             "%",
             Criterion::Any,
         ),

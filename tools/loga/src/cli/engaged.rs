@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga reserve`, `loga spec` and `loga agent`.
+//! [tool] The arguments of `loga reserve`, `loga spec`, `loga apply` and `loga agent`.
 
+use crate::http::Address;
 use crate::names;
 use clap::builder::PossibleValuesParser;
 use clap::{value_parser, Args, Subcommand};
@@ -95,6 +96,17 @@ pub struct Spec {
     pub gpu: Option<u32>,
 }
 
+/// Arguments of `loga apply`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Apply {
+    /// The files, in this order [default: /etc/loga/loga.toml, then /etc/loga/loga.toml.d/*.toml by name]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Only say whether the files are right; needs no privilege and no kernel module
+    #[arg(long)]
+    pub check: bool,
+}
+
 /// Arguments of `loga agent`.
 #[derive(Args, Clone, Debug)]
 pub struct Agent {
@@ -115,6 +127,54 @@ pub enum AgentKind {
     /// `loga policy set --dispatch prio`. Windows that do not use X11 are not seen. For root, with
     /// DISPLAY and XAUTHORITY of the session: `sudo --preserve-env=DISPLAY,XAUTHORITY loga agent focus`.
     Focus(Focus),
+    /// Serve figures to monitoring systems, in the formats of OpenMetrics and Prometheus
+    ///
+    /// GET /metrics; docs/monitoring.md describes the metrics. Without the kernel module it answers
+    /// too, and tries again every second. With CAP_PERFMON it exports all users and cgroups, else
+    /// its own user only. Whoever can connect reads all that it exports.
+    Serve(Serve),
+    /// Give the pods of a node their weights, from their claims or their annotation loga/weight
+    ///
+    /// Asks the API server of Kubernetes for the pods of this node, and sets the weights of their
+    /// cgroups: what their resource claims took of --capacity, else what the annotation says. Pods
+    /// without either stay as they are, and so do all while the API server or LoGA does not answer.
+    /// Whoever makes a pod chooses its annotation: --max-weight bounds it. For root.
+    Pods(super::Pods),
+}
+
+/// Most processes with rows of their own.
+const PROCESSES_MAX: u64 = 256;
+
+/// Arguments of `loga agent serve`.
+#[derive(Args, Clone, Debug)]
+pub struct Serve {
+    /// An address and a port, or unix:PATH
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9466")]
+    pub listen: Address,
+    /// Export the busiest processes of each GPU too, this many of them, and the others together
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "32", value_parser = processes())]
+    pub processes: Option<usize>,
+    /// Export these GPUs only, separated by commas [default: all]
+    #[arg(long = "gpu", value_name = "LIST", value_delimiter = ',')]
+    pub gpus: Vec<u32>,
+    /// Write the figures into this file, once, for the textfile collector of node_exporter
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    pub textfile: Option<PathBuf>,
+    /// Keep what programs did in their runs in this folder, for loga run and loga place; the
+    /// folder has to be closed to other users, since it has what all of them ran
+    #[arg(long, value_name = "FOLDER", conflicts_with = "textfile")]
+    pub history: Option<PathBuf>,
+    /// Answer every user about its own programs on this socket
+    #[arg(long, value_name = "PATH", default_value = crate::history::SOCKET, requires = "history")]
+    pub history_socket: PathBuf,
+}
+
+fn processes() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser;
+    // CAST: at most `PROCESSES_MAX`.
+    value_parser!(u64)
+        .range(1..=PROCESSES_MAX)
+        .map(|count| count as usize)
 }
 
 /// Arguments of `loga agent focus`.

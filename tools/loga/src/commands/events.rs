@@ -43,6 +43,8 @@ struct Line {
     policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gained_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed_gpu: Option<u64>,
 }
 
 /// The client that an event is about.
@@ -76,6 +78,7 @@ impl Line {
             fallback: value(uapi::EVENT_FALLBACK).map(names::fallback),
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
             gained_ns: value(uapi::EVENT_EVASION),
+            claimed_gpu: value(uapi::EVENT_ELSEWHERE),
         }
     }
 
@@ -116,6 +119,9 @@ impl Line {
                 ", it ran more between polling phases than in them: {:.1} ms that were not charged are",
                 ms(gained_ns)
             )?;
+        }
+        if let Some(claimed_gpu) = self.claimed_gpu {
+            write!(out, ", it has claimed GPU {claimed_gpu}")?;
         }
         writeln!(out)
     }
@@ -234,14 +240,16 @@ mod tests {
             event(1, uapi::EVENT_THROTTLED, uapi::THROTTLED_BY_LIMIT.into()),
             event(2, uapi::EVENT_RELEASED, 12_300_000),
             event(3, uapi::EVENT_EXITED, 45_600_000),
+            event(4, uapi::EVENT_ELSEWHERE, 1),
         ]);
-        let text = events(&fake, "--times 4");
+        let text = events(&fake, "--times 5");
         let at = "[   12.345678] GPU 0: 432 throttle:";
         let said = [
             "appeared",
             "throttled by limit",
             "released after 12.3 ms",
             "exited with 45.6 ms of GPU time",
+            "elsewhere, it has claimed GPU 1",
         ];
         let lines: Vec<String> = said.iter().map(|said| format!("{at} {said}\n")).collect();
         let expected = lines.concat();

@@ -11,20 +11,30 @@
 //! | [`spec`] | the same from a file |
 //! | `subject` | what these set something for |
 //! | [`focus`] | the program whose window has the focus |
+//! | [`serve`] | figures for monitoring systems |
 //! | [`policy`] | the policy, and the knobs |
+//! | [`apply`] | knobs and shares from files |
 //! | [`events`] | what happens |
-//! | [`run`] | a command with a setting of its own |
+//! | [`place`] | on which GPU a program would run |
+//! | [`run`] | a command with a setting and a GPU of its own |
 //! | [`top`] | the terminal user interface |
+//! | [`slurm`] | what Slurm needs to place jobs |
+//! | [`kube`] | what Kubernetes needs to place pods |
 //! | [`totals`] | what users and cgroups got |
 //! | [`generate`] | manual pages and completions |
 
+pub mod apply;
 pub mod events;
 pub mod focus;
 pub mod generate;
+pub mod kube;
+pub mod place;
 pub mod policy;
 pub mod reserve;
 pub mod run;
+pub mod serve;
 pub mod set;
+pub mod slurm;
 pub mod spec;
 pub mod stat;
 mod subject;

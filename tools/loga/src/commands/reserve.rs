@@ -62,6 +62,11 @@ struct Served {
     longest_seen_ns: u64,
     breaches: u64,
     demoted: bool,
+    missed: u64,
+    void_own: u64,
+    void_foreign: u64,
+    void_fallback: u64,
+    void_order: u64,
 }
 
 impl Spec {
@@ -234,6 +239,11 @@ fn list(
                     longest_seen_ns: listed.longest_seen_ns,
                     breaches: listed.breaches,
                     demoted: listed.demoted != 0,
+                    missed: listed.misses.promised,
+                    void_own: listed.misses.own,
+                    void_foreign: listed.misses.foreign,
+                    void_fallback: listed.misses.fallback,
+                    void_order: listed.misses.order,
                 }),
             };
             if arguments.json {
@@ -246,7 +256,7 @@ fn list(
     if !arguments.json {
         let titles = [
             "GPU", "FOR", "SUBJECT", "PRIO", "MODE", "RESERVE", "LEFT", "USED", "COMMANDS",
-            "LONGEST", "BREACHES", "ENDS IN",
+            "LONGEST", "BREACHES", "MISSED", "VOID", "ENDS IN",
         ];
         let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
         let grid = table::grid(&titles, &words, rows);
@@ -258,6 +268,18 @@ fn list(
 /// Milliseconds as seconds.
 fn seconds(ms: u32) -> String {
     format!("{:.1} s", f64::from(ms) / 1000.0)
+}
+
+/// Deadlines that were missed and not promised.
+fn void(misses: &uapi::Misses) -> u64 {
+    let uapi::Misses {
+        promised: _,
+        own,
+        foreign,
+        fallback,
+        order,
+    } = misses;
+    [own, foreign, fallback, order].into_iter().sum()
 }
 
 fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
@@ -289,6 +311,8 @@ fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
         of_reserve(listed.served.to_string()),
         of_reserve(format!("{:.3} ms", listed.longest_seen_ns as f64 / 1e6)),
         of_reserve(listed.breaches.to_string()),
+        of_reserve(listed.misses.promised.to_string()),
+        of_reserve(void(&listed.misses).to_string()),
         match spec.lease_ms {
             0 => "-".to_string(),
             ms => seconds(ms),

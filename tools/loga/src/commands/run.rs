@@ -1,40 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga run`: a command with a setting of its own.
+//! [tool] `loga run`: a command with a setting of its own, and on a GPU of its own.
+
+mod auto;
+mod confine;
+#[cfg(test)]
+mod tests;
 
 use super::{set, Failure};
 use crate::cli;
+use crate::cli::OnGpu;
 use crate::control::{Calls, Control};
+use crate::history::ask;
+use crate::history::ask::Heard;
+use crate::placing::visible::{Devices, Environment};
+use crate::placing::Wish;
 use loga::uapi;
+use loga::units::Weight;
 use std::io;
 use std::process::Command;
 
 /// Exit status if the command was not started, as of `env` and `timeout`.
 pub const NOT_STARTED: u8 = 125;
 
-/// Sets for this process, then lets `start` put the command in its place, which only returns if
-/// that failed. Returns the exit status and why.
+/// Variables for the command, with their values.
+type Told = Vec<(&'static str, String)>;
+
+/// Chooses a GPU if that is wanted, sets for this process, then lets `start` put the command in its
+/// place, which only returns if that failed. Returns the exit status and why.
 pub fn run(
     arguments: &cli::Run,
     control: &Control<impl Calls>,
+    environment: &Environment,
     start: impl FnOnce(&mut Command) -> io::Error,
 ) -> (u8, Failure) {
     let [program, rest @ ..] = arguments.command.as_slice() else {
         let line = "want a command to run".to_string();
         return (NOT_STARTED, Failure::Said(line));
     };
-    let wanted = set::change(&arguments.change).map(|change| uapi::SetShare {
-        gpu: arguments.gpu.unwrap_or(uapi::ALL_GPUS),
-        subject: uapi::SUBJECT_PROCESS,
-        // The caller itself: the command inherits the process, and with it the setting.
-        id: 0,
-        ..change
-    });
-    let done = wanted.and_then(|wanted| Ok(control.set_share(&wanted)?));
-    if let Err(failure) = done {
-        return (NOT_STARTED, failure);
-    }
-    let error = start(Command::new(program).args(rest));
+    // The agent learns which program this process becomes, also if no GPU is chosen.
+    let exe = ask::executable(program, environment.path.as_deref());
+    let name = arguments.name.as_deref().unwrap_or_default();
+    let heard = ask::ask(&environment.history, exe, name, true);
+    let told = match prepare(arguments, control, environment, heard) {
+        Ok(told) => told,
+        Err(failure) => return (NOT_STARTED, failure),
+    };
+    let error = start(Command::new(program).args(rest).envs(told));
     let status = match error.kind() {
         io::ErrorKind::NotFound => 127,
         _ => 126,
@@ -43,62 +55,103 @@ pub fn run(
     (status, Failure::Said(line))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake::FakeKernel;
-
-    fn arguments(line: &str) -> cli::Run {
-        let line = format!("loga run {line}");
-        let arguments = <cli::Arguments as clap::Parser>::parse_from(line.split(' '));
-        match arguments.command {
-            cli::Command::Run(run) => run,
-            other => panic!("not run: {other:?}"),
+/// What comes before the command. Returns what to tell it.
+fn prepare(
+    arguments: &cli::Run,
+    control: &Control<impl Calls>,
+    environment: &Environment,
+    heard: Heard,
+) -> Result<Told, Failure> {
+    let chooses = matches!(arguments.gpu, Some(OnGpu::Auto(_)));
+    if !chooses && (arguments.place.is_some() || arguments.asked.is_given()) {
+        let line =
+            "--place, --among, --speeds, --want, --command-us and --memory are for --gpu auto";
+        return Err(Failure::Said(line.to_string()));
+    }
+    match arguments.gpu {
+        None if arguments.confine => {
+            let line = "--confine wants --gpu N or --gpu auto: the GPUs that it leaves";
+            Err(Failure::Said(line.to_string()))
+        }
+        None => {
+            set_on(control, &set::change(&arguments.change)?, uapi::ALL_GPUS)?;
+            Ok(Vec::new())
+        }
+        Some(OnGpu::Index(gpu)) => {
+            // For the error that says which GPUs there are.
+            control.snapshot(gpu)?;
+            let devices = Devices::new(&control.all()?, &environment.proc);
+            let allowed = devices.allowed(environment).map_err(Failure::Said)?;
+            if allowed.is_some_and(|allowed| !allowed.contains(&gpu)) {
+                let line = format!("CUDA_VISIBLE_DEVICES does not allow GPU {gpu}");
+                return Err(Failure::Said(line));
+            }
+            settle(arguments, control, &[gpu])?;
+            Ok(devices.told(&[gpu]))
+        }
+        Some(OnGpu::Auto(count)) => {
+            let mut wish = wish(arguments, count).map_err(Failure::Said)?;
+            wish.heard = heard;
+            let read = || Ok(control.all()?);
+            let call = |wanted: &uapi::Claim| control.claim(wanted);
+            let asked = &arguments.asked;
+            let claimed = auto::claim(read, call, asked, &wish, environment, auto::pause)?;
+            let done = settle(arguments, control, &claimed.gpus);
+            if let Err(failure) = done {
+                auto::clear(call, &claimed.gpus);
+                return Err(failure);
+            }
+            Ok(claimed.devices.told(&claimed.gpus))
         }
     }
+}
 
-    #[test]
-    fn setting_is_in_place_when_the_command_starts() {
-        let fake = FakeKernel::new(1);
-        let wanted = arguments("--weight 300 --limit 50 -- throttle --seconds 3");
-        let mut started = String::new();
-        run(&wanted, &Control::over(&fake), |command| {
-            let share = fake.gpus.borrow()[0].shares[0];
-            assert_eq!((share.weight, share.limit_pct), (300, 50));
-            assert_eq!((share.subject, share.id), (uapi::SUBJECT_PROCESS, 0));
-            started = format!("{command:?}");
-            io::ErrorKind::NotFound.into()
-        });
-        assert_eq!(started, r#""throttle" "--seconds" "3""#);
-    }
+fn wish(arguments: &cli::Run, count: u32) -> Result<Wish, String> {
+    let is_idle = arguments.change.class.as_deref() == Some("idle");
+    let weight = match arguments.change.weight {
+        // As a client of this class counts.
+        _ if is_idle => Weight::new(Weight::MIN),
+        Some(weight) => Weight::new(weight),
+        None => Ok(Weight::DEFAULT),
+    };
+    let weight = weight.map_err(|error| error.to_string())?;
+    Wish::new(arguments.place.as_deref(), count, &arguments.asked, weight)
+}
 
-    #[test]
-    fn command_that_cannot_run_has_the_status_of_env() {
-        let fake = FakeKernel::new(1);
-        let wanted = arguments("--weight 300 no-such-program");
-        let (status, failure) = run(&wanted, &Control::over(&fake), |_| {
-            io::ErrorKind::NotFound.into()
-        });
-        assert_eq!(status, 127);
-        assert!(failure
-            .to_string()
-            .starts_with("cannot run no-such-program: "));
-        let (status, _) = run(&wanted, &Control::over(&fake), |_| {
-            io::ErrorKind::PermissionDenied.into()
-        });
-        assert_eq!(status, 126);
+/// Sets what is given for this process on these GPUs, and denies it the others if that is wanted.
+fn settle(
+    arguments: &cli::Run,
+    control: &Control<impl Calls>,
+    gpus: &[u32],
+) -> Result<(), Failure> {
+    set_given(&arguments.change, control, gpus)?;
+    if arguments.confine {
+        confine::enter(control, gpus, &confine::own()?)?;
     }
+    Ok(())
+}
 
-    #[test]
-    fn command_is_not_started_if_the_setting_is_refused() {
-        let fake = FakeKernel::new(1);
-        fake.drop_privileges();
-        let never = |_: &mut Command| -> io::Error { panic!("started") };
-        let (status, failure) = run(&arguments("--weight 3 true"), &Control::over(&fake), never);
-        assert_eq!(status, NOT_STARTED);
-        assert!(failure.to_string().contains("is for root"));
-        let (status, failure) = run(&arguments("true"), &Control::over(&fake), never);
-        assert_eq!(status, NOT_STARTED);
-        assert!(failure.to_string().starts_with("nothing to set"));
+/// Sets for this process what is given, on each of these GPUs.
+fn set_given(
+    change: &cli::Change,
+    control: &Control<impl Calls>,
+    gpus: &[u32],
+) -> Result<(), Failure> {
+    if let Some(change) = set::given(change) {
+        for gpu in gpus {
+            set_on(control, &change, *gpu)?;
+        }
     }
+    Ok(())
+}
+
+fn set_on(control: &Control<impl Calls>, change: &uapi::SetShare, gpu: u32) -> Result<(), Failure> {
+    let wanted = uapi::SetShare {
+        gpu,
+        subject: uapi::SUBJECT_PROCESS,
+        // The caller itself: the command inherits the process, and with it the setting.
+        id: 0,
+        ..*change
+    };
+    Ok(control.set_share(&wanted)?)
 }

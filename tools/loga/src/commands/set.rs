@@ -24,6 +24,7 @@ struct Line {
     limit: Option<u32>,
     class: Option<String>,
     target: Option<u32>,
+    access: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cleared: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +52,7 @@ pub fn run(
             ..Default::default()
         }
     } else {
-        change(&arguments.change)?
+        asked(arguments)?
     };
     wanted.gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
     wanted.subject = subject.kind;
@@ -62,12 +63,36 @@ pub fn run(
     print(arguments, &subject, out)
 }
 
+/// What is to be set.
+fn asked(arguments: &cli::Set) -> Result<uapi::SetShare, Failure> {
+    let given = given(&arguments.change);
+    let Some(access) = &arguments.access else {
+        return given.ok_or_else(|| nothing("--weight, --limit, --class, --target or --access"));
+    };
+    let mut argument = given.unwrap_or(uapi::SetShare {
+        action: uapi::ACTION_SET,
+        ..Default::default()
+    });
+    argument.access = names::number(&names::ACCESS, access).unwrap_or(uapi::ACCESS_ALLOWED);
+    argument.mask |= uapi::SHARE_ACCESS;
+    Ok(argument)
+}
+
+fn nothing(wanted: &str) -> Failure {
+    Failure::Said(format!("nothing to set: want {wanted}"))
+}
+
 /// The fields that are given.
 ///
 /// # Errors
 ///
 /// [`Failure::Said`] if there are none.
 pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
+    given(wanted).ok_or_else(|| nothing("--weight, --limit, --class or --target"))
+}
+
+/// The fields that are given; nothing if there are none.
+pub(super) fn given(wanted: &cli::Change) -> Option<uapi::SetShare> {
     let mut argument = uapi::SetShare {
         action: uapi::ACTION_SET,
         ..Default::default()
@@ -88,11 +113,7 @@ pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
         argument.target_pct = target;
         argument.mask |= uapi::SHARE_TARGET;
     }
-    if argument.mask == 0 {
-        let line = "nothing to set: want --weight, --limit, --class or --target";
-        return Err(Failure::Said(line.to_string()));
-    }
-    Ok(argument)
+    (argument.mask != 0).then_some(argument)
 }
 
 fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Result<(), Failure> {
@@ -113,6 +134,7 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
             limit: *limit,
             class: class.clone(),
             target: *target,
+            access: arguments.access.clone(),
             cleared: Some(arguments.clear),
             exhausted: None,
         };
@@ -124,6 +146,12 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
     words.extend(limit.map(|limit| format!("limit {limit} %")));
     words.extend(class.as_ref().map(|class| format!("class {class}")));
     words.extend(target.map(|target| format!("target {target} %")));
+    words.extend(
+        arguments
+            .access
+            .as_ref()
+            .map(|access| format!("access {access}")),
+    );
     let place = arguments
         .gpu
         .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
@@ -152,6 +180,7 @@ fn list(
                 limit: given(uapi::SHARE_LIMIT, share.limit_pct),
                 class: given(uapi::SHARE_CLASS, share.class).map(names::class),
                 target: given(uapi::SHARE_TARGET, share.target_pct),
+                access: given(uapi::SHARE_ACCESS, share.access).map(names::access),
                 cleared: None,
                 exhausted: Some(share.exhausted != 0),
             };
@@ -171,9 +200,11 @@ fn list(
             "LIMIT",
             "CLASS",
             "TARGET",
+            "ACCESS",
             "EXHAUSTED",
         ];
-        let grid = table::grid(&titles, &["FOR", "SUBJECT", "CLASS", "EXHAUSTED"], rows);
+        let words = ["FOR", "SUBJECT", "CLASS", "ACCESS", "EXHAUSTED"];
+        let grid = table::grid(&titles, &words, rows);
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())
@@ -192,6 +223,7 @@ fn row(line: Line) -> Vec<String> {
         line.class.unwrap_or("-".to_string()),
         line.target
             .map_or("-".to_string(), |target| format!("{target} %")),
+        line.access.unwrap_or("-".to_string()),
         if exhausted { "yes" } else { "no" }.to_string(),
     ]
 }

@@ -4,6 +4,7 @@
 
 use super::{print_json, Failure};
 use crate::control::{Calls, Control, Snapshot};
+use crate::mps::Processes;
 use crate::stat::Stat;
 use crate::{cli, table};
 use std::io;
@@ -24,19 +25,20 @@ const RECENT: Duration = Duration::from_secs(1);
 pub fn run(
     arguments: &cli::Stat,
     control: &Control<impl Calls>,
+    processes: &Processes,
     terminal: bool,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let mut before = control.chosen(arguments.gpu)?;
     let Some(interval) = arguments.watch else {
         if arguments.json || arguments.sums {
-            return Ok(print(arguments.json, &before, &[], out)?);
+            return Ok(print(arguments.json, &before, &[], processes, out)?);
         }
         std::thread::sleep(RECENT);
         let now = control.chosen(arguments.gpu)?;
         for (at, snapshot) in now.iter().enumerate() {
             let recent = Stat::new(snapshot, before.get(at));
-            let stat = Stat::new(snapshot, None);
+            let stat = Stat::new(snapshot, None).seen_with(processes, snapshot);
             writeln!(out, "{}", table::render_with(&stat, Some(&recent)))?;
         }
         return Ok(out.flush()?);
@@ -48,7 +50,7 @@ pub fn run(
         if terminal && !arguments.json {
             out.write_all(CLEAR)?;
         }
-        print(arguments.json, &now, &before, out)?;
+        print(arguments.json, &now, &before, processes, out)?;
         before = now;
         left = left.saturating_sub(1);
     }
@@ -59,10 +61,11 @@ fn print(
     json: bool,
     now: &[Snapshot],
     before: &[Snapshot],
+    processes: &Processes,
     out: &mut impl Write,
 ) -> io::Result<()> {
     for (i, snapshot) in now.iter().enumerate() {
-        let stat = Stat::new(snapshot, before.get(i));
+        let stat = Stat::new(snapshot, before.get(i)).seen_with(processes, snapshot);
         if json {
             print_json(out, &stat.told()?)?;
         } else {
@@ -77,9 +80,51 @@ mod tests {
     use super::*;
     use crate::fake::FakeKernel;
 
+    fn processes() -> Processes {
+        Processes::below(std::path::Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn gpu_with_a_server_of_mps_says_so() {
+        let fake = FakeKernel::new(2);
+        fake.add_client(1, 5, 1000);
+        {
+            let client = &mut fake.gpus.borrow_mut()[1].clients[0];
+            client.pid = 77;
+            crate::mps::tests::command(client, "nvidia-cuda-mps-server");
+        }
+        for sums in [true, false] {
+            let arguments = cli::Stat {
+                sums,
+                ..Default::default()
+            };
+            let text = printed(&arguments, &fake);
+            let line = "MPS: all programs of server 77 are one client: they share its GPU time";
+            assert_eq!(text.matches(line).count(), 1, "{text}");
+        }
+        let arguments = cli::Stat {
+            json: true,
+            ..Default::default()
+        };
+        let text = printed(&arguments, &fake);
+        let servers = |line: &str| {
+            let stat: Stat = serde_json::from_str(line).expect("JSON");
+            stat.mps_servers
+        };
+        let all: Vec<Vec<i32>> = text.lines().map(servers).collect();
+        assert_eq!(all, [vec![], vec![77]]);
+    }
+
     fn printed(arguments: &cli::Stat, fake: &FakeKernel) -> String {
         let mut out = Vec::new();
-        run(arguments, &Control::over(fake), false, &mut out).expect("prints");
+        run(
+            arguments,
+            &Control::over(fake),
+            &processes(),
+            false,
+            &mut out,
+        )
+        .expect("prints");
         String::from_utf8(out).expect("text")
     }
 
@@ -87,6 +132,7 @@ mod tests {
     fn json_is_one_object_per_gpu_and_line() {
         let fake = FakeKernel::new(2);
         fake.add_client(1, 5, 1000);
+        fake.gpus.borrow_mut()[1].clients[0].busy_30s_ppm = 304_000;
         let arguments = cli::Stat {
             json: true,
             ..Default::default()
@@ -98,6 +144,7 @@ mod tests {
             .collect();
         assert_eq!(stats.len(), 2);
         assert_eq!((stats[1].gpu, stats[1].clients[0].uid), (1, 1000));
+        assert_eq!((stats[1].wanting, stats[1].want_30s), (1, 0.3));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{stat, Failure};
 use crate::cli;
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::mps::Processes;
 use crate::top::app::App;
 use crate::top::view;
 use ratatui::backend::Backend;
@@ -36,7 +37,7 @@ pub fn run(
             times: arguments.times,
             ..Default::default()
         };
-        return stat::run(&arguments, control, terminal, out);
+        return stat::run(&arguments, control, &Processes::default(), terminal, out);
     }
     if !terminal {
         let line = "no terminal to draw on: use `loga top --json` or `loga stat --watch 1`";

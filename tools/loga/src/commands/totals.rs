@@ -7,13 +7,13 @@ use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::{cli, table};
 use loga::uapi;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
 use std::io::Write;
 
 /// The totals of one GPU; an object of `loga totals --json`.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 struct Line {
     version: u32,
     gpu: u32,
@@ -23,7 +23,7 @@ struct Line {
 }
 
 /// What one user or cgroup got.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 struct Total {
     /// Absent for the row of all that found no room.
     id: Option<u64>,
@@ -38,6 +38,8 @@ struct Total {
     runs: u64,
     since_ns: u64,
     last_ns: u64,
+    #[serde(default)]
+    copy_time_ns: u64,
 }
 
 /// Prints the totals, most GPU time first.
@@ -83,6 +85,21 @@ pub fn run(
     Ok(())
 }
 
+/// GPU time of a user or cgroup on all GPUs, in what `loga totals --json` printed.
+///
+/// # Errors
+///
+/// The text is something else.
+pub(super) fn gpu_time_of(text: &str, id: u64) -> Result<u64, String> {
+    let mut sum = 0u64;
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).map_err(|error| format!("totals: {error}"))?;
+        let mine = line.totals.iter().filter(|total| total.id == Some(id));
+        sum = mine.fold(sum, |sum, total| sum.saturating_add(total.gpu_time_ns));
+    }
+    Ok(sum)
+}
+
 fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
     let others = total.flags & uapi::TOTAL_OTHERS != 0;
     Total {
@@ -102,6 +119,7 @@ fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
         runs: total.runs,
         since_ns: total.since_ns,
         last_ns: total.last_ns,
+        copy_time_ns: total.copy_time_ns,
     }
 }
 
@@ -111,6 +129,7 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
         title.as_str(),
         "PROCESSES",
         "GPU ms",
+        "COPY ms",
         "ENTITLED ms",
         "WAITED ms",
         "THROTTLED ms",
@@ -121,6 +140,7 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
             total.name.clone(),
             total.processes.to_string(),
             table::ms(total.gpu_time_ns),
+            table::ms(total.copy_time_ns),
             table::ms(total.entitled_ns),
             table::ms(total.waited_ns),
             table::ms(total.throttled_ns),
@@ -138,7 +158,7 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fake::FakeKernel;
 
@@ -155,6 +175,31 @@ mod tests {
             Ok(()) => Ok(String::from_utf8(out).expect("text")),
             Err(failure) => Err(failure.to_string()),
         }
+    }
+
+    /// What is printed for users with these GPU times.
+    pub(in crate::commands) fn json_of_users(users: &[(u64, u64)]) -> String {
+        let fake = FakeKernel::new(1);
+        for (uid, gpu_ns) in users {
+            fake.add_total(0, uapi::SUBJECT_USER, *uid, *gpu_ns);
+        }
+        totals(&fake, "--json").expect("prints")
+    }
+
+    // The test of `loga slurm` with Slurm's daemons answers with this file.
+    #[test]
+    fn totals_of_the_test_with_slurm_are_what_is_printed() {
+        let file = include_str!("../../../../tests/slurm/totals.json");
+        assert_eq!(json_of_users(&[(4242, 123_456_789)]), file);
+    }
+
+    #[test]
+    fn gpu_time_is_read_back_from_what_was_printed() {
+        let text = json_of_users(&[(1000, 7), (1001, 5)]);
+        assert_eq!(gpu_time_of(&text, 1000), Ok(7));
+        assert_eq!(gpu_time_of(&text.repeat(2), 1001), Ok(10));
+        assert_eq!(gpu_time_of(&text, 0), Ok(0));
+        assert!(gpu_time_of("{}", 0).is_err());
     }
 
     fn kernel() -> FakeKernel {

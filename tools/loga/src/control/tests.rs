@@ -51,10 +51,76 @@ fn totals_beyond_the_room_are_read_and_reset_once_each() {
     assert!(left.is_empty(), "{}", left.len());
 }
 
+fn claim_of(gpu: u32, seen: u64) -> uapi::Claim {
+    uapi::Claim {
+        gpu,
+        want_pct: 60,
+        seconds: 10,
+        seen,
+        ..Default::default()
+    }
+}
+
+fn code(claimed: Result<u64, Error>) -> Option<u32> {
+    match claimed {
+        Err(Error::Refused(refusal)) => Some(refusal.code),
+        _ => None,
+    }
+}
+
+#[test]
+fn claim_is_refused_once_another_process_has_claimed() {
+    let fake = FakeKernel::new(2);
+    fake.drop_privileges();
+    let control = Control::over(&fake);
+    let before = control.snapshot(1).expect("a snapshot").info.claims_seen;
+    let seen = control.claim(&claim_of(0, before)).expect("a claim");
+    let info = control.snapshot(0).expect("a snapshot").info;
+    assert_eq!(
+        (info.claims, info.claimed_pct, info.claims_seen),
+        (1, 60, seen)
+    );
+    fake.processes.borrow_mut().push(101);
+    fake.caller.set((101, 1000));
+    let next = control.claim(&claim_of(1, seen)).expect("nothing changed");
+    assert_ne!(next, seen);
+    assert_eq!(
+        code(control.claim(&claim_of(1, seen))),
+        Some(uapi::REFUSED_CHANGED)
+    );
+    let clear = uapi::Claim {
+        gpu: uapi::ALL_GPUS,
+        action: uapi::ACTION_CLEAR,
+        ..Default::default()
+    };
+    assert_eq!(control.claim(&clear).expect("cleared"), next);
+    assert_eq!(code(control.claim(&clear)), Some(uapi::REFUSED_NOT_SET));
+    let error = control.claim(&claim_of(2, next)).expect_err("no such GPU");
+    assert_eq!(error.to_string(), "there is no GPU 2: want 0 to 1");
+}
+
+#[test]
+fn claims_of_a_user_are_bounded_until_they_end() {
+    let fake = FakeKernel::new(1);
+    let control = Control::over(&fake);
+    let claim = |process| {
+        fake.processes.borrow_mut().push(process);
+        fake.caller.set((process, 1000));
+        control.claim(&claim_of(0, uapi::CLAIM_ANYWAY))
+    };
+    for process in 200..264 {
+        claim(process).expect("room");
+    }
+    assert_eq!(code(claim(264)), Some(uapi::REFUSED_FULL));
+    fake.now.set(loga::units::Ns::from_ms(10_000));
+    claim(264).expect("the others have ended");
+}
+
 #[test]
 fn kernel_of_another_version_is_named() {
     let fake = FakeKernel::new(1);
-    fake.speak(9);
+    fake.speak(uapi::VERSION + 1);
     let error = Control::over(&fake).all().expect_err("another version");
-    assert!(error.to_string().contains("module version 9"), "{error}");
+    let named = format!("module version {}", uapi::VERSION + 1);
+    assert!(error.to_string().contains(&named), "{error}");
 }

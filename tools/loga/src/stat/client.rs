@@ -4,6 +4,7 @@
 
 use super::{fraction, Phases};
 use crate::names;
+use loga::account::fading::ONE_PPM;
 use loga::account::sparse::bound;
 use loga::uapi;
 use loga::units::Ns;
@@ -89,16 +90,63 @@ pub struct Client {
     /// Kind of its reserve: `none`, `pe`, `ae` or `cbs`.
     #[serde(default)]
     pub reserve: String,
-    /// Submissions that were decided on and have completed; this and the next two of all clients
+    /// Submissions that were decided on and have completed; this and the next six of all clients
     /// of its user at its place.
     #[serde(default)]
     pub turns: u64,
     /// Time that they waited for their turns, also for the end of their own submissions before.
     #[serde(default)]
     pub turns_waited_ns: u64,
+    /// Part of it for submissions that were on the engine before, their own too, and for work of
+    /// protected clients.
+    #[serde(default)]
+    pub turns_running_ns: u64,
+    /// Part of it for their reserve to let them start.
+    #[serde(default)]
+    pub turns_budget_ns: u64,
+    /// Part of it for clients that passed before although they were ready.
+    #[serde(default)]
+    pub turns_order_ns: u64,
+    /// Part of it while the engine was kept free after work of protected clients.
+    #[serde(default)]
+    pub turns_linger_ns: u64,
     /// The longest of them since the first.
     #[serde(default)]
     pub turns_longest_ns: u64,
+    /// Part of the time for which it had the GPU: a mean that fades with a time constant of 2 s.
+    #[serde(default)]
+    pub busy_2s: f64,
+    /// As `busy_2s`, of 30 s.
+    #[serde(default)]
+    pub busy_30s: f64,
+    /// Part of the time for which it wanted the GPU and did not have it.
+    #[serde(default)]
+    pub waited_2s: f64,
+    /// As `waited_2s`, of 30 s.
+    #[serde(default)]
+    pub waited_30s: f64,
+    /// Part of the GPU that it would use alone.
+    #[serde(default)]
+    pub want_2s: f64,
+    /// As `want_2s`, of 30 s.
+    #[serde(default)]
+    pub want_30s: f64,
+    /// Time on the copy engine, scaled to all phases; no part of `gpu_time_ns`. This and the
+    /// members below are absent where copies are not measured.
+    #[serde(default)]
+    pub copy_time_ns: Option<u64>,
+    /// As `error_ns`, of `copy_time_ns`.
+    #[serde(default)]
+    pub copy_error_ns: Option<u64>,
+    /// `copy_time_ns` as a fraction of the span of all phases.
+    #[serde(default)]
+    pub copy_share: Option<f64>,
+    /// Part of the time for which it had the copy engine: a mean as `busy_2s`.
+    #[serde(default)]
+    pub copy_2s: Option<f64>,
+    /// As `copy_2s`, of 30 s.
+    #[serde(default)]
+    pub copy_30s: Option<f64>,
 }
 
 impl Client {
@@ -112,12 +160,20 @@ impl Client {
         let old = before.unwrap_or(&zero);
         let since = |pick: fn(&uapi::Client) -> u64| pick(now).saturating_sub(pick(old));
         let measured_ns = since(|client| client.measured_ns);
-        let error_ns = error_ns(
+        let error_ns = error_ns_of(
             since(|client| client.variance_us2),
             phases.sample_interval_ns,
         );
         let gpu_time_ns = since(|client| client.gpu_time_ns);
         let entitled_ns = since(|client| client.entitled_ns);
+        let means = now.means();
+        let part = |ppm: u32| f64::from(ppm) / f64::from(ONE_PPM);
+        let copy_time_ns = since(|client| client.copy_time_ns);
+        let copies = phases.copies || now.copy_time_ns > 0;
+        let copy_error_ns = error_ns_of(
+            since(|client| client.copy_variance_us2),
+            phases.sample_interval_ns,
+        );
         Client {
             id: now.id,
             pid: now.pid,
@@ -151,14 +207,29 @@ impl Client {
             mode: names::mode(now.mode),
             reserve: names::reserve(now.reserve),
             turns: since(|client| client.turns),
-            turns_waited_ns: since(|client| client.turns_waited_ns),
+            turns_waited_ns: since(|client| client.turns_waits.total_ns()),
+            turns_running_ns: since(|client| client.turns_waits.running_ns),
+            turns_budget_ns: since(|client| client.turns_waits.budget_ns),
+            turns_order_ns: since(|client| client.turns_waits.order_ns),
+            turns_linger_ns: since(|client| client.turns_waits.linger_ns),
             turns_longest_ns: now.turns_longest_ns,
+            busy_2s: part(means.busy_2s),
+            busy_30s: part(means.busy_30s),
+            waited_2s: part(means.waited_2s),
+            waited_30s: part(means.waited_30s),
+            want_2s: part(means.want_2s()),
+            want_30s: part(means.want_30s()),
+            copy_time_ns: copies.then_some(copy_time_ns),
+            copy_error_ns: copies.then_some(copy_error_ns),
+            copy_share: fraction(copy_time_ns, phases.span_ns).filter(|_| copies),
+            copy_2s: copies.then(|| part(means.copied_2s)),
+            copy_30s: copies.then(|| part(means.copied_30s)),
         }
     }
 }
 
 /// What a time of this variance may be wrong by, with a sample every `sample_interval_ns`.
-fn error_ns(variance_us2: u64, sample_interval_ns: u64) -> u64 {
+fn error_ns_of(variance_us2: u64, sample_interval_ns: u64) -> u64 {
     match (variance_us2, sample_interval_ns) {
         (0, 0) => 0,
         (variance_us2, sample_interval_ns) => {

@@ -43,6 +43,9 @@ pub struct Group {
     pub throttled_count: u64,
     /// Times the engine took up its work in polling phases.
     pub runs: u64,
+    /// Time on the copy engine, as of a client.
+    #[serde(default)]
+    pub copy_time_ns: Option<u64>,
 }
 
 impl Group {
@@ -76,6 +79,8 @@ impl Group {
             throttled_ns: since(|group| group.throttled_ns),
             throttled_count: since(|group| group.throttled_count),
             runs: since(|group| group.runs),
+            copy_time_ns: (phases.copies || now.copy_time_ns > 0)
+                .then(|| since(|group| group.copy_time_ns)),
         }
     }
 }

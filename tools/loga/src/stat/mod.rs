@@ -20,6 +20,7 @@ pub use client::Client;
 pub use group::Group;
 
 use crate::control::Snapshot;
+use crate::mps::Processes;
 use crate::names;
 use loga::uapi;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 3;
 
 /// Members that only callers get that may see figures of the whole GPU.
-const WITHHELD: [&str; 22] = [
+const WITHHELD: [&str; 34] = [
     "polling",
     "span_ns",
     "polled_ns",
@@ -51,6 +52,18 @@ const WITHHELD: [&str; 22] = [
     "open_files",
     "unmanaged_files",
     "evasions",
+    "copy_busy",
+    "copy_idle",
+    "copy_unknown",
+    "turns_running_ns",
+    "turns_budget_ns",
+    "turns_order_ns",
+    "turns_linger_ns",
+    "missed",
+    "void_own",
+    "void_foreign",
+    "void_fallback",
+    "void_order",
 ];
 
 /// One GPU.
@@ -156,6 +169,59 @@ pub struct Stat {
     pub unknown_chid: Option<u32>,
     /// Times that clients were found to run while the GPU was not polled.
     pub evasions: u64,
+    /// Part of the GPU that all clients together had, in steps of 0.01: a mean that fades with a
+    /// time constant of 2 s.
+    pub busy_2s: f64,
+    /// As `busy_2s`, of 30 s.
+    pub busy_30s: f64,
+    /// Sum of the parts of the GPU that each client would use alone.
+    pub want_2s: f64,
+    /// As `want_2s`, of 30 s.
+    pub want_30s: f64,
+    /// Clients that want a hundredth of the GPU or more, over 30 s.
+    pub wanting: u32,
+    /// Claims of programs that are about to start.
+    pub claims: u32,
+    /// Sum of the parts of the GPU that they want.
+    pub claimed: f64,
+    /// Changes whenever a claim is made or ends early.
+    pub claims_seen: u64,
+    /// Whether the copy engine was measured in the last period: if not, the chip lists none or its
+    /// status word cannot be read, and times of copies do not grow.
+    pub copies: bool,
+    /// Share of the polled time in which copies of a client ran; this and the next two are absent
+    /// where copies are not measured.
+    pub copy_busy: Option<f64>,
+    /// Share of the polled time in which the copy engine was idle.
+    pub copy_idle: Option<f64>,
+    /// Share of the polled time in which channels without a known owner were on it.
+    pub copy_unknown: Option<f64>,
+    /// Part of the copy engine that all clients together had: as `busy_2s`.
+    pub copy_2s: Option<f64>,
+    /// As `copy_2s`, of 30 s.
+    pub copy_30s: Option<f64>,
+    /// Processes that are servers of NVIDIA's MPS, of the clients that the caller sees: all programs
+    /// behind one are one client.
+    pub mps_servers: Vec<i32>,
+    /// Time that all clients waited for submissions that were on the engine before, and for work of
+    /// protected clients.
+    pub turns_running_ns: u64,
+    /// Time that they waited for their reserves to let them start.
+    pub turns_budget_ns: u64,
+    /// Time that they waited for clients that passed before although they were ready.
+    pub turns_order_ns: u64,
+    /// Time that they waited while the engine was kept free after work of protected clients.
+    pub turns_linger_ns: u64,
+    /// Deadlines of reserves that were missed although all conditions of the promise held.
+    pub missed: u64,
+    /// Those that were missed and void: the client used more than it had left or declared.
+    pub void_own: u64,
+    /// Void: a command of another client was too long, or there was work of protected clients.
+    pub void_foreign: u64,
+    /// Void: all clients had to pass, or submissions had passed without a decision.
+    pub void_fallback: u64,
+    /// Void: clients of a higher priority passed before.
+    pub void_order: u64,
     /// The clients, most GPU time first.
     pub clients: Vec<Client>,
     /// The groups, most GPU time first.
@@ -182,6 +248,10 @@ impl Stat {
         let first_ns = now.clients.iter().map(|client| client.since_ns).min();
         let idle = fraction(since(|gpu| gpu.idle_ns), polled_ns);
         let unknown = fraction(since(|gpu| gpu.unknown_ns), polled_ns);
+        let copies = info.flags & uapi::GPU_COPIES != 0;
+        let copy_polled_ns = since(|gpu| gpu.copy_polled_ns);
+        let copy_idle = fraction(since(|gpu| gpu.copy_idle_ns), copy_polled_ns);
+        let copy_unknown = fraction(since(|gpu| gpu.copy_unknown_ns), copy_polled_ns);
         let mut clients: Vec<Client> = now
             .clients
             .iter()
@@ -196,6 +266,7 @@ impl Stat {
                     },
                     polled_ns: (!withheld).then_some(polled_ns),
                     sample_interval_ns: info.sample_interval_ns,
+                    copies,
                 };
                 Client::new(client, earlier, &phases, t_sys_ns)
             })
@@ -215,6 +286,7 @@ impl Stat {
                     },
                     polled_ns: (!withheld).then_some(polled_ns),
                     sample_interval_ns: info.sample_interval_ns,
+                    copies,
                 };
                 Group::new(group, earlier, &phases, t_sys_ns)
             })
@@ -222,6 +294,7 @@ impl Stat {
         groups.sort_by_key(|group| (std::cmp::Reverse(group.gpu_time_ns), group.id));
         clients.sort_by_key(|client| (std::cmp::Reverse(client.gpu_time_ns), client.id));
         let config = info.config();
+        let part = |percent: u32| f64::from(percent) / 100.0;
         Stat {
             version: VERSION,
             gpu: now.gpu,
@@ -238,9 +311,7 @@ impl Stat {
             interval: before.is_some(),
             span_ns,
             polled_ns,
-            busy: idle
-                .zip(unknown)
-                .map(|(idle, unknown)| (1.0 - idle - unknown).max(0.0)),
+            busy: rest(idle, unknown),
             idle,
             unknown,
             last_poll_ns: info.last_poll_ns,
@@ -268,6 +339,30 @@ impl Stat {
             unmanaged_mappings: info.unmanaged_mappings,
             unknown_chid: (info.flags & uapi::GPU_UNKNOWN_SEEN != 0).then_some(info.unknown_chid),
             evasions: since(|gpu| gpu.evasions),
+            busy_2s: part(info.busy_2s_pct),
+            busy_30s: part(info.busy_30s_pct),
+            want_2s: part(info.want_2s_pct),
+            want_30s: part(info.want_30s_pct),
+            wanting: info.wanting,
+            claims: info.claims,
+            claimed: part(info.claimed_pct),
+            claims_seen: info.claims_seen,
+            copies,
+            copy_busy: rest(copy_idle, copy_unknown),
+            copy_idle,
+            copy_unknown,
+            copy_2s: copies.then(|| part(info.copy_2s_pct)),
+            copy_30s: copies.then(|| part(info.copy_30s_pct)),
+            mps_servers: Vec::new(),
+            turns_running_ns: since(|gpu| gpu.turns_waits.running_ns),
+            turns_budget_ns: since(|gpu| gpu.turns_waits.budget_ns),
+            turns_order_ns: since(|gpu| gpu.turns_waits.order_ns),
+            turns_linger_ns: since(|gpu| gpu.turns_waits.linger_ns),
+            missed: since(|gpu| gpu.misses.promised),
+            void_own: since(|gpu| gpu.misses.own),
+            void_foreign: since(|gpu| gpu.misses.foreign),
+            void_fallback: since(|gpu| gpu.misses.fallback),
+            void_order: since(|gpu| gpu.misses.order),
             clients,
             groups,
         }
@@ -275,6 +370,13 @@ impl Stat {
 }
 
 impl Stat {
+    /// With what the processes of its clients run.
+    #[must_use]
+    pub fn seen_with(mut self, processes: &Processes, now: &Snapshot) -> Self {
+        self.mps_servers = processes.servers(now);
+        self
+    }
+
     /// As JSON, without members that the caller may not see.
     ///
     /// # Errors
@@ -298,6 +400,8 @@ struct Phases {
     polled_ns: Option<u64>,
     /// Time between two samples, if accounting is sparse; else 0.
     sample_interval_ns: u64,
+    /// Whether copies are measured.
+    copies: bool,
 }
 
 impl Phases {
@@ -331,4 +435,10 @@ fn find(snapshot: &Snapshot, id: u64) -> Option<&uapi::Client> {
 
 fn fraction(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// What idle and unknown time leave of the whole.
+fn rest(idle: Option<f64>, unknown: Option<f64>) -> Option<f64> {
+    idle.zip(unknown)
+        .map(|(idle, unknown)| (1.0 - idle - unknown).max(0.0))
 }

@@ -132,3 +132,30 @@ fn counters_that_went_backwards_are_zero() {
     assert_eq!(stat.busy, None);
     assert_eq!(stat.clients[0].share, None);
 }
+
+#[test]
+fn fading_means_are_parts_and_shown_to_callers_from_whom_figures_are_withheld() {
+    let mut now = snapshot(1);
+    now.clients[0].busy_2s_ppm = 250_000;
+    now.clients[0].waited_2s_ppm = 500_000;
+    now.clients[0].busy_30s_ppm = 100_000;
+    (now.info.busy_30s_pct, now.info.want_30s_pct) = (93, 187);
+    (now.info.wanting, now.info.claims, now.info.claimed_pct) = (2, 1, 20);
+    now.info.withhold();
+    let json = Stat::new(&now, None).told().expect("JSON");
+    assert_eq!(
+        (&json["busy_30s"], &json["want_30s"]),
+        (&0.93.into(), &1.87.into())
+    );
+    assert_eq!((&json["wanting"], &json["claims"]), (&2.into(), &1.into()));
+    assert_eq!(json["claimed"], 0.2);
+    let client = &json["clients"][1];
+    assert_eq!(
+        (&client["busy_2s"], &client["want_2s"]),
+        (&0.25.into(), &0.5.into())
+    );
+    assert_eq!(
+        (&client["waited_2s"], &client["want_30s"]),
+        (&0.5.into(), &0.1.into())
+    );
+}

@@ -73,6 +73,7 @@ impl App {
         if self.view == View::Groups && self.gpus.iter().any(grouped) {
             self.cgroups = self.directory.cgroup_paths();
         }
+        self.stay_on_a_column();
     }
 
     /// Whether refreshing is paused.
@@ -92,11 +93,10 @@ impl App {
 
     /// The lines of the table in their order.
     pub(super) fn rows(&self) -> Vec<Row> {
-        let shown = |one: &&Figures| self.only.is_none_or(|gpu| gpu == one.gpu());
         let mut rows: Vec<Row> = self
             .gpus
             .iter()
-            .filter(shown)
+            .filter(|one| self.is_shown(one))
             .flat_map(|one| rows::of(one, self.view, &self.directory, &self.cgroups))
             .collect();
         rows::sort(&mut rows, self.column, self.descending);
@@ -131,7 +131,7 @@ impl App {
     }
 
     fn move_column(&mut self, right: bool) {
-        let columns = self.view.columns();
+        let columns = self.view.columns(self.copies());
         let at = columns.iter().position(|column| *column == self.column);
         let step = if right { 1 } else { columns.len() - 1 };
         let at = (at.unwrap_or(0) + step) % columns.len();
@@ -143,9 +143,7 @@ impl App {
             View::Clients => View::Groups,
             View::Groups => View::Clients,
         };
-        if !self.view.columns().contains(&self.column) {
-            self.column = Column::Share;
-        }
+        self.stay_on_a_column();
         self.first = 0;
     }
 
@@ -160,7 +158,26 @@ impl App {
             (Some(_), None) => None,
         };
         self.only = next.map(Figures::gpu);
+        self.stay_on_a_column();
         self.first = 0;
+    }
+
+    /// Sorts by share if the column that lines are sorted by is not there any more.
+    fn stay_on_a_column(&mut self) {
+        let columns = self.view.columns(self.copies());
+        if !columns.contains(&self.column) {
+            self.column = Column::Share;
+        }
+    }
+
+    fn is_shown(&self, gpu: &Figures) -> bool {
+        self.only.is_none_or(|only| only == gpu.gpu())
+    }
+
+    /// Whether copies are measured on a GPU that is shown, or were.
+    pub(super) fn copies(&self) -> bool {
+        let mut shown = self.gpus.iter().filter(|one| self.is_shown(one));
+        shown.any(Figures::copies)
     }
 
     /// Shows line `first` at the top, but no empty lines below the last one.

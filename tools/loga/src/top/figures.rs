@@ -37,8 +37,20 @@ impl Figures {
         }
     }
 
+    /// The snapshot that the next difference begins at.
+    #[cfg(test)]
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.base
+    }
+
     pub(super) fn gpu(&self) -> u32 {
         self.base.gpu
+    }
+
+    /// Whether copies are measured, or were while a client of now was there.
+    pub(super) fn copies(&self) -> bool {
+        let mut clients = self.stat.clients.iter();
+        self.stat.copies || clients.any(|client| client.copy_time_ns.is_some())
     }
 
     /// The next snapshot. Without a phase that ended since the last one, the shares stay.
@@ -96,6 +108,9 @@ fn keep(stat: &mut Stat, old: &Stat) {
     stat.busy = old.busy;
     stat.idle = old.idle;
     stat.unknown = old.unknown;
+    stat.copy_busy = old.copy_busy;
+    stat.copy_idle = old.copy_idle;
+    stat.copy_unknown = old.copy_unknown;
     for client in &mut stat.clients {
         let Some(old) = old.clients.iter().find(|old| old.id == client.id) else {
             continue;

@@ -37,6 +37,8 @@ pub enum Column {
     Limit,
     /// Share received.
     Share,
+    /// Share of the copy engine received, where copies are measured.
+    Copy,
     /// Share entitled to.
     Entitled,
     /// Time waited, as a part of the time.
@@ -59,6 +61,7 @@ const OF_CLIENTS: &[Column] = &[
     Column::Weight,
     Column::Limit,
     Column::Share,
+    Column::Copy,
     Column::Entitled,
     Column::Waited,
     Column::Ahead,
@@ -73,6 +76,7 @@ const OF_GROUPS: &[Column] = &[
     Column::Count,
     Column::Weight,
     Column::Share,
+    Column::Copy,
     Column::Entitled,
     Column::Waited,
     Column::Ahead,
@@ -91,20 +95,23 @@ const DISPENSABLE: &[Column] = &[
     Column::Gpu,
     Column::Weight,
     Column::Entitled,
+    Column::Copy,
 ];
 
 impl View {
-    /// Its columns.
-    pub const fn columns(self) -> &'static [Column] {
-        match self {
+    /// Its columns, that of copies if they are measured.
+    pub fn columns(self, copies: bool) -> Vec<Column> {
+        let all = match self {
             View::Clients => OF_CLIENTS,
             View::Groups => OF_GROUPS,
-        }
+        };
+        let shown = |column: &Column| copies || *column != Column::Copy;
+        all.iter().copied().filter(shown).collect()
     }
 
     /// Its columns that fit into `width`, among them the one that the lines are sorted by.
-    pub(super) fn columns_within(self, width: u16, sorted_by: Column) -> Vec<Column> {
-        let mut columns = self.columns().to_vec();
+    pub(super) fn columns_within(self, width: u16, copies: bool, sorted_by: Column) -> Vec<Column> {
+        let mut columns = self.columns(copies);
         let needs =
             |columns: &[Column]| -> u16 { columns.iter().map(|column| column.width() + 1).sum() };
         for column in DISPENSABLE {
@@ -131,6 +138,7 @@ impl Column {
             (Column::Weight, _) => "WEIGHT",
             (Column::Limit, _) => "LIMIT",
             (Column::Share, _) => "SHARE",
+            (Column::Copy, _) => "COPY",
             (Column::Entitled, _) => "ENTITLED",
             (Column::Waited, _) => "WAITED",
             (Column::Ahead, _) => "VTIME ms",
@@ -149,7 +157,7 @@ impl Column {
             Column::Throttled => 9,
             Column::Count => 5,
             Column::Limit => 6,
-            Column::Share | Column::Waited => 7,
+            Column::Share | Column::Copy | Column::Waited => 7,
             Column::Entitled | Column::Ahead => 9,
             Column::State => 19,
         }
@@ -173,6 +181,7 @@ pub(super) struct Row {
     weight: u32,
     limit: u32,
     pub(super) share: Option<f64>,
+    copy: Option<f64>,
     pub(super) entitled: Option<f64>,
     waited: Option<f64>,
     ahead_ns: Option<i64>,
@@ -193,6 +202,7 @@ impl Row {
             Column::Weight => self.weight.to_string(),
             Column::Limit => table::limit(self.limit),
             Column::Share => table::percent(self.share),
+            Column::Copy => table::percent(self.copy),
             Column::Entitled => table::percent(self.entitled),
             Column::Waited => table::percent(self.waited),
             Column::Ahead => table::ahead(self.ahead_ns),
@@ -220,6 +230,7 @@ impl Row {
             Column::Weight => self.weight.cmp(&other.weight),
             Column::Limit => self.limit.cmp(&other.limit),
             Column::Share => fraction(self.share, other.share),
+            Column::Copy => fraction(self.copy, other.copy),
             Column::Entitled => fraction(self.entitled, other.entitled),
             Column::Waited => fraction(self.waited, other.waited),
             Column::Ahead => self.ahead_ns.cmp(&other.ahead_ns),
@@ -246,7 +257,7 @@ pub(super) fn of(
     cgroups: &HashMap<u64, String>,
 ) -> Vec<Row> {
     let stat = &figures.stat;
-    let waited = |ns: u64| (stat.span_ns > 0).then(|| ns as f64 / stat.span_ns as f64);
+    let part = |ns: u64| (stat.span_ns > 0).then(|| ns as f64 / stat.span_ns as f64);
     let of_client = |client: &Client| Row {
         gpu: figures.gpu(),
         id: client.id,
@@ -257,8 +268,9 @@ pub(super) fn of(
         weight: client.weight,
         limit: client.limit,
         share: client.share,
+        copy: client.copy_share,
         entitled: client.entitled,
-        waited: waited(client.waited_ns),
+        waited: part(client.waited_ns),
         ahead_ns: client.vtime_ahead_ns,
         throttled_count: client.throttled_count,
         state: table::state(client),
@@ -271,8 +283,9 @@ pub(super) fn of(
         count: group.members,
         weight: group.weight,
         share: group.share,
+        copy: group.copy_time_ns.and_then(part),
         entitled: group.entitled,
-        waited: waited(group.waited_ns),
+        waited: part(group.waited_ns),
         ahead_ns: group.vtime_ahead_ns,
         throttled_count: group.throttled_count,
         state: if group.throttled { "throttled" } else { "" }.to_string(),
@@ -349,13 +362,25 @@ mod tests {
 
     #[test]
     fn narrow_screen_keeps_the_essential_columns_and_the_sorted_one() {
-        let all = View::Clients.columns_within(500, Column::Share);
+        let all = View::Clients.columns_within(500, true, Column::Share);
         assert_eq!(all, OF_CLIENTS);
-        let few = View::Clients.columns_within(70, Column::Ahead);
+        let few = View::Clients.columns_within(70, true, Column::Ahead);
         assert!(few.contains(&Column::Ahead));
         assert!(!few.contains(&Column::Count));
         for column in [Column::Pid, Column::Name, Column::Share, Column::State] {
             assert!(few.contains(&column), "{few:?}");
         }
+    }
+
+    #[test]
+    fn column_of_copies_is_there_where_they_are_measured() {
+        for view in [View::Clients, View::Groups] {
+            assert!(view.columns(true).contains(&Column::Copy));
+            assert!(!view.columns(false).contains(&Column::Copy));
+            assert_eq!(view.columns(true).len(), view.columns(false).len() + 1);
+        }
+        // As wide as on a screen of 80.
+        let few = View::Clients.columns_within(68, true, Column::Share);
+        assert!(few.contains(&Column::Copy), "{few:?}");
     }
 }

@@ -19,6 +19,9 @@ const HISTORY_WIDTH: u16 = 12;
 /// Width of the text about a GPU.
 const GPU_WIDTH: u16 = 82;
 
+/// What copies add to it, on all lines if any GPU's are measured.
+const COPY_WIDTH: u16 = 13;
+
 /// Full height of a GPU's history: all of the time, in thousandths.
 const WHOLE: u64 = 1000;
 
@@ -57,13 +60,14 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>) {
     ]);
     let [title, summary, _, lines, keys] = parts.areas(frame.area());
     frame.render_widget(Line::from(headline(app)).style(Modifier::BOLD), title);
+    let copies = app.gpus.iter().any(Figures::copies);
     for (figures, y) in app.gpus.iter().zip(summary.top()..summary.bottom()) {
         let area = Rect {
             y,
             height: 1,
             ..summary
         };
-        draw_gpu(figures, area, frame);
+        draw_gpu(figures, copies, area, frame);
     }
     draw_table(app, lines, frame);
     frame.render_widget(key_line(), keys);
@@ -84,7 +88,7 @@ fn headline(app: &App) -> String {
     )
 }
 
-fn draw_gpu(figures: &Figures, area: Rect, frame: &mut Frame<'_>) {
+fn draw_gpu(figures: &Figures, copies: bool, area: Rect, frame: &mut Frame<'_>) {
     let stat = &figures.stat;
     let mode = match (stat.lost, stat.enforcing) {
         (true, _) => "LOST",
@@ -96,16 +100,35 @@ fn draw_gpu(figures: &Figures, area: Rect, frame: &mut Frame<'_>) {
         .iter()
         .filter(|one| one.state == "throttled")
         .count();
-    let text = format!(
-        "GPU {} {} {} {mode} busy {:>7} idle {:>7} clients {} throttled {throttled}",
-        stat.gpu,
-        stat.pci,
-        stat.policy,
-        table::percent(stat.busy),
-        table::percent(stat.idle),
-        stat.clients.len(),
-    );
-    let columns = [Constraint::Max(GPU_WIDTH), Constraint::Min(HISTORY_WIDTH)];
+    let copy = if copies {
+        format!(" copy {:>7}", table::percent(stat.copy_busy))
+    } else {
+        String::new()
+    };
+    let text = |idle: &str| {
+        format!(
+            "GPU {} {} {} {mode} busy {:>7}{copy}{idle} clients {} throttled {throttled}",
+            stat.gpu,
+            stat.pci,
+            stat.policy,
+            table::percent(stat.busy),
+            stat.clients.len(),
+        )
+    };
+    let long = text(&format!(" idle {:>7}", table::percent(stat.idle)));
+    let room = usize::from(area.width.saturating_sub(HISTORY_WIDTH + 1));
+    let text = if !copies || long.len() <= room {
+        long
+    } else {
+        // What copies take is in no other figure of the line.
+        text("")
+    };
+    let width = if copies {
+        GPU_WIDTH + COPY_WIDTH
+    } else {
+        GPU_WIDTH
+    };
+    let columns = [Constraint::Max(width), Constraint::Min(HISTORY_WIDTH)];
     let [left, right] = Layout::horizontal(columns).spacing(1).areas(area);
     let style = if stat.lost {
         Style::from(Color::Red)
@@ -129,7 +152,7 @@ fn draw_table(app: &mut App, area: Rect, frame: &mut Frame<'_>) {
     app.page = usize::from(area.height.saturating_sub(1)).max(1);
     app.scroll_to(app.first);
     let room = area.width.saturating_sub(HISTORY_WIDTH);
-    let columns = app.view.columns_within(room, app.column);
+    let columns = app.view.columns_within(room, app.copies(), app.column);
     let used: u16 = columns.iter().map(|column| column.width() + 1).sum();
     let parts = [Constraint::Max(used), Constraint::Min(HISTORY_WIDTH)];
     let [left, right] = Layout::horizontal(parts).areas(area);
@@ -270,11 +293,73 @@ mod tests {
         );
     }
 
+    /// As [`app`], with copies of GPU 0: 45 % of client 1, 15 % of client 2.
+    fn copying() -> App {
+        let mut app = App::new(Default::default(), std::time::Duration::from_secs(1));
+        for times in 1..3 {
+            let mut one = crate::stat::tests::snapshot(times);
+            let mut other = crate::stat::tests::snapshot(times);
+            (other.gpu, other.clients[0].id) = (1, 7);
+            one.info.flags |= uapi::GPU_COPIES;
+            one.info.copy_polled_ns = times * 100_000_000;
+            one.info.copy_idle_ns = times * 40_000_000;
+            one.clients[0].copy_time_ns = times * 270_000_000;
+            one.clients[1].copy_time_ns = times * 90_000_000;
+            one.groups[0].copy_time_ns = times * 270_000_000;
+            app.update(vec![one, other]);
+        }
+        app
+    }
+
+    #[test]
+    fn copies_have_a_column_beside_the_share_and_a_part_of_the_line_of_the_gpu() {
+        let lines = drawn(&mut copying(), 160, 11);
+        let of_gpu = "busy  75.0 % copy  60.0 % idle  25.0 % clients 2 throttled 0";
+        assert!(lines[1].contains(of_gpu), "{}", lines[1]);
+        // That of the other GPU is not measured.
+        assert!(lines[2].contains("copy       - idle"), "{}", lines[2]);
+        let words: Vec<&str> = lines[4].split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "SHARE▼");
+        assert_eq!(at.map(|at| words[at + 1]), Some("COPY"), "{}", lines[4]);
+        assert!(lines[5].contains("60.0 %  15.0 %"), "{}", lines[5]);
+        assert!(lines[6].contains("60.0 %       -"), "{}", lines[6]);
+        assert!(lines[7].contains("15.0 %  45.0 %"), "{}", lines[7]);
+    }
+
+    #[test]
+    fn narrow_screen_shows_copies_and_sorts_by_them() {
+        let mut app = copying();
+        app.key(KeyEvent::from(KeyCode::Right));
+        let lines = drawn(&mut app, 80, 10);
+        assert!(lines[1].contains("busy  75.0 % copy  60.0 %"));
+        assert!(lines[4].contains("COPY▼") && lines[4].contains("STATE"));
+        assert!(lines[5].contains("15.0 %  45.0 %"), "{}", lines[5]);
+        app.key(KeyEvent::from(KeyCode::Char('v')));
+        let lines = drawn(&mut app, 80, 10);
+        assert!(lines[5].contains("15.0 %  45.0 %"), "{}", lines[5]);
+        // GPU 1 has none: lines are sorted by share then.
+        app.key(KeyEvent::from(KeyCode::Char('g')));
+        app.key(KeyEvent::from(KeyCode::Char('g')));
+        let lines = drawn(&mut app, 80, 10);
+        assert!(lines[4].contains("SHARE▼") && !lines[4].contains("COPY"));
+    }
+
+    #[test]
+    fn shares_of_copies_stay_within_a_phase() {
+        let mut app = copying();
+        let before = drawn(&mut app, 160, 11);
+        let same = |one: &Figures| one.snapshot().clone();
+        let again = app.gpus.iter().map(same).collect();
+        app.update(again);
+        assert_eq!(drawn(&mut app, 160, 11), before);
+    }
+
     #[test]
     fn tiny_screens_do_not_break_it() {
         for width in [1, 5, 20, 40] {
             for height in [1, 2, 3, 5] {
                 drawn(&mut app(), width, height);
+                drawn(&mut copying(), width, height);
             }
         }
     }

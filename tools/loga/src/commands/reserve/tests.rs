@@ -64,6 +64,13 @@ fn list_shows_what_is_promised_and_served() {
         let spec = &mut fake.gpus.borrow_mut()[0].specs[0];
         (spec.left_ns, spec.used_ns, spec.served) = (-1_500_000, 30_000_000, 12);
         (spec.longest_seen_ns, spec.breaches, spec.demoted) = (7_000_000, 2, 1);
+        spec.misses = uapi::Misses {
+            promised: 3,
+            own: 10,
+            foreign: 200,
+            fallback: 4_000,
+            order: 50_000,
+        };
     }
     let table = reserve(&fake, "--list").expect("lists");
     let row = table.lines().nth(1).expect("a row");
@@ -71,7 +78,7 @@ fn list_shows_what_is_promised_and_served() {
     assert_eq!(
         words.join(" "),
         "0 cgroup 4711 nice prt soft pe 1000 us in every 10000 us (as pe) -1.500 ms 30.0 ms 12 \
-         7.000 ms 2 -"
+         7.000 ms 2 3 54210 -"
     );
     let json = reserve(&fake, "--list --json").expect("lists");
     let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
@@ -84,6 +91,15 @@ fn list_shows_what_is_promised_and_served() {
         (&(-1_500_000).into(), &true.into())
     );
     assert_eq!(line["prio"], serde_json::Value::Null);
+    let misses = [
+        "missed",
+        "void_own",
+        "void_foreign",
+        "void_fallback",
+        "void_order",
+    ];
+    let misses = misses.map(|name| line[name].as_u64());
+    assert_eq!(misses, [3, 10, 200, 4_000, 50_000].map(Some));
 }
 
 #[test]

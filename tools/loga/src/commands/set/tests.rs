@@ -58,14 +58,31 @@ fn list_shows_what_is_set_as_table_and_as_json() {
         .collect();
     assert_eq!(
         words,
-        ["0", "cgroup", "4711", "900", "-", "-", "30", "%", "no"]
+        ["0", "cgroup", "4711", "900", "-", "-", "30", "%", "-", "no"]
     );
     let json = set(&fake, "--list --json").expect("lists");
     let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
     assert_eq!(line["weight"], 900);
     assert_eq!(line["limit"], serde_json::Value::Null);
     assert_eq!(line["target"], 30);
+    assert_eq!(line["access"], serde_json::Value::Null);
     assert_eq!(line["exhausted"], false);
+}
+
+#[test]
+fn access_is_of_a_gpu_for_a_cgroup_or_user() {
+    let fake = FakeKernel::new(2);
+    let said = set(&fake, "--cgroup 4711 --access denied --gpu 1").expect("set");
+    assert_eq!(said, "cgroup 4711: access denied on GPU 1\n");
+    assert!(fake.gpus.borrow()[0].shares.is_empty());
+    let json = set(&fake, "--list --gpu 1 --json").expect("lists");
+    let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
+    assert_eq!(line["access"], "denied");
+    let said = set(&fake, "--user 1000 --weight 7 --access allowed").expect("set");
+    assert_eq!(said, "user 1000: weight 7, access allowed on all GPUs\n");
+    let line = "loga set --pid 100 --access denied".split_whitespace();
+    let parsed = <cli::Arguments as clap::Parser>::try_parse_from(line);
+    assert!(parsed.is_err(), "children of a process would have access");
 }
 
 #[test]
@@ -81,7 +98,7 @@ fn refusals_name_for_whom_and_what_would_be_right() {
     let said = set(&fake, "--pid 100").expect_err("nothing to set");
     assert_eq!(
         said,
-        "nothing to set: want --weight, --limit, --class or --target"
+        "nothing to set: want --weight, --limit, --class, --target or --access"
     );
     let said = set(&fake, "--pid 100 --weight 3 --gpu 4").expect_err("no such GPU");
     assert_eq!(said, "there is no GPU 4: want 0, the only one");

@@ -2,15 +2,25 @@
 
 //! The simulator's command line.
 
-use clap::{Args, Parser, Subcommand};
+mod arguments;
+
+use arguments::{
+    AccuracyArgs, AdmissionArgs, Cli, Command, CompareArgs, ConvergeArgs, Failure, PaperArgs,
+    PapersArgs, PlaceArgs, RefArgs, ReplayArgs, RunArgs, ScaleArgs,
+};
+use clap::Parser;
+use loga::placement::{self, Placement};
 use loga_eval::compare;
 use loga_eval::output::{self, table_or_json};
 use loga_eval::paper::{self, Plan};
+use loga_eval::placing;
+use loga_eval::recorded;
 use loga_eval::replay;
 use loga_eval::report;
 use loga_eval::results::FIGURES;
 use loga_eval::run;
-use loga_eval::scenario::{self, Kind, Scenario};
+use loga_eval::scale;
+use loga_eval::scenario::{self, Kind};
 use loga_eval::systems::timegraph::tasks;
 use loga_eval::systems::{self, Length};
 use loga_eval::whole;
@@ -18,174 +28,8 @@ use loga_eval::world::Trace;
 use loga_eval::{accuracy, convergence, reference};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, LineWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Simulates clients on GPUs that are shared by LoGA, or by what users would pick instead.
-///
-/// Exit codes: 0 done; 1 a run does not count, or output could not be written; 2 bad argument or
-/// bad input.
-#[derive(Parser)]
-#[command(name = "loga-sim", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a scenario and print what each client and each GPU got
-    Run(RunArgs),
-    /// Run a scenario under several policies: fairness against overhead
-    Compare(CompareArgs),
-    /// Repeat an experiment of the LoGA paper, or of TimeGraph
-    Paper(PaperArgs),
-    /// All figures of TimeGraph and Pegasus, and random sets of reserves, on one HTML page
-    Papers(PapersArgs),
-    /// Random sets of reserves: which are admitted, and whether they keep their deadlines
-    Admission(AdmissionArgs),
-    /// Give recorded observations to a policy and print its decisions
-    Replay(ReplayArgs),
-    /// What LoGA's rules give each client on an ideal GPU
-    Ref(RefArgs),
-    /// CPU time against error of burst and sparse accounting, over windows of two seconds
-    Accuracy(AccuracyArgs),
-    /// Periods until a client that comes, or comes back, has its share of an ideal GPU
-    Converge(ConvergeArgs),
-}
-
-/// What changes a scenario.
-#[derive(Args)]
-struct Input {
-    /// Scenario file; docs/scenarios.md explains it
-    file: PathBuf,
-    /// Change a value of the file, such as policy.poll_ms=2 or client.hog.weight=300
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Run with the seeds 1 to N
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
-}
-
-impl Input {
-    fn read(&self, policy: Option<&str>) -> Result<Scenario, Failure> {
-        let mut changes = self.set.clone();
-        changes.extend(policy.map(|name| format!("policy.name={name:?}")));
-        changes.extend(self.seeds.iter().map(|seeds| format!("seeds={seeds}")));
-        scenario::read(&self.file, &changes).map_err(|error| Failure::Input(error.to_string()))
-    }
-}
-
-#[derive(Args)]
-struct RunArgs {
-    #[command(flatten)]
-    input: Input,
-    /// The scheduler, instead of the file's policy
-    #[arg(long, value_name = "P")]
-    policy: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Write a trace of the first seed's run, for Perfetto
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct CompareArgs {
-    #[command(flatten)]
-    input: Input,
-    /// Policies to compare, separated by commas [default: all]
-    #[arg(long, value_name = "P,P", value_delimiter = ',')]
-    policies: Vec<String>,
-    /// Where the picture goes [default: the name of the scenario, with .svg, here]
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct PaperArgs {
-    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of other papers: timegraph-7 to -16, pegasus-3, -4, -5, -6, -8, -9
-    figure: String,
-    /// Print JSON; the figures of the LoGA paper always are
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct PapersArgs {
-    /// Where the page goes
-    #[arg(default_value = "papers.html")]
-    file: PathBuf,
-    /// A run of 3 s for each, and 300 sets: shows that it works
-    #[arg(long)]
-    quick: bool,
-}
-
-#[derive(Args)]
-struct AdmissionArgs {
-    /// Number of sets
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    sets: u64,
-    /// Simulated time of each
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
-    /// Seed of the sets
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct ReplayArgs {
-    /// Recording, one JSON object per line, or - for standard input; docs/replay.md explains it
-    file: PathBuf,
-    /// Policy of LoGA that decides
-    #[arg(long, value_name = "P")]
-    policy: String,
-}
-
-#[derive(Args)]
-struct RefArgs {
-    #[command(flatten)]
-    settings: reference::Settings,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct AccuracyArgs {
-    /// Windows per load and method
-    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=100_000))]
-    windows: u32,
-    /// Seed of the windows and of the samples
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct ConvergeArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Why there is no result.
-enum Failure {
-    /// What was given makes no sense.
-    Input(String),
-    /// Something went wrong on the way.
-    Work(String),
-}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -195,6 +39,8 @@ fn main() -> ExitCode {
         Command::Paper(args) => paper_figure(args),
         Command::Papers(args) => papers(args),
         Command::Admission(args) => admission(args),
+        Command::Scale(args) => scale_table(args),
+        Command::Place(args) => place_streams(args),
         Command::Replay(args) => replay_file(args),
         Command::Ref(args) => reference_table(args),
         Command::Accuracy(args) => accuracy_table(args),
@@ -231,6 +77,35 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
     print(table_or_json(&report, args.json, report::text::text))
 }
 
+fn place_streams(args: &PlaceArgs) -> Result<(), Failure> {
+    if let Some(snapshot) = &args.snapshot {
+        return place_recorded(snapshot, args);
+    }
+    // One of both is required.
+    let file = args.file.clone().unwrap_or_default();
+    let scenario = scenario::read_streams(&file);
+    let scenario = scenario.map_err(|error| Failure::Input(error.to_string()))?;
+    let report = placing::run(&file.display().to_string(), &scenario, args.against);
+    let report = report.map_err(|error| Failure::Work(error.to_string()))?;
+    print(table_or_json(&report, args.json, placing::text))
+}
+
+fn place_recorded(snapshot: &Path, args: &PlaceArgs) -> Result<(), Failure> {
+    let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
+    let recorded = recorded::read(snapshot).map_err(|error| input(&error))?;
+    let policy = args.policy.as_deref().map(placement::by_name);
+    let policy = policy.transpose().map_err(|error| input(&error))?;
+    let choice = recorded.choose(policy);
+    print(table_or_json(&choice, args.json, recorded::text))?;
+    match choice.chosen.is_empty() {
+        true => Err(Failure::Work(format!(
+            "fewer than {} GPUs may be chosen",
+            choice.count
+        ))),
+        false => Ok(()),
+    }
+}
+
 fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
     let (scenario, file) = (args.input.read(None)?, &args.input.file);
     let named = args.policies.iter().map(|name| Kind::by_name(name));
@@ -255,7 +130,13 @@ fn compare_policies(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
-    if let Some(figure) = systems::figure(&args.figure, Length::WHOLE) {
+    let length = if args.quick {
+        Length::QUICK
+    } else {
+        Length::WHOLE
+    };
+    let length = args.seeds.map_or(length, |seeds| length.with_seeds(seeds));
+    if let Some(figure) = systems::figure(&args.figure, length) {
         let figure = figure.map_err(|error| Failure::Work(error.to_string()))?;
         return print(table_or_json(&figure, args.json, systems::text));
     }
@@ -273,13 +154,7 @@ fn paper_figure(args: &PaperArgs) -> Result<(), Failure> {
 fn papers(args: &PapersArgs) -> Result<(), Failure> {
     let work = |error: &dyn std::fmt::Display| Failure::Work(error.to_string());
     let (length, sets) = match args.quick {
-        true => (
-            Length {
-                seconds: 3,
-                seeds: 1,
-            },
-            300,
-        ),
+        true => (Length::QUICK, 300),
         false => (Length::WHOLE, 10_000),
     };
     let figures = systems::figures(length, |name| eprintln!("{name}"));
@@ -312,6 +187,26 @@ fn admission(args: &AdmissionArgs) -> Result<(), Failure> {
     };
     let report = tasks::run(settings).map_err(|error| Failure::Work(error.to_string()))?;
     print(table_or_json(&report, args.json, tasks::text))
+}
+
+fn scale_table(args: &ScaleArgs) -> Result<(), Failure> {
+    let named = args.policies.iter().map(|name| {
+        let known = placement::by_name(name);
+        known.map_err(|error| Failure::Input(format!("--policies {name:?}: {error}")))
+    });
+    let mut policies: Vec<_> = named.collect::<Result<_, _>>()?;
+    if policies.is_empty() {
+        policies = Placement::ALL.to_vec();
+    }
+    let settings = scale::Settings {
+        // CAST: at most a million.
+        gpus: args.gpus as usize,
+        nodes: args.nodes,
+        starts: args.starts,
+        seed: args.seed,
+    };
+    let report = scale::run(settings, &policies).map_err(Failure::Input)?;
+    print(table_or_json(&report, args.json, scale::text))
 }
 
 fn reference_table(args: &RefArgs) -> Result<(), Failure> {

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that try to hide from LoGA which process owns a running channel: each must be
-//! charged what it used, and get no more than a plain hog.
+//! [tool] The programs that try to hide which process owns a running channel.
 //!
 //! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, next to a client
 //! that never pauses either.
 
-use super::{branch, model, Program};
-use crate::ktap::{ensure, Verdict};
-use crate::load::Load;
-use crate::stage::{client_of, Stage, FINE, LAZY};
-use crate::truth::Truth;
+use super::{WARM_UP, WINDOW};
+use crate::ktap::ensure;
 use loga::rm as abi;
 use loga::rm::nr;
 use nix::sys::wait::WaitStatus;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::plan::Engine;
@@ -26,28 +21,16 @@ use throttle::standin::open_channels;
 use throttle::sys::{Mapping, Visibility};
 use throttle::{rm, sys};
 
-crate::ktap::tests![
-    sibling_slot_of_a_mapped_page_is_charged: timed,
-    decoy_that_maps_and_ends_changes_no_owner: timed,
-    scapegoat_that_maps_too_is_not_charged: timed,
-    relay_of_fresh_processes_owes_what_they_used: timed,
-    queue_without_a_mapping_is_charged: timed,
-    second_control_file_changes_no_owner: timed,
-    forged_free_changes_no_owner: timed,
-    mapping_outlives_its_process_and_is_throttled: timed,
-];
-
-/// The tests of `make test`.
-pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[3], TESTS[4], TESTS[7]];
-
 /// The programs of this file.
-pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
+pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("plain", |_| plain()),
     ("sibling", |_| sibling()),
     ("decoy", |_| decoy(false)),
     ("scapegoat", |_| decoy(true)),
     ("relay", |_| relay()),
     ("unmap", |_| unmap()),
+    ("recycle", |_| recycle()),
+    ("respawn", |_| respawn()),
     ("ctl2", |_| ctl2()),
     ("forge", |_| forge()),
     ("orphan", |_| orphan()),
@@ -57,155 +40,13 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
 const KERNEL_US: u64 = 1000;
 /// Kernels that a program keeps queued.
 const DEPTH: u32 = 4;
-/// Time of a measurement.
-pub(super) const WINDOW: Duration = Duration::from_millis(6000);
-/// The same for a program that queues 60 ms at once: the share of a window is exact to a few
-/// times 60 ms.
-const LONG_WINDOW: Duration = Duration::from_millis(24_000);
-/// Before that.
-const WARM_UP: Duration = Duration::from_millis(700);
 /// TIMEOUT: no program of this file lives longer.
-pub(super) const LIFE: Duration = Duration::from_secs(60);
-/// Parameters of LoGA.
-const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
-
-/// Shares of the GPU in percent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Figures {
-    /// By the model's log, of the hostile process and its children.
-    pub(super) used: f64,
-    /// What LoGA charged to all clients but the victim.
-    charged: f64,
-    /// What LoGA charged to no client.
-    unknown: f64,
-}
-
-/// Runs a program next to a client of 100 us kernels, and returns what each side saw.
-pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String> {
-    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
-    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
-    let mut hostile = Program::start(program)?;
-    std::thread::sleep(WARM_UP);
-    Truth::reset()?;
-    let stat = stage.stat_during(window)?;
-    let truth = Truth::read()?;
-    ensure!(
-        hostile.runs()?,
-        "{program} ended before the figures were taken"
-    );
-    let share = |stat: &loga_cli::stat::Stat, pid| {
-        client_of(stat, pid)
-            .and_then(|client| client.share)
-            .unwrap_or(0.0)
-    };
-    let all: f64 = stat
-        .clients
-        .iter()
-        .filter_map(|client| client.share)
-        .sum::<f64>();
-    let used: f64 = truth
-        .pids()
-        .filter(|pid| *pid != other.pid())
-        .map(|pid| truth.ran_share(pid))
-        .sum();
-    let figures = Figures {
-        used: 100.0 * used,
-        charged: 100.0 * (all - share(&stat, other.pid())),
-        unknown: 100.0 * stat.unknown.unwrap_or(0.0),
-    };
-    println!(
-        "# {program}: used {:.1} %, charged {:.1} %, unknown {:.1} %; the other {:.1} % (charged {:.1} %)",
-        figures.used,
-        figures.charged,
-        figures.unknown,
-        100.0 * truth.ran_share(other.pid()),
-        100.0 * share(&stat, other.pid())
-    );
-    drop(hostile);
-    drop(other);
-    stage.teardown()?;
-    Ok(figures)
-}
-
-/// What the plain hog gets, measured once.
-pub(super) fn baseline() -> Result<Figures, String> {
-    static PLAIN: OnceLock<Result<Figures, String>> = OnceLock::new();
-    PLAIN.get_or_init(|| measure("plain", WINDOW)).clone()
-}
-
-/// Checks that a program is charged what it used, and gets no more than the plain hog.
-fn check(program: &str) -> Verdict {
-    check_for(program, WINDOW)
-}
-
-/// As [`check`], with a measurement of `window`.
-fn check_for(program: &str, window: Duration) -> Verdict {
-    let plain = baseline()?;
-    let figures = measure(program, window)?;
-    ensure!(
-        figures.unknown < 0.5,
-        "{program}: {:.1} % of the time is unknown",
-        figures.unknown
-    );
-    ensure!(
-        (figures.used - figures.charged).abs() <= 2.0,
-        "{program} used {:.1} % and was charged {:.1} %",
-        figures.used,
-        figures.charged
-    );
-    ensure!(
-        figures.used <= plain.used + 1.0,
-        "{program} got {:.1} %, the plain hog {:.1} %",
-        figures.used,
-        plain.used
-    );
-    Ok(())
-}
-
-fn sibling_slot_of_a_mapped_page_is_charged() -> Verdict {
-    check("sibling")
-}
-
-fn decoy_that_maps_and_ends_changes_no_owner() -> Verdict {
-    check("decoy")
-}
-
-fn scapegoat_that_maps_too_is_not_charged() -> Verdict {
-    check("scapegoat")
-}
-
-fn relay_of_fresh_processes_owes_what_they_used() -> Verdict {
-    if branch() != 340 {
-        return check("relay");
-    }
-    // On that driver only the process that allocated the channel can map its page.
-    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
-    let ended = Program::start("relay")?.finish();
-    ensure!(
-        ended.as_ref().is_err_and(|reason| reason.contains(REFUSED)),
-        "a child has mapped the page of its parent, or failed before: {ended:?}"
-    );
-    stage.teardown()
-}
-
-fn queue_without_a_mapping_is_charged() -> Verdict {
-    check_for("unmap", LONG_WINDOW)
-}
-
-fn second_control_file_changes_no_owner() -> Verdict {
-    check("ctl2")
-}
-
-fn forged_free_changes_no_owner() -> Verdict {
-    check("forge")
-}
-
-fn mapping_outlives_its_process_and_is_throttled() -> Verdict {
-    check("orphan")
-}
-
+pub(in crate::hostile) const LIFE: Duration = Duration::from_secs(60);
 /// A client with channels.
-pub(super) fn open(channels: u32, depth: u32) -> Result<(Client, Vec<Channel>), String> {
+pub(in crate::hostile) fn open(
+    channels: u32,
+    depth: u32,
+) -> Result<(Client, Vec<Channel>), String> {
     let mut client = Client::open(0).map_err(text)?;
     let channels = open_channels(&mut client, channels, depth, Engine::Compute).map_err(text)?;
     Ok((client, channels))
@@ -216,7 +57,7 @@ fn first(channels: &mut [Channel]) -> Result<&mut Channel, String> {
 }
 
 /// Prepares the submission page of a channel for mapping through a file of its own.
-pub(super) fn ready(client: &Client, channel: &Channel) -> Result<ReadyToMap, String> {
+pub(in crate::hostile) fn ready(client: &Client, channel: &Channel) -> Result<ReadyToMap, String> {
     let path = rm::gpu_path(client.gpu());
     client
         .prepare_map(channel.handle(), abi::PAGE_SIZE, &path)
@@ -228,7 +69,7 @@ fn map(ready: &ReadyToMap) -> Result<Mapping, String> {
 }
 
 /// Keeps kernels queued for some time.
-pub(super) fn keep_busy(channel: &mut Channel, time: Duration) {
+pub(in crate::hostile) fn keep_busy(channel: &mut Channel, time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {
         let under_way = channel.sequence().wrapping_sub(channel.completed());
@@ -276,7 +117,7 @@ fn decoy(stays: bool) -> Result<(), String> {
 }
 
 /// What the relay prints if a child may not map the page of its parent.
-const REFUSED: &str = "a child could not map";
+pub(super) const REFUSED: &str = "a child could not map";
 
 /// A fresh process maps the page of a fresh channel and submits, one after the other.
 fn relay() -> Result<(), String> {
@@ -351,8 +192,62 @@ fn ctl2() -> Result<(), String> {
     Ok(())
 }
 
+/// Takes fresh channels for each burst of kernels, and afterwards frees them before their pages are
+/// unmapped: no phase ends while the page of a channel that ran in it exists.
+fn recycle() -> Result<(), String> {
+    const BURST: Duration = Duration::from_millis(25);
+    // Those of a page: the driver lets no other process have a part of it.
+    const CHANNELS: u32 = 8;
+    let since = Instant::now();
+    let mut current = open(CHANNELS, DEPTH)?;
+    while since.elapsed() < LIFE {
+        let (client, channels) = &mut current;
+        let channel = first(channels)?;
+        keep_busy(channel, BURST);
+        while channel.completed() != channel.sequence() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        // Before the old ones are freed: the driver would hand out the same ones.
+        let next = open(CHANNELS, DEPTH)?;
+        for channel in channels.iter() {
+            client
+                .free(client.device(), channel.handle())
+                .map_err(text)?;
+        }
+        channels.clear();
+        current = next;
+    }
+    Ok(())
+}
+
+/// Each burst of kernels is that of a fresh process with a client of its own.
+fn respawn() -> Result<(), String> {
+    const BURST: Duration = Duration::from_millis(25);
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        match sys::fork().map_err(|error| error.to_string())? {
+            Some(pid) => {
+                let status = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+                status.map_err(|errno| errno.to_string())?;
+            }
+            None => {
+                let ran = open(1, DEPTH).and_then(|(_client, mut channels)| {
+                    let channel = first(&mut channels)?;
+                    keep_busy(channel, BURST);
+                    while channel.completed() != channel.sequence() {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                    Ok(())
+                });
+                sys::exit_now(i32::from(ran.is_err()));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// As [`ready`], through this control file.
-pub(super) fn prepare_through(
+pub(in crate::hostile) fn prepare_through(
     ctl: &File,
     client: &Client,
     channel: &Channel,

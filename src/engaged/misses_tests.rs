@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] Tests of deadlines that are missed.
+
+use super::turns_tests::{granted, prt, turns, US};
+use super::{Kind, Miss, Mode, Setting, Step, Terms, Turns, Void, MAX_GRANT};
+use crate::policies::dispatch::DispatcherKind;
+use crate::units::Ns;
+use crate::Vectors;
+
+/// Client 0 with 2 ms in 10 ms, and a longest command if it is declared; client 1 without a reserve.
+fn promised(dispatcher: DispatcherKind, kind: Kind, longest: Option<Ns>) -> Turns<Vectors> {
+    let mut turns = turns(dispatcher, &[]);
+    let terms = Terms::new(kind, US(2_000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), Terms { longest, ..terms }).unwrap();
+    turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    turns.join(prt(9)).unwrap();
+    turns
+}
+
+fn edf(kind: Kind) -> Turns<Vectors> {
+    promised(DispatcherKind::Edf, kind, Some(US(1_000)))
+}
+
+/// Client 1 is on the engine until then, and client 0 has come 1 ms after it; then that one uses the
+/// engine for 0.5 ms.
+fn behind(turns: &mut Turns<Vectors>, until: u64) -> Option<Miss> {
+    turns.arrive(US(0), 1);
+    assert_eq!(granted(turns.arrive(US(1_000), 0)), None);
+    let step = turns.completed(US(until), 1, US(until));
+    assert_eq!(granted(step), Some(0));
+    turns.completed(US(until + 500), 0, US(500)).miss
+}
+
+fn void(miss: Option<Miss>) -> Option<Void> {
+    miss.expect("nothing was missed").void
+}
+
+#[test]
+fn submission_that_ends_in_time_is_no_miss() {
+    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
+        // Due at 11 ms.
+        let mut turns = edf(kind);
+        assert_eq!(behind(&mut turns, 10_500), None, "{kind:?}");
+        let misses = turns.reserve(1).unwrap().served().misses;
+        assert_eq!(misses, Default::default());
+    }
+}
+
+#[test]
+fn late_submission_is_promised_while_all_conditions_hold() {
+    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
+        let mut turns = edf(kind);
+        turns.set_bound(1, Some(US(12_000)));
+        let miss = behind(&mut turns, 12_000);
+        let expected = Miss {
+            client: 0,
+            late: US(1_500),
+            void: None,
+        };
+        assert_eq!(miss, Some(expected), "{kind:?}");
+        assert_eq!(turns.reserve(1).unwrap().served().misses.promised, 1);
+        assert_eq!(turns.counters().misses.promised, 1);
+    }
+}
+
+#[test]
+fn miss_behind_a_command_longer_than_its_deadline_bears_is_void() {
+    let mut turns = edf(Kind::Cbs);
+    turns.set_bound(1, Some(US(11_999)));
+    assert_eq!(void(behind(&mut turns, 12_000)), Some(Void::Foreign));
+    let misses = turns.reserve(1).unwrap().served().misses;
+    assert_eq!((misses.promised, misses.void(Void::Foreign)), (0, 1));
+    // Nothing of it is left for those that come later.
+    let mut late = |from: u64| {
+        turns.arrive(US(from), 1);
+        turns.arrive(US(from + 100), 0);
+        turns.completed(US(from + 11_000), 1, US(11_000));
+        turns.completed(US(from + 11_500), 0, US(500)).miss
+    };
+    assert_eq!(void(late(50_000)), None);
+}
+
+#[test]
+fn miss_of_what_queued_up_behind_a_long_command_is_void_too() {
+    let mut turns = edf(Kind::Pe);
+    turns.set_bound(1, Some(US(5_000)));
+    let other = Terms::new(Kind::Pe, US(4_000), US(10_000)).unwrap();
+    let reserve = turns.promise(US(0), other).unwrap();
+    turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    turns.arrive(US(0), 1);
+    turns.arrive(US(100), 2);
+    turns.arrive(US(3_000), 0);
+    // Due at 13 ms; the other one is first.
+    let first = granted(turns.completed(US(13_000), 1, US(13_000)));
+    let second = if first == Some(0) { 2 } else { 0 };
+    turns.completed(US(13_900), first.unwrap(), US(900));
+    let miss = turns.completed(US(14_800), second, US(900)).miss;
+    assert_eq!(void(miss), Some(Void::Foreign));
+}
+
+#[test]
+fn miss_of_a_client_with_a_command_longer_than_it_has_left_or_declared_is_void() {
+    for (kind, used) in [(Kind::Cbs, 2_100), (Kind::Pe, 2_100), (Kind::Pe, 1_100)] {
+        let mut turns = edf(kind);
+        turns.arrive(US(0), 1);
+        turns.arrive(US(1_000), 0);
+        turns.completed(US(10_000), 1, US(10_000));
+        let miss = turns.completed(US(10_000 + used), 0, US(used)).miss;
+        assert_eq!(void(miss), Some(Void::Own), "{kind:?} {used}");
+    }
+}
+
+#[test]
+fn miss_behind_protected_work_is_void() {
+    let mut turns = edf(Kind::Cbs);
+    turns.protected(US(0), true);
+    assert_eq!(granted(turns.arrive(US(1_000), 0)), None);
+    assert_eq!(granted(turns.protected(US(12_000), false)), Some(0));
+    let miss = turns.completed(US(12_500), 0, US(500)).miss;
+    assert_eq!(void(miss), Some(Void::Foreign));
+}
+
+#[test]
+fn miss_beside_work_that_was_not_decided_on_is_void() {
+    let mut turns = edf(Kind::Cbs);
+    turns.arrive(US(0), 0);
+    let Step { miss, .. } = turns.completed_beside_others(US(11_000), 0, US(11_000));
+    assert_eq!(void(miss), Some(Void::Fallback));
+    // And that of one that waited meanwhile.
+    let mut turns = edf(Kind::Cbs);
+    turns.arrive(US(0), 1);
+    turns.arrive(US(1_000), 0);
+    turns.completed_beside_others(US(12_000), 1, US(12_000));
+    let miss = turns.completed(US(12_500), 0, US(500)).miss;
+    assert_eq!(void(miss), Some(Void::Fallback));
+}
+
+#[test]
+fn overdue_wait_that_ends_since_all_have_to_pass_is_a_void_miss() {
+    let mut turns = edf(Kind::Cbs);
+    turns.arrive(US(0), 1);
+    turns.arrive(US(1_000), 0);
+    assert!(turns.timer(MAX_GRANT).opened);
+    let misses = turns.reserve(1).unwrap().served().misses;
+    assert_eq!((misses.promised, misses.void(Void::Fallback)), (0, 1));
+    assert_eq!(turns.counters().misses, misses);
+}
+
+#[test]
+fn miss_of_a_client_that_others_pass_by_priority_is_void() {
+    let mut turns = promised(DispatcherKind::Prio, Kind::Cbs, Some(US(1_000)));
+    let terms = Terms::new(Kind::Pe, US(9_000), US(100_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(30) }).unwrap();
+    turns.arrive(US(0), 1);
+    turns.arrive(US(1_000), 0);
+    turns.arrive(US(1_000), 2);
+    assert_eq!(granted(turns.completed(US(4_000), 1, US(4_000))), Some(2));
+    assert_eq!(granted(turns.completed(US(12_000), 2, US(8_000))), Some(0));
+    let miss = turns.completed(US(12_500), 0, US(500)).miss;
+    assert_eq!(void(miss), Some(Void::Order));
+}
+
+#[test]
+fn soft_reserve_that_pays_afterwards_promises_no_deadline() {
+    let mut turns = turns(DispatcherKind::Edf, &[]);
+    let terms = Terms::new(Kind::Pe, US(2_000), US(10_000)).unwrap();
+    let soft = Terms {
+        hard: false,
+        ..terms
+    };
+    let reserve = turns.promise(US(0), soft).unwrap();
+    let mode = Mode::Prt;
+    turns
+        .join(Setting {
+            reserve,
+            mode,
+            ..prt(1)
+        })
+        .unwrap();
+    turns.join(prt(9)).unwrap();
+    assert_eq!(behind(&mut turns, 30_000), None);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Programs that try to hide from LoGA which process owns a running channel: each must be
+//! charged what it used, and get no more than a plain hog.
+//!
+//! What each program does is said in `programs`.
+
+mod programs;
+
+pub(super) use programs::{keep_busy, open, prepare_through, ready, LIFE, PROGRAMS};
+
+use super::{branch, model, Program, USER};
+use crate::calls::Calls;
+use crate::ktap::{ensure, Verdict};
+use crate::load::Load;
+use crate::stage::{client_of, Stage, FINE, LAZY};
+use crate::truth::Truth;
+use loga::uapi;
+use programs::REFUSED;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+crate::ktap::tests![
+    sibling_slot_of_a_mapped_page_is_charged: timed,
+    decoy_that_maps_and_ends_changes_no_owner: timed,
+    scapegoat_that_maps_too_is_not_charged: timed,
+    relay_of_fresh_processes_owes_what_they_used: timed,
+    queue_without_a_mapping_is_charged: timed,
+    channels_of_one_burst_are_charged: timed,
+    second_control_file_changes_no_owner: timed,
+    forged_free_changes_no_owner: timed,
+    mapping_outlives_its_process_and_is_throttled: timed,
+    processes_of_one_burst_are_charged: timed,
+];
+
+/// The tests of `make test`.
+pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[3], TESTS[4], TESTS[5], TESTS[8]];
+
+/// Time of a measurement.
+pub(super) const WINDOW: Duration = Duration::from_millis(6000);
+/// The same for a program that queues 60 ms at once: the share of a window is exact to a few
+/// times 60 ms.
+const LONG_WINDOW: Duration = Duration::from_millis(24_000);
+/// Before that.
+const WARM_UP: Duration = Duration::from_millis(700);
+/// Parameters of LoGA.
+const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
+
+/// Shares of the GPU in percent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    /// By the model's log, of the hostile process and its children.
+    pub(super) used: f64,
+    /// What LoGA charged to all clients but the victim.
+    charged: f64,
+    /// What LoGA charged to no client.
+    unknown: f64,
+}
+
+/// Runs a program next to a client of 100 us kernels, and returns what each side saw.
+pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String> {
+    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    let mut hostile = Program::start(program)?;
+    std::thread::sleep(WARM_UP);
+    Truth::reset()?;
+    let stat = stage.stat_during(window)?;
+    let truth = Truth::read()?;
+    ensure!(
+        hostile.runs()?,
+        "{program} ended before the figures were taken"
+    );
+    let share = |stat: &loga_cli::stat::Stat, pid| {
+        client_of(stat, pid)
+            .and_then(|client| client.share)
+            .unwrap_or(0.0)
+    };
+    let all: f64 = stat
+        .clients
+        .iter()
+        .filter_map(|client| client.share)
+        .sum::<f64>();
+    let used: f64 = truth
+        .pids()
+        .filter(|pid| *pid != other.pid())
+        .map(|pid| truth.ran_share(pid))
+        .sum();
+    let figures = Figures {
+        used: 100.0 * used,
+        charged: 100.0 * (all - share(&stat, other.pid())),
+        unknown: 100.0 * stat.unknown.unwrap_or(0.0),
+    };
+    println!(
+        "# {program}: used {:.1} %, charged {:.1} %, unknown {:.1} %; the other {:.1} % (charged {:.1} %)",
+        figures.used,
+        figures.charged,
+        figures.unknown,
+        100.0 * truth.ran_share(other.pid()),
+        100.0 * share(&stat, other.pid())
+    );
+    drop(hostile);
+    drop(other);
+    stage.teardown()?;
+    Ok(figures)
+}
+
+/// What the plain hog gets, measured once.
+pub(super) fn baseline() -> Result<Figures, String> {
+    static PLAIN: OnceLock<Result<Figures, String>> = OnceLock::new();
+    PLAIN.get_or_init(|| measure("plain", WINDOW)).clone()
+}
+
+/// Checks that a program is charged what it used, and gets no more than the plain hog.
+fn check(program: &str) -> Verdict {
+    check_for(program, WINDOW)
+}
+
+/// As [`check`], with a measurement of `window`.
+fn check_for(program: &str, window: Duration) -> Verdict {
+    let plain = baseline()?;
+    let figures = measure(program, window)?;
+    ensure!(
+        figures.unknown < 0.5,
+        "{program}: {:.1} % of the time is unknown",
+        figures.unknown
+    );
+    ensure!(
+        (figures.used - figures.charged).abs() <= 2.0,
+        "{program} used {:.1} % and was charged {:.1} %",
+        figures.used,
+        figures.charged
+    );
+    ensure!(
+        figures.used <= plain.used + 1.0,
+        "{program} got {:.1} %, the plain hog {:.1} %",
+        figures.used,
+        plain.used
+    );
+    Ok(())
+}
+
+fn sibling_slot_of_a_mapped_page_is_charged() -> Verdict {
+    check("sibling")
+}
+
+fn decoy_that_maps_and_ends_changes_no_owner() -> Verdict {
+    check("decoy")
+}
+
+fn scapegoat_that_maps_too_is_not_charged() -> Verdict {
+    check("scapegoat")
+}
+
+fn relay_of_fresh_processes_owes_what_they_used() -> Verdict {
+    if branch() != 340 {
+        return check("relay");
+    }
+    // On that driver only the process that allocated the channel can map its page.
+    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
+    let ended = Program::start("relay")?.finish();
+    ensure!(
+        ended.as_ref().is_err_and(|reason| reason.contains(REFUSED)),
+        "a child has mapped the page of its parent, or failed before: {ended:?}"
+    );
+    stage.teardown()
+}
+
+fn queue_without_a_mapping_is_charged() -> Verdict {
+    check_for("unmap", LONG_WINDOW)
+}
+
+fn channels_of_one_burst_are_charged() -> Verdict {
+    check("recycle")
+}
+
+fn second_control_file_changes_no_owner() -> Verdict {
+    check("ctl2")
+}
+
+fn forged_free_changes_no_owner() -> Verdict {
+    check("forge")
+}
+
+fn mapping_outlives_its_process_and_is_throttled() -> Verdict {
+    check("orphan")
+}
+
+/// Clients come and go in a phase: what they are charged is in the totals of their user.
+fn processes_of_one_burst_are_charged() -> Verdict {
+    let plain = baseline()?;
+    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    let hostile = Program::start("respawn")?;
+    std::thread::sleep(WARM_UP);
+    let calls = Calls::open()?;
+    let charged = || -> Result<u64, String> {
+        let totals = calls.totals(uapi::SUBJECT_USER, 0);
+        let totals = totals.map_err(|errno| errno.to_string())?;
+        let own = totals.iter().find(|total| total.id == u64::from(USER));
+        Ok(own.map_or(0, |total| total.gpu_time_ns))
+    };
+    Truth::reset()?;
+    let before = charged()?;
+    std::thread::sleep(LONG_WINDOW);
+    let charged = charged()? - before;
+    let truth = Truth::read()?;
+    let charged = 100.0 * charged as f64 / truth.window_ns as f64;
+    let pids = truth.pids().filter(|pid| *pid != other.pid());
+    let used = 100.0 * pids.map(|pid| truth.ran_share(pid)).sum::<f64>();
+    println!(
+        "# respawn: used {used:.1} %, charged {charged:.1} %, the plain hog {:.1} %",
+        plain.used
+    );
+    ensure!(
+        (used - charged).abs() <= 2.0,
+        "used {used:.1} %, charged {charged:.1} %"
+    );
+    ensure!(
+        used <= plain.used + 1.0,
+        "got {used:.1} %, the plain hog {:.1} %",
+        plain.used
+    );
+    // An open device keeps the module.
+    drop((hostile, other, calls));
+    stage.teardown()
+}

@@ -1,0 +1,271 @@
+-- SPDX-License-Identifier: GPL-2.0
+--
+-- packaging/slurm/loga.lua outside Slurm: jobs, tables and clocks of every kind. Arguments: the
+-- path of loga.lua, and a folder to write tables into. Prints ok and FAIL lines.
+
+local script, folder = arg[1], arg[2]
+local clock = 1700000000
+local logged = 0
+os.time = function() return clock end
+slurm = { jobs = {}, log_error = function() logged = logged + 1 end }
+
+local loga
+
+local function write(content)
+	local file = assert(io.open(loga.path, "w"))
+	file:write(content)
+	file:close()
+end
+
+-- A script without memory, and a table.
+local function fresh(content)
+	loga = dofile(script)
+	loga.path = folder .. "/table"
+	slurm.jobs = {}
+	logged = 0
+	os.remove(loga.path)
+	if content then
+		write(content)
+	end
+end
+
+local function table_of(rows, time)
+	return "# loga-slurm-table 1 " .. (time or clock) .. "\n" .. rows
+end
+
+local ROWS = "n1 0 0.500 1 4 8 1000\nn1 1 0.100 1 4 8 1000\nn2 0 0.300 1 4 8 1000\nx9 0 0.000 1 4 8 1000\n"
+local PARTS = {
+	main = { nodes = "n[1-3]", flag_default = 1 },
+	wide = { nodes = "x[1-9],n1", flag_default = 0 },
+}
+local UNSET = 4294967294
+
+local function job(fields)
+	local all = {
+		tres_per_node = "gres:shard:1", min_nodes = UNSET, min_cpus = 1, num_tasks = UNSET,
+		cpus_per_task = 65534, begin_time = 0, priority = UNSET, het_job_offset = UNSET,
+	}
+	for name, value in pairs(fields or {}) do
+		all[name] = value
+	end
+	return all
+end
+
+local function check(what, holds)
+	print((holds and "ok   slurm script: " or "FAIL slurm script: ") .. what)
+end
+
+-- Whether a job with these fields goes to a node and a GPU; to none if node is absent.
+local function goes(fields, node, gpu, parts)
+	local one = job(fields)
+	local before = job(fields)
+	local got, at = loga.place(one, parts or PARTS, 1000)
+	if node then
+		local wanted = before.tres_per_node:match("^gres.shard") .. ":g" .. gpu .. ":"
+		return got == node and at == gpu and one.req_nodes == node and
+			one.tres_per_node:sub(1, #wanted) == wanted
+	end
+	for name, value in pairs(one) do
+		if before[name] ~= value then
+			return false
+		end
+	end
+	return got == nil
+end
+
+fresh(table_of(ROWS))
+check("job goes to the least score of its partition", goes({}, "n1", 1))
+check("choice counts as load", goes({}, "n2", 0) and goes({}, "n1", 1))
+clock = clock + 60
+fresh(table_of(ROWS))
+check("nodes of another partition count there", goes({ partition = "wide" }, "x9", 0))
+check("newer spelling is kept", goes({ tres_per_node = "gres/shard:2" }, "n1", 1))
+check("shards without a count are one", goes({ tres_per_node = "gres:shard" }, "n2", 0))
+
+-- Four shards on n1's GPU 1, of which it gives all.
+fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+check("claims take shards", goes({ tres_per_node = "gres:shard:3" }, "n1", 1)
+	and goes({ tres_per_node = "gres:shard:2" }) and goes({}, "n1", 1) and goes({}))
+clock = clock + 61
+fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+goes({ tres_per_node = "gres:shard:4" }, "n1", 1)
+clock = clock + 59
+write(table_of("n1 1 0.100 1 4 8 1000\n"))
+local held = goes({})
+clock = clock + 1
+write(table_of("n1 1 0.100 1 4 8 1000\n"))
+check("claims last a minute", held and goes({}, "n1", 1))
+clock = clock + 61
+fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+slurm.jobs = {
+	[7] = { tres_per_node = "gres:shard:g1:2", nodes = "n1", job_state = 1, submit_time = clock - 900 },
+	[8] = { tres_per_node = "gres:shard:1", nodes = "n1", job_state = 1, submit_time = clock - 2 },
+	[9] = { tres_per_node = "gres:shard:g1:4", nodes = "n1", job_state = 3, submit_time = clock - 900 },
+}
+check("jobs that run take shards", goes({ tres_per_node = "gres:shard:2" }) and goes({}, "n1", 1))
+
+fresh(table_of(ROWS))
+check("job that needs more than a node has free is left alone",
+	goes({ min_cpus = 9 }) and goes({ num_tasks = 3, cpus_per_task = 3 })
+	and goes({ min_mem_per_node = 1001 }) and goes({ min_mem_per_cpu = 501, min_cpus = 2 })
+	and goes({ min_cpus = 8, min_mem_per_node = 1000 }, "n1", 1))
+
+local fields = {
+	req_nodes = "n3", exc_nodes = "n1", features = "a", reservation = "r", array_inx = "1-5",
+	dependency = "afterok:1", tres_per_job = "gres:gpu:1", tres_per_task = "gres:gpu:1",
+	tres_per_socket = "gres:gpu:1", min_nodes = 2, begin_time = clock + 100, priority = 0,
+	het_job_offset = 1, partition = "main,wide", clusters = "b",
+}
+for name, value in pairs(fields) do
+	fresh(table_of(ROWS))
+	check("job with " .. name .. " is left alone", goes({ [name] = value }))
+end
+
+local asked = {
+	"gres:gpu:1", "gres:shard:g0:1", "gres:shard:0", "gres:shard:-1", "gres:shard:99999",
+	"gres:shard:1,gres:gpu:1", "gres:shard:1;os.exit(1)", "gres:shard:1\n", "gres:shard:%d",
+	"shard:1", "", ("gres:shard:1"):rep(10000), "gres:shard:1e1", 7, true,
+}
+local left = true
+fresh(table_of(ROWS))
+for _, value in ipairs(asked) do
+	left = left and goes({ tres_per_node = value })
+end
+left = left and loga.place({}, PARTS, 1) == nil
+check("anything but plain shards is left alone", left and logged == 0)
+
+fresh(table_of(ROWS))
+local hostile = {
+	partition = { "%d", ("x"):rep(100000), "main\n", "[", "]", "n[1-3", 5, {} },
+	num_tasks = { -1, 0 / 0, 1 / 0, 1e300, "1", {} },
+	min_cpus = { -1, 0 / 0, 1 / 0, 1e300, {} },
+	features = { {}, 5 },
+	req_nodes = { {} },
+}
+local ran = true
+for name, values in pairs(hostile) do
+	for _, value in ipairs(values) do
+		local before = logged
+		local returned = pcall(loga.place, job({ [name] = value }), PARTS, 0)
+		ran = ran and returned and logged - before <= 1
+	end
+end
+check("senseless fields raise nothing", ran)
+
+local false_tables = {
+	["an empty table"] = "",
+	["a table without an end"] = table_of(ROWS):sub(1, -2),
+	["a table of another version"] = (table_of(ROWS):gsub("table 1", "table 2")),
+	["a row too short"] = table_of("n1 0 0.5 1\n"),
+	["a row too long"] = table_of("n1 0 0.5 1 4 8 1000 7\n"),
+	["a row with a command"] = table_of("$(reboot) 0 0.5 1 4 8 1000\n"),
+	["a score above one"] = table_of("n1 0 1.500 1 4 8 1000\n"),
+	["a score that is no number"] = table_of("n1 0 nan 1 4 8 1000\n"),
+	["a negative number of shards"] = table_of("n1 0 0.500 1 -4 8 1000\n"),
+	["too many rows"] = table_of(("n1 0 0.5 1 4 8 1\n"):rep(4097)),
+	["a table of a megabyte"] = table_of(("x"):rep(1024 * 1024) .. "\n"),
+	["bytes"] = ("\0\255\n"):rep(100),
+	["a sound row and a false one"] = table_of(ROWS .. "\n"),
+}
+for what, content in pairs(false_tables) do
+	fresh(content)
+	check(what .. " changes nothing", goes({}) and goes({}) and logged == 1)
+end
+
+-- A sound row, as long as it may be, and by a byte longer.
+local function padded(size)
+	local shell = #table_of("n1 0 0. 1 4 8 1000\n")
+	return table_of("n1 0 0." .. ("0"):rep(size - shell) .. " 1 4 8 1000\n")
+end
+fresh(padded(512 * 1024))
+local whole = goes({}, "n1", 0)
+fresh(padded(512 * 1024 + 1))
+check("no more than 512 KiB are read", whole and goes({}) and logged == 1)
+
+fresh()
+check("absent table changes nothing", goes({}) and logged == 0)
+fresh(table_of(ROWS, clock - 30))
+check("table of 30 s is used, but not rows whose figures are older", goes({}))
+fresh(table_of("n1 0 0.5 0 4 8 1000\n", clock - 30))
+check("table of 30 s is used", goes({}, "n1", 0))
+fresh(table_of("n1 0 0.5 0 4 8 1000\n", clock - 31))
+local _, why = loga.place(job(), PARTS, 1)
+check("table of 31 s changes nothing", goes({}) and why == "old table" and logged == 0)
+fresh(table_of(ROWS, clock + 31))
+check("table from the future changes nothing", goes({}))
+fresh(table_of("n1 0 0.5 0 - - -\n"))
+check("GPU that the controller does not know is not chosen", goes({}))
+fresh(table_of("n1 0 0.5 0 4 8 1000\n"))
+goes({}, "n1", 0)
+loga.path = folder
+check("folder in place of the table changes nothing", goes({}))
+
+fresh(table_of(ROWS))
+local late = { tres_per_node = "gres:shard:1", job_state = 0, submit_time = clock - 61, partition = "main", priority = 5 }
+slurm.jobs = { [1] = late }
+check("long queue of the partition turns placing off", goes({}) and goes({ partition = "wide" }, "x9", 0))
+late.submit_time = clock - 59
+check("short queue does not", goes({}, "n1", 1))
+late.submit_time, late.priority = clock - 900, 0
+check("held jobs are no queue", goes({}, "n2", 0))
+late.priority, late.tres_per_node = 5, nil
+check("jobs without GPUs are no queue", goes({}, "n1", 1))
+local many = {}
+for at = 1, 10001 do
+	many[at] = {}
+end
+slurm.jobs = many
+check("very many jobs turn placing off", goes({}))
+
+fresh(table_of(ROWS))
+slurm.jobs = nil
+check("Slurm without a list of jobs places", goes({}, "n1", 1))
+fresh(table_of(ROWS))
+local fields_of = job()
+local sealed = setmetatable({}, {
+	__index = fields_of,
+	__newindex = function(_, name, value)
+		if name == "req_nodes" then
+			error("read only")
+		end
+		fields_of[name] = value
+	end,
+})
+check("field that cannot be set leaves the others", loga.place(sealed, PARTS, 1) == nil
+	and logged == 1 and fields_of.tres_per_node == "gres:shard:1")
+loga.place(setmetatable({}, { __index = function() error("x") end }), PARTS, 1)
+clock = clock + 61
+loga.place(nil, nil, nil)
+check("errors are logged once a minute", logged == 2)
+
+local lists = {
+	{ "n[1-3]", "n1", true }, { "n[1-3]", "n4", false }, { "n[01-10]", "n7", false },
+	{ "n[01-10]", "n07", true }, { "n[8-12]", "n10", true }, { "a,n[1,5-6],b", "n5", true },
+	{ "a,n[1,5-6],b", "n2", false }, { "a,n[1,5-6],b", "b", true }, { "n1-ib", "n1-ib", true },
+	{ "n[1-3]-ib", "n2-ib", true }, { "n[1-3]-ib", "n2", false }, { "r[1-2]n[1-2]", "r1n1", false },
+	{ "n[1-3", "n1", false }, { "n1]", "n1", false }, { "", "n1", false }, { "%a+", "n1", false },
+	{ "n[1-3]", "n", false }, { "n[1-3]", "n1x", false }, { "n[--]", "n1", false },
+}
+local right = true
+for _, case in ipairs(lists) do
+	if loga.names(case[1], case[2]) ~= case[3] then
+		right = false
+		print("     " .. case[1] .. " and " .. case[2])
+	end
+end
+check("names are found in lists of nodes", right)
+
+-- Six GPUs that are free, 24 jobs: four each.
+local rows = ""
+for node = 1, 3 do
+	rows = rows .. "n" .. node .. " 0 0.000 0 9 99 9999\nn" .. node .. " 1 0.000 0 9 99 9999\n"
+end
+fresh(table_of(rows))
+local counts, most = {}, 0
+for _ = 1, 24 do
+	local node, gpu = loga.place(job(), PARTS, 1)
+	local key = tostring(node) .. tostring(gpu)
+	counts[key] = (counts[key] or 0) + 1
+	most = math.max(most, counts[key])
+end
+check("jobs at once spread evenly", most == 4)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The scheduler extender: scores of nodes for kube-scheduler, over HTTP and from memory.
+//!
+//! Source: `ExtenderArgs` and `HostPriorityList` of k8s.io/kube-scheduler/extender/v1, whose fields
+//! have their Go names in JSON.
+
+use super::board::Board;
+use crate::http::{Answer, Request, Site};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Best score of a node.
+const MAX_SCORE: u64 = 10;
+/// Score of a node of which nothing is known: neither first nor last.
+const NO_OPINION: u64 = 5;
+/// A million: all of a program's speed.
+const WHOLE: u64 = 1_000_000;
+/// The scheduler's verb.
+pub const PRIORITIZE: &str = "/prioritize";
+/// For probes.
+pub const HEALTH: &str = "/healthz";
+
+/// What the scheduler sends: a pod, which does not matter here, and either kind of nodes.
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    /// With `nodeCacheCapable: true`.
+    #[serde(rename = "NodeNames")]
+    names: Option<Vec<String>>,
+    /// Without it.
+    #[serde(rename = "Nodes")]
+    nodes: Option<NodeList>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeList {
+    items: Option<Vec<Node>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+/// A node and its score.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostPriority {
+    host: String,
+    score: u64,
+}
+
+/// Answers the scheduler.
+#[derive(Debug)]
+pub struct Extender(pub Arc<Board>);
+
+impl Site for Extender {
+    /// A thousand nodes of 8 KiB each, if the scheduler sends whole nodes.
+    const BODY_MAX: usize = 8 << 20;
+
+    fn answer(&self, request: &Request) -> Answer {
+        match (request.path.as_str(), request.method.as_str()) {
+            (PRIORITIZE, "POST") => match self.prioritize(&request.body) {
+                Ok(body) => Answer {
+                    content_type: "application/json",
+                    body,
+                    ..Answer::refused("200 OK")
+                },
+                Err(said) => Answer::said("400 Bad Request", &said),
+            },
+            (PRIORITIZE, _) => Answer {
+                headers: "Allow: POST\r\n",
+                ..Answer::said("405 Method Not Allowed", "want POST /prioritize")
+            },
+            (HEALTH, "GET" | "HEAD") => Answer {
+                head_only: request.method == "HEAD",
+                ..Answer::said("200 OK", "ok")
+            },
+            (HEALTH, _) => Answer {
+                headers: "Allow: GET, HEAD\r\n",
+                ..Answer::said("405 Method Not Allowed", "want GET /healthz")
+            },
+            (path, _) => {
+                let said = format!("nothing at {path}, want POST /prioritize or GET /healthz");
+                Answer::said("404 Not Found", &said)
+            }
+        }
+    }
+}
+
+impl Extender {
+    fn prioritize(&self, body: &[u8]) -> Result<String, String> {
+        let arguments: Arguments = serde_json::from_slice(body)
+            .map_err(|error| format!("the body is no ExtenderArgs in JSON: {error}"))?;
+        let names = match (arguments.names, arguments.nodes) {
+            (Some(names), _) => names,
+            (None, Some(nodes)) => {
+                let items = nodes.items.unwrap_or_default().into_iter();
+                items.map(|node| node.metadata.name).collect()
+            }
+            (None, None) => return Err("ExtenderArgs has neither NodeNames nor Nodes".to_string()),
+        };
+        let best = self.0.best(&names, Instant::now());
+        let scored = names
+            .into_iter()
+            .zip(best)
+            .map(|(host, best)| HostPriority {
+                host,
+                score: score(best),
+            });
+        let list: Vec<HostPriority> = scored.collect();
+        serde_json::to_string(&list).map_err(|error| error.to_string())
+    }
+}
+
+/// `10 x (1 - loss)` of the best GPU, rounded.
+fn score(loss: Option<u64>) -> u64 {
+    loss.map_or(NO_OPINION, |loss| {
+        let kept = WHOLE.saturating_sub(loss);
+        kept.saturating_mul(MAX_SCORE).saturating_add(WHOLE / 2) / WHOLE
+    })
+}
+
+#[cfg(test)]
+mod tests;

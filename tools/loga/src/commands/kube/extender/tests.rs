@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Recorded requests of a scheduler, wrong ones, and the time that answers take.
+
+use super::*;
+use crate::exporters::opinion::{Opinion, Scored};
+use crate::exporters::reading::Answer as Reading;
+use crate::http::{Address, Server};
+use serde_json::{json, Value};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A pod as the scheduler sends it: much that does not matter here.
+const POD: &str = include_str!("pod.json");
+
+fn said(gpus: &[(u32, u64)], ago: u64) -> Option<Reading> {
+    let now = Instant::now();
+    let gpus = gpus.iter().map(|(gpu, ppm)| Scored {
+        gpu: *gpu,
+        ppm: *ppm,
+        fallbacks: 0,
+        minor: *gpu,
+        waited: None,
+    });
+    Some(Reading {
+        said: Ok(Opinion {
+            age_s: 1,
+            exported: 2,
+            gpus: gpus.collect(),
+        }),
+        read: now
+            .checked_sub(Duration::from_secs(ago))
+            .expect("a machine that runs for a minute"),
+    })
+}
+
+fn extender() -> Extender {
+    let board = Board::default();
+    board.take(vec![
+        ("free", said(&[(0, 900_000), (1, 0)], 0)),
+        ("half", said(&[(0, 500_000)], 28)),
+        ("full", said(&[(0, 1_000_000)], 0)),
+        ("old", said(&[(0, 0)], 30)),
+        ("lost", said(&[], 0)),
+        ("silent", None),
+    ]);
+    Extender(Arc::new(board))
+}
+
+fn ask(extender: &Extender, body: &str) -> Answer {
+    extender.answer(&Request {
+        method: "POST".to_string(),
+        path: PRIORITIZE.to_string(),
+        body: body.as_bytes().to_vec(),
+        ..Request::default()
+    })
+}
+
+/// Names and scores of an answer.
+fn scores(answer: &Answer) -> Vec<(String, i64)> {
+    assert_eq!(answer.status, "200 OK", "{}", answer.body);
+    assert_eq!(answer.content_type, "application/json");
+    let list: Vec<Value> = serde_json::from_str(&answer.body).expect("JSON");
+    let one = |one: &Value| {
+        let members = one.as_object().expect("an object");
+        assert_eq!(members.len(), 2, "{one}");
+        let host = members["Host"].as_str().expect("a name").to_string();
+        (host, members["Score"].as_i64().expect("an integer"))
+    };
+    list.iter().map(one).collect()
+}
+
+fn wanted(list: &[(&str, i64)]) -> Vec<(String, i64)> {
+    list.iter()
+        .map(|(name, score)| (name.to_string(), *score))
+        .collect()
+}
+
+const ALL: [(&str, i64); 7] = [
+    ("free", 10),
+    ("half", 5),
+    ("full", 0),
+    ("old", 5),
+    ("lost", 5),
+    ("silent", 5),
+    ("unknown", 5),
+];
+
+/// The body for these names, as a scheduler with `nodeCacheCapable: true` sends it.
+fn by_names(names: &[&str]) -> String {
+    let names = serde_json::to_string(names).expect("JSON");
+    format!("{{\"Pod\":{POD},\"Nodes\":null,\"NodeNames\":{names}}}")
+}
+
+#[test]
+fn names_get_scores_in_their_order() {
+    let names = ALL.map(|one| one.0);
+    let answer = ask(&extender(), &by_names(&names));
+    assert_eq!(scores(&answer), wanted(&ALL));
+    assert_eq!(scores(&ask(&extender(), &by_names(&[]))), []);
+}
+
+#[test]
+fn whole_nodes_get_the_same_scores() {
+    // As a scheduler with `nodeCacheCapable: false` sends them.
+    let node = |name: &str| {
+        json!({
+            "metadata": {"name": name, "uid": "6a0e", "labels": {"kubernetes.io/hostname": name}},
+            "spec": {"podCIDR": "10.244.1.0/24"},
+            "status": {"capacity": {"cpu": "8", "memory": "32Gi"}, "conditions": [{"type": "Ready"}]},
+        })
+    };
+    let nodes: Vec<Value> = ALL.iter().map(|one| node(one.0)).collect();
+    let nodes = json!({"metadata": {}, "items": nodes});
+    let body = format!("{{\"Pod\":{POD},\"Nodes\":{nodes},\"NodeNames\":null}}");
+    assert_eq!(scores(&ask(&extender(), &body)), wanted(&ALL));
+    // Go writes an empty list as null.
+    let none = "{\"Pod\":null,\"Nodes\":{\"metadata\":{},\"items\":null},\"NodeNames\":null}";
+    assert_eq!(scores(&ask(&extender(), none)), []);
+}
+
+#[test]
+fn score_falls_with_the_loss_of_the_best_gpu() {
+    let at = |loss| score(Some(loss));
+    assert_eq!(
+        [at(0), at(49_999), at(50_001), at(949_999), at(950_001)],
+        [10, 10, 9, 1, 0]
+    );
+    assert_eq!([score(None), at(u64::MAX)], [5, 0]);
+}
+
+#[test]
+fn wrong_requests_get_a_sentence() {
+    let extender = extender();
+    let deep = format!("{{\"Pod\":{}", "[".repeat(100_000));
+    for (body, said) in [
+        ("", "no ExtenderArgs in JSON: EOF"),
+        ("[]", "no ExtenderArgs"),
+        ("{\"NodeNames\":[1]}", "expected a string"),
+        ("{\"NodeNames\":\"n1\"}", "expected a sequence"),
+        (
+            "{\"Nodes\":{\"items\":[{\"metadata\":{}}]}}",
+            "missing field `name`",
+        ),
+        ("{\"Pod\":{}}", "neither NodeNames nor Nodes"),
+        ("{\"NodeNames\":[]} x", "trailing characters"),
+        (deep.as_str(), "EOF while parsing a list"),
+    ] {
+        let answer = ask(&extender, body);
+        let shown = body.get(..40).unwrap_or(body);
+        assert_eq!(answer.status, "400 Bad Request", "{shown}");
+        assert!(answer.body.contains(said), "{shown}: {}", answer.body);
+    }
+    let status = |method: &str, path: &str| {
+        extender
+            .answer(&Request {
+                method: method.to_string(),
+                path: path.to_string(),
+                ..Request::default()
+            })
+            .status
+    };
+    assert_eq!(status("GET", PRIORITIZE), "405 Method Not Allowed");
+    assert_eq!(status("POST", "/filter"), "404 Not Found");
+    assert_eq!(status("POST", HEALTH), "405 Method Not Allowed");
+    assert_eq!(status("GET", HEALTH), "200 OK");
+}
+
+/// The answer of a server, head and body.
+fn over_http(address: SocketAddr, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    // As Go's client does.
+    stream.set_nodelay(true).expect("set");
+    let length = body.len();
+    let head = format!(
+        "POST {PRIORITIZE} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: Go-http-client/1.1\r\n\
+         Content-Length: {length}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream.write_all(body.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn serving(board: Board) -> (SocketAddr, Arc<Board>) {
+    let board = Arc::new(board);
+    let any = Address::Tcp(([127, 0, 0, 1], 0).into());
+    let server = Server::bind(&any).expect("a port");
+    server
+        .start(&Arc::new(Extender(board.clone())))
+        .expect("threads");
+    match server.address {
+        Address::Tcp(address) => (address, board),
+        other => panic!("{other}"),
+    }
+}
+
+/// A server of 1024 nodes with 8 GPUs each, and the request of a scheduler for all of them.
+fn thousand_nodes() -> (SocketAddr, Extender, String) {
+    let names: Vec<String> = (0..1024)
+        .map(|at| format!("gpu-node-{at:04}.cluster.example"))
+        .collect();
+    let board = Board::default();
+    let gpus: Vec<(u32, u64)> = (0..8).map(|gpu| (gpu, 700_000)).collect();
+    let answers = names.iter().map(|name| (name.as_str(), said(&gpus, 0)));
+    board.take(answers.collect());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let body = by_names(&names);
+    let (address, board) = serving(board);
+    (address, Extender(board), body)
+}
+
+#[test]
+fn thousand_nodes_are_answered_at_once() {
+    let (address, extender, body) = thousand_nodes();
+    assert_eq!(scores(&ask(&extender, &body)).len(), 1024);
+    let answer = over_http(address, &body);
+    assert_eq!(answer.matches("\"Score\":3}").count(), 1024);
+}
+
+/// `cargo test --release -p loga-cli --lib -- --ignored --nocapture thousand_nodes`
+#[test]
+#[ignore = "a measurement"]
+fn answer_for_thousand_nodes_is_measured() {
+    let (address, _extender, body) = thousand_nodes();
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..21 {
+        let start = Instant::now();
+        over_http(address, &body);
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let (least, median, most) = (times[0], times[10], times[20]);
+    println!("over HTTP: {least:?} to {most:?}, median {median:?}");
+}
+
+#[test]
+fn body_beyond_the_bound_is_refused() {
+    let (address, _) = serving(Board::default());
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = format!(
+        "POST {PRIORITIZE} HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+        (8 << 20) + 1
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("want at most 8388608"), "{answer}");
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] From the exporters to closed GPUs, and the nodes that are followed.
+
+use super::*;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+fn exporter(path: &Path, waited: f64) {
+    let mut text = "loga_up 1\nloga_snapshot_age_seconds 0\n".to_string();
+    for gpu in 0..2 {
+        let device = format!("nvidia{}", gpu + 4);
+        text += &format!("loga_gpu_place_score{{gpu=\"{gpu}\",policy=\"wait\"}} 1\n");
+        text += &format!(
+            "loga_gpu_waited_ratio{{gpu=\"{gpu}\",device=\"{device}\",window=\"30s\"}} {waited}\n"
+        );
+    }
+    fs::write(path, text).expect("written");
+}
+
+#[test]
+fn exporters_are_followed_to_scores_and_closed_gpus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (list, text) = (folder.path().join("nodes"), folder.path().join("n1"));
+    fs::write(&list, format!("n1={}\n", text.display())).expect("written");
+    exporter(&text, 0.31);
+    let list = list.to_str().expect("text");
+    let board = Arc::new(Board::default());
+    let mut follower = Follower::new(checked(list).expect("nodes"), board.clone());
+    assert_eq!(follower.round(), BTreeSet::from([("n1".to_string(), 4)]));
+    let best = |name: &str| board.best(&[name.to_string()], Instant::now())[0];
+    assert_eq!([best("n1"), best("n2")], [Some(500_000), None]);
+    // Another node in place of the first one; then a file that is wrong.
+    fs::write(list, format!("n2={}\n", text.display())).expect("written");
+    follower.look(list);
+    follower.round();
+    assert_eq!([best("n1"), best("n2")], [None, Some(500_000)]);
+    fs::write(list, "N 2\n").expect("written");
+    follower.look(list);
+    follower.round();
+    assert_eq!(best("n2"), Some(500_000));
+}
+
+#[test]
+fn scores_are_there_while_an_exporter_is_silent() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let node = format!("n1=http://{}/", silent.local_addr().expect("an address"));
+    let board = Arc::new(Board::default());
+    let mut follower = Follower::new(checked(&node).expect("nodes"), board.clone());
+    let start = Instant::now();
+    let reading = thread::spawn(move || {
+        follower.round();
+        start.elapsed()
+    });
+    let names = ["n1".to_string()];
+    while !reading.is_finished() {
+        let asked = Instant::now();
+        assert_eq!(board.best(&names, asked), [None]);
+        assert!(
+            asked.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            asked.elapsed()
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Reading took as long as a silent exporter is waited for.
+    assert!(reading.join().expect("ends") >= Duration::from_millis(1_400));
+}
+
+#[test]
+fn names_that_kubernetes_refuses_are_named() {
+    let said = checked("n1,GPU-Node_2").expect_err("refused");
+    assert!(
+        said.contains("'GPU-Node_2'") && said.contains("lower-case"),
+        "{said}"
+    );
+    assert!(checked("gpu-1.cluster.example").is_ok());
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] `loga slurm table`: the table of GPUs, and weights of nodes, once in some seconds.
+//!
+//! The table has a line `# loga-slurm-table 1 TIME`, with the seconds since 1970, and a line
+//! `NODE GPU SCORE AGE SHARDS CPUS MEMORY` for each GPU that may be chosen: the score from 0 (free)
+//! to 1 (full), the age of the figures in seconds, the shards that the GPU has in all, CPUs and
+//! memory in MiB that are not allocated on the node. The last three are `-` if the controller does
+//! not say. It holds no names of users.
+
+use super::super::Failure;
+use super::controller::{known, Known};
+use super::program::ask;
+use super::weights::Weights;
+use crate::cli;
+use crate::exporters::heard::Heard;
+use crate::exporters::nodes::nodes;
+use crate::exporters::reading::{Answer, Reader};
+use crate::replace::{replace, New};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, io, thread};
+
+/// Most lines of a table. `packaging/slurm/loga.lua` reads no more than 512 KiB.
+const MAX_ROWS: usize = 4096;
+
+/// Writes tables, and sets weights, until interrupted.
+///
+/// # Errors
+///
+/// Wrong nodes, or a table that cannot be written.
+pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Failure> {
+    let nodes = nodes(&arguments.nodes).map_err(Failure::Said)?;
+    let mut agent = Agent::new(Reader::new(nodes));
+    let every = Duration::from_secs(arguments.every);
+    loop {
+        let start = Instant::now();
+        let answers = agent.reader.round();
+        agent.take(answers);
+        let asked = ask("scontrol", &["-o", "show", "nodes"]);
+        let text = asked.unwrap_or_else(|error| {
+            eprintln!("loga: {error}");
+            String::new()
+        });
+        let known = known(&text);
+        let table = agent.table(&known, seconds_since_1970());
+        if arguments.out == Path::new("-") {
+            out.write_all(table.as_bytes())?;
+            out.flush()?;
+        } else {
+            write(&arguments.out, &table)
+                .map_err(|error| Failure::Said(format!("{}: {error}", arguments.out.display())))?;
+        }
+        if !arguments.no_weights {
+            for (weight, nodes) in agent.changes(&known) {
+                let names = format!("NodeName={}", nodes.join(","));
+                let weight = format!("Weight={weight}");
+                if let Err(error) = ask("scontrol", &["update", &names, &weight]) {
+                    eprintln!("loga: {names} {weight}: {error}");
+                }
+            }
+        }
+        if arguments.once {
+            return Ok(());
+        }
+        thread::sleep(every.saturating_sub(start.elapsed()));
+    }
+}
+
+fn seconds_since_1970() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+/// Writes a file as a whole: a reader sees the old one or the new one.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        fs::create_dir_all(folder)?;
+    }
+    let new = New {
+        ending: ".new",
+        // slurmctld may be another user.
+        mode: 0o644,
+        owner: None,
+    };
+    replace(path, &new, text.as_bytes())
+}
+
+/// What the agent remembers.
+struct Agent {
+    reader: Reader,
+    start: Instant,
+    /// The last answer of each node, and what was said of it.
+    heard: Vec<Heard>,
+    weights: Weights,
+}
+
+impl Agent {
+    fn new(reader: Reader) -> Self {
+        let heard = reader.nodes().iter().map(|_| Heard::default()).collect();
+        Self {
+            reader,
+            start: Instant::now(),
+            heard,
+            weights: Weights::default(),
+        }
+    }
+
+    /// Takes the answers of a round. A node that did not answer keeps its last one, which ages.
+    fn take(&mut self, answers: Vec<Option<Answer>>) {
+        let nodes = self.reader.nodes().iter().zip(&mut self.heard);
+        for ((node, heard), answer) in nodes.zip(answers) {
+            if let Some(line) = answer.and_then(|answer| heard.take(answer)) {
+                eprintln!("loga: {}: {line}", node.name);
+            }
+        }
+    }
+
+    /// Names of nodes, and what is heard of them.
+    fn heard(&self) -> impl Iterator<Item = (&str, &Heard)> {
+        let names = self.reader.nodes().iter().map(|node| node.name.as_str());
+        names.zip(&self.heard)
+    }
+
+    fn table(&self, known: &HashMap<String, Known>, time: u64) -> String {
+        let now = Instant::now();
+        let mut text = format!("# loga-slurm-table 1 {time}\n");
+        let rows = self.heard().flat_map(|(name, heard)| {
+            let gpus = heard.gpus(now);
+            gpus.map(move |(gpu, age)| (name, gpu, age))
+        });
+        let may_be = |name: &str| known.get(name).is_none_or(|node| node.usable);
+        let rows = rows.filter(|(name, ..)| may_be(name));
+        for (name, gpu, age) in rows.take(MAX_ROWS) {
+            // CAST: at most a million.
+            let score = gpu.ppm as f64 / 1e6;
+            let node = known.get(name);
+            let of_gpu = |node: &Known| node.shards.iter().find(|one| one.0 == gpu.gpu).copied();
+            let room = match node.and_then(|node| Some((node, of_gpu(node)?.1))) {
+                Some((node, shards)) => format!("{shards} {} {}", node.cpus, node.memory_mib),
+                None => "- - -".to_string(),
+            };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name} {} {score:.3} {age} {room}", gpu.gpu);
+        }
+        text
+    }
+
+    /// Weights to set now, each with its nodes.
+    fn changes(&mut self, known: &HashMap<String, Known>) -> BTreeMap<u32, Vec<String>> {
+        let (now, since) = (Instant::now(), self.start.elapsed());
+        // A GPU that Slurm does not hand out draws no job, however free it is.
+        let best = |heard: &Heard, node: &Known| {
+            let exported = heard.exported();
+            let gpus = heard.gpus(now).map(|(gpu, _)| gpu);
+            let managed = gpus.filter(|gpu| node.gpus.has(gpu.gpu, exported));
+            managed.map(|gpu| gpu.ppm).min()
+        };
+        let heard: Vec<(String, &Known, Option<u64>)> = self
+            .heard()
+            .filter_map(|(name, heard)| {
+                let node = known.get(name)?;
+                Some((name.to_string(), node, best(heard, node)))
+            })
+            .collect();
+        let mut changes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (name, node, best) in heard {
+            if let Some(weight) = self.weights.decide(&name, node.weight, best, since) {
+                changes.entry(weight).or_default().push(name);
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests;

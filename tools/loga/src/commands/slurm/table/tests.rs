@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Tests of the table and of the weights together.
+
+use super::*;
+use crate::exporters::opinion::{Opinion, Scored};
+
+const KNOWN: &str = "NodeName=n1 CPUAlloc=2 CPUTot=8 Gres=shard:g0:4 RealMemory=1000 AllocMem=0 State=IDLE Weight=1\n\
+    NodeName=n2 CPUAlloc=0 CPUTot=8 Gres=shard:g0:4 RealMemory=1000 AllocMem=0 State=IDLE+DRAIN Weight=1\n";
+
+fn gpu(gpu: u32, ppm: u64, fallbacks: u64) -> Scored {
+    Scored {
+        gpu,
+        ppm,
+        fallbacks,
+        minor: gpu,
+        waited: None,
+    }
+}
+
+fn agent(names: &str) -> Agent {
+    let nodes = nodes(names).expect("nodes");
+    Agent::new(Reader::new(nodes))
+}
+
+fn said(gpus: Vec<Scored>, ago: u64) -> Option<Answer> {
+    let now = Instant::now();
+    Some(Answer {
+        said: Ok(Opinion {
+            age_s: 1,
+            exported: gpus.len(),
+            gpus,
+        }),
+        read: now.checked_sub(Duration::from_secs(ago)).unwrap_or(now),
+    })
+}
+
+fn silent() -> Option<Answer> {
+    Some(Answer {
+        said: Err("down".to_string()),
+        read: Instant::now(),
+    })
+}
+
+#[test]
+fn table_has_a_line_for_each_gpu_that_may_be_chosen() {
+    let mut agent = agent("n1,n2,n3,n4");
+    agent.take(vec![
+        said(vec![gpu(0, 250_000, 0), gpu(1, 0, 0)], 0),
+        said(vec![gpu(0, 0, 0)], 0),
+        silent(),
+        said(vec![gpu(0, 999_999, 0)], 0),
+    ]);
+    let table = agent.table(&known(KNOWN), 77);
+    // Type g1 is not in the node's Gres; n2 is drained; n4 is not known.
+    let wanted =
+        "# loga-slurm-table 1 77\nn1 0 0.250 1 4 6 1000\nn1 1 0.000 1 - - -\nn4 0 1.000 1 - - -\n";
+    assert_eq!(table, wanted);
+}
+
+#[test]
+fn answer_ages_until_it_says_nothing() {
+    let mut agent = agent("n1");
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).lines().count() - 1;
+    agent.take(vec![said(vec![gpu(0, 0, 0)], 29)]);
+    assert_eq!(rows(&agent), 1);
+    // Not answered in time: the last answer counts.
+    agent.take(vec![None]);
+    assert_eq!(rows(&agent), 1);
+    agent.take(vec![said(vec![gpu(0, 0, 0)], 30)]);
+    assert_eq!(rows(&agent), 0);
+    agent.take(vec![said(vec![gpu(0, 0, 0)], 0)]);
+    agent.take(vec![silent()]);
+    assert_eq!(rows(&agent), 0);
+}
+
+#[test]
+fn gpu_that_fell_back_says_nothing_for_a_while() {
+    let mut agent = agent("n1");
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).lines().count() - 1;
+    let both = |first, ago| vec![said(vec![gpu(0, 0, first), gpu(1, 0, 9)], ago)];
+    agent.take(both(5, 25));
+    assert_eq!(rows(&agent), 2);
+    agent.take(both(6, 20));
+    assert_eq!(rows(&agent), 1);
+    agent.take(both(6, 0));
+    assert_eq!(rows(&agent), 1);
+    // Over 30 s later.
+    let later = Instant::now() + Duration::from_secs(11);
+    let seen = agent.heard[0].gpus(later).map(|(gpu, _)| gpu.gpu);
+    assert_eq!(seen.collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn weight_follows_the_best_gpu_of_a_known_node() {
+    let mut agent = agent("n1,n2,n9");
+    let two = vec![gpu(0, 0, 0), gpu(1, 900_000, 0)];
+    let full = vec![gpu(0, 1_000_000, 0)];
+    agent.take(vec![said(two, 0), said(full.clone(), 0), said(full, 0)]);
+    let changes = agent.changes(&known(KNOWN));
+    let wanted = BTreeMap::from([(10, vec!["n1".to_string()]), (100, vec!["n2".to_string()])]);
+    assert_eq!(changes, wanted);
+    assert!(agent.changes(&known(KNOWN)).is_empty(), "within the dwell");
+}
+
+#[test]
+fn gpu_that_slurm_does_not_hand_out_gives_its_node_no_weight() {
+    let decided = |gres: &str, gpus: Vec<Scored>| -> Vec<u32> {
+        let mut agent = agent("n1");
+        agent.take(vec![said(gpus, 0)]);
+        let text = KNOWN.replace("shard:g0:4", gres);
+        agent.changes(&known(&text)).into_keys().collect()
+    };
+    // GPU 1 is free, and not Slurm's.
+    let free = vec![gpu(0, 500_000, 0), gpu(1, 0, 0)];
+    assert_eq!(decided("gpu:g0:1,shard:g0:4", free.clone()), [60]);
+    assert_eq!(decided("gpu:g1:1", free.clone()), [10]);
+    // All of them, of types that are not ours.
+    assert_eq!(decided("gpu:a100:2(S:0-1)", free.clone()), [10]);
+    // One of them, and not known which; none.
+    for gres in ["gpu:a100:1", "(null)"] {
+        assert_eq!(decided(gres, free.clone()), [0u32; 0], "{gres}");
+    }
+}
+
+#[test]
+fn table_is_replaced_as_a_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("new/table");
+    write(&path, "one\n").expect("written");
+    let mut old = fs::File::open(&path).expect("there");
+    std::os::unix::fs::symlink("/etc/passwd", folder.path().join("new/table.new")).expect("made");
+    write(&path, "two\n").expect("written");
+    let mut text = String::new();
+    io::Read::read_to_string(&mut old, &mut text).expect("read");
+    assert_eq!(text, "one\n");
+    assert_eq!(fs::read_to_string(&path).expect("read"), "two\n");
+    assert!(!fs::symlink_metadata(&path).expect("there").is_symlink());
+    assert_eq!(
+        fs::read_dir(folder.path().join("new"))
+            .expect("read")
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn largest_table_is_not_larger_than_what_the_script_reads() {
+    let long = "n".repeat(60);
+    let names: Vec<String> = (0..1024).map(|at| format!("{long}{at:04}")).collect();
+    let mut agent = agent(&names.join(","));
+    let gpus: Vec<Scored> = (0..64).map(|at| gpu(at, 999_999, 0)).collect();
+    agent.take(names.iter().map(|_| said(gpus.clone(), 0)).collect());
+    let of = |name: &String| {
+        let shards: Vec<String> = (0..64).map(|at| format!("shard:g{at}:1000")).collect();
+        format!("NodeName={name} CPUAlloc=0 CPUTot=1024 Gres={} RealMemory=16000000 State=IDLE Weight=1\n", shards.join(","))
+    };
+    let text: String = names.iter().map(of).collect();
+    let table = agent.table(&known(&text), u64::MAX);
+    assert_eq!(table.lines().count(), 1 + MAX_ROWS);
+    assert!(table.len() < 512 << 10, "{}", table.len());
+}

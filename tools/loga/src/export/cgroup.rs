@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What the path of a cgroup says about the container, job or unit that it is for.
+//!
+//! A tenant names the cgroups below its own as it likes, so only the components that the node's
+//! agents make are believed: the first match from the root counts, the tree of Kubernetes or Slurm
+//! begins at the first or second level, and nothing of it is below `user.slice`.
+
+/// Shortest and usual length of a container's number in hexadecimal digits.
+const CONTAINER_DIGITS: std::ops::RangeInclusive<usize> = 32..=64;
+
+/// Suffixes of units of systemd that have cgroups.
+const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// Names that a path has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The unit of systemd: the first that is no slice, else the innermost slice.
+    pub unit: String,
+    /// The pod's uid, with dashes.
+    pub pod_uid: String,
+    /// The container's number.
+    pub container_id: String,
+    /// The number of the job.
+    pub slurm_job: String,
+}
+
+impl Names {
+    /// Those of a path below the mount point, with or without a slash at its begin.
+    pub fn of(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let mut names = Self {
+            unit: unit(&parts).to_string(),
+            ..Self::default()
+        };
+        if parts.first() == Some(&"user.slice") {
+            return names;
+        }
+        let early = |found: &dyn Fn(&str) -> bool| parts.iter().take(2).any(|part| found(part));
+        if early(&|part| part.contains("kubepods")) {
+            if let Some((at, uid)) = first(&parts, pod) {
+                names.pod_uid = uid;
+                names.container_id = parts
+                    .get(at + 1)
+                    .copied()
+                    .and_then(container)
+                    .unwrap_or_default();
+            }
+        } else if early(&|part| part.starts_with("slurm")) {
+            names.slurm_job = first(&parts, job).map(|(_, job)| job).unwrap_or_default();
+        } else {
+            names.container_id = first(&parts, container)
+                .map(|(_, id)| id)
+                .unwrap_or_default();
+        }
+        names
+    }
+}
+
+/// The first component that means something, and its position.
+fn first(parts: &[&str], meaning: impl Fn(&str) -> Option<String>) -> Option<(usize, String)> {
+    let mut found = parts.iter().enumerate();
+    found.find_map(|(at, part)| Some((at, meaning(part)?)))
+}
+
+fn unit<'a>(parts: &[&'a str]) -> &'a str {
+    let is_unit = |part: &&&str| UNITS.iter().any(|suffix| part.ends_with(suffix));
+    let is_slice = |part: &&str| part.ends_with(".slice");
+    let innermost = parts.iter().take_while(|part| is_slice(part)).last();
+    let first = parts.iter().filter(is_unit).find(|part| !is_slice(part));
+    first.or(innermost).copied().unwrap_or_default()
+}
+
+/// The uid in `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
+fn pod(part: &str) -> Option<String> {
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let (before, uid) = part.rsplit_once("pod")?;
+    let is_uid = |c: char| c.is_ascii_hexdigit() || c == '-' || c == '_';
+    let fits = (before.is_empty() || before.ends_with('-')) && uid.len() >= 32 && uid.len() <= 36;
+    (fits && uid.chars().all(is_uid)).then(|| uid.replace('_', "-"))
+}
+
+/// The number in `cri-containerd-<number>.scope`, `docker-<number>.scope`, or a number alone.
+fn container(part: &str) -> Option<String> {
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    let id = part.rsplit('-').next().unwrap_or(part);
+    let is_id = CONTAINER_DIGITS.contains(&id.len()) && id.chars().all(|c| c.is_ascii_hexdigit());
+    is_id.then(|| id.to_string())
+}
+
+/// The number in `job_<number>`.
+fn job(part: &str) -> Option<String> {
+    let number = part.strip_prefix("job_")?;
+    let is_number = !number.is_empty() && number.len() <= 20;
+    (is_number && number.chars().all(|c| c.is_ascii_digit())).then(|| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0a1b2c3d-0000-4111-8222-333344445555";
+    const ID: &str = "4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e4f5e";
+
+    #[test]
+    fn paths_of_kubelet_name_pod_and_container() {
+        let dashed = UID.replace('-', "_");
+        for path in [
+            format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{dashed}.slice/cri-containerd-{ID}.scope"),
+            format!("/kubepods.slice/kubepods-pod{dashed}.slice/crio-{ID}.scope/inner"),
+            format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{dashed}.slice/cri-containerd-{ID}.scope"),
+            format!("kubepods/besteffort/pod{UID}/{ID}"),
+        ] {
+            let names = Names::of(&path);
+            assert_eq!((names.pod_uid.as_str(), names.container_id.as_str()), (UID, ID), "{path}");
+            assert_eq!(names.slurm_job, "");
+        }
+    }
+
+    #[test]
+    fn paths_of_slurm_name_the_job() {
+        for path in [
+            "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
+            "/slurm/uid_1000/job_4711/step_batch",
+            "/system.slice/slurmstepd.scope/job_4711/step_0/job_1",
+        ] {
+            assert_eq!(Names::of(path).slurm_job, "4711", "{path}");
+        }
+        assert_eq!(
+            Names::of("/system.slice/a.service/slurm/job_1").slurm_job,
+            ""
+        );
+    }
+
+    #[test]
+    fn paths_of_systemd_name_the_unit() {
+        let unit = |path: &str| Names::of(path).unit;
+        assert_eq!(unit("/system.slice/render.service"), "render.service");
+        assert_eq!(
+            unit("/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope"),
+            "user@1000.service"
+        );
+        assert_eq!(
+            unit("/machine.slice/machine-qemu.slice"),
+            "machine-qemu.slice"
+        );
+        assert_eq!(unit("/render/night"), "");
+        assert_eq!(unit("/"), "");
+    }
+
+    #[test]
+    fn container_without_kubernetes_is_named() {
+        let names = Names::of(&format!("/system.slice/docker-{ID}.scope"));
+        assert_eq!(
+            (names.container_id.as_str(), names.pod_uid.as_str()),
+            (ID, "")
+        );
+        assert_eq!(Names::of(&format!("/docker/{ID}")).container_id, ID);
+    }
+
+    #[test]
+    fn cgroup_of_a_tenant_is_not_taken_for_a_pod_or_job() {
+        let fake = format!("kubepods-pod{UID}.slice/cri-containerd-{ID}.scope");
+        for path in [
+            format!("/user.slice/kubepods.slice/{fake}"),
+            format!("/user.slice/user-1000.slice/user@1000.service/kubepods.slice/{fake}"),
+            format!("/system.slice/x.service/kubepods/{fake}"),
+            "/user.slice/slurm/job_7".to_string(),
+        ] {
+            let names = Names::of(&path);
+            assert_eq!(
+                (names.pod_uid.as_str(), names.slurm_job.as_str()),
+                ("", ""),
+                "{path}"
+            );
+        }
+        // Its own pod stays, whatever it names below it.
+        let dashed = UID.replace('-', "_");
+        let path = format!(
+            "/kubepods.slice/kubepods-pod{dashed}.slice/cri-containerd-{ID}.scope/pod{}",
+            UID.replace('0', "f")
+        );
+        assert_eq!(Names::of(&path).pod_uid, UID);
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Rows of users and cgroups, and the names that they have.
+
+use super::cgroup::Names;
+use super::metrics::Id;
+use super::reading::Reading;
+use super::rows::{printable, Label, Labels, Rows};
+use crate::directory::Directory;
+use loga::uapi;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+/// After a search for names, none for this many times as long as it took.
+const REST: u32 = 20;
+
+/// Names of users and cgroups. A cgroup that is gone keeps its name as long as it has a total.
+pub struct Owners {
+    load: Box<dyn Fn() -> Directory + Send>,
+    users: BTreeMap<u32, String>,
+    /// Paths; empty for those that were searched and not found.
+    paths: HashMap<u64, String>,
+    /// Not before this is anything searched.
+    next: Option<Instant>,
+}
+
+impl std::fmt::Debug for Owners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owners")
+            .field("paths", &self.paths.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Owners {
+    /// Without names yet; `load` reads the lists of the system.
+    pub fn new(load: impl Fn() -> Directory + Send + 'static) -> Self {
+        Self {
+            load: Box::new(load),
+            users: BTreeMap::new(),
+            paths: HashMap::new(),
+            next: None,
+        }
+    }
+
+    /// Finds the names of all that readings mention, and forgets the others.
+    pub fn learn(&mut self, readings: &[Reading]) {
+        let uids: BTreeSet<u32> = readings.iter().flat_map(Reading::uids).collect();
+        let ids: BTreeSet<u64> = readings.iter().flat_map(Reading::cgroup_ids).collect();
+        self.users.retain(|uid, _| uids.contains(uid));
+        self.paths.retain(|id, _| ids.contains(id));
+        let known = uids.iter().all(|uid| self.users.contains_key(uid))
+            && ids.iter().all(|id| self.paths.contains_key(id));
+        let begin = Instant::now();
+        if known || self.next.is_some_and(|next| begin < next) {
+            return;
+        }
+        let directory = (self.load)();
+        for uid in uids {
+            self.users
+                .entry(uid)
+                .or_insert_with(|| printable(&directory.user(uid)));
+        }
+        if ids.iter().any(|id| !self.paths.contains_key(id)) {
+            let mut found = directory.cgroup_paths_of(&ids);
+            for id in ids {
+                match found.paths.remove(&id) {
+                    Some(path) => drop(self.paths.entry(id).or_insert(path)),
+                    // It may be among those that were not searched.
+                    None if found.cut => {}
+                    None => drop(self.paths.entry(id).or_default()),
+                }
+            }
+        }
+        let took = begin.elapsed().max(Duration::from_millis(1));
+        self.next = Instant::now().checked_add(took.saturating_mul(REST));
+    }
+
+    /// The labels of a user on a GPU.
+    fn user(&self, gpu: &[Label], uid: u32) -> Labels {
+        let name = self
+            .users
+            .get(&uid)
+            .cloned()
+            .unwrap_or_else(|| uid.to_string());
+        with(
+            gpu,
+            [
+                ("by", "user".into()),
+                ("user", name),
+                ("uid", uid.to_string()),
+            ],
+        )
+    }
+
+    /// The labels of a cgroup on a GPU: without those that its path does not have.
+    fn cgroup(&self, gpu: &[Label], id: u64) -> Labels {
+        let path = self.paths.get(&id).map_or("", String::as_str);
+        let names = Names::of(path);
+        let labels = [
+            ("by", "cgroup".into()),
+            ("cgroup", printable(path)),
+            ("cgroup_id", id.to_string()),
+            ("unit", printable(&names.unit)),
+            ("pod_uid", names.pod_uid),
+            ("container_id", names.container_id),
+            ("slurm_job", names.slurm_job),
+        ];
+        with(
+            gpu,
+            labels.into_iter().filter(|(_, value)| !value.is_empty()),
+        )
+    }
+
+    /// The labels of all users or cgroups without a total of their own.
+    fn others(gpu: &[Label], by: &'static str) -> Labels {
+        with(gpu, [("by", by.into()), (by, "other".into())])
+    }
+
+    /// Adds the rows of users and cgroups on a GPU.
+    pub fn rows(&self, reading: &Reading, gpu: &Labels, rows: &mut Rows) {
+        let copies = reading.snapshot.info.flags & uapi::GPU_COPIES != 0;
+        for total in &reading.users {
+            let labels = match u32::try_from(total.id) {
+                Ok(uid) if total.flags & uapi::TOTAL_OTHERS == 0 => self.user(gpu, uid),
+                _ => Self::others(gpu, "user"),
+            };
+            totals(total, copies, &labels, rows);
+        }
+        for total in &reading.cgroups {
+            let others = total.flags & uapi::TOTAL_OTHERS != 0;
+            let labels = match others {
+                true => Self::others(gpu, "cgroup"),
+                false => self.cgroup(gpu, total.id),
+            };
+            totals(total, copies, &labels, rows);
+        }
+        for share in &reading.shares {
+            let labels = match share.subject {
+                uapi::SUBJECT_CGROUP => self.cgroup(gpu, share.id),
+                _ => match u32::try_from(share.id) {
+                    Ok(uid) => self.user(gpu, uid),
+                    Err(_) => continue,
+                },
+            };
+            if share.mask & uapi::SHARE_WEIGHT != 0 {
+                rows.count(Id::Weight, &labels, share.weight.into());
+            }
+            if share.mask & uapi::SHARE_LIMIT != 0 {
+                rows.ratio(Id::Limit, &labels, f64::from(share.limit_pct) / 100.0);
+            }
+        }
+    }
+}
+
+fn with(gpu: &[Label], own: impl IntoIterator<Item = Label>) -> Labels {
+    gpu.iter().cloned().chain(own).collect()
+}
+
+/// `copies`: copies are measured on this GPU.
+fn totals(total: &uapi::Total, copies: bool, labels: &Labels, rows: &mut Rows) {
+    rows.seconds(Id::GpuTime, labels, total.gpu_time_ns);
+    rows.seconds(Id::WaitedSeconds, labels, total.waited_ns);
+    if copies || total.copy_time_ns > 0 {
+        rows.seconds(Id::CopyTime, labels, total.copy_time_ns);
+    }
+    rows.seconds(Id::Entitled, labels, total.entitled_ns);
+    rows.seconds(Id::Throttled, labels, total.throttled_ns);
+    rows.count(Id::Throttles, labels, total.throttled_count);
+    rows.count(Id::Processes, labels, total.processes);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What the kernel module says about all GPUs, once.
+
+use crate::control::{Calls, Control, Snapshot};
+use crate::error::Error;
+use loga::uapi;
+use std::collections::BTreeMap;
+
+/// Most rows of one kind on a GPU: more than the kernel module has.
+const ROWS_MAX: usize = 1024;
+
+/// One GPU.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The GPU and its processes.
+    pub snapshot: Snapshot,
+    /// Totals of users.
+    pub users: Vec<uapi::Total>,
+    /// Totals of cgroups.
+    pub cgroups: Vec<uapi::Total>,
+    /// What is set for users and cgroups.
+    pub shares: Vec<uapi::Share>,
+}
+
+impl Reading {
+    /// All GPUs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the calls.
+    pub fn of_all(control: &Control<impl Calls>) -> Result<Vec<Self>, Error> {
+        let snapshots = control.all()?.into_iter();
+        snapshots
+            .map(|snapshot| Self::of(control, snapshot))
+            .collect()
+    }
+
+    fn of(control: &Control<impl Calls>, mut snapshot: Snapshot) -> Result<Self, Error> {
+        let gpu = snapshot.gpu;
+        let totals = |kind| {
+            let mut totals = control.totals(gpu, kind, false)?;
+            totals.truncate(ROWS_MAX);
+            Ok::<_, Error>(merged(totals))
+        };
+        let users = totals(uapi::SUBJECT_USER)?;
+        let cgroups = totals(uapi::SUBJECT_CGROUP)?;
+        let mut shares = control.shares(gpu)?;
+        shares.retain(|share| share.subject != uapi::SUBJECT_PROCESS);
+        shares.sort_by_key(|share| (share.subject, share.id));
+        shares.dedup_by_key(|share| (share.subject, share.id));
+        shares.truncate(ROWS_MAX);
+        // They take most of the room.
+        snapshot.channels = Vec::new();
+        Ok(Self {
+            snapshot,
+            users,
+            cgroups,
+            shares,
+        })
+    }
+
+    /// Users in it.
+    pub fn uids(&self) -> impl Iterator<Item = u32> + '_ {
+        let totals = self.users.iter().map(|total| total.id);
+        let of_kind = |share: &&uapi::Share| share.subject == uapi::SUBJECT_USER;
+        let shares = self.shares.iter().filter(of_kind).map(|share| share.id);
+        totals.chain(shares).filter_map(|id| u32::try_from(id).ok())
+    }
+
+    /// Cgroups in it.
+    pub fn cgroup_ids(&self) -> impl Iterator<Item = u64> + '_ {
+        let totals = self.cgroups.iter().map(|total| total.id);
+        let of_kind = |share: &&uapi::Share| share.subject == uapi::SUBJECT_CGROUP;
+        let shares = self.shares.iter().filter(of_kind).map(|share| share.id);
+        totals.chain(shares).filter(|id| *id != 0)
+    }
+}
+
+/// Adds up totals of the same number: those that the caller's namespaces lack have number 0, and a
+/// metric may not have two rows with the same labels.
+fn merged(totals: Vec<uapi::Total>) -> Vec<uapi::Total> {
+    let mut sums: BTreeMap<(u64, u64), uapi::Total> = BTreeMap::new();
+    for total in totals {
+        let others = total.flags & uapi::TOTAL_OTHERS;
+        let id = if others == 0 { total.id } else { 0 };
+        let sum = sums.entry((others, id)).or_insert(uapi::Total {
+            id,
+            flags: total.flags,
+            ..Default::default()
+        });
+        for (sum, part) in [
+            (&mut sum.gpu_time_ns, total.gpu_time_ns),
+            (&mut sum.entitled_ns, total.entitled_ns),
+            (&mut sum.waited_ns, total.waited_ns),
+            (&mut sum.throttled_ns, total.throttled_ns),
+            (&mut sum.throttled_count, total.throttled_count),
+            (&mut sum.processes, total.processes),
+            (&mut sum.copy_time_ns, total.copy_time_ns),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+    }
+    sums.into_values().collect()
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] What the agent takes with 64 clients: time of the processor, whatever else runs there, and
+//! memory. Without the calls of the kernel module, which a double answers.
+//! `cargo test --release -p loga-cli --lib -- --nocapture scrape_of_64` prints the figures.
+
+use super::{kernel, sampler};
+use crate::control::Control;
+use crate::export::text::Format;
+use crate::history::keeper::Keeper;
+use loga::uapi;
+use nix::time::{clock_gettime, ClockId};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Readings and scrapes, after as many to warm up.
+const ROUNDS: usize = 40;
+/// Looks at events in a second.
+const LOOKS: usize = 10;
+/// What a scrape may take, and the agent in a second with one reading: half a percent of a core.
+const SCRAPE: Duration = Duration::from_millis(5);
+const SECOND: Duration = Duration::from_millis(5);
+/// A build for debugging takes several times as long.
+const SLOWER: u32 = if cfg!(debug_assertions) { 4 } else { 1 };
+/// What the text may take, in bytes.
+const MEMORY: u64 = 2_000_000;
+
+/// Time of the processor that this thread had.
+fn processor() -> Duration {
+    Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"))
+}
+
+/// Memory of this process in bytes.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    let number: Option<u64> = number.and_then(|number| number.parse().ok());
+    number.expect("a number") << 10
+}
+
+/// The middle one.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[test]
+fn scrape_of_64_clients_takes_little() {
+    let fake = kernel();
+    for id in 0..63 {
+        fake.add_client(0, 100 + id, 1000 + id as u32);
+        fake.add_total(0, uapi::SUBJECT_USER, 2000 + id, id + 1);
+        fake.add_total(0, uapi::SUBJECT_CGROUP, 5000 + id, id + 1);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut keeper, _) = Keeper::new(folder.path(), Path::new("/proc"));
+    let open = || Ok(Control::over(&fake));
+    let mut sampler = sampler(Some(64));
+    let (mut seconds, mut scrapes, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut memory = 0;
+    for round in 0..2 * ROUNDS {
+        if round == ROUNDS {
+            memory = resident();
+            (seconds, scrapes) = (Vec::new(), Vec::new());
+        }
+        let begin = processor();
+        sampler.tick_seen(&open, |readings| keeper.see(readings));
+        keeper.listen(&open);
+        for _ in 0..LOOKS {
+            keeper.hear();
+        }
+        seconds.push(processor() - begin);
+        let begin = processor();
+        let text = sampler.latest().text(Format::OpenMetrics);
+        bytes = text.expect("text").len() as u64;
+        scrapes.push(processor() - begin);
+    }
+    let grown = resident().saturating_sub(memory);
+    let (second, scrape) = (median(seconds), median(scrapes));
+    println!(
+        "64 processes, users and cgroups: {} us a second, scrape {} us, {} KiB of text; {} KiB more after {ROUNDS} rounds",
+        second.as_micros(),
+        scrape.as_micros(),
+        bytes >> 10,
+        grown >> 10,
+    );
+    assert!(scrape < SCRAPE * SLOWER, "{scrape:?}");
+    assert!(second < SECOND * SLOWER, "{second:?}");
+    // Memory is printed only: other tests of this process take some at the same time.
+    assert!(bytes < MEMORY, "{bytes}");
+}

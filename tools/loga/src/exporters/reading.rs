@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Reads the exporters of all nodes at the same time. One that does not answer delays the
+//! others by no more than [`ROUND`], and is not asked again before it has given up.
+
+use super::metrics::MAX_TEXT;
+use super::nodes::{Node, Source};
+use super::opinion::{opinion, Opinion};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+use ureq::Agent;
+
+/// TIMEOUT: an exporter answers from memory; one that takes longer is as good as dead.
+const ANSWER: Duration = Duration::from_millis(1_500);
+/// TIMEOUT: longest wait for all nodes together.
+const ROUND: Duration = Duration::from_secs(2);
+/// Stack of a thread that reads one node.
+const STACK: usize = 512 << 10;
+
+/// What was read from a node.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The opinion, or why there is none.
+    pub said: Result<Opinion, String>,
+    /// When it was read.
+    pub read: Instant,
+}
+
+/// Reads nodes.
+#[derive(Debug)]
+pub struct Reader {
+    nodes: Vec<Node>,
+    /// Nodes that are being read.
+    busy: Vec<bool>,
+    agent: Agent,
+    sender: Sender<(usize, Answer)>,
+    receiver: Receiver<(usize, Answer)>,
+}
+
+impl Reader {
+    /// For these nodes.
+    pub fn new(nodes: Vec<Node>) -> Self {
+        let config = Agent::config_builder()
+            .timeout_global(Some(ANSWER))
+            .max_redirects(0)
+            .proxy(None)
+            .build();
+        let (sender, receiver) = mpsc::channel();
+        Self {
+            busy: vec![false; nodes.len()],
+            nodes,
+            agent: Agent::new_with_config(config),
+            sender,
+            receiver,
+        }
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Reads every node once. Nothing for a node that did not answer in time; its answer may come
+    /// with the next round.
+    pub fn round(&mut self) -> Vec<Option<Answer>> {
+        let deadline = Instant::now() + ROUND;
+        let mut answers = vec![None; self.nodes.len()];
+        for (at, (node, busy)) in self.nodes.iter().zip(&mut self.busy).enumerate() {
+            if !*busy {
+                *busy = read_beside(at, node.source.clone(), &self.agent, &self.sender);
+            }
+        }
+        while self.busy.contains(&true) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok((at, answer)) = self.receiver.recv_timeout(left) else {
+                break;
+            };
+            if let (Some(busy), Some(slot)) = (self.busy.get_mut(at), answers.get_mut(at)) {
+                *busy = false;
+                *slot = Some(answer);
+            }
+        }
+        answers
+    }
+}
+
+/// Begins to read a node in a thread of its own. Whether that began.
+fn read_beside(at: usize, source: Source, agent: &Agent, sender: &Sender<(usize, Answer)>) -> bool {
+    let (agent, sender) = (agent.clone(), sender.clone());
+    let work = move || {
+        let text = match &source {
+            Source::Http(url) => over_http(&agent, url),
+            Source::File(path) => of_file(path),
+        };
+        let said = text.and_then(|text| opinion(&text));
+        let read = Instant::now();
+        // The receiver is gone when the agent ends.
+        let _ = sender.send((at, Answer { said, read }));
+    };
+    thread::Builder::new().stack_size(STACK).spawn(work).is_ok()
+}
+
+fn over_http(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
+    let told = |error: ureq::Error| format!("{url}: {error}");
+    let mut response = agent.get(url).call().map_err(told)?;
+    // CAST: a megabyte.
+    let body = response.body_mut().with_config().limit(MAX_TEXT as u64);
+    body.read_to_vec().map_err(told)
+}
+
+fn of_file(path: &Path) -> Result<Vec<u8>, String> {
+    let told = |error| format!("{}: {error}", path.display());
+    let mut text = Vec::new();
+    // CAST: a megabyte.
+    let mut file = File::open(path).map_err(told)?.take(MAX_TEXT as u64 + 1);
+    file.read_to_end(&mut text).map_err(told)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    const TEXT: &str = "loga_up 1\nloga_snapshot_age_seconds 0\n\
+        loga_gpu_place_score{gpu=\"0\",policy=\"wait\"} 1\n";
+
+    /// A server that gives the same answer to each caller, and its address.
+    fn server(answer: Vec<u8>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a caller");
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(&answer);
+            }
+        });
+        format!("http://{address}/metrics")
+    }
+
+    fn ok(body: &str) -> Vec<u8> {
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+
+    fn node(name: &str, source: Source) -> Node {
+        Node {
+            name: name.to_string(),
+            source,
+        }
+    }
+
+    #[test]
+    fn exporter_is_read_over_http_and_from_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("n2");
+        std::fs::write(&path, TEXT).expect("written");
+        let nodes = vec![
+            node("n1", Source::Http(server(ok(TEXT)))),
+            node("n2", Source::File(path)),
+        ];
+        let answers = Reader::new(nodes).round();
+        for answer in answers {
+            let said = answer.expect("answers").said.expect("an opinion");
+            assert_eq!(said.gpus[0].ppm, 500_000);
+        }
+    }
+
+    #[test]
+    fn answer_that_is_no_text_of_an_exporter_is_refused() {
+        let moved = b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n";
+        let long = "x".repeat(MAX_TEXT + 1);
+        for answer in [
+            b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            moved.to_vec(),
+            b"\x00\xff garbage".to_vec(),
+            ok("loga_up 1\nloga_snapshot_age_seconds 0\n%%%\n"),
+            ok(&long),
+        ] {
+            let shown = String::from_utf8_lossy(&answer[..answer.len().min(40)]).into_owned();
+            let mut reader = Reader::new(vec![node("n1", Source::Http(server(answer)))]);
+            let answer = reader.round().remove(0).expect("answers");
+            assert!(answer.said.is_err(), "{shown}");
+        }
+    }
+
+    #[test]
+    fn dead_exporter_delays_the_others_by_no_more_than_the_bound() {
+        // Accepts, and says nothing.
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", silent.local_addr().expect("an address"));
+        let nodes = vec![
+            node("n1", Source::Http(url)),
+            node("n2", Source::Http(server(ok(TEXT)))),
+            node("n3", Source::Http("http://127.0.0.1:1/".to_string())),
+        ];
+        let start = Instant::now();
+        let answers = Reader::new(nodes).round();
+        assert!(start.elapsed() < ROUND + Duration::from_millis(500));
+        let fine = |at: usize| answers[at].as_ref().is_some_and(|one| one.said.is_ok());
+        assert_eq!([fine(0), fine(1), fine(2)], [false, true, false]);
+    }
+}
