@@ -13,7 +13,12 @@ export KDIR DESTDIR PREFIX SYSCONFDIR
 
 help:
 	@echo 'make demo             one hog and three light clients share a GPU, in three acts'
-	@echo 'make test             every check; the last line is "N passed, N failed"'
+	@echo 'make check            formatting, lints, host tests: what one runs every few minutes'
+	@echo 'make test             all that a change has to pass; the last line is "N passed, N failed"'
+	@echo 'make test ONLY=NAME   one test by name, or all whose names begin so, on either side; SEED=1'
+	@echo 'make test-all         everything: more seeds, hostile, debug and Slurm kernels, storms; hours'
+	@echo 'make flakes SEEDS=20  timed tests with many seeds: failures, and how far figures stay from limits'
+	@echo 'make reproduce        one image booted twice, beside a busy host: are both runs the same?'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
 	@echo 'make test-slurm       Slurm, its cgroups and its jobs with the kernel module and six GPUs, on a kernel for it'
@@ -43,8 +48,27 @@ demo: kernel
 	@tests/vm/build all
 	@tests/vm/vm boot --time exact --timeout 900 -- 'loga-guest demo'
 
-test: kernel
-	@tests/vm/check
+# What needs a compiler only, as bench-host.
+check:
+	@tests/vm/check quick
+
+# With ONLY, what the tests of that name need and nothing else.
+test: $(if $(ONLY),,kernel)
+	@$(if $(ONLY),tests/vm/only '$(ONLY)' '$(or $(SEED),1)',SEED='$(or $(SEED),1)' tests/vm/check)
+
+# Two more seeds; each part says what failed in it, and the first that does ends the run.
+test-all: test
+	@SEED=2 tests/vm/check
+	@SEED=3 tests/vm/check
+	@$(MAKE) --no-print-directory reproduce test-hostile test-debug test-slurm fuzz cycles soak
+
+flakes: kernel
+	@tests/vm/build all
+	@tests/vm/flakes '$(or $(SEEDS),20)' $(NAMES)
+
+reproduce: kernel
+	@tests/vm/build all
+	@SEED='$(or $(SEED),1)' tests/vm/reproduce
 
 test-hostile: kernel
 	@tests/vm/build all
@@ -128,4 +152,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo test test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module test-nvidia clean

@@ -5,6 +5,7 @@
 use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, near, Stage, EXACT, FINE, LAZY};
 use crate::throttling::throttled_hog;
@@ -123,7 +124,7 @@ fn attribution_of_one_to_three_matches_the_model() -> Verdict {
     let stat = stage.stat()?;
     let gpu_time = |load: &Load| client_of(&stat, load.pid()).map_or(0, |c| c.gpu_time_ns);
     let ratio = gpu_time(&loads[1]) as f64 / gpu_time(&loads[0]).max(1) as f64;
-    ensure!((2.5..=3.5).contains(&ratio), "ratio {ratio:.2}, not 3");
+    within("long to short", ratio, 2.5..=3.5)?;
     ensure!(
         stat.revokes == 0 && stat.clients.iter().all(|client| client.throttled_ns == 0),
         "a client was throttled without enforcement"
@@ -228,8 +229,8 @@ fn frames_last_as_long_as_their_kernels() -> Verdict {
         std::thread::sleep(Duration::from_millis(500));
         let frames = load.stop()?.summary.frames.ok_or("no frames")?;
         println!("# {frames:?}");
-        ensure!((90..=101).contains(&frames.count), "{frames:?}");
-        ensure!((2000.0..2300.0).contains(&frames.median_us), "{frames:?}");
+        within("frames", frames.count, 90..=101)?;
+        within("median us", frames.median_us, 2000.0..2300.0)?;
         // A tick of the machine may come between.
         let wanted = if late { frames.count } else { 0 };
         ensure!(frames.late.abs_diff(wanted) <= 3, "{frames:?}");

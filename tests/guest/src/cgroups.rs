@@ -3,6 +3,7 @@
 //! [tool] Tests of settings for cgroups, and of dividing the GPU between them.
 
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::{clear, limit, set, shares, weight, BUSY, PROMPT, STEADY, STRICT};
 use crate::stage::{Stage, EXACT, LAZY, PAPER};
@@ -120,10 +121,7 @@ fn limit_of_a_cgroup_holds_for_all_its_processes_together() -> Verdict {
     set(cgroup.chosen()?, limit(30))?;
     let got = shares([&one, &other], 500, 3000)?;
     let sum: f64 = got.iter().sum();
-    ensure!(
-        (25.0..=31.5).contains(&sum),
-        "{sum:.1} % with a limit of 30 %"
-    );
+    within("percent with a limit of 30", sum, 25.0..=31.5)?;
     stage.check_no_fallback()?;
     drop((one, other));
     stage.teardown()

@@ -5,6 +5,7 @@
 use crate::caller::{Caller, SOON};
 use crate::faults::occupy;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY};
 use crate::tracefs::{Event, Trace};
@@ -110,8 +111,8 @@ fn clients_of_one_priority_take_turns() -> Verdict {
     println!("# shares {shares:.3?}, counters {counters:?}");
     let [long, short] = [long.stop()?, short.stop()?].map(|one| one.summary.kernels);
     // A kernel each, and the GPU hardly idle between them.
-    ensure!((5.7..6.3).contains(&(shares[0] / shares[1])), "{shares:?}");
-    ensure!(shares[0] + shares[1] > 0.9, "{shares:?}");
+    within("long to short", shares[0] / shares[1], 5.7..6.3)?;
+    within("both", shares[0] + shares[1], 0.9..)?;
     ensure!(counters[0] > 0 && counters[3] == 0, "{counters:?}");
     println!("# kernels {long} and {short}");
     stage.teardown()
@@ -127,7 +128,7 @@ fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
     for _ in 0..3 {
         let took_us = low.ask("store 100")?[0];
         println!("# store took {took_us} us");
-        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+        within("store us", took_us, 900_000..1_200_000)?;
     }
     ensure!(counters()?[4] >= 3, "{:?}", counters()?);
     drop((hog, low));
@@ -177,7 +178,7 @@ fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it
     let (mut holder, mut waits) = waiting(4_000_000)?;
     let took_us = took(&mut waits)?;
     println!("# store took {took_us} us");
-    ensure!((1_800_000..=2_600_000).contains(&took_us), "{took_us} us");
+    within("store us", took_us, 1_800_000..=2_600_000)?;
     ensure!(counters()?[3] == 1, "{:?}", counters()?);
     // The long kernel ends, and the watcher sees it: stores are decided on again.
     holder.ask("store 100")?;
@@ -261,10 +262,7 @@ fn forked_child_takes_turns_as_its_parent() -> Verdict {
     let child = parent.answer(SOON)?;
     parent.answer(SOON)?;
     // A kernel of the other comes between any two of them.
-    ensure!(
-        (100..=330).contains(&child[0]),
-        "{child:?} kernels of 500 us"
-    );
+    within("kernels of the child", child[0], 100..=330)?;
     ensure!(child[1] > 500_000, "blocked for {} us only", child[1]);
     bomb.stop()?;
     drop(parent);
@@ -358,7 +356,7 @@ fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
         took_us
     })?;
     println!("# store took {took_us} us");
-    ensure!((2_500_000..5_000_000).contains(&took_us), "{took_us} us");
+    within("store us", took_us, 2_500_000..5_000_000)?;
     // Nothing is decided on until it is set again.
     sysfs::write("dispatch", "prio")?;
     holder.ask("store 100")?;
@@ -412,7 +410,7 @@ fn trace_has_each_turn_with_what_it_used() -> Verdict {
         );
         ensure!(turns.len() + 1 >= ran.len(), "{} turns", turns.len());
         ensure!(empty.iter().all(|(_, used)| *used < 250_000), "{empty:?}");
-        ensure!(median_us < kernel_us + 100, "{median_us} us");
+        within("median us", median_us, kernel_us..kernel_us + 100)?;
     }
     drop((trace, long, short));
     stage.teardown()
@@ -430,7 +428,7 @@ fn length_beside_work_from_before_dispatch_is_not_learned() -> Verdict {
         let client = stage.wait_until_measured(bomb.pid())?;
         let longest_us = client.turns_longest_ns / 1_000;
         println!("# {} turns, the longest {longest_us} us", client.turns);
-        ensure!((5_000..7_000).contains(&longest_us), "{longest_us} us");
+        within("longest us", longest_us, 5_000..7_000)?;
     }
     Load::stop_all(bombs)?;
     stage.teardown()

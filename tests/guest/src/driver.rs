@@ -5,6 +5,7 @@
 use crate::caller::Caller;
 use crate::faults;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, LAZY, PAPER};
 use loga::rm as abi;
@@ -36,11 +37,7 @@ fn check_branch(branch: u32) -> Verdict {
         println!("# branch {branch}: {name} {:.1} %", share * 100.0);
         // Off by a period of 24 ms at both ends, by as much again because only a part of a period
         // is measured, and by some two points of the rule: see `throttling.rs`.
-        ensure!(
-            (0.45..=0.55).contains(&share),
-            "{name} got {:.1} %, not half",
-            share * 100.0
-        );
+        within(&format!("{name} percent"), share * 100.0, 45.0..=55.0)?;
     }
     let report = hog.stop()?;
     ensure!(report.summary.blocked_count > 0, "the hog was not blocked");

@@ -4,6 +4,7 @@
 
 use crate::calls::as_user;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, near, Stage, EXACT, FINE};
 use crate::truth::Truth;
@@ -65,7 +66,7 @@ fn means_of_a_client_alone_are_those_of_the_model_and_fade() -> Verdict {
         "# {left:.3} are left after 2 s, {:.4} of 30 s",
         faded.busy_30s
     );
-    ensure!((0.30..0.42).contains(&left), "{left:.3} are left after 2 s");
+    within("left after 2 s", left, 0.30..0.42)?;
     ensure!(
         faded.busy_30s > 0.65 * client.busy_30s && faded.busy_30s < client.busy_30s,
         "{} of {}",
@@ -101,7 +102,7 @@ fn two_hogs_want_a_whole_gpu_each_and_every_user_sees_the_sums() -> Verdict {
     };
     let (of_all, of_seen) = (sums(&all.info), sums(&seen.info));
     println!("# sums {of_all:?}, seen by another user {of_seen:?}");
-    ensure!((90..=101).contains(&of_all[0]), "{of_all:?}");
+    within("of all", of_all[0], 90..=101)?;
     ensure!(
         of_all[2..].iter().all(|sum| (170..=200).contains(sum)),
         "{of_all:?}"

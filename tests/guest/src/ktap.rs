@@ -109,16 +109,20 @@ pub(crate) struct Names {
     /// Names are whole.
     #[arg(long)]
     exact: bool,
+    /// Only tests that compare times or shares.
+    #[arg(long)]
+    timed: bool,
 }
 
 impl Names {
-    /// Whether a test is among them; without any each is.
+    /// Whether a test is among them; without any name each is.
     fn has(&self, test: &Test) -> bool {
         let is_named = |name: &String| match self.exact {
             true => test.name == *name,
             false => test.name.starts_with(name),
         };
-        self.names.is_empty() || self.names.iter().any(is_named)
+        let named = self.names.is_empty() || self.names.iter().any(is_named);
+        named && (test.timed || !self.timed)
     }
 }
 

@@ -71,7 +71,7 @@ mod window;
 use clap::{Parser, Subcommand};
 use hostile::storms;
 use ktap::Test;
-use loga_support::{busy, load, modules, stage, truth};
+use loga_support::{busy, limits, load, modules, stage, truth};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]

@@ -5,6 +5,7 @@
 use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::{for_process, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, LAZY};
@@ -109,10 +110,7 @@ fn check_waits(loads: Vec<Load>, stat: &Stat) -> Verdict {
     println!("# waited {estimated:.0} us for each kernel, by their own clocks {waited:.0}");
     // One client's estimate comes from some hundred samples that found it waiting: 0.1 of it is
     // chance, less of the mean of three.
-    ensure!(
-        (0.6..=1.2).contains(&(estimated / waited)),
-        "estimated {estimated:.0} us, waited {waited:.0} us"
-    );
+    within("estimated to waited", estimated / waited, 0.6..=1.2)?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::calls::Calls;
 use crate::dispatch::counters;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::specs::{cleared, prio, set, EDF};
 use crate::stage::{Stage, EXACT, FINE, LAZY};
@@ -53,7 +54,7 @@ fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict 
     ensure!(bombs(shares) > 20.0, "{shares:?}");
     // With a linger longer than the pauses the bombs have what the floor gives.
     ensure!(lingers.mean_us < 2_300.0, "{lingers:?}");
-    ensure!((0.2..6.0).contains(&bombs(few)), "{few:?}");
+    within("bombs of few", bombs(few), 0.2..6.0)?;
     Ok(())
 }
 
@@ -109,7 +110,7 @@ fn protected_client_is_stopped_no_more_than_without_dispatch() -> Verdict {
         println!("# {dispatch}: {summary:?}");
         stage.teardown()?;
     }
-    ensure!(means[1] < 1.005 * means[0], "{means:?}");
+    within("edf to none", means[1] / means[0], ..1.005)?;
     Ok(())
 }
 
@@ -123,7 +124,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     for _ in 0..4 {
         let took_us = other.ask("store 100")?[0];
         println!("# {took_us} us");
-        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+        within("store us", took_us, 900_000..1_200_000)?;
     }
     // What the hog had submitted before it was protected keeps the turn from no client.
     let counters = counters()?;

@@ -5,6 +5,7 @@
 use crate::caller::Caller;
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::specs::{cleared, on_all, prio, reserve, set, specs, EDF};
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
@@ -47,18 +48,15 @@ fn hard_reserve_is_a_limit_of_each_kind() -> Verdict {
         let mean_us = served.used_ns as f64 / served.served as f64 / 1_000.0;
         let charged = share * mean_us / 500.0;
         println!("# kind {kind}: {share:.2} %, charged {charged:.2} %");
-        ensure!(
-            (least..20.5).contains(&charged),
-            "kind {kind}: {charged:.2} %"
-        );
+        within(&format!("kind {kind} charged"), charged, least..20.5)?;
     }
     let listed = specs()?.first().copied().ok_or("nothing is listed")?;
     println!("# {listed:?}");
     let own = reserve(load.pid(), uapi::RESERVE_CBS, 2_000, 10_000);
     ensure!(listed.spec == own && listed.demoted == 0, "{listed:?}");
-    ensure!((600..1200).contains(&listed.served), "{listed:?}");
+    within("served", listed.served, 600..1200)?;
     let mean = listed.used_ns / listed.served;
-    ensure!((490_000..620_000).contains(&mean), "{listed:?}");
+    within("mean ns", mean, 490_000..620_000)?;
     let (result, refusal) = Calls::open()?.set_spec(&cleared(load.pid()));
     ensure!(result.is_ok(), "{refusal}");
     let [share] = truth::shares([load.pid()], 200, 1_000)?;
@@ -89,7 +87,7 @@ fn clients_of_one_user_share_its_reserve() -> Verdict {
     let charged = 100.0 * (kernels.iter().sum::<u64>() * each_ns) as f64 / truth.window_ns as f64;
     let rest = truth.busy_share(other.pid());
     println!("# {kernels:?} kernels, charged {charged:.2} %, the other has {rest:.2}");
-    ensure!((19.0..20.5).contains(&charged), "{charged:.2} %");
+    within("charged", charged, 19.0..20.5)?;
     // An odd number of submissions may fit a period, and the same client may be first in each.
     let periods = truth.window_ns / 20_000_000 + 2;
     ensure!(
@@ -164,7 +162,7 @@ fn priority_that_is_set_leaves_the_floor() -> Verdict {
     for _ in 0..2 {
         let took_us = low.ask("store 100")?[0];
         println!("# store took {took_us} us");
-        ensure!((900_000..1_200_000).contains(&took_us), "{took_us} us");
+        within("store us", took_us, 900_000..1_200_000)?;
     }
     drop((hog, low));
     stage.teardown()
@@ -291,7 +289,7 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     println!("# {client:?}");
     // It waited for what was on the engine before.
     let running_ms = client.turns_running_ns / 1_000_000;
-    ensure!((50..80).contains(&running_ms), "{client:?}");
+    within("running ms", running_ms, 50..80)?;
     let budget_ms = client.turns_budget_ns / 1_000_000;
     // And now for its reserve: 2 ms are left in 20 ms.
     for _ in 0..12 {
@@ -302,7 +300,7 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     let client = client.ok_or("no client")?;
     println!("# {client:?}");
     let more_ms = client.turns_budget_ns / 1_000_000 - budget_ms;
-    ensure!((15..60).contains(&more_ms), "{client:?}");
+    within("budget ms", more_ms, 15..60)?;
     let parts = client.turns_running_ns + client.turns_budget_ns;
     let parts = parts + client.turns_order_ns + client.turns_linger_ns;
     ensure!(parts == client.turns_waited_ns, "{client:?}");

@@ -5,6 +5,7 @@
 
 use crate::calls::{as_user, Calls};
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, LAZY, PAPER};
 use crate::truth::Truth;
@@ -158,11 +159,7 @@ fn check_weights(times: u32) -> Verdict {
         let all: f64 = got.iter().sum();
         let part = got[0] / all * 100.0;
         let want = 100.0 / (1.0 + f64::from(times));
-        ensure!(
-            (part - want).abs() <= 1.0,
-            "{part:.1} % instead of {want:.1} %"
-        );
-        Ok(())
+        within("percent of the light one", part, want - 1.0..=want + 1.0)
     })?;
     let client = stage.client(heavy.pid())?.ok_or("no client")?;
     ensure!(client.weight == 100 * times, "weight {}", client.weight);
@@ -200,11 +197,7 @@ fn limit_holds_for_a_client_alone() -> Verdict {
     set(for_process(hog.pid()), limit(20))?;
     // At most 5 % above it, and by throttling.
     over([&hog], 500, 3000, |[share]| {
-        ensure!(
-            (17.0..=21.0).contains(&share),
-            "{share:.1} % with a limit of 20 %"
-        );
-        Ok(())
+        within("percent with a limit of 20", share, 17.0..=21.0)
     })?;
     let throttled = stage.wait_until_throttled(hog.pid())?;
     ensure!(
@@ -227,11 +220,7 @@ fn limit_of_a_user_holds_for_all_its_processes_together() -> Verdict {
     set(for_user(1000), limit(30))?;
     over([&one, &other], 500, 3000, |got| {
         let sum: f64 = got.iter().sum();
-        ensure!(
-            (25.0..=31.5).contains(&sum),
-            "{sum:.1} % with a limit of 30 %"
-        );
-        Ok(())
+        within("percent with a limit of 30", sum, 25.0..=31.5)
     })?;
     stage.check_no_fallback()?;
     drop((one, other));
@@ -276,11 +265,7 @@ fn group_by_user_divides_between_users() -> Verdict {
         // Of the sum of both: switching and idle time belongs to no client.
         let all: f64 = got.iter().sum();
         let part = got[2] / all * 100.0;
-        ensure!(
-            (part - 50.0).abs() <= 2.0,
-            "a user with one process got {part:.1} % next to one with two"
-        );
-        Ok(())
+        within("percent of a user with one process", part, 48.0..=52.0)
     })?;
     // Changed while they run, no client's time is lost.
     sysfs::write("group_by", "process")?;

@@ -3,6 +3,7 @@
 //! [tool] Tests of accounting by samples at random instants.
 
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
@@ -152,10 +153,7 @@ fn sparse_samples_are_rare_with_one_active_client() -> Verdict {
         client.share_error.unwrap_or(0.0),
     );
     println!("# alone: {samples} samples/s, LoGA {share:.3} +- {stated:.3}, model {real:.3}");
-    ensure!(
-        (90..=110).contains(&samples),
-        "{samples} samples/s with one client"
-    );
+    within("samples of one client", samples, 90..=110)?;
     ensure!(
         (share - real).abs() <= SURE * stated && stated < 0.06,
         "LoGA {share:.3} +- {stated:.3}, model {real:.3}"

@@ -6,6 +6,7 @@
 use crate::caller::Caller;
 use crate::calls::{as_user, Calls};
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::sysfs;
@@ -205,10 +206,10 @@ fn clients_show_what_they_follow_and_how_long_they_waited() -> Verdict {
             client.spec.is_none() && client.prio == Some(19),
             "{client:?}"
         );
-        ensure!((1_200.0..1_500.0).contains(&turns), "{turns}");
-        ensure!((1_200.0..1_700.0).contains(&waited), "{waited}");
+        within("submissions", turns, 1_200.0..1_500.0)?;
+        within("waited ms", waited, 1_200.0..1_700.0)?;
         let longest_us = client.turns_longest_ns / 1_000;
-        ensure!((1_000..5_000).contains(&longest_us), "{longest_us}");
+        within("longest us", longest_us, 1_000..5_000)?;
     }
     Load::stop_all(loads)?;
     stage.teardown()

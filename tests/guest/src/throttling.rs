@@ -4,6 +4,7 @@
 
 use crate::caller::{Caller, SOON};
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, LAZY, LONG_PHASES, PAPER};
 use loga_cli::stat::Stat;
@@ -54,10 +55,8 @@ fn check_halves(stage: &Stage, hog: &Load, other: &Load) -> Result<(), String> {
     // Without enforcement 91 and 9. A client is throttled when it is a period of 24 ms ahead, and
     // is then less than another period ahead: at both ends of the window the shares are off by
     // 24 ms at most. By the model's log too the hog gets some two points less than the other.
-    ensure!(
-        (46.5..=53.5).contains(&mine) && (46.5..=53.5).contains(&its),
-        "hog {mine:.1} %, other {its:.1} %, not half each"
-    );
+    within("hog percent", mine, 46.5..=53.5)?;
+    within("other percent", its, 46.5..=53.5)?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 //! on processors, which sleeps instead: all processes share those of the machine.
 
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::over;
 use crate::specs::{prio, reserve, set};
@@ -79,10 +80,10 @@ fn game_keeps_its_frames_beside_five_bombs_that_share_a_reserve() -> Verdict {
     let (_, with_reserve) = frames(GAME, first)?;
     let rates = [alone, none, by_priority, with_reserve];
     println!("# frames a second {rates:.1?}");
-    ensure!((45.0..55.0).contains(&alone), "{rates:?}");
-    ensure!(none < 0.25 * alone, "{rates:?}");
-    ensure!(by_priority > 0.80 * alone, "{rates:?}");
-    ensure!(with_reserve > 0.90 * alone, "{rates:?}");
+    within("alone", alone, 45.0..55.0)?;
+    within("without to alone", none / alone, ..0.25)?;
+    within("by priority to alone", by_priority / alone, 0.80..)?;
+    within("with a reserve to alone", with_reserve / alone, 0.90..)?;
     Load::stop_all(bombs)?;
     stage.teardown()
 }

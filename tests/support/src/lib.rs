@@ -7,10 +7,12 @@
 //! | [`modules`] | insmod and rmmod |
 //! | [`stage`] | the model and LoGA loaded for one test, and LoGA's figures |
 //! | [`truth`] | the model's figures |
+//! | [`limits`] | between which values a figure has to be |
 //! | [`load`] | throttles in the background |
 //! | [`busy`] | threads that keep to a processor or keep it busy |
 
 pub mod busy;
+pub mod limits;
 pub mod load;
 pub mod modules;
 pub mod stage;

@@ -13,9 +13,11 @@
 
 mod clock;
 mod cpio;
+mod flakes;
 mod image;
 mod machine;
 mod pinned;
+mod printed;
 mod steady;
 mod terminal;
 mod transfer;
@@ -42,6 +44,15 @@ enum Command {
     Test(TestArgs),
     /// Boot and give the caller's terminal to a shell in the machine, until it ends
     Shell(ShellArgs),
+    /// Read consoles of several runs, and print a table of failures and figures
+    Flakes(FlakesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct FlakesArgs {
+    /// `console.txt` of runs of the guest's tests with different seeds
+    #[arg(required = true)]
+    consoles: Vec<std::path::PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -85,6 +96,7 @@ fn main() -> ExitCode {
         Command::Boot(args) => boot(&args),
         Command::Test(args) => test(&args),
         Command::Shell(args) => shell(&args),
+        Command::Flakes(args) => count_flakes(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -112,6 +124,26 @@ fn shell(args: &ShellArgs) -> Result<u8> {
     drop(terminal);
     print_trouble(&run);
     Ok(run.exit_code())
+}
+
+fn count_flakes(args: &FlakesArgs) -> Result<u8> {
+    let mut flakes = flakes::Flakes::default();
+    for path in &args.consoles {
+        let console =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        flakes.add(&console);
+    }
+    if flakes.tests() == 0 {
+        bail!("no test ran in these consoles");
+    }
+    print!("{}", flakes.table());
+    println!(
+        "{} tests, {} runs, {} failures",
+        flakes.tests(),
+        args.consoles.len(),
+        flakes.failures()
+    );
+    Ok(u8::from(flakes.failures() > 0))
 }
 
 fn print_trouble(run: &Run) {

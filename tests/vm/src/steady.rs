@@ -9,6 +9,8 @@
 
 use loga_ktap::{Outcome, Report};
 
+use crate::printed::printed;
+
 /// Other seeds with which a timed test that failed has to pass.
 pub(crate) const AGAIN: u32 = 2;
 
@@ -67,28 +69,12 @@ pub(crate) fn attempt(name: &str, seed: u32, report: &Report, console: &str) -> 
 
 /// The last lines that a test printed before its result.
 fn figures(name: &str, console: &str) -> String {
-    let mut printed: Vec<&str> = Vec::new();
-    for line in console.lines() {
-        let mut words = line.split_whitespace();
-        let is_result = match (words.next(), words.next()) {
-            (Some("ok"), Some(_)) => true,
-            (Some("not"), Some("ok")) => words.next().is_some(),
-            _ => false,
-        };
-        if is_result {
-            if words.next() == Some(name) {
-                break;
-            }
-            printed.clear();
-        } else if let Some(figure) = line.strip_prefix("# ") {
-            // How long the test before this one took comes after its result.
-            if !figure.ends_with(" ms") || !figure.contains(" took ") {
-                printed.push(figure);
-            }
-        }
-    }
-    let from = printed.len().saturating_sub(MOST_FIGURES);
-    printed.get(from..).unwrap_or(&[]).join("; ")
+    let results = printed(console);
+    let Some(one) = results.iter().find(|one| one.name == name) else {
+        return String::new();
+    };
+    let from = one.lines.len().saturating_sub(MOST_FIGURES);
+    one.lines.get(from..).unwrap_or(&[]).join("; ")
 }
 
 /// Counts a test that failed with the first seed as passed if it passed with all others.

@@ -12,6 +12,7 @@ use super::{model, Program, USER};
 use crate::calls::{as_user, knob, without_capabilities, Calls};
 use crate::cgroups::Cgroup;
 use crate::ktap::{ensure, Test, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::{changed, clear, for_process, for_user, limit, set, weight, PROMPT, STRICT};
 use crate::stage::{Stage, EXACT, LAZY};
@@ -67,11 +68,11 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
         let client = stage.wait_until_measured(program.pid())?;
         shown.push(client.limit);
         let [share] = shares([program.pid()], 500, 2000)?;
-        ensure!(
-            (7.0..=11.5).contains(&share),
-            "{share:.1} % in {:?} below a cgroup with a limit of 10 %",
-            place
-        );
+        within(
+            &format!("percent in {place:?} with a limit of 10"),
+            share,
+            7.0..=11.5,
+        )?;
     }
     ensure!(shown == [10, 10], "limits shown: {shown:?}");
     stage.check_no_fallback()?;
@@ -107,10 +108,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     let [in_left, in_right] = shares(pids, 1000, 3000)?;
     ensure!(in_left <= 11.0, "{in_left:.1} % with a limit of 10 %");
     let both = in_left + in_right;
-    ensure!(
-        (24.0..=31.5).contains(&both),
-        "{both:.1} % in a cgroup with a limit of 30 %"
-    );
+    within("percent with a limit of 30", both, 24.0..=31.5)?;
     stage.check_no_fallback()?;
     drop((programs, left, right));
     stage.teardown()
