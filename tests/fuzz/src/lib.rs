@@ -3,7 +3,7 @@
 //! [tool] Fuzz targets: the code that reads bytes from outside, and its properties for any bytes.
 //!
 //! A target takes any bytes and panics if a property is violated. `make fuzz` runs each under a
-//! coverage-guided fuzzer; `cargo test` replays the inputs of `corpus/TARGET`, among them every
+//! coverage-guided fuzzer; `cargo test` replays the inputs of `corpus/TARGET.tar`, among them every
 //! one that once found a mistake. Where an answer can be computed in another way, both are
 //! compared: a target that could only crash would miss a wrong answer.
 //!

@@ -1,39 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Every input of the corpus, in the order of their names: inputs that the fuzzer kept for the code
-//! they reach, and inputs that found a mistake.
+//! they reach, and inputs that found a mistake. Those of a target are one archive.
 
 use loga_fuzz::TARGETS;
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::PathBuf;
 
 fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-fn names(folder: &PathBuf) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).expect("a folder of the corpus");
+/// The targets that have an archive.
+fn archives() -> BTreeSet<String> {
+    let entries = fs::read_dir(corpus()).expect("the folder of the corpus");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("a name"));
+    names
+        .map(|name| name.strip_suffix(".tar").expect("an archive").to_owned())
+        .collect()
+}
+
+/// The inputs of a target, by name.
+fn inputs(target: &str) -> BTreeMap<String, Vec<u8>> {
+    let file = File::open(corpus().join(format!("{target}.tar"))).expect("an archive");
+    let mut archive = tar::Archive::new(file);
+    let entries = archive.entries().expect("entries");
     entries
         .map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .into_string()
-                .expect("a name")
+            let mut entry = entry.expect("an entry");
+            let name = entry.path().expect("a name").display().to_string();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).expect("an input");
+            (name, bytes)
         })
         .collect()
 }
 
 fn replay(name: &str) {
-    let folder = corpus().join(name);
     let run = loga_fuzz::target(name).expect("a target");
-    let inputs = names(&folder);
+    let inputs = inputs(name);
     assert!(inputs.len() >= 3, "{name} has {} inputs", inputs.len());
-    for input in inputs {
-        let bytes = fs::read(folder.join(&input)).expect("an input");
+    for (input, bytes) in inputs {
         // Shown by the test that fails.
-        println!("corpus/{name}/{input}");
+        println!("corpus/{name}.tar: {input}");
         run(&bytes);
     }
 }
@@ -51,7 +63,7 @@ macro_rules! replays {
             let targets: BTreeSet<String> =
                 TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
             assert_eq!(tested, targets);
-            assert_eq!(names(&corpus()), targets);
+            assert_eq!(archives(), targets);
         }
     };
 }
