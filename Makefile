@@ -16,7 +16,7 @@ help:
 	@echo 'make check            formatting, lints, host tests: what one runs every few minutes'
 	@echo 'make test             all that a change has to pass; the last line is "N passed, N failed"'
 	@echo 'make test ONLY=NAME   one test by name, or all whose names begin so, on either side; SEED=1'
-	@echo 'make test-all         everything: more seeds, hostile, debug and Slurm kernels, storms; hours'
+	@echo 'make test-all         everything: three seeds, slow tests, hostile, debug and Slurm kernels, storms; hours'
 	@echo 'make flakes SEEDS=20  timed tests with many seeds: failures, and how far figures stay from limits'
 	@echo 'make reproduce        one image booted twice, beside a busy host: are both runs the same?'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
@@ -57,9 +57,8 @@ test: $(if $(ONLY),,kernel)
 	@$(if $(ONLY),tests/vm/only '$(ONLY)' '$(or $(SEED),1)',SEED='$(or $(SEED),1)' tests/vm/check)
 
 # Two more seeds; each part says what failed in it, and the first that does ends the run.
-test-all: test
-	@SEED=2 tests/vm/check
-	@SEED=3 tests/vm/check
+test-all: kernel
+	@for seed in 1 2 3; do ALL=1 SEED=$$seed tests/vm/check || exit 1; done
 	@$(MAKE) --no-print-directory reproduce test-hostile test-debug test-slurm fuzz cycles soak
 
 flakes: kernel

@@ -25,6 +25,9 @@ pub(crate) struct Test {
     /// Whether its verdict compares times or shares: on a kernel that is several times slower than
     /// the everyday one it says nothing about LoGA.
     pub(crate) timed: bool,
+    /// Whether it takes long and finds little that others do not: `make test-all` runs it, `make test`
+    /// does not; docs/testing.md says why of each.
+    pub(crate) slow: bool,
 }
 
 /// Fails the test with a message unless the condition holds.
@@ -39,34 +42,45 @@ macro_rules! ensure {
 pub(crate) use ensure;
 
 /// Makes the table of a file's tests, `TESTS` unless `const NAME;` names it, from the names of their
-/// functions; `name: timed` for tests that compare times or shares.
+/// functions; `name: timed` for tests that compare times or shares, `slow` for those that only
+/// `make test-all` runs, `timed slow` for both.
 macro_rules! tests {
-    ($($name:ident $(: $timed:ident)?),* $(,)?) => {
-        $crate::ktap::tests![const TESTS; $($name $(: $timed)?),*];
+    ($($name:ident $(: $($mark:ident)+)?),* $(,)?) => {
+        $crate::ktap::tests![const TESTS; $($name $(: $($mark)+)?),*];
     };
-    (const $table:ident; $($name:ident $(: $timed:ident)?),* $(,)?) => {
+    (const $table:ident; $($name:ident $(: $($mark:ident)+)?),* $(,)?) => {
         /// Tests of this file.
         pub(crate) const $table: &[$crate::ktap::Test] = &[
             $($crate::ktap::Test {
                 name: stringify!($name),
                 run: $name,
-                timed: $crate::ktap::timed!($($timed)?),
+                timed: $crate::ktap::marked!(timed; $($($mark)+)?),
+                slow: $crate::ktap::marked!(slow; $($($mark)+)?),
             }),*
         ];
     };
 }
 pub(crate) use tests;
 
-/// Whether the word is there; any other does not compile.
-macro_rules! timed {
-    () => {
+/// Whether a mark is there; any other than the two does not compile.
+macro_rules! marked {
+    ($wanted:ident;) => {
         false
     };
-    (timed) => {
+    (timed; timed $($more:ident)*) => {
         true
     };
+    (slow; slow $($more:ident)*) => {
+        true
+    };
+    (timed; slow $($more:ident)*) => {
+        $crate::ktap::marked!(timed; $($more)*)
+    };
+    (slow; timed $($more:ident)*) => {
+        $crate::ktap::marked!(slow; $($more)*)
+    };
 }
-pub(crate) use timed;
+pub(crate) use marked;
 
 /// Whether verdicts of timed tests count.
 static FUNCTIONAL: AtomicBool = AtomicBool::new(false);
@@ -112,17 +126,28 @@ pub(crate) struct Names {
     /// Only tests that compare times or shares.
     #[arg(long)]
     timed: bool,
+    /// Slow tests too; those that are named run without it.
+    #[arg(long)]
+    all: bool,
 }
 
 impl Names {
+    /// The same, and the slow tests.
+    pub(crate) fn with_slow(self) -> Self {
+        Self { all: true, ..self }
+    }
+
     /// Whether a test is among them; without any name each is.
     fn has(&self, test: &Test) -> bool {
         let is_named = |name: &String| match self.exact {
             true => test.name == *name,
             false => test.name.starts_with(name),
         };
-        let named = self.names.is_empty() || self.names.iter().any(is_named);
-        named && (test.timed || !self.timed)
+        let chosen = match self.names.is_empty() {
+            true => self.all || !test.slow,
+            false => self.names.iter().any(is_named),
+        };
+        chosen && (test.timed || !self.timed)
     }
 }
 

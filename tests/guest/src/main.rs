@@ -211,7 +211,7 @@ fn main() -> ExitCode {
             (Some(branch), functional) => {
                 ktap::set_functional(functional);
                 hostile::set_branch(branch);
-                ktap::run(&hostile::all(), &names, part)
+                ktap::run(&hostile::all(), &names.with_slow(), part)
             }
         },
         Command::Cycles { count, seed } => ktap::one("cycles", || storms::cycles(seed, count)),

@@ -11,7 +11,7 @@ use loga::uapi;
 use std::time::Duration;
 use throttle::random::Random;
 
-crate::ktap::tests![random_sets_of_reserves_that_are_admitted_miss_no_deadline: timed];
+crate::ktap::tests![random_sets_of_reserves_that_are_admitted_miss_no_deadline: timed slow];
 
 /// Random sets, and the seed of the first of them.
 const SETS: u32 = 6;

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 crate::ktap::tests![
     weights_1_to_1_give_equal_shares: timed,
-    weights_1_to_3_give_shares_1_to_3: timed,
-    weights_1_to_9_give_shares_1_to_9: timed,
+    weights_1_to_3_give_shares_1_to_3: timed slow,
+    weights_1_to_9_give_shares_1_to_9: timed slow,
     weights_1_to_100_give_shares_1_to_100: timed,
     weight_of_a_user_is_that_of_its_processes: timed,
     limit_holds_for_a_client_alone: timed,
     limit_of_a_user_holds_for_all_its_processes_together: timed,
     idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
-    group_by_user_divides_between_users: timed,
+    group_by_user_divides_between_users: timed slow,
     groups_have_what_their_clients_got,
     policy_changes_under_load_leave_no_client_throttled,
 ];

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use throttle::statistics::Frames;
 
 crate::ktap::tests![
-    game_keeps_its_frames_beside_five_bombs_that_share_a_reserve: timed,
-    engines_with_reserves_get_what_they_are_promised: timed,
-    player_keeps_its_frames_beside_five_bombs: timed,
+    game_keeps_its_frames_beside_five_bombs_that_share_a_reserve: timed slow,
+    engines_with_reserves_get_what_they_are_promised: timed slow,
+    player_keeps_its_frames_beside_five_bombs: timed slow,
 ];
 
 /// A game: 50 frames per second alone, 80 % of the GPU.

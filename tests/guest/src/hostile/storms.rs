@@ -51,7 +51,7 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] =
 crate::ktap::tests![
     const QUICK;
     storm_of_clients_loses_no_command,
-    loading_and_attaching_beside_clients_loses_nothing,
+    loading_and_attaching_beside_clients_loses_nothing: slow,
     mixed_load_gives_everything_back,
 ];
 

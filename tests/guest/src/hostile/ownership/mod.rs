@@ -21,11 +21,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 crate::ktap::tests![
-    sibling_slot_of_a_mapped_page_is_charged: timed,
+    sibling_slot_of_a_mapped_page_is_charged: timed slow,
     decoy_that_maps_and_ends_changes_no_owner: timed,
     scapegoat_that_maps_too_is_not_charged: timed,
     relay_of_fresh_processes_owes_what_they_used: timed,
-    queue_without_a_mapping_is_charged: timed,
+    queue_without_a_mapping_is_charged: timed slow,
     channels_of_one_burst_are_charged: timed,
     second_control_file_changes_no_owner: timed,
     forged_free_changes_no_owner: timed,

@@ -21,8 +21,8 @@ use std::time::Duration;
 crate::ktap::tests![
     const QUICK;
     dodging_by_the_flag_gains_nothing: timed,
-    churn_forces_few_decisions: timed,
-    deep_queue_is_paid: timed,
+    churn_forces_few_decisions: timed slow,
+    deep_queue_is_paid: timed slow,
 ];
 
 crate::ktap::tests![
@@ -31,10 +31,10 @@ crate::ktap::tests![
     dodging_by_counters_gains_nothing: timed,
     dodging_by_the_thread_gains_nothing: timed,
     dodging_bursts_is_charged: timed,
-    deep_queue_is_paid: timed,
+    deep_queue_is_paid: timed slow,
     spinning_beside_the_poller_gains_nothing: timed,
     bomb_of_threads_gains_nothing: timed,
-    churn_forces_few_decisions: timed,
+    churn_forces_few_decisions: timed slow,
     churn_of_a_second_channel_forces_none: timed,
     many_channels_do_not_lengthen_phases: timed,
 ];

@@ -34,7 +34,7 @@ crate::ktap::tests![
     root_without_capabilities_changes_nothing,
     user_lowers_its_own_processes_and_never_raises_them,
     user_lowers_without_filling_the_table,
-    three_hundred_cgroups_push_no_total_out,
+    three_hundred_cgroups_push_no_total_out: slow,
     listener_of_one_user_leaves_room_for_others,
     snapshots_of_a_user_do_not_stall_others,
 ];
