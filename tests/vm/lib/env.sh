@@ -36,5 +36,5 @@ checkout=$(printf '%s' "$root" | sha256sum | cut -c 1-12)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$checkout}
 modules=$cache/modules-$checkout${LOGA_FLAVOUR:+-$LOGA_FLAVOUR}
 programs=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/release
-runner=$CARGO_TARGET_DIR/release/loga-vm
+runner=$programs/loga-vm
 mkdir -p "$out" "$cache/log"
