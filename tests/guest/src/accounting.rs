@@ -80,8 +80,8 @@ fn compare_during(
     );
     worst?;
     let unknown = stat.unknown.unwrap_or(0.0);
-    ensure!(unknown < 0.01, "{:.2} % unknown", unknown * 100.0);
-    ensure!(sum <= 1.01, "the shares sum up to {sum}");
+    within("unknown", unknown, ..0.01)?;
+    within("sum", sum, ..=1.01)?;
     Ok(stat)
 }
 
@@ -162,12 +162,8 @@ fn poller_beside_a_busy_thread_watches_on_and_lets_it_run() -> Verdict {
     let polled = stat.polled_ns as f64 / stat.span_ns.max(1) as f64;
     println!("# polled {:.1} % of the time", polled * 100.0);
     // An ordinary thread cannot preempt the poller for long, and is not starved either.
-    ensure!(
-        polled > 0.85,
-        "polled {:.1} % of the time next to a thread that never sleeps",
-        polled * 100.0
-    );
-    ensure!(rounds > 10_000, "the busy thread made {rounds} rounds");
+    within("polled", polled, 0.85..)?;
+    within("rounds", rounds, 10_000..)?;
     drop(loads);
     stage.teardown()
 }
@@ -216,7 +212,7 @@ fn copies_are_not_charged_as_compute() -> Verdict {
         client.gpu_time_ns
     );
     let report = load.stop()?;
-    ensure!(report.summary.kernels > 100, "copies did not run");
+    within("kernels", report.summary.kernels, 100..)?;
     stage.teardown()
 }
 
@@ -233,7 +229,11 @@ fn frames_last_as_long_as_their_kernels() -> Verdict {
         within("median us", frames.median_us, 2000.0..2300.0)?;
         // A tick of the machine may come between.
         let wanted = if late { frames.count } else { 0 };
-        ensure!(frames.late.abs_diff(wanted) <= 3, "{frames:?}");
+        within(
+            "frames late abs diff wanted",
+            frames.late.abs_diff(wanted),
+            ..=3,
+        )?;
     }
     stage.teardown()
 }
@@ -253,7 +253,7 @@ fn exit_in_the_middle_of_a_kernel_ends_the_client() -> Verdict {
     let share = client_of(&stat, other.pid())
         .and_then(|client| client.share)
         .ok_or("no share")?;
-    ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
+    within("share", share, 0.5..)?;
     other.stop()?;
     stage.teardown()
 }
@@ -281,7 +281,7 @@ fn channel_destroyed_leaves_the_others() -> Verdict {
         "no decision after the destruction"
     );
     let run = caller.ask("run 200 300")?;
-    ensure!(run[0] > 50, "{} kernels in 300 ms", run[0]);
+    within("run 0", run[0], 50..)?;
     drop(caller);
     stage.teardown()
 }

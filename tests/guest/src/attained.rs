@@ -4,6 +4,7 @@
 //! model's own log.
 
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::over;
 use crate::stage::{Stage, LAZY};
@@ -40,7 +41,7 @@ fn two_processes_beside_one(policy: &str, ms: u64) -> Verdict {
         let both = got[0] + got[1];
         let part = 100.0 * got[2] / (both + got[2]);
         // By processes it would be a third.
-        ensure!((part - 50.0).abs() <= 4.0, "{part:.1} % for one process");
+        within("part", part, 46.0..=54.0)?;
         ensure!(
             got[..2].iter().all(|share| *share > both / 4.0),
             "{got:.1?}"
@@ -91,9 +92,9 @@ fn starts_anew(policy: &str, group_by: &str, before_ms: u64) -> Verdict {
     }
     let part = 100.0 * anew / all;
     println!("# {policy} by {group_by}: {part:.1} % for the one that starts anew");
-    ensure!(part <= 55.0, "{part:.1} % for the one that starts anew");
+    within("part", part, ..=55.0)?;
     // Nor does it lose what is its part: it is not there for some of each window.
-    ensure!(part >= 25.0, "{part:.1} % for the one that starts anew");
+    within("part", part, 25.0..)?;
     stage.check_no_fallback()?;
     drop(stays);
     stage.teardown()

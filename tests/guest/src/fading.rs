@@ -51,7 +51,7 @@ fn means_of_a_client_alone_are_those_of_the_model_and_fade() -> Verdict {
     ensure!(near(client.busy_2s, real, 2.0), "{means:?}, not {real}");
     // It began to run some time after it became a client.
     ensure!(near(client.busy_30s, real, 6.0), "{means:?}, not {real}");
-    ensure!(client.waited_2s < 0.05, "it waited: {means:?}");
+    within("client waited 2s", client.waited_2s, ..0.05)?;
     ensure!(
         near(stat.busy_2s, real, 2.5),
         "{}, not {real}",
@@ -90,7 +90,7 @@ fn two_hogs_want_a_whole_gpu_each_and_every_user_sees_the_sums() -> Verdict {
         let (busy, waited, want) = (client.busy_30s, client.waited_30s, client.want_30s);
         println!("# busy {busy:.4}, waited {waited:.4}, wants {want:.4}");
         ensure!(near(busy, 0.5, 6.0), "busy {busy}");
-        ensure!(want > 0.85, "busy {busy}, waited {waited}, wants {want}");
+        within("want", want, 0.85..)?;
     }
     let sums = |gpu: &uapi::Gpu| {
         [

@@ -4,6 +4,7 @@
 
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, near, Stage, LAZY, LONG_PHASES};
 use crate::threads;
@@ -172,7 +173,7 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
         .collect::<Result<_, _>>()?;
     compare(&loads, GPUS, WINDOW)?;
     let mut polled = None;
-    let mut turns = 0;
+    let mut turns = 0_u32;
     for event in trace.read()? {
         let gpu = event.count("gpu")?;
         if event.name == "loga_phase_begin" {
@@ -187,7 +188,7 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
         }
     }
     println!("# {turns} polling phases, one at a time");
-    ensure!(turns > 100, "{turns} polling phases");
+    within("turns", turns, 100..)?;
     drop(trace);
     drop(loads);
     stage.teardown()

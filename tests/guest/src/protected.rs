@@ -51,9 +51,9 @@ fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict 
     };
     ensure!(frames.p95_us < 2_040.0 + 3_000.0 + 500.0, "{frames:?}");
     let bombs = |shares: &[f64; 4]| shares[1..].iter().sum::<f64>();
-    ensure!(bombs(shares) > 20.0, "{shares:?}");
+    within("bombs shares", bombs(shares), 20.0..)?;
     // With a linger longer than the pauses the bombs have what the floor gives.
-    ensure!(lingers.mean_us < 2_300.0, "{lingers:?}");
+    within("lingers mean us", lingers.mean_us, ..2_300.0)?;
     within("bombs of few", bombs(few), 0.2..6.0)?;
     Ok(())
 }
@@ -84,16 +84,16 @@ fn linger_that_adapts_follows_the_pauses() -> Verdict {
         beside_bombs("linger_us=0", short)?,
         beside_bombs(adapts, short)?,
     ];
-    ensure!(at_once.0 > 2_000.0, "{at_once:?}");
-    ensure!(kept.0 < 1_300.0, "{kept:?}");
+    within("at once 0", at_once.0, 2_000.0..)?;
+    within("kept 0", kept.0, ..1_300.0)?;
     // They are longer than the linger: to wait for their end would be in vain.
     let long = "--kernel-us 500 --sleep-us 8000";
     let [set, kept] = [
         beside_bombs("linger_us=5000", long)?,
         beside_bombs(adapts, long)?,
     ];
-    ensure!(set.1 < 70.0, "{set:?}");
-    ensure!(kept.1 > 80.0, "{kept:?}");
+    within("set 1", set.1, ..70.0)?;
+    within("kept 1", kept.1, 80.0..)?;
     Ok(())
 }
 
@@ -134,7 +134,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     drop(hog);
     other.answer(Duration::from_secs(1))?;
     let took_us = other.ask("store 100")?[0];
-    ensure!(took_us < 20_000, "{took_us} us");
+    within("took us", took_us, ..20_000)?;
     drop(other);
     stage.teardown()
 }

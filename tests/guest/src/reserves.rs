@@ -60,7 +60,7 @@ fn hard_reserve_is_a_limit_of_each_kind() -> Verdict {
     let (result, refusal) = Calls::open()?.set_spec(&cleared(load.pid()));
     ensure!(result.is_ok(), "{refusal}");
     let [share] = truth::shares([load.pid()], 200, 1_000)?;
-    ensure!(share > 75.0, "without its reserve: {share:.2} %");
+    within("share", share, 75.0..)?;
     drop(load);
     stage.teardown()
 }
@@ -94,7 +94,7 @@ fn clients_of_one_user_share_its_reserve() -> Verdict {
         kernels[0].abs_diff(kernels[1]) <= periods,
         "{kernels:?} kernels in {periods} periods"
     );
-    ensure!(rest > 0.5, "{rest:.2}");
+    within("rest", rest, 0.5..)?;
     drop((one, two, other));
     stage.teardown()
 }

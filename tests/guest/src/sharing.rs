@@ -200,14 +200,10 @@ fn limit_holds_for_a_client_alone() -> Verdict {
         within("percent with a limit of 20", share, 17.0..=21.0)
     })?;
     let throttled = stage.wait_until_throttled(hog.pid())?;
-    ensure!(
-        throttled.throttled_count > 3,
-        "throttled {} times",
-        throttled.throttled_count
-    );
+    within("throttled throttled count", throttled.throttled_count, 3..)?;
     set(for_process(hog.pid()), limit(100))?;
     let [share] = shares([&hog], 500, 1000)?;
-    ensure!(share > 90.0, "{share:.1} % without a limit");
+    within("share", share, 90.0..)?;
     stage.check_no_fallback()?;
     drop(hog);
     stage.teardown()
@@ -236,19 +232,11 @@ fn idle_class_runs_only_when_no_other_client_wants_the_gpu() -> Verdict {
         set.class = uapi::CLASS_IDLE;
     })?;
     let got = shares([&idle, &normal], 500, 2000)?;
-    ensure!(
-        got[0] < 2.0,
-        "the idle class got {:.1} % next to a hog",
-        got[0]
-    );
-    ensure!(
-        got[1] > 90.0,
-        "the hog got {:.1} % next to the idle class",
-        got[1]
-    );
+    within("got 0", got[0], ..2.0)?;
+    within("got 1", got[1], 90.0..)?;
     drop(normal);
     let [alone] = shares([&idle], 500, 1000)?;
-    ensure!(alone > 90.0, "the idle class got {alone:.1} % alone");
+    within("alone", alone, 90.0..)?;
     stage.check_no_fallback()?;
     drop(idle);
     stage.teardown()
@@ -271,10 +259,7 @@ fn group_by_user_divides_between_users() -> Verdict {
     sysfs::write("group_by", "process")?;
     over(loads, 2000, 4000, |got| {
         for share in got {
-            ensure!(
-                (share - 33.3).abs() <= 2.0,
-                "{share:.1} % instead of a third"
-            );
+            within("share", share, 31.3..=35.3)?;
         }
         Ok(())
     })?;
@@ -358,7 +343,7 @@ fn policy_changes_under_load_leave_no_client_throttled() -> Verdict {
             for load in [&hog, &others[0], &others[1]] {
                 let pid = load.pid();
                 let share = truth.ran_share(pid);
-                ensure!(share > 0.02, "{pid} got {share:.3} under {name}: {truth:?}");
+                within("share", share, 0.02..)?;
             }
         }
     }

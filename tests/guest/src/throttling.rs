@@ -74,7 +74,7 @@ fn hog_is_throttled_and_resumes() -> Verdict {
         client.state != "throttled"
     })?;
     let alone = share_of(&stage.stat_during(Duration::from_millis(300))?, &hog);
-    ensure!(alone > 95.0, "alone, the hog got {alone:.1} %");
+    within("alone", alone, 95.0..)?;
     let report = hog.stop()?;
     ensure!(
         report.summary.blocked_count > 0,
@@ -100,11 +100,7 @@ fn hog_alone_is_never_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
-    ensure!(
-        report.summary.kernels > 750,
-        "{} kernels of 1 ms in 1 s",
-        report.summary.kernels
-    );
+    within("kernels", report.summary.kernels, 750..)?;
     ensure!(stage.stat()?.revokes == 0, "it was throttled");
     stage.teardown()
 }
@@ -122,11 +118,7 @@ fn forked_child_is_throttled_with_its_parent() -> Verdict {
         "{child:?} {parent:?}"
     );
     ensure!(child[0] > 0, "the child ran nothing");
-    ensure!(
-        child[1] > 100_000,
-        "the child was blocked {} us only",
-        child[1]
-    );
+    within("child 1", child[1], 100_000..)?;
     let stat = stage.stat()?;
     let client = client_of(&stat, hog.pid()).ok_or("the parent is no client")?;
     ensure!(client.measured_ns > 0, "the child's work is not charged");
@@ -153,7 +145,7 @@ fn kill_while_throttled_is_prompt() -> Verdict {
     let share = client_of(&stat, light.pid())
         .and_then(|client| client.share)
         .unwrap_or(0.0);
-    ensure!(share > 0.5, "the other one got {:.1} %", share * 100.0);
+    within("share", share, 0.5..)?;
     light.stop()?;
     stage.teardown()
 }
@@ -204,10 +196,7 @@ fn check_remap(channels: u32) -> Verdict {
         "the new mapping is not throttled"
     );
     let store_us = hog.answer(SOON)?[0];
-    ensure!(
-        store_us > 1000,
-        "the store took {store_us} us only while throttled"
-    );
+    within("store us", store_us, 1000..)?;
     let again = hog.ask("store 100")?;
     ensure!(again.len() == 1, "{again:?}");
     light.stop()?;
@@ -226,12 +215,7 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
     for other in &others {
         let client = client_of(&stat, other.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
-        ensure!(
-            share > 0.2,
-            "a light client got {:.1} %, throttled {} times",
-            share * 100.0,
-            client.throttled_count
-        );
+        within("share", share, 0.2..)?;
     }
     drop(others);
     drop(hog);

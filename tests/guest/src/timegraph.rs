@@ -103,7 +103,7 @@ fn engines_with_reserves_get_what_they_are_promised() -> Verdict {
     // times as much was seen).
     let [first, second, third] = [&loads[0], &loads[1], &loads[2]];
     over([first, second, third], 500, 4_000, |ordered| {
-        ensure!(ordered[0] > 45.0, "{ordered:?}");
+        within("ordered 0", ordered[0], 45.0..)?;
         ensure!(ordered[0] > 0.99 * ordered[1], "{ordered:?}");
         ensure!(ordered[1] > 10.0 * ordered[2], "{ordered:?}");
         Ok(())

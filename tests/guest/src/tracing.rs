@@ -4,6 +4,7 @@
 
 use crate::caller::{Caller, SOON};
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY, LONG_PHASES};
 use crate::throttling::throttled_hog;
@@ -92,7 +93,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     for (chid, real) in &real {
         let seen = throttled.get(chid).copied().unwrap_or(0);
         let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
-        ensure!(error < 1.0, "channel {chid}: {seen} ns, model {real} ns");
+        within("error", error, ..1.0)?;
     }
     let channels = throttled.keys().filter(|chid| **chid >= 0).count();
     ensure!(
@@ -231,7 +232,7 @@ fn trace_of_holding_pairs_up() -> Verdict {
         begun == ended && ended > 0,
         "{begun} waits began, {ended} ended"
     );
-    ensure!(waited > 50_000_000, "waited {waited} ns altogether");
+    within("waited", waited, 50_000_000..)?;
     let decided = named(&events, "loga_decision_make").count() as u64;
     ensure!(
         decided > 0 && decided <= stat.decisions,
@@ -344,7 +345,7 @@ fn work_periods_keep_the_rules_and_match_the_model() -> Verdict {
             seen * 100.0,
             real * 100.0
         );
-        ensure!((seen - real).abs() < 0.02, "user {uid} is off");
+        within("seen off", (seen - real).abs(), ..0.02)?;
     }
     drop(trace);
     drop(loads);

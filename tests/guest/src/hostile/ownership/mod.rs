@@ -12,6 +12,7 @@ pub(super) use programs::{keep_busy, open, prepare_through, ready, LIFE, PROGRAM
 use super::{branch, model, Program, USER};
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, FINE, LAZY};
 use crate::truth::Truth;
@@ -119,17 +120,12 @@ fn check(program: &str) -> Verdict {
 fn check_for(program: &str, window: Duration) -> Verdict {
     let plain = baseline()?;
     let figures = measure(program, window)?;
-    ensure!(
-        figures.unknown < 0.5,
-        "{program}: {:.1} % of the time is unknown",
-        figures.unknown
-    );
-    ensure!(
-        (figures.used - figures.charged).abs() <= 2.0,
-        "{program} used {:.1} % and was charged {:.1} %",
-        figures.used,
-        figures.charged
-    );
+    within("figures unknown", figures.unknown, ..0.5)?;
+    within(
+        "figures used figures charged abs",
+        (figures.used - figures.charged).abs(),
+        ..=2.0,
+    )?;
     ensure!(
         figures.used <= plain.used + 1.0,
         "{program} got {:.1} %, the plain hog {:.1} %",
@@ -211,10 +207,7 @@ fn processes_of_one_burst_are_charged() -> Verdict {
         "# respawn: used {used:.1} %, charged {charged:.1} %, the plain hog {:.1} %",
         plain.used
     );
-    ensure!(
-        (used - charged).abs() <= 2.0,
-        "used {used:.1} %, charged {charged:.1} %"
-    );
+    within("used charged abs", (used - charged).abs(), ..=2.0)?;
     ensure!(
         used <= plain.used + 1.0,
         "got {used:.1} %, the plain hog {:.1} %",

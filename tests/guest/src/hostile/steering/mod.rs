@@ -12,6 +12,7 @@ use programs::thread;
 
 use super::{model, Program};
 use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, FINE};
 use crate::truth::Truth;
@@ -248,15 +249,15 @@ fn costs_of(words: &str) -> Result<(f64, f64), String> {
 /// One forced decision in `poll_ms * ratio` = 5 ms at most, plus the regular ones.
 fn churn_forces_few_decisions() -> Verdict {
     let (decisions, cpu) = costs_of("churn 1")?;
-    ensure!(decisions <= 240.0, "{decisions:.1} decisions a second");
-    ensure!(cpu <= 40.0, "{cpu:.1} % of a processor");
+    within("decisions", decisions, ..=240.0)?;
+    within("cpu", cpu, ..=40.0)?;
     Ok(())
 }
 
 fn churn_of_a_second_channel_forces_none() -> Verdict {
     let (decisions, cpu) = costs_of("churn 9")?;
-    ensure!(decisions <= 40.0, "{decisions:.1} decisions a second");
-    ensure!(cpu <= 30.0, "{cpu:.1} % of a processor");
+    within("decisions", decisions, ..=40.0)?;
+    within("cpu", cpu, ..=30.0)?;
     Ok(())
 }
 
@@ -281,11 +282,7 @@ fn many_channels_do_not_lengthen_phases() -> Verdict {
         stat.last_nonpoll_ns as f64 / 1e6
     );
     // A client counts as 16 channels at most, the victim has twelve.
-    ensure!(
-        stat.last_poll_ns <= 35_000_000,
-        "a polling phase of {} ns",
-        stat.last_poll_ns
-    );
+    within("last poll ns", stat.last_poll_ns, ..=35_000_000)?;
     drop((program, victim));
     stage.teardown()
 }
