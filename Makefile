@@ -61,8 +61,7 @@ test-all: kernel
 	@for seed in 1 2 3; do ALL=1 SEED=$$seed tests/vm/check || exit 1; done
 	@$(MAKE) --no-print-directory reproduce test-hostile test-debug test-slurm fuzz cycles soak
 
-flakes: kernel
-	@tests/vm/build all
+flakes:
 	@tests/vm/flakes '$(or $(SEEDS),20)' $(NAMES)
 
 reproduce: kernel
