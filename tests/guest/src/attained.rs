@@ -41,7 +41,7 @@ fn two_processes_beside_one(policy: &str, ms: u64) -> Verdict {
         let both = got[0] + got[1];
         let part = 100.0 * got[2] / (both + got[2]);
         // By processes it would be a third.
-        within("part", part, 46.0..=54.0)?;
+        within("percent of one process", part, 46.0..=54.0)?;
         ensure!(
             got[..2].iter().all(|share| *share > both / 4.0),
             "{got:.1?}"
@@ -92,9 +92,9 @@ fn starts_anew(policy: &str, group_by: &str, before_ms: u64) -> Verdict {
     }
     let part = 100.0 * anew / all;
     println!("# {policy} by {group_by}: {part:.1} % for the one that starts anew");
-    within("part", part, ..=55.0)?;
+    within("percent of the one that starts anew", part, ..=55.0)?;
     // Nor does it lose what is its part: it is not there for some of each window.
-    within("part", part, 25.0..)?;
+    within("percent of the one that starts anew", part, 25.0..)?;
     stage.check_no_fallback()?;
     drop(stays);
     stage.teardown()

@@ -140,7 +140,7 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     let got = shares([&loads[0], &loads[1], &loads[2]], 1000, 6000)?;
     let all: f64 = got.iter().sum();
     let part = got[2] / all * 100.0;
-    within("part", part, 73.0..=77.0)?;
+    within("percent for 300 against 100", part, 73.0..=77.0)?;
     stage.check_no_fallback()?;
     drop(loads);
     stage.teardown()

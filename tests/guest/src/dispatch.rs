@@ -88,7 +88,11 @@ fn frames_of_a_higher_priority_wait_for_one_submission_of_another() -> Verdict {
     let (before, _) = frames_beside_a_bomb("none")?;
     let (frames, _) = frames_beside_a_bomb("prio")?;
     // The GPU serves both in turn: each kernel of a frame waits for one of the other.
-    within("before median us", before.median_us, 6000.0..)?;
+    within(
+        "median us of a frame without priority",
+        before.median_us,
+        6000.0..,
+    )?;
     let most = FRAME_US + 3000.0 + 4.0 * SUBMISSION_US;
     ensure!(
         frames.p95_us < most,
@@ -112,7 +116,7 @@ fn clients_of_one_priority_take_turns() -> Verdict {
     let [long, short] = [long.stop()?, short.stop()?].map(|one| one.summary.kernels);
     // A kernel each, and the GPU hardly idle between them.
     within("long to short", shares[0] / shares[1], 5.7..6.3)?;
-    within("both", shares[0] + shares[1], 0.9..)?;
+    within("shares of both", shares[0] + shares[1], 0.9..)?;
     ensure!(counters[0] > 0 && counters[3] == 0, "{counters:?}");
     println!("# kernels {long} and {short}");
     stage.teardown()
@@ -128,9 +132,9 @@ fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
     for _ in 0..3 {
         let took_us = low.ask("store 100")?[0];
         println!("# store took {took_us} us");
-        within("store us", took_us, 900_000..1_200_000)?;
+        within("us of a store", took_us, 900_000..1_200_000)?;
     }
-    within("counters 4", counters()?[4], 3..)?;
+    within("opened without an answer", counters()?[4], 3..)?;
     drop((hog, low));
     stage.teardown()
 }
@@ -144,7 +148,7 @@ fn copies_do_not_wait_for_kernels() -> Verdict {
     let copies = copies.stop()?.summary;
     println!("# {copies:?}");
     bomb.stop()?;
-    within("copies kernels", copies.kernels, 1000..)?;
+    within("copies", copies.kernels, 1001..)?;
     within(
         "copies turnaround p99 us",
         copies.turnaround_p99_us,
@@ -182,7 +186,7 @@ fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it
     let (mut holder, mut waits) = waiting(4_000_000)?;
     let took_us = took(&mut waits)?;
     println!("# store took {took_us} us");
-    within("store us", took_us, 1_800_000..=2_600_000)?;
+    within("us of a store", took_us, 1_800_000..=2_600_000)?;
     ensure!(counters()?[3] == 1, "{:?}", counters()?);
     // The long kernel ends, and the watcher sees it: stores are decided on again.
     holder.ask("store 100")?;
@@ -220,7 +224,7 @@ fn dispatch_that_is_turned_off_lets_all_pass() -> Verdict {
     let (mut holder, mut waits) = waiting(1_500_000)?;
     sysfs::write("dispatch", "none")?;
     let took_us = took(&mut waits)?;
-    within("took us", took_us, ..1_000_000)?;
+    within("us of a store", took_us, ..1_000_000)?;
     ensure!(
         sysfs::read("dispatch")? == "none",
         "{}",
@@ -245,7 +249,7 @@ fn device_lost_lets_clients_that_wait_for_their_turn_run() -> Verdict {
     std::thread::sleep(Duration::from_millis(200));
     stage.set_lost(false)?;
     let took_us = took(&mut waits)?;
-    within("took us", took_us, ..1_000_000)?;
+    within("us of a store", took_us, ..1_000_000)?;
     // Once the GPU answers again, stores are decided on.
     let limit = Instant::now() + SOON;
     let before = counters()?[0];
@@ -267,7 +271,7 @@ fn forked_child_takes_turns_as_its_parent() -> Verdict {
     parent.answer(SOON)?;
     // A kernel of the other comes between any two of them.
     within("kernels of the child", child[0], 100..=330)?;
-    within("child 1", child[1], 500_000..)?;
+    within("us the child was blocked", child[1], 500_001..)?;
     bomb.stop()?;
     drop(parent);
     stage.teardown()
@@ -306,7 +310,7 @@ fn read_and_store(branch: u32) -> Verdict {
     ensure!(took_us < AT_ONCE_US, "a read took {took_us} us");
     // The page has an entry now. The store waits for the rest of the second all the same.
     let took_us = reads.ask("store 100")?[0];
-    within("took us", took_us, 500_000..)?;
+    within("us of a store", took_us, 500_001..)?;
     drop((holder, reads));
     stage.teardown()
 }
@@ -360,7 +364,7 @@ fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
         took_us
     })?;
     println!("# store took {took_us} us");
-    within("store us", took_us, 2_500_000..5_000_000)?;
+    within("us of a store", took_us, 2_500_000..5_000_000)?;
     // Nothing is decided on until it is set again.
     sysfs::write("dispatch", "prio")?;
     holder.ask("store 100")?;

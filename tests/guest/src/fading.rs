@@ -51,7 +51,7 @@ fn means_of_a_client_alone_are_those_of_the_model_and_fade() -> Verdict {
     ensure!(near(client.busy_2s, real, 2.0), "{means:?}, not {real}");
     // It began to run some time after it became a client.
     ensure!(near(client.busy_30s, real, 6.0), "{means:?}, not {real}");
-    within("client waited 2s", client.waited_2s, ..0.05)?;
+    within("share of 2 s that it waited", client.waited_2s, ..0.05)?;
     ensure!(
         near(stat.busy_2s, real, 2.5),
         "{}, not {real}",
@@ -102,7 +102,7 @@ fn two_hogs_want_a_whole_gpu_each_and_every_user_sees_the_sums() -> Verdict {
     };
     let (of_all, of_seen) = (sums(&all.info), sums(&seen.info));
     println!("# sums {of_all:?}, seen by another user {of_seen:?}");
-    within("of all", of_all[0], 90..=101)?;
+    within("percent of all", of_all[0], 90..=101)?;
     ensure!(
         of_all[2..].iter().all(|sum| (170..=200).contains(sum)),
         "{of_all:?}"

@@ -12,7 +12,6 @@
 //! | [`caller`], [`caller_process`] | a GPU client driven by a test: the test's side, the process |
 //! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
-//! | [`window`] | how long a test measures |
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
@@ -66,7 +65,6 @@ mod tools;
 mod tracefs;
 mod tracing;
 mod validation;
-mod window;
 
 use clap::{Parser, Subcommand};
 use hostile::storms;

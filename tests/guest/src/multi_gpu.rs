@@ -4,13 +4,12 @@
 
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::within;
+use crate::limits::{self, within};
 use crate::load::Load;
-use crate::stage::{client_of, near, Stage, LAZY, LONG_PHASES};
+use crate::stage::{client_of, Stage, LAZY, LONG_PHASES};
 use crate::threads;
 use crate::tracefs::Trace;
 use crate::truth::Truth;
-use crate::window;
 use loga_cli::device::{Device, Snapshot};
 use loga_cli::stat::Stat;
 use std::time::{Duration, Instant};
@@ -24,12 +23,14 @@ crate::ktap::tests![
 
 /// Time that shares are compared over, where all time is accounted in short phases.
 const WINDOW: Duration = Duration::from_millis(1500);
-/// The same where two pollers take turns on one processor, in phases of 24 ms and pauses of 120: a
-/// share of ten of them has a standard error of 1.4 points (seven runs), one of 55 of them, some
-/// 8 s, 0.6.
+/// The same where two pollers take turns on one processor, in phases of 24 ms and pauses of 120.
 const LONG_WINDOW: Duration = Duration::from_millis(4_000);
-/// Largest difference of two shares, in points: that of one GPU (`accounting.rs`).
+/// Largest difference of two shares, in points, that is not chance: that of one GPU
+/// (`accounting.rs`).
 const POINTS: f64 = 2.0;
+/// By how many points the share of one phase varies: that of ten phases had a standard error of 1.4
+/// points, that of 55 one of 0.6 (seven runs each).
+const PHASE_POINTS: f64 = 4.4;
 
 /// A load on one of the GPUs.
 struct Placed {
@@ -71,7 +72,7 @@ fn wait_until_measured(loads: &[Placed], gpus: u32) -> Verdict {
 /// Compares LoGA's shares on each GPU with those of the model over a window.
 fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
     wait_until_measured(loads, gpus)?;
-    window::over(window, |time| compare_during(loads, gpus, time))
+    compare_during(loads, gpus, window)
 }
 
 fn compare_during(loads: &[Placed], gpus: u32, time: Duration) -> Verdict {
@@ -103,9 +104,11 @@ fn compare_during(loads: &[Placed], gpus: u32, time: Duration) -> Verdict {
                 stat.decisions
             );
             println!("# {line}");
-            if !near(share, real, POINTS) {
-                worst = Err(line);
-            }
+            // CAST: a small number.
+            let phases = stat.decisions.max(1) as f64;
+            let most = POINTS + limits::SIGMAS * PHASE_POINTS / phases.sqrt();
+            let off = (share - real).abs() * 100.0;
+            worst = worst.and(within("points off the model's", off, ..=most));
         }
     }
     worst
@@ -188,7 +191,7 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
         }
     }
     println!("# {turns} polling phases, one at a time");
-    within("turns", turns, 100..)?;
+    within("polling phases", turns, 101..)?;
     drop(trace);
     drop(loads);
     stage.teardown()

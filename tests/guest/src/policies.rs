@@ -10,7 +10,7 @@ use crate::load::Load;
 use crate::sharing::{for_process, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
-use crate::{modules, sysfs, window};
+use crate::{modules, sysfs};
 use loga_cli::stat::Stat;
 use std::time::{Duration, Instant};
 
@@ -66,9 +66,7 @@ fn check_maxmin(accounting: &str) -> Verdict {
     let parameters = format!("policy=maxmin enforce=1 randomize=1 {accounting} {EXACT}");
     let stage = Stage::set("", &parameters)?;
     let loads = hog_and_lights(&stage)?;
-    let stat = window::over(Duration::from_secs(5), |time| {
-        check_demands(&stage, &loads, time)
-    })?;
+    let stat = check_demands(&stage, &loads, Duration::from_secs(5))?;
     stage.check_no_fallback()?;
     check_waits(loads, &stat)?;
     stage.teardown()
@@ -85,14 +83,14 @@ fn check_demands(stage: &Stage, loads: &[Load], time: Duration) -> Result<Stat, 
     let busy = 100.0 - 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
     println!("# shares {shares:.1?}, utilisation {busy:.1}");
     // With `event` the GPU is used for little more than half of the time.
-    within("busy", busy, 90.0..)?;
-    within("shares 0", shares[0], 60.0..)?;
+    within("percent the GPU is busy", busy, 90.0..)?;
+    within("percent of the hog", shares[0], 60.0..)?;
     // Each kernel takes the engine for 110 us with the switches, a cycle takes at least 1100 us:
     // the kernel, the pause and its timer's slack, LATENCY_US. A client that is not throttled waits
     // on average at most for a whole kernel of the hog and a tenth of two others: 110 us in 1325.
     // Throttled for one period of some 50 ms a second it would get 7.9 %.
     for share in &shares[1..] {
-        within("share", *share, 8.2..)?;
+        within("percent of a light client", *share, 8.2..)?;
     }
     Ok(stat)
 }
@@ -148,14 +146,12 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
     Ok(shares.collect())
 }
 
-/// Checks the shares of loads, over `ms` or longer.
+/// Checks the shares of loads, over `ms`.
 fn check_shares(loads: &[Load], ms: u64, are_right: impl Fn(&[f64]) -> bool) -> Verdict {
-    window::over(Duration::from_millis(ms), |time| {
-        let shares = shares(loads, time)?;
-        println!("# shares {shares:.1?}");
-        ensure!(are_right(&shares), "{shares:.1?}");
-        Ok(())
-    })
+    let shares = shares(loads, Duration::from_millis(ms))?;
+    println!("# shares {shares:.1?}");
+    ensure!(are_right(&shares), "{shares:.1?}");
+    Ok(())
 }
 
 /// The mix of the demonstration, under one policy after the other.
@@ -174,7 +170,7 @@ fn mix_runs_under_each_policy_and_no_client_stays_throttled() -> Verdict {
         println!("# {name}: {shares:.1?}");
         for share in shares {
             // Least under `timeslice-eng`, which takes the token from a client that sleeps.
-            within(&format!("share by {name}"), share, 0.5..)?;
+            within(&format!("percent of a client under {name}"), share, 0.5..)?;
         }
     }
     stage.check_no_fallback()?;
@@ -311,7 +307,7 @@ fn las_levels_serves_a_new_client_first_and_starves_none() -> Verdict {
     // The second leaves the first level too.
     std::thread::sleep(Duration::from_millis(1500));
     println!("# shares {first:.1?}");
-    within("first 1", first[1], 75.0..)?;
+    within("percent of the new client", first[1], 75.0..)?;
     check_shares(&loads, 3000, |shares| {
         shares.iter().all(|share| (42.0..=54.0).contains(share))
     })?;
@@ -346,7 +342,7 @@ fn channel_that_never_drains_ends_the_phase_with_a_counted_warning() -> Verdict 
         ensure!(counted == 1, "{policy}: {counted} counted");
         let share = shares(std::slice::from_ref(&light), Duration::from_secs(2))?;
         println!("# {policy}: {share:.1?} % afterwards");
-        within("share 0", share[0], 15.0..)?;
+        within("percent of the other client", share[0], 15.0..)?;
         stage.check_no_fallback()?;
         drop((long, light));
         stage.teardown()?;

@@ -51,10 +51,10 @@ fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict 
     };
     ensure!(frames.p95_us < 2_040.0 + 3_000.0 + 500.0, "{frames:?}");
     let bombs = |shares: &[f64; 4]| shares[1..].iter().sum::<f64>();
-    within("bombs shares", bombs(shares), 20.0..)?;
+    within("percent of the bombs with shares", bombs(shares), 20.0..)?;
     // With a linger longer than the pauses the bombs have what the floor gives.
     within("lingers mean us", lingers.mean_us, ..2_300.0)?;
-    within("bombs of few", bombs(few), 0.2..6.0)?;
+    within("percent of the bombs of few", bombs(few), 0.2..6.0)?;
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     for _ in 0..4 {
         let took_us = other.ask("store 100")?[0];
         println!("# {took_us} us");
-        within("store us", took_us, 900_000..1_200_000)?;
+        within("us of a store", took_us, 900_000..1_200_000)?;
     }
     // What the hog had submitted before it was protected keeps the turn from no client.
     let counters = counters()?;
@@ -134,7 +134,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     drop(hog);
     other.answer(Duration::from_secs(1))?;
     let took_us = other.ask("store 100")?[0];
-    within("took us", took_us, ..20_000)?;
+    within("us of a store", took_us, ..20_000)?;
     drop(other);
     stage.teardown()
 }

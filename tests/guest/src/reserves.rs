@@ -54,13 +54,13 @@ fn hard_reserve_is_a_limit_of_each_kind() -> Verdict {
     println!("# {listed:?}");
     let own = reserve(load.pid(), uapi::RESERVE_CBS, 2_000, 10_000);
     ensure!(listed.spec == own && listed.demoted == 0, "{listed:?}");
-    within("served", listed.served, 600..1200)?;
+    within("submissions served", listed.served, 600..1200)?;
     let mean = listed.used_ns / listed.served;
-    within("mean ns", mean, 490_000..620_000)?;
+    within("ns charged for a submission", mean, 490_000..620_000)?;
     let (result, refusal) = Calls::open()?.set_spec(&cleared(load.pid()));
     ensure!(result.is_ok(), "{refusal}");
     let [share] = truth::shares([load.pid()], 200, 1_000)?;
-    within("share", share, 75.0..)?;
+    within("percent without its reserve", share, 75.0..)?;
     drop(load);
     stage.teardown()
 }
@@ -87,14 +87,14 @@ fn clients_of_one_user_share_its_reserve() -> Verdict {
     let charged = 100.0 * (kernels.iter().sum::<u64>() * each_ns) as f64 / truth.window_ns as f64;
     let rest = truth.busy_share(other.pid());
     println!("# {kernels:?} kernels, charged {charged:.2} %, the other has {rest:.2}");
-    within("charged", charged, 19.0..20.5)?;
-    // An odd number of submissions may fit a period, and the same client may be first in each.
-    let periods = truth.window_ns / 20_000_000 + 2;
-    ensure!(
-        kernels[0].abs_diff(kernels[1]) <= periods,
-        "{kernels:?} kernels in {periods} periods"
-    );
-    within("rest", rest, 0.5..)?;
+    within("percent charged", charged, 19.0..20.5)?;
+    // They take turns while both fit what is left of the reserve. In each period an odd number may fit,
+    // and at its end the expected cost of the one whose turn it is may not fit where that of the other,
+    // without a switch, does: two submissions more for one of them.
+    let periods = truth.window_ns as f64 / 20e6;
+    let more = kernels[0].abs_diff(kernels[1]) as f64 / periods;
+    within("submissions more in a period", more, ..=2.0)?;
+    within("share of the other user", rest, 0.5..)?;
     drop((one, two, other));
     stage.teardown()
 }
@@ -162,7 +162,7 @@ fn priority_that_is_set_leaves_the_floor() -> Verdict {
     for _ in 0..2 {
         let took_us = low.ask("store 100")?[0];
         println!("# store took {took_us} us");
-        within("store us", took_us, 900_000..1_200_000)?;
+        within("us of a store", took_us, 900_000..1_200_000)?;
     }
     drop((hog, low));
     stage.teardown()

@@ -74,7 +74,7 @@ fn hog_is_throttled_and_resumes() -> Verdict {
         client.state != "throttled"
     })?;
     let alone = share_of(&stage.stat_during(Duration::from_millis(300))?, &hog);
-    within("alone", alone, 95.0..)?;
+    within("percent of the hog alone", alone, 95.0..)?;
     let report = hog.stop()?;
     ensure!(
         report.summary.blocked_count > 0,
@@ -100,7 +100,7 @@ fn hog_alone_is_never_throttled() -> Verdict {
     let stage = Stage::set(LAZY, PAPER)?;
     let hog = Load::start("--kernel-us 1000 --wait block --channels 2 --seconds 1")?;
     let report = hog.finish()?;
-    within("kernels", report.summary.kernels, 750..)?;
+    within("kernels of 1 ms in 1 s", report.summary.kernels, 751..)?;
     ensure!(stage.stat()?.revokes == 0, "it was throttled");
     stage.teardown()
 }
@@ -118,7 +118,7 @@ fn forked_child_is_throttled_with_its_parent() -> Verdict {
         "{child:?} {parent:?}"
     );
     ensure!(child[0] > 0, "the child ran nothing");
-    within("child 1", child[1], 100_000..)?;
+    within("us the child was blocked", child[1], 100_001..)?;
     let stat = stage.stat()?;
     let client = client_of(&stat, hog.pid()).ok_or("the parent is no client")?;
     ensure!(client.measured_ns > 0, "the child's work is not charged");
@@ -145,7 +145,7 @@ fn kill_while_throttled_is_prompt() -> Verdict {
     let share = client_of(&stat, light.pid())
         .and_then(|client| client.share)
         .unwrap_or(0.0);
-    within("share", share, 0.5..)?;
+    within("share of the other one", share, 0.5..)?;
     light.stop()?;
     stage.teardown()
 }
@@ -196,7 +196,7 @@ fn check_remap(channels: u32) -> Verdict {
         "the new mapping is not throttled"
     );
     let store_us = hog.answer(SOON)?[0];
-    within("store us", store_us, 1000..)?;
+    within("us of a store while throttled", store_us, 1001..)?;
     let again = hog.ask("store 100")?;
     ensure!(again.len() == 1, "{again:?}");
     light.stop()?;
@@ -215,7 +215,7 @@ fn two_channels_in_one_page_are_told_apart() -> Verdict {
     for other in &others {
         let client = client_of(&stat, other.pid()).ok_or("a client is missing")?;
         let share = client.share.unwrap_or(0.0);
-        within("share", share, 0.2..)?;
+        within("share of a light client", share, 0.2..)?;
     }
     drop(others);
     drop(hog);

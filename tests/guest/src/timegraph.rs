@@ -80,7 +80,7 @@ fn game_keeps_its_frames_beside_five_bombs_that_share_a_reserve() -> Verdict {
     let (_, with_reserve) = frames(GAME, first)?;
     let rates = [alone, none, by_priority, with_reserve];
     println!("# frames a second {rates:.1?}");
-    within("alone", alone, 45.0..55.0)?;
+    within("frames a second alone", alone, 45.0..55.0)?;
     within("without to alone", none / alone, ..0.25)?;
     within("by priority to alone", by_priority / alone, 0.80..)?;
     within("with a reserve to alone", with_reserve / alone, 0.90..)?;
@@ -103,7 +103,7 @@ fn engines_with_reserves_get_what_they_are_promised() -> Verdict {
     // times as much was seen).
     let [first, second, third] = [&loads[0], &loads[1], &loads[2]];
     over([first, second, third], 500, 4_000, |ordered| {
-        within("ordered 0", ordered[0], 45.0..)?;
+        within("percent of the first engine", ordered[0], 45.0..)?;
         ensure!(ordered[0] > 0.99 * ordered[1], "{ordered:?}");
         ensure!(ordered[1] > 10.0 * ordered[2], "{ordered:?}");
         Ok(())

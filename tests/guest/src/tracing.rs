@@ -93,7 +93,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     for (chid, real) in &real {
         let seen = throttled.get(chid).copied().unwrap_or(0);
         let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
-        within("error", error, ..1.0)?;
+        within("ns off the model's", error, ..1.0)?;
     }
     let channels = throttled.keys().filter(|chid| **chid >= 0).count();
     ensure!(
@@ -232,7 +232,7 @@ fn trace_of_holding_pairs_up() -> Verdict {
         begun == ended && ended > 0,
         "{begun} waits began, {ended} ended"
     );
-    within("waited", waited, 50_000_000..)?;
+    within("ns waited altogether", waited, 50_000_001..)?;
     let decided = named(&events, "loga_decision_make").count() as u64;
     ensure!(
         decided > 0 && decided <= stat.decisions,

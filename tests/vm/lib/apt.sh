@@ -73,7 +73,8 @@ keyring() {
 }
 
 # private_apt NAME "SUITE COMPONENT.." ..: prepares a list of its own and
-# fetches its indexes; sets the array `private` to the options that use it.
+# fetches its indexes; sets the array `private` to the options that use it. With
+# private_kind=deb-src, of sources.
 private_apt() {
 	local folder=$cache/apt/$1 uri key suite
 	shift
@@ -81,7 +82,7 @@ private_apt() {
 	key=$(keyring) || exit 1
 	mkdir -p "$folder/lists/partial" "$folder/archives/partial"
 	for suite in "$@"; do
-		echo "deb [signed-by=$key] $uri $suite"
+		echo "${private_kind:-deb} [signed-by=$key] $uri $suite"
 	done > "$folder/sources.list"
 	private=(
 		-o "Dir::Etc::SourceList=$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null

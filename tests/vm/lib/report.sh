@@ -40,7 +40,7 @@ counted() {
 	# An interrupted script must not leave the build running.
 	trap 'kill $pid 2>/dev/null; wait $pid 2>/dev/null; exit 130' INT TERM
 	while kill -0 $pid 2>/dev/null; do
-		percent=$(($(grep -cE '^  [A-Z]' "$log" || true) * 100 / expected))
+		percent=$(($(grep -cE '^(  [A-Z]|\[[0-9]+/)' "$log" || true) * 100 / expected))
 		[ $percent -lt 100 ] || percent=99
 		if [ -t 2 ]; then
 			printf '\r    %3d %%  %d:%02d ' $percent $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60)) >&2

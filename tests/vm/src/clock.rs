@@ -7,8 +7,7 @@ use std::fs;
 /// The source of the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Time {
-    /// Virtual time counts instructions: one seed, one result where real-time threads are allowed,
-    /// slower
+    /// Virtual time counts instructions: one seed, one result, slower
     Exact,
     /// Virtual time follows the host: faster, never the same twice
     Fast,

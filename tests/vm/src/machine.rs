@@ -12,7 +12,6 @@ use std::{fs, thread};
 use anyhow::{Context, Result};
 
 use crate::clock::Time;
-use crate::pinned::Pinned;
 use crate::transfer::{Message, Receiver};
 use crate::trouble;
 
@@ -38,7 +37,7 @@ pub(crate) struct Machine {
     /// Kernel image to boot
     #[arg(long, env = "LOGA_KIMAGE", value_name = "FILE")]
     kernel: PathBuf,
-    /// Emulator; `exact` needs version 8.1 or later
+    /// Emulator; `exact` needs the one that tests/vm/setup builds
     #[arg(long, env = "LOGA_QEMU", default_value = "qemu-system-x86_64")]
     qemu: PathBuf,
     /// Clock of the guest
@@ -47,10 +46,6 @@ pub(crate) struct Machine {
     /// Seed of the guest's random numbers, and of the start times in it
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u32,
-    /// With `exact`: run on this processor of the host, counted from 0 around those that may be
-    /// used, so that machines do not share one; default: the one that starts it
-    #[arg(long, value_name = "N")]
-    processor: Option<u32>,
     /// Virtual processors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     smp: u32,
@@ -159,16 +154,6 @@ impl Machine {
         // Whatever ends this program ends the machine too.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]);
-        if self.time == Time::Exact {
-            let pinned = Pinned::choose(self.processor);
-            if !pinned.as_ref().is_some_and(Pinned::is_repeatable) {
-                eprintln!(
-                    "note: no permission for a real-time thread (CAP_SYS_NICE): \
-                     two equal runs may differ in details"
-                );
-            }
-            command.args(pinned.iter().flat_map(Pinned::words));
-        }
         command.arg(&self.qemu);
         command.args([
             "-M",

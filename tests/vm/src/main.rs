@@ -16,7 +16,6 @@ mod cpio;
 mod flakes;
 mod image;
 mod machine;
-mod pinned;
 mod printed;
 mod steady;
 mod terminal;
@@ -86,9 +85,10 @@ struct TestArgs {
     /// Program that prints KTAP
     #[arg(long, default_value = "loga-guest run")]
     guest: String,
-    /// Run a timed test that failed again with two other seeds, each in a fresh machine
-    #[arg(long)]
-    again: bool,
+    /// Run a timed test that failed again with two other seeds, each in a fresh machine, unless more
+    /// tests than MOST failed: so many are not chance
+    #[arg(long, value_name = "MOST", default_value_t = 0)]
+    again: usize,
 }
 
 fn main() -> ExitCode {
@@ -184,11 +184,7 @@ fn test(args: &TestArgs) -> Result<u8> {
     let run = args.machine.run(&image, Echo::Results)?;
     let mut report = whole_report(args, &run);
     keep_console(&args.machine, &run)?;
-    let unsteady = if args.again {
-        repeat(args, &run, &mut report)?
-    } else {
-        Vec::new()
-    };
+    let unsteady = repeat(args, &run, &mut report)?;
     // Passes of the guest were shown during the run.
     let own = guest_report(&run).tests;
     let is_shown = |test: &&Test| own.contains(test) && test.outcome == Outcome::Pass;
@@ -248,7 +244,7 @@ fn repeat(args: &TestArgs, run: &Run, report: &mut Report) -> Result<Vec<String>
     let mut unsteady = Vec::new();
     // A machine that died, or a kernel that complained, is no matter of seeds.
     let sound = run.status.is_some() && run.trouble.is_empty();
-    if !sound || report.count(&Outcome::Fail) > steady::MOST_UNSTEADY {
+    if !sound || report.count(&Outcome::Fail) > args.again {
         return Ok(unsteady);
     }
     for name in timed {
@@ -260,7 +256,7 @@ fn repeat(args: &TestArgs, run: &Run, report: &mut Report) -> Result<Vec<String>
                 guest: format!("loga-guest run --exact {name}"),
                 machine: args.machine.again(seed, &format!("again-{name}-{seed}")),
                 contents: args.contents.clone(),
-                again: false,
+                again: 0,
             };
             let run = one
                 .machine

@@ -14,9 +14,6 @@ use crate::printed::printed;
 /// Other seeds with which a timed test that failed has to pass.
 pub(crate) const AGAIN: u32 = 2;
 
-/// With more failed tests than this nothing is repeated: so many are not chance.
-pub(crate) const MOST_UNSTEADY: usize = 3;
-
 /// Lines of figures that are shown of one run.
 const MOST_FIGURES: usize = 3;
 

@@ -120,9 +120,9 @@ fn check(program: &str) -> Verdict {
 fn check_for(program: &str, window: Duration) -> Verdict {
     let plain = baseline()?;
     let figures = measure(program, window)?;
-    within("figures unknown", figures.unknown, ..0.5)?;
+    within("percent of nobody known", figures.unknown, ..0.5)?;
     within(
-        "figures used figures charged abs",
+        "percent used and not charged",
         (figures.used - figures.charged).abs(),
         ..=2.0,
     )?;
@@ -207,7 +207,11 @@ fn processes_of_one_burst_are_charged() -> Verdict {
         "# respawn: used {used:.1} %, charged {charged:.1} %, the plain hog {:.1} %",
         plain.used
     );
-    within("used charged abs", (used - charged).abs(), ..=2.0)?;
+    within(
+        "percent used and not charged",
+        (used - charged).abs(),
+        ..=2.0,
+    )?;
     ensure!(
         used <= plain.used + 1.0,
         "got {used:.1} %, the plain hog {:.1} %",

@@ -249,15 +249,15 @@ fn costs_of(words: &str) -> Result<(f64, f64), String> {
 /// One forced decision in `poll_ms * ratio` = 5 ms at most, plus the regular ones.
 fn churn_forces_few_decisions() -> Verdict {
     let (decisions, cpu) = costs_of("churn 1")?;
-    within("decisions", decisions, ..=240.0)?;
-    within("cpu", cpu, ..=40.0)?;
+    within("decisions a second", decisions, ..=240.0)?;
+    within("percent of a processor", cpu, ..=40.0)?;
     Ok(())
 }
 
 fn churn_of_a_second_channel_forces_none() -> Verdict {
     let (decisions, cpu) = costs_of("churn 9")?;
-    within("decisions", decisions, ..=40.0)?;
-    within("cpu", cpu, ..=30.0)?;
+    within("decisions a second", decisions, ..=40.0)?;
+    within("percent of a processor", cpu, ..=30.0)?;
     Ok(())
 }
 

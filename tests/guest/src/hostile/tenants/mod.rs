@@ -106,7 +106,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     }
     let pids = [programs[0].pid(), programs[1].pid()];
     let [in_left, in_right] = shares(pids, 1000, 3000)?;
-    within("in left", in_left, ..=11.0)?;
+    within("percent with a limit of 10", in_left, ..=11.0)?;
     let both = in_left + in_right;
     within("percent with a limit of 30", both, 24.0..=31.5)?;
     stage.check_no_fallback()?;
@@ -134,7 +134,11 @@ fn leaves_of_a_tenant_share_one_share() -> Verdict {
     let pids = [0, 1, 2, 3].map(|at: usize| programs[at].pid());
     let got = shares(pids, 1000, 4000)?;
     let part = got[3] / got.iter().sum::<f64>() * 100.0;
-    within("part", part, 47.0..=53.0)?;
+    within(
+        "percent next to a tenant with three cgroups",
+        part,
+        47.0..=53.0,
+    )?;
     stage.check_no_fallback()?;
     drop(programs);
     stage.teardown()
