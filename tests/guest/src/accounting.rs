@@ -5,9 +5,9 @@
 use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::within;
+use crate::limits::{near, within};
 use crate::load::Load;
-use crate::stage::{client_of, near, Stage, EXACT, FINE, LAZY};
+use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::throttling::throttled_hog;
 use crate::truth::Truth;
 use loga_cli::stat::Stat;
@@ -63,9 +63,7 @@ fn compare_during(
             truth.busy_share(load.pid()) * 100.0
         );
         println!("# {line}");
-        if !near(share, real, points) {
-            worst = Err(line);
-        }
+        worst = worst.and(near("points off the model's", share, real, points));
         sum += share;
     }
     let idle = stat.idle.unwrap_or(0.0);

@@ -12,6 +12,7 @@ use crate::stage::{client_of, Stage, EXACT, LAZY};
 use crate::truth::Truth;
 use crate::{modules, sysfs};
 use loga_cli::stat::Stat;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 crate::ktap::tests![
@@ -147,11 +148,16 @@ fn shares(loads: &[Load], during: Duration) -> Result<Vec<f64>, String> {
 }
 
 /// Checks the shares of loads, over `ms`.
-fn check_shares(loads: &[Load], ms: u64, are_right: impl Fn(&[f64]) -> bool) -> Verdict {
+fn check_shares(loads: &[Load], ms: u64, check: impl FnOnce(&[f64]) -> Verdict) -> Verdict {
     let shares = shares(loads, Duration::from_millis(ms))?;
     println!("# shares {shares:.1?}");
-    ensure!(are_right(&shares), "{shares:.1?}");
-    Ok(())
+    check(&shares)
+}
+
+/// Checks that each share lies between limits.
+fn each_within(shares: &[f64], limits: RangeInclusive<f64>) -> Verdict {
+    let mut shares = shares.iter();
+    shares.try_for_each(|share| within("percent of each", *share, limits.clone()))
 }
 
 /// The mix of the demonstration, under one policy after the other.
@@ -198,9 +204,7 @@ fn turns_give_equal_shares_to_clients_that_always_want_more() -> Verdict {
             Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
         ];
         stage.wait_until_all_measured(&loads)?;
-        check_shares(&loads, 1500, |shares| {
-            shares.iter().all(|share| (40.0..=55.0).contains(share))
-        })?;
+        check_shares(&loads, 1500, |shares| each_within(shares, 40.0..=55.0))?;
         stage.check_no_fallback()?;
         drop(loads);
         stage.teardown()?;
@@ -218,7 +222,7 @@ fn credit_divides_time_by_weight() -> Verdict {
     set(for_process(loads[1].pid()), weight(400))?;
     // Rounds of 150 ms.
     check_shares(&loads, 3000, |shares| {
-        (3.5..=4.5).contains(&(shares[1] / shares[0]))
+        within("second to first", shares[1] / shares[0], 3.5..=4.5)
     })?;
     stage.check_no_fallback()?;
     drop(loads);
@@ -236,11 +240,15 @@ fn credit_slo_gives_a_client_its_target_whatever_its_weight() -> Verdict {
     set(for_process(loads[1].pid()), target(60))?;
     std::thread::sleep(Duration::from_millis(1000));
     // By weight it has a fifth. Turns cost some 4 % of the GPU.
-    check_shares(&loads, 3000, |shares| (54.0..=64.0).contains(&shares[1]))?;
+    check_shares(&loads, 3000, |shares| {
+        within("percent with a target of 60", shares[1], 54.0..=64.0)
+    })?;
     let refused = set(for_process(loads[0].pid()), target(31));
     set(for_process(loads[1].pid()), target(0))?;
     std::thread::sleep(Duration::from_millis(1000));
-    check_shares(&loads, 3000, |shares| (16.0..=24.0).contains(&shares[1]))?;
+    check_shares(&loads, 3000, |shares| {
+        within("percent without a target", shares[1], 16.0..=24.0)
+    })?;
     ensure!(
         refused.is_err_and(|said| said.contains("30 % are left")),
         "targets of 91 % were set"
@@ -265,11 +273,8 @@ fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
     stage.wait_until_all_measured(&loads)?;
     // 200 turns. Every other turn is root's; it would be every third.
     check_shares(&loads, 6000, |shares| {
-        let is_half = (42.0..=54.0).contains(&shares[0]);
-        is_half
-            && shares[1..]
-                .iter()
-                .all(|share| (19.0..=30.0).contains(share))
+        within("percent of root", shares[0], 42.0..=54.0)?;
+        each_within(&shares[1..], 19.0..=30.0)
     })?;
     stage.check_no_fallback()?;
     drop((busy, loads));
@@ -286,7 +291,12 @@ fn las_serves_clients_that_always_want_the_gpu_alike() -> Verdict {
     stage.wait_until_all_measured(&loads)?;
     // 40 epochs of each. The last wants a tenth at most, and waits for a command of 2 ms now and then.
     check_shares(&loads, 8000, |shares| {
-        (shares[0] - shares[1]).abs() < 8.0 && shares[2] > 2.0
+        within(
+            "points between the equal ones",
+            shares[0] - shares[1],
+            -8.0..8.0,
+        )?;
+        within("percent of the third", shares[2], 2.0..)
     })?;
     stage.check_no_fallback()?;
     drop(loads);
@@ -308,9 +318,7 @@ fn las_levels_serves_a_new_client_first_and_starves_none() -> Verdict {
     std::thread::sleep(Duration::from_millis(1500));
     println!("# shares {first:.1?}");
     within("percent of the new client", first[1], 75.0..)?;
-    check_shares(&loads, 3000, |shares| {
-        shares.iter().all(|share| (42.0..=54.0).contains(share))
-    })?;
+    check_shares(&loads, 3000, |shares| each_within(shares, 42.0..=54.0))?;
     stage.check_no_fallback()?;
     drop(loads);
     stage.teardown()

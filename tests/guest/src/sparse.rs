@@ -64,9 +64,8 @@ fn compare(stat: &Stat, truth: &Truth, loads: &[Load], points: f64) -> Verdict {
         let line = format!("LoGA {share:.2} % +- {stated:.2}, model {real:.2} %");
         println!("# pid {}: {line}", load.pid());
         ensure!(stated < points, "a bound that says little: {line}");
-        if (share - real).abs() > SURE * stated + SHOWN_LATE {
-            worst = Err(line);
-        }
+        let most = SURE * stated + SHOWN_LATE;
+        worst = worst.and(within("points off the model's", share - real, -most..=most));
     }
     println!(
         "# {} samples in {} ms, {} decisions",

@@ -61,6 +61,15 @@ pub fn within<M: Measured>(
     Err(format!("{name}: {shown:.6}, not between {low} and {high}"))
 }
 
+/// Checks that two shares differ by so many points at most.
+///
+/// # Errors
+///
+/// They do not.
+pub fn near(name: &str, share: f64, real: f64, points: f64) -> Result<(), String> {
+    within(name, (share - real) * 100.0, -points..=points)
+}
+
 fn number<M: Measured>(bound: Bound<&M>, none: f64) -> f64 {
     match bound {
         Bound::Included(limit) | Bound::Excluded(limit) => limit.shown(),

@@ -205,8 +205,3 @@ pub fn client_of(stat: &Stat, pid: u32) -> Option<&Client> {
         .iter()
         .find(|client| u32::try_from(client.pid) == Ok(pid))
 }
-
-/// Whether two shares differ by at most `points` percentage points.
-pub fn near(one: f64, other: f64, points: f64) -> bool {
-    (one - other).abs() * 100.0 <= points
-}

@@ -92,7 +92,7 @@ private_apt() {
 		-o Acquire::Languages=none -o DPkg::Lock::Timeout=300 -o APT::Sandbox::User=root
 	)
 	logged "apt-$(basename "$folder")" apt-get "${private[@]}" update ||
-		die "cannot fetch the package lists of: $* (see $cache/log; does the mirror carry these suites?)"
+		die "cannot fetch the package lists of: $* (see $cache/log; is the network up, does the mirror carry these suites?)"
 }
 
 # install_newer PACKAGE VERSION: from this release if its version suffices,

@@ -86,7 +86,7 @@ build_kernel() {
 	} | sha256sum | cut -c 1-16)
 	KDIR=$cache/kernel${flavour:+-$flavour}-$key
 	KIMAGE=$KDIR/arch/x86/boot/bzImage
-	[ ! -e "$KDIR/.loga-complete" ] || return 0
+	[ ! -e "$KDIR/.loga-complete" ] || [ ! -s "$KIMAGE" ] || return 0
 	# Names of Rust's files, which panics print, begin with the source on every machine.
 	kmake=(make -C "$KSRC" "O=$KDIR" "RUSTC=$KRUSTC" ${KLLVM:+"LLVM=$KLLVM"} "${kernel_banner[@]}"
 		"KRUSTFLAGS=--remap-path-prefix=$KSRC/= --remap-path-prefix=$KDIR/=")

@@ -7,7 +7,7 @@
 mod picture;
 
 use crate::load::Load;
-use crate::stage::{client_of, near, Stage, EXACT};
+use crate::stage::{client_of, Stage, EXACT};
 use crate::truth::Truth;
 use loga_cli::device::Device;
 use loga_cli::stat::Stat;
@@ -202,6 +202,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, String> {
         if agrees { "agree" } else { "DO NOT agree" }
     );
     Ok(agrees)
+}
+
+/// Whether two shares differ by at most `points` percentage points.
+fn near(one: f64, other: f64, points: f64) -> bool {
+    (one - other).abs() * 100.0 <= points
 }
 
 fn run_part(part: &Part, arguments: &Arguments) -> Result<PartReport, String> {
