@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 crate::ktap::tests![
     program_is_started_on_the_gpu_that_is_wanted_less,
+    program_is_started_on_the_least_loaded_of_three_gpus,
     user_that_sees_no_other_clients_gets_the_same_gpu,
     programs_that_start_together_are_spread,
     gpus_that_the_environment_allows_are_never_more,
@@ -135,24 +136,34 @@ fn with_hog(stage: &Stage) -> Result<Load, String> {
     Ok(hog)
 }
 
-/// Starts a light program as this user: it has to run where `loga place` says.
-fn light_goes_where_it_is_said(uid: Option<u32>) -> Verdict {
+/// Starts a light program as this user: it has to run where `loga place` says, on this one, the last
+/// of the GPUs.
+fn light_goes_where_it_is_said(uid: Option<u32>, wanted: u32) -> Verdict {
     let said = choice(uid)?;
-    ensure!(chosen(&said)? == 1, "the GPU of the hog is chosen: {said}");
+    ensure!(
+        chosen(&said)? == wanted,
+        "not GPU {wanted} is chosen: {said}"
+    );
     let light = start(command(uid, &format!("loga run --gpu auto -- {LIGHT}"))?)?;
     let pid = light.0.id();
-    let gpu = gpu_of(pid, 2)?;
-    ensure!(gpu == 1, "process {pid} is on GPU {gpu}, not on 1: {said}");
+    let gpu = gpu_of(pid, wanted + 1)?;
+    ensure!(
+        gpu == wanted,
+        "process {pid} is on GPU {gpu}, not on {wanted}: {said}"
+    );
     let environment =
         fs::read(format!("/proc/{pid}/environ")).map_err(|error| error.to_string())?;
     let environment = String::from_utf8_lossy(&environment);
     let variables: Vec<&str> = environment.split('\0').collect();
-    for wanted in [
-        "LOGA_GPU=1",
+    for variable in [
+        &format!("LOGA_GPU={wanted}"),
         "CUDA_DEVICE_ORDER=PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES=1",
+        &format!("CUDA_VISIBLE_DEVICES={wanted}"),
     ] {
-        ensure!(variables.contains(&wanted), "no {wanted}: {variables:?}");
+        ensure!(
+            variables.contains(&variable),
+            "no {variable}: {variables:?}"
+        );
     }
     drop(light);
     Ok(())
@@ -161,11 +172,30 @@ fn light_goes_where_it_is_said(uid: Option<u32>) -> Verdict {
 fn program_is_started_on_the_gpu_that_is_wanted_less() -> Verdict {
     let stage = Stage::set(&format!("{LAZY} gpus=2"), "")?;
     let hog = with_hog(&stage)?;
-    light_goes_where_it_is_said(None)?;
+    light_goes_where_it_is_said(None, 1)?;
     let explained = objects(&format!("place --explain {} --json", hog.pid()))?;
     let other = &explained[0]["other"]["gpu"];
     ensure!(*other == 1, "not explained by GPU 1: {explained:?}");
     drop(hog);
+    stage.teardown()
+}
+
+fn program_is_started_on_the_least_loaded_of_three_gpus() -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} gpus=3"), "")?;
+    let hog = with_hog(&stage)?;
+    let loads = [
+        "--gpu 1 --kernel-us 400 --sleep-us 600 --channels 1 --wait block",
+        "--gpu 2 --kernel-us 100 --sleep-us 900 --channels 1 --wait block",
+    ];
+    let loads = [Load::start(loads[0])?, Load::start(loads[1])?];
+    // Each has one client, so that only what they want tells the GPUs apart.
+    wait_for_choice(SHOWN_LIMIT, "the loads do not show", |choice| {
+        let want = |gpu: usize| choice["gpus"][gpu]["want_pct"].as_u64().unwrap_or(0);
+        want(0) > want(1) && want(1) > want(2) && want(2) > 0
+    })?;
+    println!("# {}", choice(None)?);
+    light_goes_where_it_is_said(None, 2)?;
+    drop((hog, loads));
     stage.teardown()
 }
 
@@ -176,7 +206,7 @@ fn user_that_sees_no_other_clients_gets_the_same_gpu() -> Verdict {
     let first = &said["gpus"][0];
     ensure!(first["clients"] == 0, "a user sees the hog: {said}");
     ensure!(first["unseen"] == 1, "the hog is not counted: {said}");
-    light_goes_where_it_is_said(Some(USER))?;
+    light_goes_where_it_is_said(Some(USER), 1)?;
     drop(hog);
     stage.teardown()
 }

@@ -169,10 +169,12 @@ fn apply(
         .try_for_each(|one| set_knobs(settings, one.gpu, control, &mut lines));
     let set = set.and_then(|()| set_shares(subjects, control, &mut lines));
     if let Err(failure) = set {
-        restore(&before, subjects, control);
-        return Err(Failure::Said(format!(
-            "{failure}; nothing has been applied"
-        )));
+        let lost = restore(&before, subjects, control);
+        let applied = match lost.is_empty() {
+            true => "nothing has been applied".to_string(),
+            false => format!("not as before: {}", lost.join(", ")),
+        };
+        return Err(Failure::Said(format!("{failure}; {applied}")));
     }
     for line in lines {
         writeln!(out, "{line}")?;
@@ -277,8 +279,13 @@ fn set_shares(
     Ok(())
 }
 
-/// Sets what was set before, as far as that is still possible.
-fn restore(before: &[Before], subjects: &[Found<'_>], control: &Control<impl Calls>) {
+/// Sets what was set before. Returns what cannot be set again.
+fn restore(
+    before: &[Before],
+    subjects: &[Found<'_>],
+    control: &Control<impl Calls>,
+) -> Vec<String> {
+    let mut lost = Vec::new();
     for one in before {
         let mut argument = uapi::Configure {
             gpu: one.gpu,
@@ -290,33 +297,41 @@ fn restore(before: &[Before], subjects: &[Found<'_>], control: &Control<impl Cal
             // A value of this GPU is a value of the knob.
             let _ = argument.set(knob.name, &value);
         }
-        // A GPU that is gone has nothing to restore; the caller learns the first cause.
-        let _ = control.configure(&argument);
-        for (_, subject) in subjects {
-            restore_share(one, subject, control);
+        if control.configure(&argument).is_err() {
+            lost.push(format!("knobs of GPU {}", one.gpu));
         }
+        lost.extend(restore_shares(one, subjects, control));
     }
+    lost
 }
 
-fn restore_share(before: &Before, subject: &Subject, control: &Control<impl Calls>) {
+/// The same of the shares of one GPU. One that is refused because of what else is set comes again
+/// after the others.
+fn restore_shares(
+    before: &Before,
+    subjects: &[Found<'_>],
+    control: &Control<impl Calls>,
+) -> Vec<String> {
     const SET: u32 = uapi::SHARE_WEIGHT
         | uapi::SHARE_LIMIT
         | uapi::SHARE_CLASS
         | uapi::SHARE_TARGET
         | uapi::SHARE_ACCESS;
-    let clear = uapi::SetShare {
+    let clear = |subject: &Subject| uapi::SetShare {
         gpu: before.gpu,
         action: uapi::ACTION_CLEAR,
         subject: subject.kind,
         id: subject.id,
         ..Default::default()
     };
-    // Nothing may be set for it yet.
-    let _ = control.set_share(&clear);
-    let same = |share: &&uapi::Share| (share.subject, share.id) == (subject.kind, subject.id);
-    if let Some(old) = before.shares.iter().find(same) {
-        // As above: the first cause counts.
-        let _ = control.set_share(&uapi::SetShare {
+    for (_, subject) in subjects {
+        // Nothing may be set for it yet.
+        let _ = control.set_share(&clear(subject));
+    }
+    let old = |subject: &Subject| {
+        let same = |share: &&uapi::Share| (share.subject, share.id) == (subject.kind, subject.id);
+        let old = before.shares.iter().find(same)?;
+        Some(uapi::SetShare {
             action: uapi::ACTION_SET,
             mask: old.mask & SET,
             weight: old.weight,
@@ -324,9 +339,23 @@ fn restore_share(before: &Before, subject: &Subject, control: &Control<impl Call
             class: old.class,
             target_pct: old.target_pct,
             access: old.access,
-            ..clear
-        });
+            ..clear(subject)
+        })
+    };
+    let mut left: Vec<(&Entry, uapi::SetShare)> = subjects
+        .iter()
+        .filter_map(|(entry, subject)| Some((*entry, old(subject)?)))
+        .collect();
+    loop {
+        let count = left.len();
+        left.retain(|(_, set)| control.set_share(set).is_err());
+        if left.is_empty() || left.len() == count {
+            break;
+        }
     }
+    let lost = left.iter();
+    lost.map(|(entry, _)| format!("{} on GPU {}", entry.whom, before.gpu))
+        .collect()
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn prepare(
                 return Err(Failure::Said(line));
             }
             settle(arguments, control, &[gpu])?;
-            Ok(devices.told(&[gpu]))
+            Ok(tell(arguments, devices, &[gpu]))
         }
         Some(OnGpu::Auto(count)) => {
             let mut wish = wish(arguments, count).map_err(Failure::Said)?;
@@ -101,7 +101,7 @@ fn prepare(
                 auto::clear(call, &claimed.gpus);
                 return Err(failure);
             }
-            Ok(claimed.devices.told(&claimed.gpus))
+            Ok(tell(arguments, claimed.devices, &claimed.gpus))
         }
     }
 }
@@ -116,6 +116,14 @@ fn wish(arguments: &cli::Run, count: u32) -> Result<Wish, String> {
     };
     let weight = weight.map_err(|error| error.to_string())?;
     Wish::new(arguments.place.as_deref(), count, &arguments.asked, weight)
+}
+
+/// What tells the program its GPUs: CUDA does not count those that `--confine` keeps from it.
+fn tell(arguments: &cli::Run, devices: Devices, gpus: &[u32]) -> Told {
+    match arguments.confine {
+        true => devices.only(gpus).told(gpus),
+        false => devices.told(gpus),
+    }
 }
 
 /// Sets what is given for this process on these GPUs, and denies it the others if that is wanted.

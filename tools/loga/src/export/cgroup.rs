@@ -46,7 +46,7 @@ impl Names {
                     .and_then(container)
                     .unwrap_or_default();
             }
-        } else if early(&|part| part.starts_with("slurm")) {
+        } else if early(&of_slurm) {
             names.slurm_job = first(&parts, job).map(|(_, job)| job).unwrap_or_default();
         } else {
             names.container_id = first(&parts, container)
@@ -55,6 +55,11 @@ impl Names {
         }
         names
     }
+}
+
+/// `slurm`, `slurmstepd.scope`, or `NODE_slurmstepd.scope`, where a machine has several slurmd.
+fn of_slurm(part: &str) -> bool {
+    part.starts_with("slurm") || part.ends_with("_slurmstepd.scope")
 }
 
 /// The first component that means something, and its position.
@@ -122,6 +127,7 @@ mod tests {
         for path in [
             "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
             "/slurm/uid_1000/job_4711/step_batch",
+            "/system.slice/n1_slurmstepd.scope/job_4711/step_0",
             "/system.slice/slurmstepd.scope/job_4711/step_0/job_1",
         ] {
             assert_eq!(Names::of(path).slurm_job, "4711", "{path}");

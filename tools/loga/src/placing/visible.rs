@@ -108,6 +108,14 @@ impl Devices {
         self
     }
 
+    /// Without other GPUs than these, as far as LoGA manages them.
+    #[must_use]
+    pub fn only(mut self, open: &[u32]) -> Self {
+        self.0
+            .retain(|one| one.gpu.is_none_or(|gpu| open.contains(&gpu)));
+        self
+    }
+
     /// Indices of the GPUs that the environment allows; nothing if it allows all.
     ///
     /// # Errors

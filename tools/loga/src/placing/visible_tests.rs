@@ -162,6 +162,21 @@ fn gpu_that_loga_does_not_manage_has_a_position_and_is_not_allowed() {
 }
 
 #[test]
+fn gpus_that_a_program_cannot_open_have_no_position() {
+    let unknown = [UNKNOWN, UUIDS[1], UUIDS[2]];
+    let told = three(unknown).only(&[1, 0]).told(&[1, 0]);
+    assert_eq!(told[1], (VISIBLE, "1,0".to_string()));
+    assert_eq!(
+        three(unknown).only(&[1]).told(&[1])[0],
+        (VISIBLE, UUIDS[1].to_string())
+    );
+    assert_eq!(
+        three(unknown).only(&[0]).told(&[0])[1],
+        (VISIBLE, "0".to_string())
+    );
+}
+
+#[test]
 fn program_is_told_uuids_if_all_are_known() {
     let told = three(UUIDS).told(&[2, 0]);
     let uuids = format!("{},{}", UUIDS[2], UUIDS[0]);

@@ -240,6 +240,40 @@ fn entry_that_the_module_refuses_takes_all_others_back() {
 }
 
 #[test]
+fn limit_that_waits_for_another_is_taken_back_after_it() {
+    let machine = Machine::new();
+    let before = "[[share]]\nuser = 'ann'\nlimit = 50\n[[share]]\nuser = 'bob'\nlimit = 40\n";
+    machine.apply(&[before], "").expect("applied");
+    let shares = machine.set(0).2;
+    let refusal = |code| Refusal {
+        code,
+        max: 512,
+        ..Default::default()
+    };
+    let render = machine.cgroup("system.slice/render.service");
+    let full = refusal(uapi::REFUSED_FULL);
+    machine.fake.refuse_share(render, full, u32::MAX);
+    let text = before.replace('0', "5") + "[[share]]\nunit = 'render.service'\nlimit = 9\n";
+    // Once when it is set, and once when it is taken back.
+    let below = refusal(uapi::REFUSED_BELOW_MEMBER);
+    machine.fake.refuse_share(1000, below, 2);
+    let said = machine.wrong(&text);
+    assert!(said.ends_with("; nothing has been applied"), "{said}");
+    let sorted = |mut shares: Vec<(u64, u32, u32)>| {
+        shares.sort_unstable();
+        shares
+    };
+    assert_eq!(sorted(machine.set(0).2), sorted(shares));
+    // One that stays refused is named.
+    machine.fake.refuse_share(1000, below, u32::MAX);
+    let said = machine.wrong(&text);
+    assert!(
+        said.ends_with("; not as before: user ann on GPU 0, user ann on GPU 1"),
+        "{said}"
+    );
+}
+
+#[test]
 fn entry_that_waits_for_another_comes_after_it() {
     let machine = Machine::new();
     let refusal = Refusal {

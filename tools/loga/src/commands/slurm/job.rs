@@ -283,7 +283,8 @@ impl Place<'_> {
         for attempt in 0..ATTEMPTS {
             let old = ask("squeue", &["-h", "--states=all", "-j", &id, "-O", &column])?;
             let old = old.trim();
-            if old.contains(line) {
+            // Not a part of another line: "on n1" of "on n10".
+            if old.split("; ").any(|part| part == line) {
                 return Ok(());
             }
             let new = match old {
