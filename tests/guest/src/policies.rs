@@ -8,7 +8,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::{for_process, set, target, weight};
-use crate::stage::{client_of, Stage, EXACT, LAZY};
+use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::truth::Truth;
 use crate::{modules, sysfs};
 use loga_cli::stat::Stat;
@@ -282,7 +282,7 @@ fn cosched_prefers_a_client_that_is_on_a_processor() -> Verdict {
 }
 
 fn las_serves_clients_that_always_want_the_gpu_alike() -> Verdict {
-    let stage = Stage::set(LAZY, "policy=las enforce=1")?;
+    let stage = Stage::set(FINE, "policy=las enforce=1")?;
     let loads = [
         Load::start("--kernel-us 2000 --depth 2 --wait block --channels 2")?,
         Load::start("--kernel-us 100 --depth 4 --wait block --channels 2")?,
