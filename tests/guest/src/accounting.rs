@@ -5,7 +5,7 @@
 use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::{near, within};
+use crate::limits::{within, within_points};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::throttling::throttled_hog;
@@ -63,7 +63,7 @@ fn compare_during(
             truth.busy_share(load.pid()) * 100.0
         );
         println!("# {line}");
-        worst = worst.and(near("points off the model's", share, real, points));
+        worst = worst.and(within_points("points off the model's", share, real, points));
         sum += share;
     }
     let idle = stat.idle.unwrap_or(0.0);

@@ -3,7 +3,7 @@
 //! [tool] Tests of the copy engine: what LoGA says of copies, compared with the model's log.
 
 use crate::ktap::{ensure, Verdict};
-use crate::limits::{near, within};
+use crate::limits::{within, within_points};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::truth::Truth;
@@ -59,7 +59,7 @@ fn compare(stat: &Stat, truths: &[Truth; 2], pid: u32) -> Verdict {
     );
     println!("# {line}");
     for engine in 0..2 {
-        near("points off the model's", said[engine], real[engine], 2.0)?;
+        within_points("points off the model's", said[engine], real[engine], 2.0)?;
         ensure!(real[engine] > 0.0 || said[engine] == 0.0, "{line}");
     }
     Ok(())
@@ -97,7 +97,7 @@ fn three_beside_each_other(accounting: &str, sleep_us: u64) -> Verdict {
 fn compare_rest(stat: &Stat, truths: &[Truth; 2]) -> Verdict {
     let copy_idle = stat.copy_idle.ok_or("no idle time of the copy engine")?;
     let real = truths[1].idle_ns as f64 / truths[1].window_ns.max(1) as f64;
-    near("idle points off the model's", copy_idle, real, 2.0)?;
+    within_points("idle points off the model's", copy_idle, real, 2.0)?;
     ensure!(stat.copy_unknown == Some(0.0), "{:?}", stat.copy_unknown);
     Ok(())
 }

@@ -134,7 +134,7 @@ fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
         println!("# store took {took_us} us");
         within("us of a store", took_us, 900_000..1_200_000)?;
     }
-    within("opened without an answer", counters()?[4], 3..)?;
+    within("grants to a starved client", counters()?[4], 3..)?;
     drop((hog, low));
     stage.teardown()
 }

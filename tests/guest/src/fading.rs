@@ -4,7 +4,7 @@
 
 use crate::calls::as_user;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::{near, within};
+use crate::limits::{within, within_points};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT, FINE};
 use crate::truth::Truth;
@@ -48,11 +48,11 @@ fn means_of_a_client_alone_are_those_of_the_model_and_fade() -> Verdict {
         client.want_2s,
     ];
     println!("# model {real:.4}; busy 2 s, 30 s, waited, wants {means:.4?}");
-    near("points of 2 s off", client.busy_2s, real, 2.0)?;
+    within_points("points of 2 s off", client.busy_2s, real, 2.0)?;
     // It began to run some time after it became a client.
-    near("points of 30 s off", client.busy_30s, real, 6.0)?;
+    within_points("points of 30 s off", client.busy_30s, real, 6.0)?;
     within("share of 2 s that it waited", client.waited_2s, ..0.05)?;
-    near("points of all off", stat.busy_2s, real, 2.5)?;
+    within_points("points of all off", stat.busy_2s, real, 2.5)?;
     // It has its channels still, and is asleep for LoGA.
     load.signal(Signal::SIGSTOP);
     sleep(Duration::from_secs(2));
@@ -85,7 +85,7 @@ fn two_hogs_want_a_whole_gpu_each_and_every_user_sees_the_sums() -> Verdict {
         let client = client_of(&stat, load.pid()).ok_or("a client is missing")?;
         let (busy, waited, want) = (client.busy_30s, client.waited_30s, client.want_30s);
         println!("# busy {busy:.4}, waited {waited:.4}, wants {want:.4}");
-        near("points from half", busy, 0.5, 6.0)?;
+        within_points("points from half", busy, 0.5, 6.0)?;
         within("want", want, 0.85..)?;
     }
     let sums = |gpu: &uapi::Gpu| {

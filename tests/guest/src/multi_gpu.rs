@@ -28,7 +28,7 @@ const LONG_WINDOW: Duration = Duration::from_millis(4_000);
 /// Largest difference of two shares, in points, that is not chance: that of one GPU
 /// (`accounting.rs`).
 const POINTS: f64 = 2.0;
-/// By how many points the share of one phase varies: that of ten phases had a standard error of 1.4
+/// By how many points the share of one phase varies then: that of ten phases had a standard error of 1.4
 /// points, that of 55 one of 0.6 (seven runs each).
 const PHASE_POINTS: f64 = 4.4;
 
@@ -69,18 +69,15 @@ fn wait_until_measured(loads: &[Placed], gpus: u32) -> Verdict {
     Err("a client was not measured within 10 s".to_owned())
 }
 
-/// Compares LoGA's shares on each GPU with those of the model over a window.
-fn compare(loads: &[Placed], gpus: u32, window: Duration) -> Verdict {
+/// Compares LoGA's shares on each GPU with those of the model over a window, in which the share of
+/// one phase varies by so many points.
+fn compare(loads: &[Placed], gpus: u32, window: Duration, phase_points: f64) -> Verdict {
     wait_until_measured(loads, gpus)?;
-    compare_during(loads, gpus, window)
-}
-
-fn compare_during(loads: &[Placed], gpus: u32, time: Duration) -> Verdict {
     for gpu in 0..gpus {
         Truth::reset_of(gpu)?;
     }
     let before = snapshots(gpus)?;
-    std::thread::sleep(time);
+    std::thread::sleep(window);
     let after = snapshots(gpus)?;
     let mut worst: Verdict = Ok(());
     for (gpu, (before, after)) in (0..gpus).zip(before.iter().zip(&after)) {
@@ -106,7 +103,7 @@ fn compare_during(loads: &[Placed], gpus: u32, time: Duration) -> Verdict {
             println!("# {line}");
             // CAST: a small number.
             let phases = stat.decisions.max(1) as f64;
-            let most = POINTS + limits::SIGMAS * PHASE_POINTS / phases.sqrt();
+            let most = POINTS + limits::SIGMAS * phase_points / phases.sqrt();
             let off = (share - real).abs() * 100.0;
             worst = worst.and(within("points off the model's", off, ..=most));
         }
@@ -126,7 +123,7 @@ fn two_gpus_are_accounted_apart() -> Verdict {
         Placed::start(0, "--kernel-us 750 --channels 1")?,
         Placed::start(1, "--kernel-us 300 --sleep-us 700 --channels 3")?,
     ];
-    compare(&loads, 2, LONG_WINDOW)?;
+    compare(&loads, 2, LONG_WINDOW, PHASE_POINTS)?;
     drop(loads);
     stage.teardown()
 }
@@ -174,7 +171,7 @@ fn six_gpus_are_accounted_by_one_poller() -> Verdict {
             )
         })
         .collect::<Result<_, _>>()?;
-    compare(&loads, GPUS, WINDOW)?;
+    compare(&loads, GPUS, WINDOW, 0.0)?;
     let mut polled = None;
     let mut turns = 0_u32;
     for event in trace.read()? {

@@ -93,7 +93,7 @@ fn trace_of_switches_matches_the_models_log() -> Verdict {
     for (chid, real) in &real {
         let seen = throttled.get(chid).copied().unwrap_or(0);
         let error = seen.abs_diff(*real) as f64 / (span.end - span.start) as f64 * 100.0;
-        within("ns off the model's", error, ..1.0)?;
+        within("percent off the model's", error, ..1.0)?;
     }
     let channels = throttled.keys().filter(|chid| **chid >= 0).count();
     ensure!(

@@ -66,7 +66,7 @@ pub fn within<M: Measured>(
 /// # Errors
 ///
 /// They do not.
-pub fn near(name: &str, share: f64, real: f64, points: f64) -> Result<(), String> {
+pub fn within_points(name: &str, share: f64, real: f64, points: f64) -> Result<(), String> {
     within(name, (share - real) * 100.0, -points..=points)
 }
 

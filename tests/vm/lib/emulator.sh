@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The emulator of the virtual machine: the distribution's source of QEMU with tests/vm/emulator.patch,
+# The emulator of the virtual machine: Debian 13's source of QEMU with tests/vm/emulator.patch,
 # which says why, built in the cache. Needs report.sh and apt.sh.
 
 # The release whose QEMU is taken, on each release that the set-up knows.
@@ -20,7 +20,8 @@ emulator_options=(
 # Sets QEMU.
 build_emulator() {
 	local key folder program=bin/qemu-system-x86_64
-	key=$(cat "$here/emulator.patch" <(echo "$emulator_suite $emulator_devices ${emulator_options[*]}") |
+	# Not its words.
+	key=$(cat <(sed -n '/^diff /,$p' "$here/emulator.patch") <(echo "$emulator_suite $emulator_devices ${emulator_options[*]}") |
 		sha256sum | cut -c 1-16)
 	folder=$cache/qemu-$key
 	QEMU=$folder/$program
