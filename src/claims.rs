@@ -11,8 +11,7 @@
 //! A claim ends when its time is up, when its process is gone, or when it is cleared. Once its
 //! process is a client of the GPU, it counts what the client is not measured to want yet.
 //!
-//! All claims are in one table, as a user has so many over all GPUs, and as the number is one. A
-//! claim that has ended may still be in it: each call first removes those that it would count.
+//! All claims are in one table, as the number is one. A claim that has ended may still be in it: each call first removes those that it would count.
 
 use crate::error::Error;
 use crate::storage::Bounded;
@@ -21,7 +20,8 @@ use core::ops::DerefMut;
 
 /// Most claims on a GPU.
 pub const MAX_CLAIMS: usize = 256;
-/// Most claims of a user, on all GPUs together: no user fills the table of a GPU.
+/// Most claims of a user on a GPU: no user fills the table of a GPU, and the claims of one that
+/// starts hundreds of programs spread over all of them.
 pub const MAX_CLAIMS_OF_USER: usize = 64;
 /// A whole GPU, in percent: the most that a claim may count, and all claims of a user on one GPU
 /// together. A user with many claims so keeps others away from a GPU as one program does that
@@ -97,19 +97,16 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
         is_alive: impl Fn(u64) -> bool,
     ) -> Result<u64, Error> {
         let (gpu, user) = (claim.gpu, claim.user);
-        self.forget_ended(now, is_alive, |other| {
-            other.gpu == gpu || other.user == user
-        });
+        self.forget_ended(now, is_alive, |other| other.gpu == gpu);
         if seen.is_some_and(|seen| seen != self.seen) {
             return Err(Error::Changed);
         }
-        let others = || {
+        let here = || {
             let all = self.table.all().iter();
-            all.filter(|other| other.key() != claim.key())
+            all.filter(|other| other.gpu == gpu && other.process != claim.process)
         };
-        let own = others().filter(|other| other.user == user).count();
-        let here = others().filter(|other| other.gpu == gpu).count();
-        for (count, max) in [(own, MAX_CLAIMS_OF_USER), (here, MAX_CLAIMS)] {
+        let own = here().filter(|other| other.user == user).count();
+        for (count, max) in [(own, MAX_CLAIMS_OF_USER), (here().count(), MAX_CLAIMS)] {
             if count >= max {
                 return Err(full(max));
             }

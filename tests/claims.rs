@@ -97,8 +97,8 @@ impl Model {
             return Err(Error::Changed);
         }
         let same = |other: &Claim| (other.gpu, other.process) == (claim.gpu, claim.process);
-        let own = |other: &&Claim| other.user == claim.user && !same(other);
         let here = |other: &&Claim| other.gpu == claim.gpu && !same(other);
+        let own = |other: &&Claim| here(other) && other.user == claim.user;
         let name = "claims";
         if self.there().filter(own).count() == 64 {
             return Err(Error::Full { name, max: 64 });
@@ -233,8 +233,8 @@ proptest! {
                 prop_assert!(claims.is_sorted_by_key(|claim| claim.process));
                 prop_assert_eq!(claimed(claims, table.seen()), model.claimed(gpu));
             }
-            for user in 0..USERS {
-                let own = listed.iter().flatten().filter(|claim| claim.user == user);
+            for (claims, user) in listed.iter().flat_map(|claims| (0..USERS).map(move |user| (claims, user))) {
+                let own = claims.iter().filter(|claim| claim.user == user);
                 prop_assert!(own.count() <= MAX_CLAIMS_OF_USER);
             }
         }
@@ -276,20 +276,20 @@ fn user_fills_its_part_and_five_users_fill_a_gpu() {
         crowd(&mut table, 0..1, 2),
         [Err(Error::Full { name, max: 64 })]
     );
-    // Another GPU has room, but not for the first user.
-    let other = |user| Claim {
-        gpu: 1,
+    // Another GPU has room, also for the first user.
+    let on = |gpu, user| Claim {
+        gpu,
         process: 7_000,
         until: Ns::from_ms(1),
         user,
         want: 1,
     };
-    assert!(table.make(other(5), None, Ns::ZERO, |_| true).is_ok());
+    assert!(table.make(on(1, 1), None, Ns::ZERO, |_| true).is_ok());
     assert_eq!(
-        table.make(other(1), None, Ns::ZERO, |_| true),
+        table.make(on(0, 1), None, Ns::ZERO, |_| true),
         Err(Error::Full { name, max: 64 })
     );
     // Room comes back with a process that has ended.
-    let made = table.make(other(1), None, Ns::ZERO, |process| process != 63);
+    let made = table.make(on(0, 1), None, Ns::ZERO, |process| process != 63);
     assert!(made.is_ok());
 }

@@ -98,6 +98,9 @@ fn check(
             "a cost without an open GPU, or the reverse: {costs:?}"
         ));
     }
+    if let Some(at) = (0..pool.len()).find(|at| !adds_up(policy, pool, *at, newcomer, costs[*at])) {
+        return Some(format!("terms of GPU {at} do not make its cost"));
+    }
     if let Some(better) = better_tie(pool, &costs, chosen) {
         return Some(format!(
             "GPU {better} is as good as {chosen:?} and comes first"
@@ -112,6 +115,24 @@ fn check(
         return dearer_with_less(policy, pool, newcomer);
     }
     None
+}
+
+/// Whether the terms of a cost, if it has terms, make its first number: their sum, or the greater.
+fn adds_up(
+    policy: Placement,
+    pool: &[Gpu<'_>],
+    at: usize,
+    newcomer: &Newcomer,
+    cost: Option<Cost>,
+) -> bool {
+    let has_terms = policy.for_program(newcomer).terms_are() != [""; 2];
+    let terms = policy.terms(pool, at, newcomer, None);
+    match (terms, cost) {
+        (Some([one, other]), Some(cost)) => {
+            !has_terms || cost.0 == one.saturating_add(other) || cost.0 == one.max(other)
+        }
+        (terms, cost) => terms.is_none() && cost.is_none(),
+    }
 }
 
 /// A GPU of the same cost that has to be chosen before the one that was.

@@ -19,12 +19,17 @@ impl Policy for LeastUsedEngine {
     const COST: &'static str = "use of the busier engine over speed";
     const UNIT: Unit = Unit::Millionths;
     const NEEDS: Needs = Needs::Demand;
+    const TERMS: [&'static str; 2] = ["compute", "copies"];
 
-    fn cost(question: &Question<'_>) -> Cost {
+    fn terms(question: &Question<'_>) -> [u64; 2] {
         let (gpu, own) = (question.gpu, &question.newcomer.demand);
         let compute = gpu.sum(|one| one.demand.want).saturating_add(own.want);
         let copy = gpu.sum(|one| one.demand.copy).saturating_add(own.copy);
-        let both = compute.saturating_add(copy);
-        (gpu.per_speed(compute.max(copy)), gpu.per_speed(both))
+        [gpu.per_speed(compute), gpu.per_speed(copy)]
+    }
+
+    fn cost(question: &Question<'_>) -> Cost {
+        let [compute, copy] = Self::terms(question);
+        (compute.max(copy), compute.saturating_add(copy))
     }
 }

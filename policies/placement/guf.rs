@@ -9,7 +9,7 @@
 //! weights into account.
 //! Source: Strings (Sengupta and others, SC 2014), section IV, GUF.
 
-use super::{Bound, Cost, Demand, Needs, Policy, Question, Unit};
+use super::{Bound, Demand, Needs, Policy, Question, Unit};
 
 /// The least use of the GPU.
 pub(super) struct LeastUse;
@@ -24,11 +24,12 @@ impl Policy for LeastUse {
     const COST: &'static str = "use over speed";
     const UNIT: Unit = Unit::Millionths;
     const NEEDS: Needs = Needs::Demand;
+    const TERMS: [&'static str; 2] = ["there", "own"];
 
-    fn cost(question: &Question<'_>) -> Cost {
+    fn terms(question: &Question<'_>) -> [u64; 2] {
         let gpu = question.gpu;
         let own = use_of(&question.newcomer.demand);
         let all = gpu.sum(|one: &Bound| use_of(&one.demand));
-        (gpu.per_speed(all.saturating_add(own)), 0)
+        [gpu.per_speed(all), gpu.per_speed(own)]
     }
 }

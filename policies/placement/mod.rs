@@ -150,6 +150,25 @@ pub struct Question<'a> {
     pub last: Option<usize>,
 }
 
+impl<'a> Question<'a> {
+    /// About the GPU at `at`, if it is open.
+    fn about(
+        gpus: &'a [Gpu<'a>],
+        at: usize,
+        newcomer: &'a Newcomer,
+        last: Option<usize>,
+    ) -> Option<Self> {
+        let gpu = gpus.get(at).filter(|gpu| gpu.open)?;
+        Some(Self {
+            gpus,
+            at,
+            gpu,
+            newcomer,
+            last,
+        })
+    }
+}
+
 /// What it costs to place a program on a GPU: the second number counts if the first are equal.
 pub type Cost = (u64, u64);
 
@@ -174,9 +193,19 @@ pub trait Policy {
     const UNIT: Unit;
     /// What it has to know of the program.
     const NEEDS: Needs = Needs::Nothing;
+    /// What the two terms of its cost are, in words; empty where the cost has no terms.
+    const TERMS: [&'static str; 2] = [""; 2];
+
+    /// The terms of the cost, in its unit.
+    fn terms(_question: &Question<'_>) -> [u64; 2] {
+        [0; 2]
+    }
 
     /// The less, the better.
-    fn cost(question: &Question<'_>) -> Cost;
+    fn cost(question: &Question<'_>) -> Cost {
+        let [one, other] = Self::terms(question);
+        (one.saturating_add(other), 0)
+    }
 }
 
 /// Builds [`Placement`], its names and its contract tests from one table.
@@ -223,9 +252,22 @@ macro_rules! placements {
                 }
             }
 
+            /// What the terms of its cost are, in words; empty where the cost has no terms.
+            pub const fn terms_are(self) -> [&'static str; 2] {
+                match self {
+                    $(Placement::$kind => <$rule as Policy>::TERMS,)+
+                }
+            }
+
             fn cost_of(self, question: &Question<'_>) -> Cost {
                 match self {
                     $(Placement::$kind => <$rule as Policy>::cost(question),)+
+                }
+            }
+
+            fn terms_of(self, question: &Question<'_>) -> [u64; 2] {
+                match self {
+                    $(Placement::$kind => <$rule as Policy>::terms(question),)+
                 }
             }
         }
@@ -313,15 +355,20 @@ impl Placement {
         newcomer: &Newcomer,
         last: Option<usize>,
     ) -> Option<Cost> {
-        let gpu = gpus.get(at).filter(|gpu| gpu.open)?;
-        let question = Question {
-            gpus,
-            at,
-            gpu,
-            newcomer,
-            last,
-        };
+        let question = Question::about(gpus, at, newcomer, last)?;
         Some(self.for_program(newcomer).cost_of(&question))
+    }
+
+    /// The terms of this cost, named by [`Placement::terms_are`] of the policy that decides.
+    pub fn terms(
+        self,
+        gpus: &[Gpu<'_>],
+        at: usize,
+        newcomer: &Newcomer,
+        last: Option<usize>,
+    ) -> Option<[u64; 2]> {
+        let question = Question::about(gpus, at, newcomer, last)?;
+        Some(self.for_program(newcomer).terms_of(&question))
     }
 }
 

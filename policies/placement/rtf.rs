@@ -10,7 +10,7 @@
 //! Source: Strings (Sengupta and others, SC 2014), section IV, RTF; the floor of what is left is
 //! [`remaining`](super::remaining)'s.
 
-use super::{Cost, Needs, Policy, Question, Unit};
+use super::{Needs, Policy, Question, Unit};
 use crate::units::Ns;
 
 /// The least time until its programs have ended.
@@ -21,12 +21,13 @@ impl Policy for EarliestEnd {
     const COST: &'static str = "time until all there have ended";
     const UNIT: Unit = Unit::Time;
     const NEEDS: Needs = Needs::Time;
+    const TERMS: [&'static str; 2] = ["there", "own"];
 
-    fn cost(question: &Question<'_>) -> Cost {
+    fn terms(question: &Question<'_>) -> [u64; 2] {
         let gpu = question.gpu;
         let own = question.newcomer.time.unwrap_or_default();
         let unknown = Ns::new(own.get() / 2);
         let left = gpu.sum(|one| one.left.unwrap_or(unknown).get());
-        (left.saturating_add(gpu.per_speed(own.get())), 0)
+        [left, gpu.per_speed(own.get())]
     }
 }

@@ -22,7 +22,7 @@
 //! in the M/G/1 queue, half its length for the part of the time that it runs.
 
 use super::many::Sums;
-use super::{Bound, Cost, Demand, Gpu, Newcomer, Policy, Question, Unit, PPM};
+use super::{Bound, Demand, Gpu, Newcomer, Policy, Question, Unit, PPM};
 use crate::fair::{level, mul_div, share, WHOLE};
 use crate::units::{Ns, Weight};
 
@@ -34,7 +34,9 @@ impl Policy for LeastSlowdown {
     const COST: &'static str = "added slowdown";
     const UNIT: Unit = Unit::Millionths;
 
-    fn cost(question: &Question<'_>) -> Cost {
+    const TERMS: [&'static str; 2] = ["own", "others"];
+
+    fn terms(question: &Question<'_>) -> [u64; 2] {
         let bound = question.gpu.bound;
         let own = on(question.gpu, question.newcomer);
         let before = Crowd::of(bound.iter().map(demand));
@@ -44,7 +46,7 @@ impl Policy for LeastSlowdown {
             sum.saturating_add(weighted(one.weight, added))
         });
         let slowdown = slower(question.gpu, question.newcomer, after.slowdown(&own));
-        (added.saturating_add(weighted(own.weight, slowdown)), 0)
+        [weighted(own.weight, slowdown), added]
     }
 }
 

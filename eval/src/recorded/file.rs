@@ -72,6 +72,8 @@ pub(super) struct Model {
     pub(super) want_ppm: Option<u64>,
     /// Part of it for which the program copied.
     pub(super) copy_ppm: Option<u64>,
+    /// For how long its work was on the engine without a break.
+    pub(super) command_ns: Option<u64>,
     /// Its time alone.
     pub(super) time_ns: Option<u64>,
     /// Its GPU time.

@@ -80,6 +80,11 @@ fn program(file: &File, history: &History, speeds: &[u64]) -> Newcomer {
         }
         program.demand.copy = copy;
     }
+    let command = fastest(file, history, speeds, |model| model.command_ns);
+    if let Some((_, speed, ns)) = command.filter(|_| file.program.command_us().is_none()) {
+        let run = near(mul_div(ns, speed, PPM), before.demand.run.get());
+        program.demand.run = Ns::new(run);
+    }
     let time = fastest(file, history, speeds, |model| model.time_ns);
     let time = time.map(|(model, speed, time)| {
         // CAST: times of runs are exact in a double.

@@ -19,9 +19,10 @@ use crate::placing::visible::{Devices, Environment};
 use crate::placing::{Place, Pool, Wish};
 use crate::replace::{replace, New};
 use crate::{cli, table};
-use loga::placement::{Unit, PPM};
+use loga::placement::{Placement, Unit, PPM};
 use loga::units::Weight;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 use std::path::Path;
@@ -43,6 +44,7 @@ struct Choice {
     cost_unit: &'static str,
     want_pct: u32,
     want_known: bool,
+    command_us: f64,
     copy_pct: Option<u32>,
     memory_mib: Option<u64>,
     history: Option<History>,
@@ -56,6 +58,7 @@ struct History {
     runs: u32,
     want: bool,
     copy: bool,
+    command: bool,
     time_ms: Option<f64>,
     time_of: &'static str,
     speeds: bool,
@@ -77,6 +80,7 @@ struct Line {
     claims: u32,
     claimed_pct: u32,
     free_mib: Option<u64>,
+    terms: Option<BTreeMap<&'static str, f64>>,
     cost: Option<f64>,
     slowdown: Option<f64>,
 }
@@ -170,7 +174,8 @@ fn heard(arguments: &cli::Place, environment: &Environment) -> Result<Heard, Fai
 
 fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
     let decides = wish.decided_by();
-    let line = |(place, cost): (&Place, Option<(u64, u64)>)| Line {
+    let costs = pool.costs(wish).into_iter().zip(pool.terms(wish));
+    let line = |(place, (cost, terms)): (&Place, (Option<(u64, u64)>, Option<[u64; 2]>))| Line {
         gpu: place.gpu,
         pci: place.pci.clone(),
         why_not: place.closed.map(|why| why.to_string()),
@@ -183,6 +188,7 @@ fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
         claims: place.claims.0,
         claimed_pct: place.claims.1,
         free_mib: place.free_mib,
+        terms: terms.and_then(|terms| named(decides, terms)),
         cost: cost.map(|(cost, _)| in_unit(cost, decides.unit())),
         slowdown: cost.map(|(_, slowdown)| ratio(slowdown)),
     };
@@ -198,12 +204,22 @@ fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
         },
         want_pct: wish.want_pct(),
         want_known: wish.newcomer.known,
+        // CAST: shown with a few digits; a float holds that.
+        command_us: wish.newcomer.demand.run.get() as f64 / 1e3,
         copy_pct: wish.copy_pct(),
         memory_mib: None,
         history: (wish.heard != Heard::NotAsked).then(|| history(wish)),
         chosen: chosen.to_vec(),
-        gpus: pool.places.iter().zip(pool.costs(wish)).map(line).collect(),
+        gpus: pool.places.iter().zip(costs).map(line).collect(),
     }
+}
+
+/// The terms of a cost by their names, if it has terms.
+fn named(policy: Placement, terms: [u64; 2]) -> Option<BTreeMap<&'static str, f64>> {
+    let all = policy.terms_are().into_iter().zip(terms);
+    let named = all.filter(|(name, _)| !name.is_empty());
+    let named = named.map(|(name, term)| (name, in_unit(term, policy.unit())));
+    Some(named.collect()).filter(|named: &BTreeMap<_, _>| !named.is_empty())
 }
 
 fn history(wish: &Wish) -> History {
@@ -211,6 +227,7 @@ fn history(wish: &Wish) -> History {
         runs,
         want,
         copy,
+        command,
         time,
         typical,
         speeds,
@@ -220,6 +237,7 @@ fn history(wish: &Wish) -> History {
         runs,
         want,
         copy,
+        command,
         // CAST: shown with a few digits; a float holds that.
         time_ms: wish.newcomer.time.map(|time| time.get() as f64 / 1e6),
         time_of: match (time, typical) {
@@ -270,6 +288,15 @@ fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
     if with_memory {
         titles.insert(memory_at, "FREE MiB");
     }
+    // Of the policy that decides, the same for all GPUs.
+    let terms: Vec<&str> = choice
+        .gpus
+        .iter()
+        .find_map(|line| line.terms.as_ref())
+        .map_or_else(Vec::new, |terms| terms.keys().copied().collect());
+    let terms_at = memory_at + usize::from(with_memory);
+    let of_terms: Vec<String> = terms.iter().map(|name| name.to_uppercase()).collect();
+    titles.splice(terms_at..terms_at, of_terms.iter().map(String::as_str));
     let row = |line: &Line| {
         let is_chosen = choice.chosen.contains(&line.gpu);
         let why_not = line.why_not.clone().unwrap_or("-".to_string());
@@ -298,6 +325,15 @@ fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
             let free = line.free_mib.map(|free| free.to_string());
             cells.insert(memory_at, free.unwrap_or("unknown".to_string()));
         }
+        let term = |name: &&str| {
+            cost(
+                choice,
+                line.terms
+                    .as_ref()
+                    .and_then(|terms| terms.get(name).copied()),
+            )
+        };
+        cells.splice(terms_at..terms_at, terms.iter().map(term));
         cells
     };
     let rows = choice.gpus.iter().map(row).collect();
@@ -311,6 +347,18 @@ fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
                 "GPU {gpu}: all programs of MPS server {pid} count as one client"
             )?;
         }
+    }
+    for line in choice.gpus.iter().filter(|line| line.unseen > 0) {
+        let clients = if line.unseen == 1 {
+            "client"
+        } else {
+            "clients"
+        };
+        let Line { gpu, unseen, .. } = line;
+        writeln!(
+            out,
+            "GPU {gpu}: {unseen} {clients} of other users count by the mean of what they want together"
+        )?;
     }
     if choice.chosen.is_empty() {
         return Ok(());
@@ -368,6 +416,10 @@ fn by_history(choice: &Choice, history: &History) -> String {
         "user" => format!(" and takes {time:.1} ms alone (the mean of your programs)"),
         _ => String::new(),
     };
+    let command = match history.command {
+        true => format!("; commands of {:.0} us by them", choice.command_us),
+        false => String::new(),
+    };
     let speeds = if history.speeds {
         "; speeds by its GPU time on each model"
     } else {
@@ -375,5 +427,5 @@ fn by_history(choice: &Choice, history: &History) -> String {
     };
     let why_not = history.why_not.as_ref();
     let why_not = why_not.map_or(String::new(), |why| format!("; no history: {why}"));
-    format!("{want}{time}{speeds}{why_not}")
+    format!("{want}{time}{command}{speeds}{why_not}")
 }

@@ -82,6 +82,8 @@ pub struct Run {
     pub gpu_ns: u64,
     /// Time on the copy engine; nothing if that is not known.
     pub copy_ns: Option<u64>,
+    /// Mean time for which its work was on the engine without a break; nothing if that is not known.
+    pub command_ns: Option<u64>,
     /// How long it was there, and how long it waited; nothing if it is not known how long it waited.
     pub there: Option<(u64, u64)>,
     /// What it was under; nothing if that changed meanwhile.
@@ -105,6 +107,10 @@ pub struct OnModel {
     /// The same of the copy engine. Only runs whose copies were measured are in it.
     #[serde(default, skip_serializing_if = "Mean::is_empty")]
     pub copy: Mean,
+    /// Mean time for which its work is on the engine without a break, in nanoseconds. Only runs in
+    /// which that was measured are in it.
+    #[serde(default, skip_serializing_if = "Mean::is_empty")]
+    pub command: Mean,
     /// What the runs in `time` were under.
     pub under: Conditions,
     /// Runs in a row that were under something else.
@@ -116,6 +122,9 @@ impl OnModel {
     /// time, until there were as many as a mean remembers.
     pub fn add(&mut self, run: &Run) {
         self.gpu.add(run.gpu_ns);
+        if let Some(command_ns) = run.command_ns {
+            self.command.add(command_ns);
+        }
         let Some((there_ns, waited_ns)) = run.there else {
             return;
         };

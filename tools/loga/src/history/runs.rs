@@ -241,6 +241,8 @@ impl Watch {
             chip: gpu.chip,
             gpu_ns,
             copy_ns,
+            // Sparse accounting measures none.
+            command_ns: last.and_then(|(client, _)| client.measured_ns.checked_div(client.runs)),
             there: waited.map(|waited_ns| (there_ns, waited_ns)),
             under: live.under,
         };

@@ -26,6 +26,8 @@ pub struct Used {
     pub want: bool,
     /// Whether what it copies is known from them.
     pub copy: bool,
+    /// Whether how long its commands last is known from them.
+    pub command: bool,
     /// Whether how long it takes is known from them.
     pub time: bool,
     /// Whether the mean time of all programs of the user is taken for how long it takes.
@@ -76,6 +78,12 @@ impl Pool {
             Some((model.want.known()?, model.copy.known()))
         });
         let time = self.fastest(record, |model| model.time.known());
+        let command = self.fastest(record, |model| model.command.known());
+        if let Some((_, speed, ns)) = command.filter(|_| !wish.command_given) {
+            let fast = mul_div(ns, speed, PPM);
+            wish.newcomer.demand.run = Ns::new(near(fast, before.demand.run.get()));
+            wish.used.command = true;
+        }
         if let Some((_, speed, (want, copy))) = uses {
             let demand = Demand {
                 want,
@@ -103,7 +111,7 @@ impl Pool {
             wish.newcomer.time = Some(Ns::new(typical));
             wish.used.typical = true;
         }
-        if !wish.used.want && !wish.used.time {
+        if !wish.used.want && !wish.used.time && !wish.used.command {
             wish.used.why_not = Some(why_not(record));
         }
         wish.without = Some(Without {

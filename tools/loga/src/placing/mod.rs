@@ -71,6 +71,8 @@ pub struct Wish {
     pub count: u32,
     /// The program.
     pub newcomer: Newcomer,
+    /// Whether the length of its commands was given.
+    pub command_given: bool,
     /// What the agent says of earlier runs.
     pub heard: Heard,
     /// What of that is used: see [`Pool::learn`].
@@ -107,6 +109,7 @@ impl Wish {
                 known: want.is_some(),
                 time: None,
             },
+            command_given: asked.command_us.is_some(),
             heard: Heard::NotAsked,
             used: known::Used::default(),
             without: None,
@@ -239,7 +242,7 @@ impl Pool {
     }
 
     /// Leaves out GPUs that have less free memory than is asked for. Where that is not known, the
-    /// cost doubles with each program there: each of them may hold some.
+    /// cost doubles with each program there, since each of them may hold some: see [`crowded`].
     pub fn note_memory(&mut self, memory: &memory::Memory, asked_mib: Option<u64>) {
         for place in &mut self.places {
             place.free_mib = memory.free_mib(&place.pci);
@@ -253,7 +256,7 @@ impl Pool {
                 Some(_) => {}
                 None => {
                     let programs = u32::try_from(place.bound.len()).unwrap_or(u32::MAX);
-                    place.crowded = 2u64.saturating_pow(programs);
+                    place.crowded = crowded(programs);
                 }
             }
         }
@@ -291,6 +294,14 @@ impl Pool {
             .zip(&gpus)
             .map(|(price, gpu)| Some((price?.0, expected(gpu))))
             .collect()
+    }
+
+    /// The terms of what the program costs on each GPU, named by [`Placement::terms_are`] of the
+    /// policy that decides. Neither what its history bounds nor unknown memory is in them.
+    pub fn terms(&self, wish: &Wish) -> Vec<Option<[u64; 2]>> {
+        let gpus = self.gpus();
+        let of = |at| wish.policy.terms(&gpus, at, &wish.newcomer, self.last);
+        (0..gpus.len()).map(of).collect()
     }
 
     /// The GPUs of the least cost, the best one first.
@@ -345,6 +356,16 @@ impl Pool {
             open => format!("want {wanted} GPUs, but only {open} may be chosen: {why}"),
         }
     }
+}
+
+/// Programs with each of which the cost doubles where free memory is not known.
+const DOUBLES: u32 = 16;
+
+/// The factor of the cost of a GPU with so many programs whose free memory is not known. After some
+/// it grows by as much with each, so that no number of programs makes costs equal that are not.
+fn crowded(programs: u32) -> u64 {
+    let further = programs.saturating_sub(DOUBLES);
+    (1 << programs.min(DOUBLES)) * (1 + u64::from(further))
 }
 
 /// How much longer than alone a program of which nothing is known is expected to take on a GPU, in

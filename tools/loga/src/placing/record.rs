@@ -51,6 +51,7 @@ struct Model {
     chip: u32,
     want_ppm: Option<u64>,
     copy_ppm: Option<u64>,
+    command_ns: Option<u64>,
     time_ns: Option<u64>,
     gpu_ns: Option<u64>,
 }
@@ -139,6 +140,7 @@ fn history(answer: &Answer) -> History {
         chip: model.chip,
         want_ppm: model.want.known(),
         copy_ppm: model.copy.known(),
+        command_ns: model.command.known(),
         time_ns: model.time.known(),
         gpu_ns: model.gpu.known(),
     };

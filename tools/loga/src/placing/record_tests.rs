@@ -119,6 +119,11 @@ fn answer(random: &mut XorShift, snapshots: &[Snapshot]) -> Answer {
         } else {
             mean(random, PPM)
         },
+        command: if below(random, 2) == 0 {
+            Mean::default()
+        } else {
+            mean(random, 5_000_000)
+        },
         ..OnModel::default()
     };
     let models: Vec<_> = (0xefu32..0xf3).filter(|_| below(random, 2) == 0).collect();

@@ -182,6 +182,13 @@ fn want_on_the_fastest_gpu_is_less_than_on_a_slow_one() {
 }
 
 #[test]
+fn cost_with_unknown_memory_grows_with_each_program() {
+    let costs: Vec<u64> = (0..1000).map(crowded).collect();
+    assert_eq!(costs[..4], [1, 2, 4, 8]);
+    assert!(costs.is_sorted_by(|one, next| one < next));
+}
+
+#[test]
 fn claim_of_a_program_is_its_want_in_percent_rounded_up() {
     let mut one = wish("wait", 1);
     assert_eq!(one.want_pct(), 50);

@@ -85,6 +85,44 @@ fn costs_are_in_the_unit_of_the_policy_that_decides() {
 }
 
 #[test]
+fn terms_of_a_cost_are_shown_by_name_and_add_up() {
+    let fake = kernel(&[60, 20]);
+    let wait = object(&fake, "--want 30");
+    for gpu in wait["gpus"].as_array().expect("GPUs") {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let terms = [&gpu["terms"]["own"], &gpu["terms"]["others"]].map(number);
+        assert!((terms[0] + terms[1] - number(&gpu["cost"])).abs() < 1e-9);
+        assert!(terms[0] >= 1.0 && terms[1] > 0.0, "{gpu}");
+    }
+    let guf = object(&fake, "--policy guf --want 30");
+    assert_eq!(
+        guf["gpus"][0]["terms"],
+        serde_json::json!({"own": 0.3, "there": 0.6})
+    );
+    let gmin = object(&fake, "--policy gmin");
+    assert_eq!(gmin["gpus"][0]["terms"], Value::Null);
+    let (out, _) = place(&fake, "--want 30");
+    let titles: Vec<&str> = out
+        .lines()
+        .next()
+        .expect("titles")
+        .split_whitespace()
+        .collect();
+    let ends = ["OTHERS", "OWN", "COST", "SLOWDOWN", "CHOICE"];
+    assert_eq!(titles[titles.len() - 5..], ends, "{out}");
+}
+
+#[test]
+fn clients_that_are_not_seen_are_named() {
+    let fake = kernel(&[0, 0]);
+    let one = crate::placing::tests::client(7, 20);
+    fake.gpus.borrow_mut()[1].hidden = vec![one; 3];
+    let (out, _) = place(&fake, "");
+    let line = "GPU 1: 3 clients of other users count by the mean of what they want together";
+    assert!(out.lines().any(|one| one == line), "{out}");
+}
+
+#[test]
 fn policy_that_has_to_know_more_is_replaced_and_that_is_said() {
     let fake = kernel(&[60, 0]);
     let guf = object(&fake, "--policy guf");

@@ -3,7 +3,7 @@
 //! [tool] Tests of the history.
 
 mod abuse;
-mod copies;
+mod engines;
 mod following;
 mod storing;
 
@@ -19,6 +19,7 @@ pub(super) fn run(chip: u32, gpu_ms: u64, there_ms: u64, waited_ms: u64) -> Run 
         chip,
         gpu_ns: gpu_ms * MS,
         copy_ns: None,
+        command_ns: None,
         there: Some((there_ms * MS, waited_ms * MS)),
         under: Some(under("maxmin", 100)),
     }
@@ -222,7 +223,7 @@ proptest! {
     ) {
         let mut model = OnModel::default();
         let there = Some((there, waited));
-        model.add(&Run { chip: 1, gpu_ns: gpu, copy_ns: Some(copy), there, under: None });
+        model.add(&Run { chip: 1, gpu_ns: gpu, copy_ns: Some(copy), command_ns: None, there, under: None });
         prop_assert!(model.want.mean <= PPM && model.copy.mean <= PPM);
         prop_assert_eq!(model.time.runs, 0);
     }

@@ -187,6 +187,7 @@ proptest! {
             let key = Key { name, ..key(uid, inode % 5) };
             let run = Run {
                 copy_ns: (gpu % 3 > 0).then_some(gpu % 5_000_000),
+                command_ns: (gpu % 5 > 0).then_some(gpu % 70_000),
                 ..run(chip, gpu % 1_000_000, there % 1_000_000, 3)
             };
             history.add(key, &run, at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Copies in the history: as the agent follows them, and what `loga place` makes of them.
+//! [tool] Copies and lengths of commands in the history: as the agent follows them, and what
+//! `loga place` makes of them.
 
 use super::abuse::{environment, object, place_in, program, teach};
 use super::following::{kernel, Agent, MS};
@@ -81,5 +82,79 @@ fn copies_of_earlier_runs_decide_under_dtf_and_move_a_cost_by_two_at_most() {
     assert_eq!(
         (&given["copy_pct"], &given["want_pct"]),
         (&70.into(), &10.into())
+    );
+}
+
+// Five runs on the engine in 300 ms; the run that began and ended unseen has no length.
+#[test]
+fn length_of_commands_is_that_of_the_last_snapshot_where_it_was_measured() {
+    let fake = kernel();
+    let mut agent = Agent::new(&fake);
+    for runs in [5, 0] {
+        agent.client(7, 2000, 300, 0);
+        {
+            let client = &mut fake.gpus.borrow_mut()[0].clients[0];
+            (client.measured_ns, client.runs) = (300 * MS, runs);
+        }
+        agent.tick(Vec::new());
+        agent.gone();
+        let exit = agent.event(uapi::EVENT_EXITED, 2400, 7, 300 * MS);
+        agent.tick(vec![exit]);
+    }
+    let model = agent.model();
+    assert_eq!((model.command.runs, model.command.mean), (1, 60 * MS));
+    assert_eq!(model.gpu.runs, 2);
+}
+
+// GPU 0 has one client of long commands, GPU 1 one that wants more in short ones.
+#[test]
+fn program_of_short_commands_keeps_away_from_long_ones_as_soon_as_its_own_are_known() {
+    let fake = placing::tests::kernel(&[40, 45]);
+    {
+        let gpus = &mut fake.gpus.borrow_mut();
+        for (gpu, us) in gpus.iter_mut().zip([1_000, 100]) {
+            let client = &mut gpu.clients[0];
+            (client.measured_ns, client.runs) = (us * 1_000_000, 1_000);
+        }
+    }
+    let agent = Agent::new(&fake);
+    let environment = environment(&agent);
+    teach(&agent, 0, 100, 1000);
+    let before = object(&fake, &environment, "-- /bin/sh");
+    assert_eq!(
+        (&before["command_us"], &before["history"]["command"]),
+        (&500.0.into(), &false.into())
+    );
+    let short = Run {
+        command_ns: Some(300_000),
+        ..run(0, 100, 1000, 0)
+    };
+    agent.keeper.teach(vec![(program(), short); 3]);
+    let after = object(&fake, &environment, "-- /bin/sh");
+    assert_eq!(
+        (&after["command_us"], &after["history"]["command"]),
+        (&300.0.into(), &true.into())
+    );
+    let added =
+        |choice: &Value, at: usize| choice["gpus"][at]["terms"]["own"].as_f64().expect("a term");
+    // It waits as long for the commands of the others, for less of its own.
+    assert!(added(&after, 0) > added(&before, 0) * 1.05, "{after}");
+    assert_eq!(after["chosen"][0], 1);
+    let (out, _) = place_in(&fake, &environment, "-- /bin/sh");
+    assert!(out.contains("; commands of 300 us by them"), "{out}");
+    // Not more than half of what is assumed, and not where it is given.
+    let tiny = Run {
+        command_ns: Some(1_000),
+        ..run(0, 100, 1000, 0)
+    };
+    agent.keeper.teach(vec![(program(), tiny); 30]);
+    assert_eq!(
+        object(&fake, &environment, "-- /bin/sh")["command_us"],
+        250.0
+    );
+    let given = object(&fake, &environment, "--command-us 700 -- /bin/sh");
+    assert_eq!(
+        (&given["command_us"], &given["history"]["command"]),
+        (&700.0.into(), &false.into())
     );
 }
