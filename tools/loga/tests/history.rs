@@ -47,6 +47,7 @@ fn agent_answers_with_the_records_of_the_caller() {
             chip: 0xf1,
             gpu_ns: 5_000_000,
             copy_ns: Some(2_000_000),
+            command_ns: Some(300_000),
             there: Some((9_000_000 + u64::from(uid), 1_000_000)),
             under: None,
         };

@@ -174,8 +174,7 @@ fn heard(arguments: &cli::Place, environment: &Environment) -> Result<Heard, Fai
 
 fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
     let decides = wish.decided_by();
-    let costs = pool.costs(wish).into_iter().zip(pool.terms(wish));
-    let line = |(place, (cost, terms)): (&Place, (Option<(u64, u64)>, Option<[u64; 2]>))| Line {
+    let line = |place: &Place, cost: Option<(u64, u64)>, terms: Option<[u64; 2]>| Line {
         gpu: place.gpu,
         pci: place.pci.clone(),
         why_not: place.closed.map(|why| why.to_string()),
@@ -210,7 +209,13 @@ fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
         memory_mib: None,
         history: (wish.heard != Heard::NotAsked).then(|| history(wish)),
         chosen: chosen.to_vec(),
-        gpus: pool.places.iter().zip(costs).map(line).collect(),
+        gpus: (pool
+            .places
+            .iter()
+            .zip(pool.costs(wish))
+            .zip(pool.terms(wish)))
+        .map(|((place, cost), terms)| line(place, cost, terms))
+        .collect(),
     }
 }
 

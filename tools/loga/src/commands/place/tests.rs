@@ -59,7 +59,7 @@ fn table_has_a_row_for_each_gpu_and_a_line_that_says_why() {
     let words = |at: usize| lines[at].split_whitespace().collect::<Vec<&str>>();
     let row = ["0", "0000:01:00.0", "1", "100", "%", "0", "0", "%", "1.00"];
     assert_eq!(words(1)[..9], row);
-    assert_eq!(words(2)[9..], ["-", "-", "lost"]);
+    assert_eq!(words(2)[9..], ["-", "-", "-", "-", "lost"]);
     assert_eq!(words(3).last(), Some(&"chosen"));
     assert!(lines[4].starts_with("GPU 2: added slowdown "), "{out}");
     assert!(

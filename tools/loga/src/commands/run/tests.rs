@@ -302,7 +302,8 @@ fn claims_of_others_at_each_try_keep_no_program_from_starting() {
 fn program_starts_without_a_claim_where_there_is_no_room_for_one() {
     let fake = kernel(&[0, 0]);
     for process in 200..200 + MAX_CLAIMS_OF_USER as i32 {
-        claim_of_another(&fake, process, 0, 1);
+        claim_of_another(&fake, process, 0, 2);
+        claim_of_another(&fake, process, 1, 1);
     }
     let before = claims(&fake);
     assert_eq!(claimed(&fake, 1, |_| ()), (Ok(vec![1]), 0));
