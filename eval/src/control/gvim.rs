@@ -7,7 +7,9 @@
 //! turn ends then, or after three looks, one each millisecond, at which it had nothing under way and
 //! had submitted nothing since the last. Commands that still run then are neither stopped nor
 //! waited for, and nothing is charged for them. A client that has not submitted yet has no turns;
-//! if no client waits, the next that submits has the turn at once. Good for: equal turns of short
+//! if no client waits, the next that submits has the turn at once. A submission is a call of the guest
+//! through its ring, which the guest waits for: `call_us` there and back, before the client's turn is
+//! asked about. Good for: equal turns of short
 //! commands. Bad for: commands that are as long as a turn, which get as much as they like. The way of
 //! GViM. Source: Gupta and others, GViM, HPCVirt 2009, section 4.1; it gives neither period nor tick
 //! (30 ms and 10 ms are assumed), nor what becomes of an idle guest (the looks are assumed).
@@ -47,6 +49,9 @@ pub struct Gvim {
     tick: u64,
     /// Whether weights count.
     weighted: bool,
+    /// What a call takes, and of which clients one has arrived.
+    call: u64,
+    arrived: Vec<bool>,
     wakeup: u64,
     turn: Option<Turn>,
     /// Which entities have submitted before.
@@ -68,6 +73,8 @@ impl Gvim {
         Self {
             tick: tick.get().max(SHORTEST),
             weighted,
+            call: policy.call.0.get(),
+            arrived: vec![false; clients.len()],
             wakeup,
             turn: None,
             known: vec![false; entities.len()],
@@ -140,6 +147,10 @@ impl Control for Gvim {
     }
 
     fn submit(&mut self, machine: &mut Machine, client: usize, _: usize, _: u64) -> Verdict {
+        if self.call > 0 && !self.arrived[client] {
+            self.arrived[client] = true;
+            return Verdict::Again(self.call);
+        }
         let entity = self.entities.of(client);
         self.known[entity] = true;
         if self.turn.is_none() {
@@ -149,6 +160,7 @@ impl Control for Gvim {
             Some(turn) if turn.entity == entity => {
                 turn.worked = true;
                 self.under_way[entity] += 1;
+                self.arrived[client] = false;
                 Verdict::Now
             }
             _ => {
@@ -225,6 +237,23 @@ mod tests {
             ..Scenario::new(Ns::from_ms(20_000), Costs::default())
         };
         run_gpu(&scenario, 0, 1, &mut None).unwrap()
+    }
+
+    #[test]
+    fn call_through_the_ring_delays_each_kernel_that_is_waited_for() {
+        let rounds = |call_us: u64| {
+            let mut policy = Policy::of(Kind::GvimRr);
+            policy.call = crate::scenario::Micros(Ns::from_us(call_us));
+            let scenario = Scenario {
+                policy,
+                clients: vec![client(100, vec![kernels(900)])],
+                ..Scenario::new(Ns::from_ms(9_000), Costs::default())
+            };
+            let outcome = run_gpu(&scenario, 0, 1, &mut None).unwrap();
+            outcome.clients[0].compute.commands
+        };
+        assert!(rounds(0).abs_diff(10_000) <= 1, "{}", rounds(0));
+        assert!(rounds(100).abs_diff(9_000) <= 1, "{}", rounds(100));
     }
 
     /// Three clients that always want the GPU, of weights 300, 100 and 100, have these parts of it.

@@ -97,6 +97,10 @@ pub struct Policy {
     /// Of `gvim-rr` the period, of `gvim-xc` the tick.
     #[serde(rename = "turn_ms")]
     pub turn: Option<Millis>,
+    /// Of `gvim-rr` and `gvim-xc`: what a call through the ring between guest and host takes, there
+    /// and back.
+    #[serde(rename = "call_us")]
+    pub call: Micros,
     /// Of the baselines: after which idle time the GPU is given up.
     #[serde(rename = "idle_release_ms")]
     pub idle_release: Millis,
@@ -130,6 +134,7 @@ impl Policy {
             linger_adapts: false,
             quantum: Millis(Ns::from_ms(30_000)),
             turn: None,
+            call: Micros(Ns::ZERO),
             idle_release: Millis(Ns::from_ms(5_000)),
             sample: Millis(Ns::from_ms(120)),
             off_when_alone: true,

@@ -1,26 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Table 1 of the GViM paper: four guests of unequal credits on one GPU.
+//! [tool] Table 1 and figure 7 of the GViM paper: four guests of unequal credits on one GPU, and what
+//! the way of a guest's calls to the GPU costs.
 //!
 //! The paper has two GPUs, two guests on each of which nothing more is said, and times per
 //! iteration. What is compared here are parts of the sum of all rates, and one GPU takes all four
-//! guests, as processes. Credits are weights: 256 is 100. Source: Gupta and others, GViM, HPCVirt
-//! 2009, section 4.1 and table 1.
+//! guests, as processes. Credits are weights: 256 is 100.
+//!
+//! Figure 7 compares the calls of three programs of the CUDA SDK in a guest with those on the host.
+//! What decides is how many calls there are for how much work, and the cost of one: at most 0.07 ms
+//! more for all but two kinds of calls (figure 5). Lengths of kernels are derived: 1.8 ms of
+//! BlackScholes from table 1; the rest from operations and bytes at 90 Gflop/s, 70 GB/s on the card
+//! and 1.5 GB/s to it, which are assumed. Source: Gupta and others, GViM, HPCVirt 2009, sections 4.1
+//! and 5.1, table 1, figures 5 and 7.
 
 use super::figure::{Criterion, Experiment, Length, Line, Lines};
 use super::trial::{as_loaded, Trial};
 use crate::outcome::Error;
-use crate::scenario::{Client, Kind, Phase, Policy, Span};
+use crate::scenario::{Client, Kind, Micros, Phase, Policy, Span};
 use loga::policies::PolicyKind;
-use loga::units::Weight;
+use loga::units::{Ns, Weight};
 use Criterion::{Any, AtLeast, AtMost, Within};
 
 /// The figures, with what is done in them.
-pub(super) const FIGURES: &[Experiment] = &[(
-    "gvim-1",
-    "four clients that always want the GPU, with credits 512, 256, 256 and 256",
-    table,
-)];
+pub(super) const FIGURES: &[Experiment] = &[
+    (
+        "gvim-1",
+        "four clients that always want the GPU, with credits 512, 256, 256 and 256",
+        table,
+    ),
+    (
+        "gvim-7",
+        "three programs whose calls go through the ring of a guest, against native ones",
+        calls,
+    ),
+];
 
 /// The clients and their weights.
 const GUESTS: [(&str, u32); 4] = [("Dom1", 200), ("Dom2", 100), ("Dom3", 100), ("Dom4", 100)];
@@ -184,5 +198,111 @@ fn table(length: Length) -> Lines {
         "times",
         Any,
     ));
+    Ok(lines)
+}
+
+/// What a call of a guest takes longer than on the host, in microseconds.
+const CALL_US: u64 = 70;
+
+/// A program of figure 7: the copies and the kernels of a round, each waited for.
+struct Program {
+    name: &'static str,
+    copies: (u64, u64),
+    kernels: (u64, u64),
+    /// How much longer its calls took in a guest, in percent, by the paper, and what it may be here.
+    paper: &'static str,
+    criterion: Criterion,
+}
+
+const PROGRAMS: [Program; 3] = [
+    // 2048^3 multiplications and additions; three matrices of 16 MB.
+    Program {
+        name: "MM[2K]",
+        copies: (3, 11_200),
+        kernels: (1, 191_000),
+        paper: "-3",
+        criterion: AtMost(1.0),
+    },
+    // Five arrays of a million numbers.
+    Program {
+        name: "BS[1m,512]",
+        copies: (5, 2_800),
+        kernels: (512, 1_800),
+        paper: "6",
+        criterion: Within(3.0, 9.0),
+    },
+    // 2^24 numbers there and back: six passes over all of them, and one that does eleven in one.
+    Program {
+        name: "FWT[64]",
+        copies: (2, 44_700),
+        kernels: (7, 1_900),
+        paper: "12",
+        criterion: Any,
+    },
+];
+
+impl Program {
+    /// Time of a round under a scheduler.
+    fn round_ms(&self, policy: Policy, length: Length) -> Result<f64, Error> {
+        let phase = |copy: Option<u64>, kernel: Option<u64>, repeat| Phase {
+            copy: copy.map(Span::us),
+            kernel: kernel.map(Span::us),
+            repeat,
+            ..Phase::new(Span::us(0), Span::us(1))
+        };
+        let phases = vec![
+            phase(Some(self.copies.1), None, self.copies.0),
+            phase(None, Some(self.kernels.1), self.kernels.0),
+        ];
+        let client = Client::new(self.name, phases);
+        let trial = Trial::new(policy, vec![client], Vec::new(), length)?;
+        Ok(trial.round_ms(self.name))
+    }
+}
+
+/// Figure 7.
+fn calls(length: Length) -> Lines {
+    let mut lines = Vec::new();
+    for program in &PROGRAMS {
+        let native = program.round_ms(Policy::of(Kind::Hardware), length)?;
+        let longer = |policy| {
+            let round = program.round_ms(policy, length)?;
+            Ok::<_, Error>(100.0 * (round / native - 1.0))
+        };
+        let guest = Policy {
+            call: Micros(Ns::from_us(CALL_US)),
+            ..Policy::of(Kind::GvimRr)
+        };
+        let what = |what: &str| format!("{}: {what}", program.name);
+        // CAST: a small number.
+        let cost = CALL_US as f64 / 1e3;
+        lines.extend([
+            Line::new(
+                what("calls in a guest longer by"),
+                program.paper,
+                longer(guest)?,
+                "%",
+                program.criterion,
+            ),
+            Line::new(
+                what("under maxmin longer by"),
+                "-",
+                longer(as_loaded(PolicyKind::MaxMin))?,
+                "%",
+                AtMost(0.5),
+            ),
+            Line::new(
+                what("further calls of a round that the paper's percentage would take"),
+                "-",
+                program.paper.parse::<f64>().map_or(0.0, |percent| {
+                    let calls = program.copies.0 + program.kernels.0;
+                    // CAST: a small number.
+                    (percent / 100.0 * native / cost - calls as f64).max(0.0)
+                }),
+                "calls",
+                Any,
+            ),
+        ]);
+    }
     Ok(lines)
 }

@@ -155,6 +155,13 @@ impl Trial {
         })
     }
 
+    /// Mean time of a round, in ms.
+    pub(super) fn round_ms(&self, name: &str) -> f64 {
+        self.mean(name, |_, one| {
+            one.got.rounds.mean().unwrap_or(f64::INFINITY) / 1e6
+        })
+    }
+
     /// Deviation of the time of a round, in ms.
     pub(super) fn deviation_ms(&self, name: &str) -> f64 {
         self.mean(name, |_, one| one.got.rounds.deviation() / 1e6)
