@@ -9,7 +9,9 @@
 //! another one has claimed a GPU since it read the figures; it then reads them again.
 //!
 //! A claim ends when its time is up, when its process is gone, or when it is cleared. Once its
-//! process is a client of the GPU, it counts what the client is not measured to want yet.
+//! process is a client of the GPU, it counts what the client is not measured to want yet. If not its
+//! process but one that descends from it becomes a client, as with a script that starts the program,
+//! the claim is that one's from then on.
 //!
 //! All claims are in one table, as the number is one. A claim that has ended may still be in it: each call first removes those that it would count.
 
@@ -111,17 +113,8 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
                 return Err(full(max));
             }
         }
-        match self.find(&claim) {
-            Ok(at) => {
-                if let Some(slot) = self.table.all_mut().get_mut(at) {
-                    *slot = claim;
-                }
-            }
-            Err(at) => {
-                if !self.table.insert(at, claim) {
-                    return Err(full(self.table.room()));
-                }
-            }
+        if !self.put(claim) {
+            return Err(full(self.table.room()));
         }
         self.seen = self.seen.saturating_add(1);
         Ok(self.seen)
@@ -145,12 +138,34 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
         }
     }
 
-    /// A GPU that a process has claimed, if it has claimed some and not this one.
-    pub fn elsewhere(&self, process: u64, gpu: u32, now: Ns) -> Option<u32> {
-        let is_own = |claim: &&Claim| claim.process == process && claim.until > now;
-        let own = || self.table.all().iter().filter(is_own);
-        let first = own().next()?;
-        own().all(|claim| claim.gpu != gpu).then_some(first.gpu)
+    /// A process of a user has become a client of a GPU. It inherits the claim on that GPU if the
+    /// nearest of its `ancestors` with claims has one and is the same user's; `ancestors` begin with
+    /// the nearest. Returns a GPU that it, or this ancestor, has claimed if that has claimed some and
+    /// not this one.
+    pub fn appeared(
+        &mut self,
+        process: u64,
+        user: u32,
+        ancestors: impl Iterator<Item = u64>,
+        gpu: u32,
+        now: Ns,
+    ) -> Option<u32> {
+        let all = self.table.all();
+        let of = |line: u64| {
+            let own = all.iter().filter(move |claim| claim.process == line);
+            own.filter(|claim| claim.until > now && claim.user == user)
+        };
+        let mut line = core::iter::once(process).chain(ancestors);
+        let claimant = line.find(|one| of(*one).next().is_some())?;
+        let first = of(claimant).next()?.gpu;
+        let Some(claim) = of(claimant).find(|claim| claim.gpu == gpu).copied() else {
+            return Some(first);
+        };
+        if claimant != process {
+            self.table.retain(|one| one.key() != claim.key());
+            self.put(Claim { process, ..claim });
+        }
+        None
     }
 
     /// Forgets the claims on a GPU that is gone.
@@ -167,6 +182,20 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
     ) {
         self.table
             .retain(|claim| !meant(claim) || (claim.until > now && is_alive(claim.process)));
+    }
+
+    /// Puts a claim into its place in the order, or in place of that of the same process on the same
+    /// GPU. False if there is no room.
+    fn put(&mut self, claim: Claim) -> bool {
+        match self.find(&claim) {
+            Ok(at) => {
+                if let Some(slot) = self.table.all_mut().get_mut(at) {
+                    *slot = claim;
+                }
+                true
+            }
+            Err(at) => self.table.insert(at, claim),
+        }
     }
 
     /// Position of the claim of the same process on the same GPU, or where it would be.
@@ -317,17 +346,42 @@ mod tests {
     fn process_on_none_of_the_gpus_that_it_has_claimed_is_elsewhere() {
         let mut store = [Claim::default(); 4];
         let mut claims = Claims::new(&mut store[..], 0);
-        assert_eq!(claims.elsewhere(5, 0, Ns::ZERO), None);
+        let none = core::iter::empty;
+        assert_eq!(claims.appeared(5, 30, none(), 0, Ns::ZERO), None);
         for gpu in [1, 2] {
             let made = claims.make(claim(gpu, 5, 40), None, Ns::ZERO, |_| true);
             assert!(made.is_ok());
         }
-        let elsewhere = |process, gpu, now| claims.elsewhere(process, gpu, now);
+        let mut elsewhere = |process, gpu, now| claims.appeared(process, 30, none(), gpu, now);
         assert_eq!(elsewhere(5, 0, Ns::ZERO), Some(1));
         assert_eq!([1, 2].map(|gpu| elsewhere(5, gpu, Ns::ZERO)), [None; 2]);
         // Without a claim of its own, and when its claims have ended.
         assert_eq!(elsewhere(6, 0, Ns::ZERO), None);
         assert_eq!(elsewhere(5, 0, END), None);
+    }
+
+    #[test]
+    fn program_inherits_the_claim_of_the_script_that_started_it() {
+        let mut store = [Claim::default(); 4];
+        let mut claims = Claims::new(&mut store[..], 0);
+        for gpu in [1, 2] {
+            let made = claims.make(claim(gpu, 5, 40), None, Ns::ZERO, |_| true);
+            assert!(made.is_ok());
+        }
+        let line = || [6u64, 5, 4].into_iter();
+        // Not of another user, not on another GPU, not when it has ended.
+        assert_eq!(claims.appeared(7, 31, line(), 1, Ns::ZERO), None);
+        assert_eq!(claims.appeared(7, 30, line(), 0, Ns::ZERO), Some(1));
+        assert_eq!(claims.appeared(7, 30, line(), 1, END), None);
+        assert!(claims.on(1, Ns::ZERO, |_| true) == [claim(1, 5, 40)]);
+        assert_eq!(claims.appeared(7, 30, line(), 1, Ns::ZERO), None);
+        assert!(claims.on(1, Ns::ZERO, |_| true) == [claim(1, 7, 40)]);
+        // A second program of the script has no claim on that GPU.
+        assert_eq!(claims.appeared(8, 30, line(), 1, Ns::ZERO), Some(2));
+        assert_eq!(claims.seen(), 2);
+        // Its own claims count before those of others.
+        assert_eq!(claims.appeared(7, 30, line(), 2, Ns::ZERO), Some(1));
+        assert!(claims.on(2, Ns::ZERO, |_| true) == [claim(2, 5, 40)]);
     }
 
     #[test]

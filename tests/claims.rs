@@ -29,6 +29,8 @@ enum Step {
     },
     /// A process takes its claims back.
     Clear { process: u64, gpu: Option<u32> },
+    /// A process that another one has started becomes a client.
+    Appear { gpu: u32, process: u64 },
     /// Time passes.
     Pass(u64),
     /// A process ends.
@@ -54,8 +56,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     );
     let clear = (process.clone(), prop::option::of(0..GPUS))
         .prop_map(|(process, gpu)| Step::Clear { process, gpu });
+    let appear =
+        (0..GPUS, process.clone()).prop_map(|(gpu, process)| Step::Appear { gpu, process });
     let step = prop_oneof![
         200 => make,
+        60 => appear,
         6 => clear,
         6 => (0u64..40).prop_map(Step::Pass),
         6 => process.prop_map(Step::End),
@@ -110,6 +115,43 @@ impl Model {
         self.claims.push(claim);
         self.seen += 1;
         Ok(self.seen)
+    }
+
+    /// A child of a process has become a client.
+    fn appear(&mut self, process: u64, parent: u64, gpu: u32) -> Option<u32> {
+        let user = user_of(process);
+        let gpus = |of: u64| -> Vec<u32> {
+            let own = self
+                .claims
+                .iter()
+                .filter(|claim| claim.process == of && claim.user == user);
+            let mut gpus: Vec<u32> = own
+                .filter(|claim| claim.until > self.now)
+                .map(|claim| claim.gpu)
+                .collect();
+            gpus.sort_unstable();
+            gpus
+        };
+        let (own, inherited) = (gpus(process), gpus(parent));
+        let of = if own.is_empty() {
+            inherited
+        } else {
+            own.clone()
+        };
+        if !of.contains(&gpu) {
+            return of.first().copied();
+        }
+        if own.is_empty() {
+            // What has ended of its own is still in the list.
+            self.claims
+                .retain(|claim| (claim.process, claim.gpu) != (process, gpu));
+            let claim = self
+                .claims
+                .iter_mut()
+                .find(|claim| (claim.process, claim.gpu) == (parent, gpu));
+            claim.expect("it has one").process = process;
+        }
+        None
     }
 
     fn clear(&mut self, process: u64, gpu: Option<u32>) -> Result<(), Error> {
@@ -198,6 +240,17 @@ fn take(table: &mut Table, model: &mut Model, step: &Step) -> Result<bool, TestC
         Step::Clear { process, gpu } => {
             let cleared = table.clear(process, gpu, model.now);
             prop_assert_eq!(cleared, model.clear(process, gpu));
+        }
+        Step::Appear { gpu, process } => {
+            // Mostly of the same user.
+            let parent = (process + u64::from(USERS)) % PROCESSES;
+            if [process, parent].iter().any(|one| model.gone.contains(one)) {
+                // A process that has ended is no client, and no parent.
+                return Ok(false);
+            }
+            let line = std::iter::once(parent);
+            let told = table.appeared(process, user_of(process), line, gpu, model.now);
+            prop_assert_eq!(told, model.appear(process, parent, gpu));
         }
         Step::Pass(ms) => model.now = model.now.saturating_add(Ns::from_ms(ms)),
         Step::End(process) => {

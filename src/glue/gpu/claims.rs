@@ -10,7 +10,7 @@ use crate::claims::{Claim, Claims, OnGpu, MAX_CLAIMS};
 use crate::error;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;
-use crate::glue::kernel::process::is_alive;
+use crate::glue::kernel::process::{is_alive, Process};
 use crate::glue::kernel::storage::storage;
 use crate::share::Identity;
 use crate::units::Ns;
@@ -98,10 +98,13 @@ impl ClaimTable {
         })
     }
 
-    /// As [`Claims::elsewhere`], now.
-    pub(super) fn elsewhere(&self, process: u64, gpu: u32) -> Option<u32> {
-        let now = ffi::now();
-        self.with(|claims| claims.elsewhere(process, gpu, now))
+    /// As [`Claims::appeared`], now.
+    pub(super) fn appeared(&self, process: &Process, gpu: u32) -> Option<u32> {
+        let identity = process.identity()?;
+        let (now, ancestors) = (ffi::now(), process.ancestors());
+        self.with(|claims| {
+            claims.appeared(identity.process, identity.user, ancestors, gpu, now)
+        })
     }
 
     /// Forgets the claims on a GPU.

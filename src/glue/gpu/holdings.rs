@@ -61,7 +61,7 @@ impl Gpu {
                     self.turn_gates();
                     self.map_slots();
                     if is_new {
-                        self.report_elsewhere(&claimant.process);
+                        self.settle_claims(&claimant.process);
                     }
                     return taken;
                 }
@@ -74,13 +74,11 @@ impl Gpu {
         Err(ENOMEM)
     }
 
-    /// Reports a client whose process has claimed other GPUs and not this one.
-    fn report_elsewhere(&self, process: &Process) {
-        let Some(identity) = process.identity() else {
-            return;
-        };
+    /// Gives a new client the claim of the process that started it, and reports one that has claimed
+    /// other GPUs and not this one.
+    fn settle_claims(&self, process: &Process) {
         let gpu = self.device.number();
-        let Some(claimed) = self.claims.elsewhere(identity.process, gpu) else {
+        let Some(claimed) = self.claims.appeared(process, gpu) else {
             return;
         };
         let books = self.books.lock();

@@ -105,6 +105,27 @@ static const struct task_struct *first_living(const struct task_struct *leader)
 	return leader;
 }
 
+/*
+ * Keys of the processes that a thread group descends from, the nearest first, without
+ * the first process of the system. Returns how many there are, at most so many.
+ */
+u32 loga_process_ancestors(struct pid *tgid, u64 *keys, u32 most)
+{
+	struct task_struct *task;
+	u32 count = 0;
+
+	rcu_read_lock();
+	task = living(tgid);
+	while (task && count < most) {
+		task = rcu_dereference(task->real_parent)->group_leader;
+		if (task->pid <= 1)
+			break;
+		keys[count++] = key_of(task);
+	}
+	rcu_read_unlock();
+	return count;
+}
+
 /* Fills in the identity of a thread group, unless it has begun to exit. */
 bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 {

@@ -13,6 +13,9 @@ use kernel::pid_namespace::PidNamespace;
 use kernel::prelude::*;
 use kernel::task::Kuid;
 
+/// Ancestors of a process that are asked for: scripts that start scripts.
+const ANCESTORS: usize = 8;
+
 /// A reference on a thread group.
 pub(crate) struct Process(NonNull<bindings::pid>);
 
@@ -65,6 +68,17 @@ impl Process {
             above: identity.above,
             user: identity.uid,
         })
+    }
+
+    /// Keys of the processes that it descends from, the nearest first, at most [`ANCESTORS`].
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = u64> {
+        let mut keys = [0; ANCESTORS];
+        // CAST: a small constant.
+        let most = ANCESTORS as u32;
+        // SAFETY: The reference that this value stands for, and a buffer for so many keys.
+        let count = unsafe { ffi::loga_process_ancestors(self.0.as_ptr(), keys.as_mut_ptr(), most) };
+        // CAST: at most ANCESTORS.
+        keys.into_iter().take(count as usize)
     }
 
     /// Pointer for kernel functions; valid as long as this value.

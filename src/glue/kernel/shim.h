@@ -27,6 +27,7 @@ bool loga_cpu_online(uint cpu);
 u64 loga_random(void);
 void loga_thread_bind_again(struct task_struct *task, uint cpu);
 struct pid *loga_current_tgid(void);
+u32 loga_process_ancestors(struct pid *tgid, u64 *keys, u32 most);
 bool loga_process_identity(struct pid *tgid, struct loga_identity *identity);
 struct pid *loga_find_tgid(int nr);
 int loga_pid_of_key(u64 key);

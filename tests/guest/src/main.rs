@@ -43,6 +43,7 @@ mod event_stream;
 mod fading;
 mod faults;
 mod fdinfo;
+mod host;
 mod hostile;
 mod kernel_log;
 mod ktap;

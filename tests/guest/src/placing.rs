@@ -2,6 +2,7 @@
 
 //! [tool] Tests of the GPU that a program is started on: `loga place` and `loga run --gpu auto`.
 
+use crate::host::hand_over;
 use crate::hostile::USER;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -20,6 +21,7 @@ crate::ktap::tests![
     program_is_started_on_the_least_loaded_of_three_gpus,
     user_that_sees_no_other_clients_gets_the_same_gpu,
     programs_that_start_together_are_spread,
+    program_that_a_script_starts_has_the_claim_of_the_script,
     gpus_that_the_environment_allows_are_never_more,
 ];
 
@@ -92,6 +94,32 @@ fn chosen(choice: &Value) -> Result<u32, String> {
     let gpu = choice["chosen"][0].as_u64();
     let gpu = gpu.and_then(|gpu| u32::try_from(gpu).ok());
     gpu.ok_or_else(|| format!("nothing is chosen: {choice}"))
+}
+
+/// Choices by several policies, each with what it was made from: the host lets the simulator choose
+/// again.
+fn choices_for_the_host() -> Verdict {
+    for (policy, program) in [
+        ("wait", ""),
+        ("wait", " --want 30 --command-us 2000"),
+        ("grr", ""),
+        ("gmin", " --count 2"),
+        ("gwtmin", " --speeds 1,0.5,0.25"),
+        ("guf", " --want 30"),
+        ("dtf", " --want 30"),
+    ] {
+        let name = format!("{policy}{}", program.len());
+        let path = format!("/tmp/choice-{name}.toml");
+        let line = format!("loga place --json --policy {policy}{program} --snapshot {path}");
+        let output = output(command(None, &line)?)?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{line}: {complaint}");
+        let made_from = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        hand_over(&format!("choice-{name}.toml"), &made_from)?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        hand_over(&format!("choice-{name}.json"), &said)?;
+    }
+    Ok(())
 }
 
 /// Waits until a choice is as wanted.
@@ -193,7 +221,7 @@ fn program_is_started_on_the_least_loaded_of_three_gpus() -> Verdict {
         let want = |gpu: usize| choice["gpus"][gpu]["want_pct"].as_u64().unwrap_or(0);
         want(0) > want(1) && want(1) > want(2) && want(2) > 0
     })?;
-    println!("# {}", choice(None)?);
+    choices_for_the_host()?;
     light_goes_where_it_is_said(None, 2)?;
     drop((hog, loads));
     stage.teardown()
@@ -246,6 +274,33 @@ fn programs_that_start_together_are_spread() -> Verdict {
         let gpus = choice["gpus"].as_array();
         gpus.is_some_and(|gpus| gpus.iter().all(|gpu| gpu["claims"] == 0))
     })?;
+    stage.teardown()
+}
+
+/// A shell that starts a light program and waits for it.
+const SCRIPT: &str =
+    "throttle --kernel-us 200 --sleep-us 800 --channels 1 --wait block --seconds 3 --json; true";
+
+fn program_that_a_script_starts_has_the_claim_of_the_script() -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} gpus=2"), "")?;
+    let mut command = Command::new("loga");
+    command.args(["run", "--gpu", "auto", "--", "sh", "-c", SCRIPT]);
+    let mut script = start(command)?;
+    let is = |choice: &Value, what: &str| {
+        let gpus = choice["gpus"].as_array();
+        let counts = gpus.into_iter().flatten().map(|gpu| gpu[what].as_u64());
+        counts.flatten().sum::<u64>()
+    };
+    wait_for_choice(SOON, "no client of the script", |choice| {
+        is(choice, "clients") == 1
+    })?;
+    // One program, not a client and a claim besides; what it claimed counts beyond what it shows.
+    let said = choice(None)?;
+    ensure!(is(&said, "claims") == 0, "it counts twice: {said}");
+    ensure!(is(&said, "claimed_pct") > 0, "the claim is gone: {said}");
+    let ended = script.0.wait().map_err(|error| error.to_string())?;
+    ensure!(ended.success(), "{ended}");
+    drop(script);
     stage.teardown()
 }
 

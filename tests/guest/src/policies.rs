@@ -7,7 +7,7 @@ use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
-use crate::sharing::{for_process, set, target, weight};
+use crate::sharing::{clear, for_process, for_user, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
 use crate::truth::Truth;
 use crate::{modules, sysfs};
@@ -24,6 +24,7 @@ crate::ktap::tests![
     credit_slo_gives_a_client_its_target_whatever_its_weight: timed,
     cosched_prefers_a_client_that_is_on_a_processor: timed,
     las_serves_clients_that_always_want_the_gpu_alike: timed,
+    timeslices_are_divided_between_users_by_weight: timed,
     las_levels_serves_a_new_client_first_and_starves_none: timed,
     turns_give_equal_shares_to_clients_that_always_want_more: timed,
     channel_that_never_drains_ends_the_phase_with_a_counted_warning,
@@ -205,6 +206,33 @@ fn turns_give_equal_shares_to_clients_that_always_want_more() -> Verdict {
         ];
         stage.wait_until_all_measured(&loads)?;
         check_shares(&loads, 1500, |shares| each_within(shares, 40.0..=55.0))?;
+        stage.check_no_fallback()?;
+        drop(loads);
+        stage.teardown()?;
+    }
+    Ok(())
+}
+
+// Strings' TFS: time by the weights of tenants, whatever the number of their processes.
+fn timeslices_are_divided_between_users_by_weight() -> Verdict {
+    for policy in ["timeslice", "timeslice-eng"] {
+        let parameters = format!("policy={policy} enforce=1 group_by=user");
+        let stage = Stage::set(LAZY, &parameters)?;
+        let short = "--kernel-us 100 --depth 4 --wait block --channels 2";
+        let loads = [
+            Load::start_as(1000, "--kernel-us 1000 --depth 2 --wait block --channels 2")?,
+            Load::start_as(1000, short)?,
+            Load::start_as(1001, short)?,
+        ];
+        stage.wait_until_all_measured(&loads)?;
+        set(for_user(1001), weight(200))?;
+        std::thread::sleep(Duration::from_millis(200));
+        let shares = shares(&loads, Duration::from_millis(6000))?;
+        println!("# {policy}: {shares:.1?}");
+        // Slices of 30 and 60 ms. A slice and a command more or less of either in 6 s: 1.7 points.
+        let part = 100.0 * shares[2] / shares.iter().sum::<f64>();
+        within("percent of the user of twice the weight", part, 65.0..=68.4)?;
+        set(for_user(1001), clear)?;
         stage.check_no_fallback()?;
         drop(loads);
         stage.teardown()?;

@@ -6,6 +6,7 @@
 
 mod picture;
 
+use crate::host::hand_over;
 use crate::load::Load;
 use crate::stage::{client_of, Stage, EXACT};
 use crate::truth::Truth;
@@ -13,9 +14,6 @@ use loga_cli::device::Device;
 use loga_cli::stat::Stat;
 use loga_cli::table;
 use serde::Serialize;
-use std::fs;
-use std::fs::File;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use throttle::report::Instance;
 
@@ -330,21 +328,4 @@ fn print_part(part: &PartReport) {
         bar(idle).replace('#', ".")
     );
     println!("\n{}", part.meaning);
-}
-
-/// Sends a file to the host, through the machine's program `sendfile`.
-fn hand_over(name: &str, text: &str) -> Result<(), String> {
-    let path = format!("/tmp/{name}");
-    fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;
-    let input = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
-    let status = Command::new("sendfile")
-        .arg(name)
-        .stdin(Stdio::from(input))
-        .status()
-        .map_err(|error| format!("sendfile: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("sendfile {name}: {status}"))
-    }
 }
