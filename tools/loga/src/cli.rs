@@ -9,7 +9,7 @@ mod slurm;
 
 pub use engaged::{Agent, AgentKind, Apply, Focus, Reserve, Serve, Spec, Whom};
 pub use kube::{Kube, Pods, Server};
-pub use place::{Asked, OnGpu, Place, Run};
+pub use place::{Asked, GpuName, OnGpu, Place, Run};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
 use crate::names;

@@ -4,6 +4,7 @@
 
 use super::Change;
 use crate::history::checked_name;
+use crate::placing::visible::UUID;
 use clap::builder::PossibleValuesParser;
 use clap::{value_parser, Args};
 use loga::placement;
@@ -19,8 +20,11 @@ const SPEED_MAX: f64 = 1e6;
 /// Which GPUs there are to choose from, and what is known of the program.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Asked {
-    /// Only these GPUs, separated by commas [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Only these GPUs, by index or UUID, separated by commas [default: all]
+    #[arg(long = "among", value_name = "LIST", value_delimiter = ',', value_parser = GpuName::from_str)]
+    pub named: Vec<GpuName>,
+    /// The same by index, once it is known which GPUs there are.
+    #[arg(skip)]
     pub among: Vec<u32>,
     /// Relative speeds of all GPUs, by index, separated by commas [default: all the same]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = speed)]
@@ -41,7 +45,7 @@ pub struct Asked {
 impl Asked {
     /// Whether anything was given.
     pub fn is_given(&self) -> bool {
-        let lists = !self.among.is_empty() || !self.speeds.is_empty();
+        let lists = !self.named.is_empty() || !self.speeds.is_empty();
         lists || self.want.is_some() || self.command_us.is_some() || self.memory.is_some()
     }
 }
@@ -78,11 +82,32 @@ pub struct Place {
     pub command: Vec<OsString>,
 }
 
+/// A GPU as users name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuName {
+    /// By its index.
+    Index(u32),
+    /// By its UUID, or by as much of the beginning of it as names one GPU.
+    Uuid(String),
+}
+
+impl FromStr for GpuName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.len() > UUID.len() && text.starts_with(UUID) {
+            return Ok(GpuName::Uuid(text.to_string()));
+        }
+        let index = text.parse().map(GpuName::Index);
+        index.map_err(|_| format!("want the index of a GPU, or its UUID ({UUID}...)"))
+    }
+}
+
 /// The GPU of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnGpu {
     /// This one.
-    Index(u32),
+    Named(GpuName),
     /// So many, as a placement policy chooses.
     Auto(u32),
 }
@@ -97,9 +122,10 @@ impl FromStr for OnGpu {
             None => None,
         };
         let auto = auto.filter(|count| *count > 0).map(OnGpu::Auto);
-        let index = || text.parse().ok().map(OnGpu::Index);
-        auto.or_else(index)
-            .ok_or_else(|| "want the number of a GPU, auto, or auto:K for K GPUs".to_string())
+        let named = || text.parse().ok().map(OnGpu::Named);
+        auto.or_else(named).ok_or_else(|| {
+            format!("want the index of a GPU, its UUID ({UUID}...), auto, or auto:K for K GPUs")
+        })
     }
 }
 
@@ -112,7 +138,7 @@ pub struct Run {
     /// On this GPU only: what is set counts there, and the command sees no other (by its
     /// environment). auto: on the GPU that `loga place` would choose; auto:K: on K GPUs
     /// [default: all]
-    #[arg(long, value_name = "N|auto[:K]", value_parser = OnGpu::from_str)]
+    #[arg(long, value_name = "N|UUID|auto[:K]", value_parser = OnGpu::from_str)]
     pub gpu: Option<OnGpu>,
     /// With --gpu: the kernel module denies the other GPUs to it and its children, in a cgroup of
     /// its own, while it enforces; for root
@@ -149,10 +175,21 @@ mod tests {
     #[test]
     fn gpu_of_a_command_is_a_number_or_chosen() {
         let of = OnGpu::from_str;
-        assert_eq!(of("3"), Ok(OnGpu::Index(3)));
+        assert_eq!(of("3"), Ok(OnGpu::Named(GpuName::Index(3))));
+        let uuid = OnGpu::Named(GpuName::Uuid("GPU-6a1b".to_string()));
+        assert_eq!(of("GPU-6a1b"), Ok(uuid));
         assert_eq!(of("auto"), Ok(OnGpu::Auto(1)));
         assert_eq!(of("auto:4"), Ok(OnGpu::Auto(4)));
-        for text in ["auto:0", "auto:", "auto:x", "automatic", "-1", ""] {
+        for text in [
+            "auto:0",
+            "auto:",
+            "auto:x",
+            "automatic",
+            "-1",
+            "GPU-",
+            "gpu-1",
+            "",
+        ] {
             let said = of(text).expect_err(text);
             assert!(said.contains("auto:K"), "{said}");
         }

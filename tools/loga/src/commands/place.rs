@@ -103,14 +103,15 @@ pub fn run(
     let mut wish = wish.map_err(Failure::Said)?;
     let snapshots = control.all()?;
     let processes = Processes::below(&environment.proc);
-    if let Some(pid) = arguments.explain {
-        return explain::run(arguments, &snapshots, pid, &wish, &processes, out);
-    }
     let devices = Devices::new(&snapshots, &environment.proc);
+    let asked = devices.resolved(&arguments.asked).map_err(Failure::Said)?;
+    let asked = &asked;
+    if let Some(pid) = arguments.explain {
+        return explain::run(arguments, asked, &snapshots, pid, &wish, &processes, out);
+    }
     let visible = devices.allowed(environment).map_err(Failure::Said)?;
-    let pool = Pool::new(&snapshots, &arguments.asked, visible.as_deref());
+    let pool = Pool::new(&snapshots, asked, visible.as_deref());
     let mut pool = pool.map_err(Failure::Said)?;
-    let asked = &arguments.asked;
     for (place, snapshot) in pool.places.iter_mut().zip(&snapshots) {
         place.mps_servers = processes.servers(snapshot);
     }

@@ -68,7 +68,7 @@ fn prepare(
             "--place, --among, --speeds, --want, --command-us and --memory are for --gpu auto";
         return Err(Failure::Said(line.to_string()));
     }
-    match arguments.gpu {
+    match &arguments.gpu {
         None if arguments.confine => {
             let line = "--confine wants --gpu N or --gpu auto: the GPUs that it leaves";
             Err(Failure::Said(line.to_string()))
@@ -77,10 +77,11 @@ fn prepare(
             set_on(control, &set::change(&arguments.change)?, uapi::ALL_GPUS)?;
             Ok(Vec::new())
         }
-        Some(OnGpu::Index(gpu)) => {
+        Some(OnGpu::Named(name)) => {
+            let devices = Devices::new(&control.all()?, &environment.proc);
+            let gpu = devices.index(name).map_err(Failure::Said)?;
             // For the error that says which GPUs there are.
             control.snapshot(gpu)?;
-            let devices = Devices::new(&control.all()?, &environment.proc);
             let allowed = devices.allowed(environment).map_err(Failure::Said)?;
             if allowed.is_some_and(|allowed| !allowed.contains(&gpu)) {
                 let line = format!("CUDA_VISIBLE_DEVICES does not allow GPU {gpu}");
@@ -90,7 +91,7 @@ fn prepare(
             Ok(tell(arguments, devices, &[gpu]))
         }
         Some(OnGpu::Auto(count)) => {
-            let mut wish = wish(arguments, count).map_err(Failure::Said)?;
+            let mut wish = wish(arguments, *count).map_err(Failure::Said)?;
             wish.heard = heard;
             let read = || Ok(control.all()?);
             let call = |wanted: &uapi::Claim| control.claim(wanted);

@@ -177,6 +177,7 @@ fn case(policy: &str, seed: u64) -> Case {
     let (among, visible) = (some((0..gpus).collect()), some((0..gpus).collect()));
     let rare = |random: &mut XorShift| below(random, 4) == 0;
     let asked = cli::Asked {
+        named: Vec::new(),
         among: if rare(random) { among } else { Vec::new() },
         speeds: match below(random, 2) {
             0 => Vec::new(),

@@ -9,6 +9,8 @@
 //! Source: CUDA C++ Programming Guide, "CUDA Environment Variables"; for a GPU named twice, that
 //! PyTorch reads the list so.
 
+use crate::cli;
+use crate::cli::GpuName;
 use crate::control::Snapshot;
 use crate::history::SOCKET;
 use crate::names;
@@ -31,7 +33,7 @@ const LOGA_GPU: &str = "LOGA_GPU";
 /// Where the driver describes its GPUs, below the root of `proc`.
 pub(crate) const DRIVER: &str = "driver/nvidia/gpus";
 /// How a UUID begins, and how long it is.
-const UUID: &str = "GPU-";
+pub(crate) const UUID: &str = "GPU-";
 const UUID_LENGTH: usize = 40;
 /// How a part of a divided GPU begins.
 const MIG: &str = "MIG-";
@@ -98,6 +100,60 @@ impl Devices {
             devices.entry(address).or_default().gpu = Some(snapshot.gpu);
         }
         Self(devices.into_values().collect())
+    }
+
+    /// The arguments with the GPUs that they name by their indices.
+    ///
+    /// # Errors
+    ///
+    /// One line that says which GPUs there are.
+    pub fn resolved(&self, asked: &cli::Asked) -> Result<cli::Asked, String> {
+        let named = asked.named.iter().map(|name| self.index(name));
+        let named: Result<Vec<u32>, String> = named.collect();
+        let named = named.map_err(|line| format!("--among: {line}"))?;
+        Ok(cli::Asked {
+            among: [asked.among.as_slice(), &named].concat(),
+            ..asked.clone()
+        })
+    }
+
+    /// The index of a GPU that a user names. Whether there is one of that index is not asked.
+    ///
+    /// # Errors
+    ///
+    /// One line that says which GPUs there are.
+    pub fn index(&self, name: &GpuName) -> Result<u32, String> {
+        let wanted = match name {
+            GpuName::Index(gpu) => return Ok(*gpu),
+            GpuName::Uuid(uuid) => uuid,
+        };
+        let begins = |one: &&Device| {
+            let uuid = one.uuid.as_ref();
+            uuid.is_some_and(|uuid| uuid.starts_with(wanted.as_str()))
+        };
+        let found: Vec<u32> = self
+            .0
+            .iter()
+            .filter(begins)
+            .filter_map(|one| one.gpu)
+            .collect();
+        let problem = match found.as_slice() {
+            [gpu] => return Ok(*gpu),
+            [] => "there is no GPU with this UUID",
+            _ => "several UUIDs begin so",
+        };
+        let known = |one: &Device| {
+            let uuid = one
+                .uuid
+                .as_deref()
+                .unwrap_or("UUID unknown until it was opened");
+            Some(format!("{} ({uuid})", one.gpu?))
+        };
+        let all: Vec<String> = self.0.iter().filter_map(known).collect();
+        Err(format!(
+            "{wanted}: {problem}: want one of {}",
+            all.join(", ")
+        ))
     }
 
     /// Without these GPUs, which the program cannot open: CUDA does not count them.

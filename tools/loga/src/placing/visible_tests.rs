@@ -198,3 +198,50 @@ fn program_is_told_positions_if_a_uuid_is_unknown() {
     let told = Devices::new(&snapshots(&[7]), Path::new("/nowhere")).told(&[0]);
     assert_eq!(told[1], (VISIBLE, "0".to_string()));
 }
+
+#[test]
+fn gpu_is_named_by_its_index_or_by_a_uuid_that_names_one() {
+    let devices = three(UUIDS);
+    let index = |text: &str| devices.index(&text.parse().expect("a name"));
+    // Whether there is one is asked of the kernel module.
+    assert_eq!(index("7"), Ok(7));
+    assert_eq!(index(UUIDS[1]), Ok(1));
+    assert_eq!(index("GPU-9"), Ok(2));
+    assert_eq!(
+        index("GPU-11111111"),
+        Err(format!(
+            "GPU-11111111: several UUIDs begin so: want one of 2 ({}), 0 ({}), 1 ({})",
+            UUIDS[2], UUIDS[0], UUIDS[1]
+        ))
+    );
+    let said = three([UUIDS[0], UNKNOWN, UUIDS[2]])
+        .index(&GpuName::Uuid("GPU-7".to_string()))
+        .expect_err("none");
+    let line = "GPU-7: there is no GPU with this UUID: want one of ";
+    assert!(said.starts_with(line), "{said}");
+    assert!(
+        said.ends_with(", 1 (UUID unknown until it was opened)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn names_in_a_list_become_indices() {
+    let asked = cli::Asked {
+        named: ["1", "GPU-9"]
+            .map(|name| name.parse().expect("a name"))
+            .into(),
+        ..Default::default()
+    };
+    let resolved = three(UUIDS).resolved(&asked).expect("known");
+    assert_eq!(resolved.among, [1, 2]);
+    let none = cli::Asked {
+        named: vec![GpuName::Uuid("GPU-7".to_string())],
+        ..Default::default()
+    };
+    let said = three(UUIDS).resolved(&none).expect_err("none");
+    assert!(
+        said.starts_with("--among: GPU-7: there is no GPU"),
+        "{said}"
+    );
+}

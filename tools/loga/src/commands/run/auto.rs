@@ -56,7 +56,8 @@ pub(super) fn claim(
         if let Some(seen) = seen {
             let devices = Devices::new(&snapshots, &environment.proc);
             let visible = devices.allowed(environment).map_err(Failure::Said)?;
-            let pool = Pool::new(&snapshots, asked, visible.as_deref());
+            let asked = devices.resolved(asked).map_err(Failure::Said)?;
+            let pool = Pool::new(&snapshots, &asked, visible.as_deref());
             let mut pool = pool.map_err(Failure::Said)?;
             pool.note_memory(&Memory::of(&environment.cgroups), asked.memory);
             let wish = pool.learn(&snapshots, wish, !asked.speeds.is_empty());
