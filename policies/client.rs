@@ -93,6 +93,9 @@ pub struct ClientState {
     pub paid: Ns,
     /// Time it used the copy engine in the polling phase; zero where that is not measured.
     pub copied: Ns,
+    /// Time of the polling phase in which a channel of the client had copies to do and none of them
+    /// ran. An estimate.
+    pub waited_to_copy: Ns,
     /// Channels it has allocated. For policies that work in stages.
     pub channels: u32,
     /// What the last scan showed. For policies that work in stages.
@@ -144,6 +147,7 @@ impl ClientState {
             waited: Ns::ZERO,
             paid: Ns::ZERO,
             copied: Ns::ZERO,
+            waited_to_copy: Ns::ZERO,
             channels: 0,
             seen: Seen {
                 pending: false,

@@ -97,6 +97,7 @@ pub(super) fn keeps_inputs(decision: &Decision) -> bool {
                 && before.waited == after.waited
                 && before.paid == after.paid
                 && before.copied == after.copied
+                && before.waited_to_copy == after.waited_to_copy
                 && before.channels == after.channels
                 && before.seen == after.seen
         })

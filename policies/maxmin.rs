@@ -12,6 +12,11 @@
 //! the clients that wanted it or were throttled, unless throttling has idled the GPU for more than
 //! a tenth of the time.
 //!
+//! Where copies are measured and more of the copy engine is wanted than there is, it counts as well:
+//! with `copied` in place of `busy`, and a level of its own, `dvt` is the greater of both engines'.
+//! A client so pays for its dominant share, the engine of which it has more of what it is entitled
+//! to; `step` is that of the lesser level.
+//!
 //! Example: a period of 100 ms; `level` is 22.5 % of the GPU for a weight of 100.
 //!
 //! | client | weight | want | weight * level | entitled | GPU time | virtual time |
@@ -53,11 +58,12 @@
 //! later. Not proven: that the loss is what the estimates say. A demand kept from before a client
 //! was throttled may be wrong, and the GPU may be idle in non-polling phases alone.
 //! Source: max-min fairness by water-filling (Bertsekas and Gallager, Data Networks,
-//! section 6.5); virtual time as in the LoGA paper, section 3.4.
+//! section 6.5); virtual time as in the LoGA paper, section 3.4; dominant shares as in Ghodsi and
+//! others, Dominant Resource Fairness, NSDI 2011, which divides quantities that are known.
 
 use super::{ClientState, Phase, Policy, Rule, Sight};
 use crate::fair::{self, mul_div, WHOLE};
-use crate::units::{Ns, VTime};
+use crate::units::{Ns, VTime, Weight};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
@@ -77,12 +83,17 @@ const NEVER: VTime = VTime::new(u64::MAX);
 pub struct Demand {
     /// Time used.
     used: Ns,
-    /// Time not spent waiting.
+    /// Time used of the copy engine.
+    copied: Ns,
+    /// Time not spent waiting to compute, and time not spent waiting to copy.
     pub(super) free: Ns,
+    free_to_copy: Ns,
     /// Time in which both were measured.
     measured: Ns,
     /// The share of the GPU that follows from the first two; zero while the client wants nothing.
     pub(super) want: u64,
+    /// The share of the copy engine, in the same way.
+    pub(super) want_copies: u64,
 }
 
 /// What is known of the periods so far.
@@ -90,8 +101,9 @@ pub struct Demand {
 pub struct Past {
     /// GPU time that throttling has cost beyond what is allowed.
     pub(super) spent: Ns,
-    /// The last level.
+    /// The last level, and that of the copy engine.
     level: u64,
+    copy_level: u64,
 }
 
 /// Weighted max-min fairness on estimated demands.
@@ -107,30 +119,43 @@ impl Policy for MaxMin {
 
 impl MaxMin {
     pub(super) fn decide(phase: &Phase, past: &mut Past, clients: &mut [ClientState]) -> VTime {
-        let mut all = (0u64, 0u64);
+        let (mut all, mut all_copies) = ((0u64, 0u64), (0u64, 0u64));
         for client in clients.iter_mut() {
-            let want = learn(phase, client);
-            if want > 0 {
-                // Of 33 bits each: the sum does not outgrow a word.
-                all.0 = all.0.wrapping_add(want);
-                all.1 = all.1.wrapping_add(client.weight.get().into());
+            let demand = learn(phase, client);
+            let weight = u64::from(client.weight.get());
+            for (want, all) in [
+                (demand.want, &mut all),
+                (demand.want_copies, &mut all_copies),
+            ] {
+                if want > 0 {
+                    // Of 33 bits each: the sum does not outgrow a word.
+                    all.0 = all.0.wrapping_add(want);
+                    all.1 = all.1.wrapping_add(weight);
+                }
             }
         }
-        let claim = |client: &ClientState| (want(client), client.weight.get().into());
-        let level = fair::level(clients.iter().map(claim), all, past.level);
-        past.level = level;
-        let prices = Prices::new(phase, level);
+        let claims = |want: fn(&Demand) -> u64| {
+            let all = clients.iter();
+            all.map(move |client| (wanted(client, want), client.weight.get().into()))
+        };
+        past.level = fair::level(claims(|one| one.want), all, past.level);
+        // Mostly nobody copies, or there is enough.
+        past.copy_level = match all_copies.0 <= WHOLE {
+            true => WHOLE,
+            false => fair::level(claims(|one| one.want_copies), all_copies, past.copy_level),
+        };
+        let prices = Prices::new(phase, past);
         let mut rivals = Rivals::NONE;
         for client in clients.iter_mut() {
             let demand = client.kept.of::<Self>();
-            if let Some(demand) = demand.filter(|demand| demand.want > 0) {
-                let (by, want) = (prices.advance(client, demand), demand.want);
+            if let Some(demand) = demand.copied().filter(|demand| demand.want > 0) {
+                let by = prices.advance(client, &demand);
                 client.vtime = client.vtime.saturating_add(by);
-                rivals.add(client, want);
+                rivals.add(client, &demand);
             }
         }
-        let may_throttle = account(phase, past, rivals.throttled_want);
-        let step = rivals.longest_step(phase, level);
+        let may_throttle = account(phase, past, &rivals);
+        let step = rivals.longest_step(phase, past.level.min(past.copy_level));
         let t_sys = rivals.system_time(phase, step, may_throttle);
         let limit = if may_throttle && rivals.used != 0 {
             t_sys.saturating_add(VTime::new(step))
@@ -147,24 +172,30 @@ impl MaxMin {
 
 /// Time of the phase in which a client did not wait. `waited` may be measured by other
 /// means than the time used: it is cut to what the time used leaves.
-fn free_time(phase: &Phase, client: &ClientState) -> Ns {
-    phase.poll.saturating_sub(client.waited).max(client.busy)
+fn free_time(phase: &Phase, waited: Ns, used: Ns) -> Ns {
+    phase.poll.saturating_sub(waited).max(used)
 }
 
 /// Estimates what a client would use if it never waited. A throttled client keeps its estimate,
 /// since it shows nothing. A client that wanted nothing keeps it too, with less weight, so that new
 /// observations count as soon as it comes back; meanwhile its demand is zero.
-fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
-    let wanted = client.busy.get() | client.waited.get() != 0;
-    let (free, lasted) = if wanted {
-        (free_time(phase, client), phase.poll)
+fn learn(phase: &Phase, client: &mut ClientState) -> Demand {
+    let computes = client.busy.get() | client.waited.get();
+    let copies = client.copied.get() | client.waited_to_copy.get();
+    let wanted = computes | copies != 0;
+    let (free, free_to_copy, lasted) = if wanted {
+        let free = free_time(phase, client.waited, client.busy);
+        let free_to_copy = free_time(phase, client.waited_to_copy, client.copied);
+        (free, free_to_copy, phase.poll)
     } else {
-        (Ns::ZERO, Ns::ZERO)
+        (Ns::ZERO, Ns::ZERO, Ns::ZERO)
     };
     let demand = client.kept.of_mut::<MaxMin>();
     if !client.throttled {
         fade(&mut demand.used, client.busy);
+        fade(&mut demand.copied, client.copied);
         fade(&mut demand.free, free);
+        fade(&mut demand.free_to_copy, free_to_copy);
         fade(&mut demand.measured, lasted);
     }
     demand.want = if wanted || client.throttled {
@@ -174,12 +205,19 @@ fn learn(phase: &Phase, client: &mut ClientState) -> u64 {
     } else {
         0
     };
-    demand.want
+    // One that has only waited to copy so far may want everything of that engine too.
+    let copied = !demand.copied.is_zero() || copies != 0;
+    demand.want_copies = if demand.want > 0 && copied {
+        fair::share(demand.copied.get(), demand.free_to_copy.get())
+    } else {
+        0
+    };
+    *demand
 }
 
-/// What a client wants now.
-pub(super) fn want(client: &ClientState) -> u64 {
-    client.kept.of::<MaxMin>().map_or(0, |demand| demand.want)
+/// Something that a client wants now.
+pub(super) fn wanted(client: &ClientState, want: impl FnOnce(&Demand) -> u64) -> u64 {
+    client.kept.of::<MaxMin>().map_or(0, want)
 }
 
 /// Adds the time of a phase to a sum in which older phases count less and less.
@@ -190,41 +228,60 @@ fn fade(sum: &mut Ns, time: Ns) {
     *sum = Ns::new(kept.wrapping_add(time.get()));
 }
 
-/// What GPU time costs in virtual time.
-struct Prices {
+/// What the time of an engine costs in virtual time.
+struct Price {
     level: u64,
-    span: Ns,
-    /// Of a whole GPU, as a share: the span over the length of the polling phase.
+    /// Of a whole engine, as a share: the span over the length of the polling phase.
     whole: u64,
     /// The same of what a unit of weight is entitled to.
     unit: u64,
 }
 
+impl Price {
+    /// What a client pays for this use, and whether it wants more than it is entitled to.
+    fn of(&self, used: Ns, want: u64, weight: Weight) -> (u64, bool) {
+        let entitled = self.level.saturating_mul(weight.get().into());
+        if entitled < WHOLE {
+            let by = weight.divide(fair::part(used.get(), self.unit));
+            (by, want >= entitled)
+        } else {
+            (fair::part(used.get(), self.whole), want >= WHOLE)
+        }
+    }
+}
+
+/// What GPU time costs in virtual time.
+struct Prices {
+    span: Ns,
+    compute: Price,
+    /// Nothing while there is enough of the copy engine for all.
+    copies: Option<Price>,
+}
+
 impl Prices {
-    fn new(phase: &Phase, level: u64) -> Self {
+    fn new(phase: &Phase, past: &Past) -> Self {
         let span = phase.span();
         let whole = fair::estimate(Ns::new(WHOLE), phase.poll, span).get();
-        Self {
+        let price = |level| Price {
             level,
-            span,
             whole,
             unit: mul_div(whole, WHOLE, level),
+        };
+        Self {
+            span,
+            compute: price(past.level),
+            copies: (past.copy_level < WHOLE).then(|| price(past.copy_level)),
         }
     }
 
     /// How far the virtual time of a client that competes advances.
     fn advance(&self, client: &ClientState, demand: &Demand) -> VTime {
-        let weight = u64::from(client.weight.get());
-        let entitled = self.level.saturating_mul(weight);
-        let (by, wants_more) = if entitled < WHOLE {
-            let by = client
-                .weight
-                .divide(fair::part(client.busy.get(), self.unit));
-            (by, demand.want >= entitled)
-        } else {
-            let by = fair::part(client.busy.get(), self.whole);
-            (by, demand.want >= WHOLE)
-        };
+        let weight = client.weight;
+        let (mut by, mut wants_more) = self.compute.of(client.busy, demand.want, weight);
+        if let Some(copies) = &self.copies {
+            let (more, wants) = copies.of(client.copied, demand.want_copies, weight);
+            (by, wants_more) = (by.max(more), wants_more || wants);
+        }
         if wants_more || client.throttled {
             return VTime::new(by);
         }
@@ -238,11 +295,16 @@ impl Prices {
     }
 }
 
-/// Books what throttling has cost, given the share of the GPU that throttled clients want, and
-/// returns whether more throttling is allowed.
-fn account(phase: &Phase, past: &mut Past, throttled_want: u64) -> bool {
-    let unserved = fair::part(phase.poll.get(), throttled_want.min(WHOLE));
-    let unserved = Ns::new(unserved).min(phase.idle);
+/// Books what throttling has cost, of the engine of which that is more, and returns whether more
+/// throttling is allowed.
+fn account(phase: &Phase, past: &mut Past, rivals: &Rivals) -> bool {
+    let unserved = |want: u64, idle: Ns| {
+        let unserved = fair::part(phase.poll.get(), want.min(WHOLE));
+        Ns::new(unserved).min(idle)
+    };
+    let copies_idle = phase.poll.saturating_sub(rivals.copied);
+    let unserved = unserved(rivals.throttled_want, phase.idle)
+        .max(unserved(rivals.throttled_copies, copies_idle));
     let lost = fair::estimate(unserved, phase.poll, phase.span());
     let allowed = Ns::new(phase.span().get() / LOSS);
     past.spent = past.spent.saturating_add(lost).saturating_sub(allowed);
@@ -255,8 +317,11 @@ struct Rivals {
     used: u64,
     /// The least weight, if any.
     lightest: u32,
-    /// The demand of the clients that were throttled.
+    /// The demand of the clients that were throttled, and that for the copy engine.
     throttled_want: u64,
+    throttled_copies: u64,
+    /// Time used of the copy engine.
+    copied: Ns,
     /// The least virtual time of the clients that were throttled, or [`NEVER`].
     least_throttled: VTime,
     /// The least virtual time of the clients that were not throttled, or [`NEVER`].
@@ -270,22 +335,26 @@ impl Rivals {
         used: 0,
         lightest: u32::MAX,
         throttled_want: 0,
+        throttled_copies: 0,
+        copied: Ns::ZERO,
         least_throttled: NEVER,
         least_free: NEVER,
         greatest: VTime::ZERO,
     };
 
     /// Adds a client that competes, with what it wants.
-    fn add(&mut self, client: &ClientState, want: u64) {
+    fn add(&mut self, client: &ClientState, demand: &Demand) {
         let vtime = client.vtime;
         if client.throttled {
             // As the sum of all wants.
-            self.throttled_want = self.throttled_want.wrapping_add(want);
+            self.throttled_want = self.throttled_want.wrapping_add(demand.want);
+            self.throttled_copies = self.throttled_copies.wrapping_add(demand.want_copies);
             self.least_throttled = self.least_throttled.min(vtime);
         } else {
             self.least_free = self.least_free.min(vtime);
         }
-        self.used |= client.busy.get();
+        self.used |= client.busy.get() | client.copied.get();
+        self.copied = self.copied.saturating_add(client.copied);
         self.lightest = self.lightest.min(client.weight.get());
         self.greatest = self.greatest.max(vtime);
     }

@@ -2,7 +2,7 @@
 
 //! Tests of the rules of `maxmin`, one for each.
 
-use super::maxmin::{want, MaxMin, Past, LONGEST_THROTTLE};
+use super::maxmin::{wanted, MaxMin, Past, LONGEST_THROTTLE};
 use super::{ClientState, Phase};
 use crate::fair::WHOLE;
 use crate::ids::GroupId;
@@ -40,7 +40,7 @@ mod tests {
     }
 
     fn want_percent(client: &ClientState) -> u64 {
-        want(client) * 100 / WHOLE
+        wanted(client, |demand| demand.want) * 100 / WHOLE
     }
 
     #[test]
@@ -101,6 +101,70 @@ mod tests {
         clients[1].waited = Ns::from_ms(11);
         decide(&mut clients);
         assert_eq!(want_percent(&clients[1]), 100);
+    }
+
+    /// Two clients that always want to copy, the first of which the hardware gives five sixths, and
+    /// one that always computes, in so many periods. Returns the copying time of both and the periods
+    /// in which the third was throttled.
+    fn copying(periods: u32) -> ([u64; 2], u32) {
+        let mut clients = [client(0, 0, 0); 3];
+        clients[2].busy = Ns::from_ms(12);
+        let (mut copied, mut held) = ([0; 2], 0);
+        for _ in 0..periods {
+            let throttled = [clients[0].throttled, clients[1].throttled];
+            let parts = match throttled {
+                [true, true] => [0, 0],
+                [true, false] => [0, 12],
+                [false, true] => [12, 0],
+                [false, false] => [10, 2],
+            };
+            for at in 0..2 {
+                clients[at].copied = Ns::from_ms(parts[at]);
+                let waited = if throttled[at] { 0 } else { 12 - parts[at] };
+                clients[at].waited_to_copy = Ns::from_ms(waited);
+                copied[at] += parts[at];
+            }
+            held += u32::from(clients[2].throttled);
+            clients[2].busy = Ns::from_ms(if clients[2].throttled { 0 } else { 12 });
+            decide(&mut clients);
+        }
+        (copied, held)
+    }
+
+    #[test]
+    fn clients_that_always_want_to_copy_share_the_copy_engine() {
+        let (copied, held) = copying(600);
+        // A step of two periods ahead, and what it ran in the period before it was throttled.
+        assert!(copied[0].abs_diff(copied[1]) <= 4 * 12);
+        assert!(copied[0] + copied[1] == 600 * 12);
+        // It wants nothing of that engine.
+        assert_eq!(held, 0);
+    }
+
+    #[test]
+    fn copies_for_which_there_is_room_change_nothing() {
+        let mut with = [client(11, 1, 0), client(1, 0, 0)];
+        let mut without = with;
+        with[1].copied = Ns::from_ms(11);
+        for _ in 0..20 {
+            assert_eq!(decide(&mut with), decide(&mut without));
+            assert_eq!(with.map(|one| one.vtime), without.map(|one| one.vtime));
+        }
+    }
+
+    // It uses half of either engine: as much of each as others use of one.
+    #[test]
+    fn client_pays_for_the_engine_of_which_it_has_more_than_it_is_entitled_to() {
+        let mut clients = [client(6, 6, 0), client(6, 6, 0), client(0, 0, 0)];
+        for at in [0, 2] {
+            clients[at].copied = Ns::from_ms(6);
+            clients[at].waited_to_copy = Ns::from_ms(6);
+        }
+        for _ in 0..20 {
+            decide(&mut clients);
+            let [both, computes, copies] = clients.map(|one| one.vtime);
+            assert_eq!((both, computes), (computes, copies));
+        }
     }
 
     // A sampled estimate of a ninth of the time: nothing, nothing, a third.

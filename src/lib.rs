@@ -30,6 +30,8 @@ extern crate std;
 
 pub mod account;
 pub mod claims;
+#[cfg(test)]
+mod claims_tests;
 pub mod engaged;
 pub mod engine;
 pub mod error;

@@ -4,6 +4,8 @@
 
 pub mod account;
 pub mod claims;
+#[cfg(loga_kunit)]
+mod claims_tests;
 pub mod engaged;
 pub mod engine;
 pub mod error;

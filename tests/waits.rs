@@ -139,7 +139,7 @@ fn poll(gpu: &mut Gpu, seed: u64) -> Vec<(u64, u32)> {
     let phase = Ns::new(PHASE_NS);
     let found = waits.found().iter();
     found
-        .map(|client| (client.waited(phase).get(), client.samples()))
+        .map(|client| (client.waited(phase).compute.get(), client.samples()))
         .collect()
 }
 

@@ -15,6 +15,11 @@
 //! those are read where work was found last; if none has work, the next ones follow in its next
 //! sample.
 //!
+//! Waits for the copy engine are noted in the same samples, from the copy channels that are read in
+//! them: a client waits for it while one of these has work and none is on that engine. A sample that
+//! ends early, because the client computes or waits to compute, counts as one without: what a client
+//! does that copies and computes at a time is found too rarely.
+//!
 //! *Estimate*: `waited = phase * samples that found it waiting / samples`. The channel that had
 //! work last is read first, so that a sample of a client that uses one channel at a time belongs to
 //! one instant; a client that uses many is sampled at slightly different ones.
@@ -27,7 +32,7 @@
 use crate::fair::mul_div;
 use crate::ids::{Chid, ClientId};
 use crate::random::XorShift;
-use crate::regs::{Occupant, Work};
+use crate::regs::{ChannelState, Occupant, Work};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -50,6 +55,24 @@ pub struct Watched {
     hint: usize,
     samples: u32,
     waiting: u32,
+    waiting_to_copy: u32,
+}
+
+/// Estimates of the time of a polling phase in which a client waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// For the compute engine.
+    pub compute: Ns,
+    /// For the copy engine.
+    pub copy: Ns,
+}
+
+impl Waited {
+    /// For the compute engine only.
+    pub const fn to_compute(compute: Ns) -> Self {
+        let copy = Ns::ZERO;
+        Self { compute, copy }
+    }
 }
 
 impl Watched {
@@ -58,17 +81,16 @@ impl Watched {
         self.id
     }
 
-    /// Estimate of the time of a polling phase of length `phase` in which it waited; nothing
-    /// without samples.
-    pub fn waited(&self, phase: Ns) -> Ns {
+    /// What it waited in a polling phase of length `phase`; nothing without samples.
+    pub fn waited(&self, phase: Ns) -> Waited {
         if self.samples == 0 {
-            return Ns::ZERO;
+            return Waited::default();
         }
-        Ns::new(mul_div(
-            phase.get(),
-            self.waiting.into(),
-            self.samples.into(),
-        ))
+        let part = |found: u32| Ns::new(mul_div(phase.get(), found.into(), self.samples.into()));
+        Waited {
+            compute: part(self.waiting),
+            copy: part(self.waiting_to_copy),
+        }
     }
 
     /// Samples in this phase.
@@ -79,6 +101,11 @@ impl Watched {
     /// Samples that found it waiting.
     pub const fn waiting(&self) -> u32 {
         self.waiting
+    }
+
+    /// Whether no sample found it waiting for an engine.
+    pub const fn waits_for_none(&self) -> bool {
+        self.waiting == 0 && self.waiting_to_copy == 0
     }
 }
 
@@ -93,6 +120,9 @@ pub struct Waits<S: Storage> {
     at: usize,
     /// Channels read in this sample; nothing if none is under way.
     read: Option<usize>,
+    /// Whether a channel that was read in it waits to copy, and whether one copies.
+    waits_to_copy: bool,
+    copies: bool,
     random: XorShift,
 }
 
@@ -105,6 +135,8 @@ impl<S: Storage> Waits<S> {
             len: 0,
             at: 0,
             read: None,
+            waits_to_copy: false,
+            copies: false,
             random: XorShift::new(seed),
         }
     }
@@ -211,6 +243,7 @@ impl<S: Storage> Waits<S> {
             self.at = 0;
         }
         self.read = Some(0);
+        (self.waits_to_copy, self.copies) = (false, false);
         // From half the mean to one and a half, evenly.
         READS_PER_SAMPLE / 2 + ((self.random.bits16() * (READS_PER_SAMPLE + 1)) >> 16)
     }
@@ -242,6 +275,17 @@ impl<S: Storage> Waits<S> {
     }
 
     /// Notes the state of the channel that was named last.
+    pub fn note_state(&mut self, state: ChannelState) {
+        let work = state.work();
+        if state.is_compute() {
+            return self.note(work);
+        }
+        self.waits_to_copy |= work == Work::Waits;
+        self.copies |= work == Work::Runs;
+        self.note(Work::None);
+    }
+
+    /// The same for what a channel has to do with the compute engine.
     pub fn note(&mut self, work: Work) {
         match (work, self.read) {
             (Work::None | Work::Acquires, Some(read)) => self.read = Some(read.saturating_add(1)),
@@ -260,6 +304,8 @@ impl<S: Storage> Waits<S> {
         };
         client.samples = client.samples.saturating_add(1);
         client.waiting = client.waiting.saturating_add(waits.into());
+        let to_copy = self.waits_to_copy && !self.copies;
+        client.waiting_to_copy = client.waiting_to_copy.saturating_add(to_copy.into());
         if let Some(read) = found {
             let at = client.hint.saturating_add(read);
             client.hint = at.checked_sub(client.count).unwrap_or(at);

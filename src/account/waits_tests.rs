@@ -4,7 +4,7 @@
 
 use super::waits::*;
 use crate::ids::{Chid, ClientId};
-use crate::regs::{Occupant, Work};
+use crate::regs::{ChannelState, Occupant, Work};
 use crate::storage::Borrowed;
 use crate::units::Ns;
 
@@ -99,7 +99,7 @@ mod tests {
         let mut waits = waits(&mut store);
         assert_eq!(sample(&mut waits, on(0), |_| Work::Waits), (1, true));
         assert_eq!(sample(&mut waits, on(2), |_| Work::Waits), (1, true));
-        assert_eq!(waits.found()[0].waited(Ns::new(100)), Ns::new(100));
+        assert_eq!(waits.found()[0].waited(Ns::new(100)).compute, Ns::new(100));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(waits.ask(on(0)), Some(chid(2)));
         waits.note(Work::None);
         assert_eq!(waits.ask(on(2)), None);
-        assert_eq!(waits.found()[1].waited(Ns::new(100)), Ns::ZERO);
+        assert_eq!(waits.found()[1].waited(Ns::new(100)).compute, Ns::ZERO);
         // Its table entry may say so before the next poll does.
         waits.begin();
         waits.begin();
@@ -139,7 +139,7 @@ mod tests {
         waits.note(Work::Runs);
         assert_eq!(waits.ask(on(0)), None);
         assert_eq!(waits.found()[1].samples(), 2);
-        assert_eq!(waits.found()[1].waited(Ns::new(100)), Ns::ZERO);
+        assert_eq!(waits.found()[1].waited(Ns::new(100)).compute, Ns::ZERO);
     }
 
     #[test]
@@ -151,19 +151,53 @@ mod tests {
             sample(&mut waits, Occupant::Idle, |_| work);
             sample(&mut waits, Occupant::Idle, |_| Work::None);
         }
-        assert_eq!(waits.found()[1].waited(Ns::from_ms(12)), Ns::from_ms(3));
-        assert_eq!(waits.found()[0].waited(Ns::from_ms(12)), Ns::ZERO);
+        assert_eq!(
+            waits.found()[1].waited(Ns::from_ms(12)).compute,
+            Ns::from_ms(3)
+        );
+        assert_eq!(waits.found()[0].waited(Ns::from_ms(12)).compute, Ns::ZERO);
+    }
+
+    // Client 7 has two channels, of which the first is of a copy engine.
+    #[test]
+    fn client_waits_to_copy_while_a_copy_waits_and_none_runs() {
+        const IDLE: u32 = 0x0001_0001;
+        const WAITS: u32 = 0x1101_0001;
+        const RUNS: u32 = 0x1701_0001;
+        const COMPUTE_WAITS: u32 = 0x1100_0001;
+        let mut store = store();
+        let mut waits = waits(&mut store);
+        let mut sample = |words: [u32; 2]| {
+            waits.begin();
+            let mut words = words.into_iter();
+            while waits.ask(Occupant::Idle).is_some() {
+                let word = words.next().unwrap_or(IDLE);
+                waits.note_state(ChannelState::from_bits(word));
+            }
+            // The other client's turn.
+            waits.begin();
+            while waits.ask(Occupant::Idle).is_some() {
+                waits.note(Work::None);
+            }
+            let waited = waits.found()[1].waited(Ns::new(400));
+            (waited.compute.get(), waited.copy.get())
+        };
+        assert_eq!(sample([WAITS, IDLE]), (0, 400));
+        assert_eq!(sample([WAITS, RUNS]), (0, 200));
+        assert_eq!(sample([RUNS, WAITS]), (0, 133));
+        // For both engines at a time.
+        assert_eq!(sample([WAITS, COMPUTE_WAITS]), (100, 200));
     }
 
     #[test]
     fn estimate_without_samples_is_nothing() {
         let mut store = store();
         let mut waits = waits(&mut store);
-        assert_eq!(waits.found()[0].waited(Ns::from_ms(12)), Ns::ZERO);
+        assert_eq!(waits.found()[0].waited(Ns::from_ms(12)).compute, Ns::ZERO);
         waits.begin();
         // The phase ends in the middle of a sample.
         assert_eq!(waits.ask(on(0)), Some(chid(2)));
-        assert_eq!(waits.found()[1].waited(Ns::from_ms(12)), Ns::ZERO);
+        assert_eq!(waits.found()[1].waited(Ns::from_ms(12)).compute, Ns::ZERO);
     }
 
     #[test]

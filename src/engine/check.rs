@@ -129,6 +129,7 @@ fn inputs(client: &ClientState) -> u64 {
         ^ (client.busy.get() ^ u64::from(client.weight.get())).rotate_left(13)
         ^ (client.waited.get() ^ u64::from(client.runs)).rotate_left(29)
         ^ (client.paid.get() ^ client.copied.get()).rotate_left(51)
+        ^ client.waited_to_copy.get().rotate_left(37)
 }
 
 /// What scans add to it.
@@ -146,12 +147,13 @@ mod tests {
     type Touch = fn(&mut ClientState);
 
     /// All inputs of a policy about a client.
-    const INPUTS: [Touch; 8] = [
+    const INPUTS: [Touch; 9] = [
         |client| client.id = GroupId::new(9),
         |client| client.weight = Weight::new(101).unwrap_or_default(),
         |client| client.busy = Ns::new(1),
         |client| client.waited = Ns::new(1),
         |client| client.copied = Ns::new(1),
+        |client| client.waited_to_copy = Ns::new(1),
         |client| client.runs += 1,
         |client| client.paid = Ns::new(1),
         |client| client.prior = VTime::new(1),

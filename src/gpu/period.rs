@@ -3,6 +3,7 @@
 //! [pure] The steps of a period, in their order.
 
 use super::GpuState;
+use crate::account::waits::Waited;
 use crate::account::{settle, Copied, EngineKind, Owner, PhaseTotals, Slot};
 use crate::engine::{Fallback, Sight};
 use crate::ids::ClientId;
@@ -59,7 +60,7 @@ impl<S: Storage> GpuState<S> {
         now: Ns,
         phase: Ended<'_, impl Iterator<Item = usize>>,
         owner: &mut impl Owner,
-        waits: impl Iterator<Item = (ClientId, Ns)>,
+        waits: impl Iterator<Item = (ClientId, Waited)>,
     ) -> Decision {
         let (strata, alone) = (phase.strata, phase.alone);
         let totals = self.charge(phase, owner, waits);
@@ -77,7 +78,7 @@ impl<S: Storage> GpuState<S> {
         &mut self,
         phase: Ended<'_, impl Iterator<Item = usize>>,
         owner: &mut impl Owner,
-        waits: impl Iterator<Item = (ClientId, Ns)>,
+        waits: impl Iterator<Item = (ClientId, Waited)>,
     ) -> PhaseTotals {
         let mut totals = phase.totals;
         let shares = &mut self.shares;

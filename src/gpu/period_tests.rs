@@ -3,6 +3,7 @@
 //! Tests of a period. On the host only: the tables do not fit on the stack of a kernel thread.
 
 use super::*;
+use crate::account::waits::Waited;
 use crate::account::{Copies, PhaseTotals, Slot};
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
@@ -116,7 +117,8 @@ fn period_of_both(
         copies: copies.found(),
     };
     let mut owner = |slot: usize| (slot < CLIENTS).then_some(slot);
-    let waits = (1..).map(ClientId::new).zip(waits.iter().copied());
+    let waits = waits.iter().copied().map(Waited::to_compute);
+    let waits = (1..).map(ClientId::new).zip(waits);
     gpu.end_phase(*now, ended, &mut owner, waits)
 }
 

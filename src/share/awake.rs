@@ -58,6 +58,7 @@ impl Member {
     pub(super) fn note_activity(&mut self, phase: u32) -> bool {
         let does_nothing = self.used.is_nothing()
             && self.used.waited.is_zero()
+            && self.used.waited_to_copy.is_zero()
             && self.throttled_by.is_none()
             && self.resolved.limit.is_none()
             && self.resolved.class == Class::Normal;
@@ -229,7 +230,7 @@ impl<S: Storage> Shares<S> {
         if let Some(state) = self.states.all_mut().get_mut(self.awake_groups) {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
             state.paid = Ns::ZERO;
-            state.copied = Ns::ZERO;
+            (state.copied, state.waited_to_copy) = (Ns::ZERO, Ns::ZERO);
             state.throttled = false;
         }
     }
@@ -257,6 +258,7 @@ mod tests {
         Change, Entry, GroupBy, Identity, Period, Settings, Subject, ThrottledBy, Totals,
     };
     use super::*;
+    use crate::account::waits::Waited;
     use crate::account::{Accounts, EngineKind, Slot};
     use crate::ids::ClientId;
     use crate::storage::Borrowed;
@@ -352,9 +354,9 @@ mod tests {
     fn sleeper_that_waits_is_awake() {
         with_three(GroupBy::Process, |shares, settings| {
             decide(shares, settings, QUIET, 0, 7);
-            shares.add_waited(1, Ns::ZERO, Ns::new(1));
+            shares.add_waited(1, Waited::default(), Ns::new(1));
             assert_eq!(seen(shares), (1, true));
-            shares.add_waited(1, Ns::new(1), Ns::new(1));
+            shares.add_waited(1, Waited::to_compute(Ns::new(1)), Ns::new(1));
             assert_eq!(seen(shares), (2, true));
         });
     }

@@ -168,7 +168,7 @@ impl<S: Storage> Shares<S> {
         for state in self.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
             state.paid = Ns::ZERO;
-            state.copied = Ns::ZERO;
+            (state.copied, state.waited_to_copy) = (Ns::ZERO, Ns::ZERO);
         }
         let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let states = self.states.all_mut();
@@ -191,6 +191,7 @@ impl<S: Storage> Shares<S> {
                 }
             }
             if !member.sits_out() {
+                state.waited_to_copy = state.waited_to_copy.saturating_add(used.waited_to_copy);
                 member.wants = !used.busy().is_zero()
                     || !used.waited.is_zero()
                     || member.throttled_by == Some(ThrottledBy::Policy);

@@ -92,6 +92,8 @@ pub struct Used {
     pub waited: Ns,
     /// Time on the copy engine.
     pub copied: Ns,
+    /// Time in which its copies waited and none of them ran.
+    pub waited_to_copy: Ns,
     /// Times the copy engine took up its work.
     pub(super) copies: u32,
     /// GPU time for the policy, where polling phases do not show it.

@@ -3,6 +3,7 @@
 //! Tests of joining, leaving, forming groups anew, and of what is booked.
 
 use super::*;
+use crate::account::waits::Waited;
 use crate::account::{Accounts, EngineKind, Slot};
 use crate::ids::ClientId;
 use crate::policies::ClientState;
@@ -438,7 +439,7 @@ mod tests {
         assert!(joined.is_ok());
         for at in 1..=100 {
             use_us(&mut shares, 0, 250);
-            shares.add_waited(0, Ns::from_us(500), Ns::from_ms(1));
+            shares.add_waited(0, Waited::to_compute(Ns::from_us(500)), Ns::from_ms(1));
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &period(at * 6));
         }

@@ -8,6 +8,7 @@ use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Identity};
 use super::settings::Settings;
 use super::totals::Totals;
+use crate::account::waits::Waited;
 use crate::account::{Accounts, Charge, EngineKind, Slot};
 use crate::error::Error;
 use crate::ids::ClientId;
@@ -122,16 +123,19 @@ impl<S: Storage> Shares<S> {
         self.members.all()
     }
 
-    /// Adds time of a phase of `length` in which commands of the process at `at` waited and none of
-    /// them ran. It is measured by other means than the time used, so the sum of both may exceed
-    /// the phase.
-    pub fn add_waited(&mut self, at: usize, waited: Ns, length: Ns) {
-        if waited.is_zero() {
+    /// Adds time of a phase of `length` in which commands of the process at `at` waited for an engine
+    /// and none of them ran on it. It is measured by other means than the time used, so the sum of
+    /// both may exceed the phase.
+    pub fn add_waited(&mut self, at: usize, waited: Waited, length: Ns) {
+        if waited == Waited::default() {
             return;
         }
         self.add_to(at, |member| {
-            let most = length.saturating_sub(member.used.busy);
-            member.used.waited = member.used.waited.saturating_add(waited.min(most));
+            let used = &mut member.used;
+            let most = length.saturating_sub(used.busy);
+            used.waited = used.waited.saturating_add(waited.compute.min(most));
+            let most = length.saturating_sub(used.copied);
+            used.waited_to_copy = used.waited_to_copy.saturating_add(waited.copy.min(most));
         });
     }
 

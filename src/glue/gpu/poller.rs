@@ -71,7 +71,7 @@ impl PollLoop<'_> {
         let mut reads: u32 = 0;
         while let Some(chid) = waits.ask(self.last) {
             let state = ChannelState::read(&device.bar0, chid).ok()?;
-            waits.note(state.compute_work());
+            waits.note_state(state);
             if !self.poll(device) {
                 return None;
             }

@@ -242,7 +242,7 @@ impl Samples {
             let Ok(state) = ChannelState::read(&device.bar0, chid) else {
                 return false;
             };
-            self.waits.note(state.compute_work());
+            self.waits.note_state(state);
             self.costs.state_reads = self.costs.state_reads.saturating_add(1);
         }
         true

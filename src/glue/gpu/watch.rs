@@ -18,7 +18,7 @@ use super::books::Books;
 use super::main_thread::{MainState, COMPUTE, PERIODS_PER_THROTTLE};
 use super::phase::Phase;
 use super::Gpu;
-use crate::account::waits::Watched;
+use crate::account::waits::{Waited, Watched};
 use crate::account::Accounting;
 use crate::engine::Fallback;
 use crate::glue::control::events;
@@ -228,11 +228,11 @@ impl MainState {
 
 impl Phase {
     /// How long clients waited in the phase that has ended.
-    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
         let length = self.totals.length;
         let found = self.waits.found().iter();
         found
-            .filter(|watched| watched.waiting() != 0)
+            .filter(|watched| !watched.waits_for_none())
             .map(move |watched| (watched.id(), watched.waited(length)))
     }
 }

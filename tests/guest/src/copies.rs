@@ -15,6 +15,7 @@ crate::ktap::tests![
     copies_polled_in_bursts_match_the_model: timed,
     copies_sampled_sparsely_match_the_model: timed,
     copies_of_a_throttled_client_match_the_model: timed slow,
+    maxmin_divides_the_copy_engine_between_those_that_copy: timed,
     copies_of_a_killed_client_stay_in_the_totals,
     copies_without_compute_are_neither_idle_nor_unknown,
 ];
@@ -110,6 +111,35 @@ fn copies_polled_in_bursts_match_the_model() -> Verdict {
 
 fn copies_sampled_sparsely_match_the_model() -> Verdict {
     three_beside_each_other("sparse", 300)
+}
+
+// The hardware takes the copies of both in turn: one fifth and four fifths.
+fn maxmin_divides_the_copy_engine_between_those_that_copy() -> Verdict {
+    let stage = Stage::set(FINE, "policy=maxmin enforce=1 randomize=1")?;
+    let loads = [
+        copier(250, 0)?,
+        copier(1000, 0)?,
+        Load::start(&format!("--kernel-us 300 {WAIT}"))?,
+    ];
+    for load in &loads[..2] {
+        stage.wait_for_client(load.pid(), LIMIT, "copying", copied)?;
+    }
+    stage.wait_until_measured(loads[2].pid())?;
+    std::thread::sleep(Duration::from_secs(1));
+    let (_, truths) = during(&stage, Duration::from_secs(8))?;
+    let copied = [&loads[0], &loads[1]].map(|load| truths[1].ran_share(load.pid()) * 100.0);
+    let computed = truths[0].ran_share(loads[2].pid()) * 100.0;
+    println!("# {copied:.1?} % copying, {computed:.1} % computing");
+    // None is further ahead than two steps of two periods of 110 ms, at half of the engine.
+    within("points between them", copied[1] - copied[0], -5.5..=5.5)?;
+    for percent in copied {
+        within("percent of the copy engine", percent, 40.0..)?;
+    }
+    // It wants nothing of that engine.
+    within("percent of the one that computes", computed, 85.0..)?;
+    stage.check_no_fallback()?;
+    drop(loads);
+    stage.teardown()
 }
 
 /// A user computes in one process and copies in another. It is throttled as a whole, and what it

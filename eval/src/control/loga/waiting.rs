@@ -7,7 +7,7 @@
 //! two of its reads see a change of the engine one read late.
 
 use crate::world::Machine;
-use loga::account::waits::{Waits, Watched};
+use loga::account::waits::{Waited, Waits, Watched};
 use loga::engine::Config;
 use loga::ids::{Chid, ClientId};
 use loga::policies::Sight;
@@ -93,9 +93,10 @@ impl Waiting {
     fn ask(&mut self, machine: &Machine, occupant: Occupant) -> u32 {
         let reads = self.waits.begin();
         while let Some(chid) = self.waits.ask(occupant) {
-            let state = ChannelState::read(&machine.registers(), chid);
-            let work = state.map_or(Work::None, ChannelState::compute_work);
-            self.waits.note(work);
+            match ChannelState::read(&machine.registers(), chid) {
+                Ok(state) => self.waits.note_state(state),
+                Err(_) => self.waits.note(Work::None),
+            }
         }
         reads
     }
@@ -106,7 +107,7 @@ impl Waiting {
     }
 
     /// How long clients waited in the phase of this length that ended.
-    pub(super) fn found(&self, phase: Ns) -> impl Iterator<Item = (ClientId, Ns)> + '_ {
+    pub(super) fn found(&self, phase: Ns) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
         let found = self.waits.found().iter().filter(|_| self.wanted);
         found.map(move |watched| (watched.id(), watched.waited(phase)))
     }
@@ -131,7 +132,7 @@ mod tests {
         let waited = |id| {
             let mut found = world.control.waiting.found(phase);
             let found = found.find(|(one, _)| *one == ClientId::new(id));
-            found.map_or(0.0, |(_, waited)| waited.get() as f64)
+            found.map_or(0.0, |(_, waited)| waited.compute.get() as f64)
         };
         // 300 us and 100 us in turn. Some two hundred samples of each.
         let round = 400.0 / 36e6;
