@@ -12,10 +12,12 @@
 //! the clients that wanted it or were throttled, unless throttling has idled the GPU for more than
 //! a tenth of the time.
 //!
-//! Where copies are measured and more of the copy engine is wanted than there is, it counts as well:
-//! with `copied` in place of `busy`, and a level of its own, `dvt` is the greater of both engines'.
-//! A client so pays for its dominant share, the engine of which it has more of what it is entitled
-//! to; `step` is that of the lesser level.
+//! Where copies are measured, the same holds for the copy engine, with the time copied and the time
+//! waited to copy, a virtual time and a level of its own. A client is throttled that is ahead on
+//! either engine, and what throttling loses is counted of the engine of which that is more. Of the
+//! engine on which a client gets what it is entitled to before it gets all that it wants of both, it
+//! has its dominant share; on the other it takes what goes with that. Nobody is held for what others
+//! lack of an engine that it does not use.
 //!
 //! Example: a period of 100 ms; `level` is 22.5 % of the GPU for a weight of 100.
 //!
@@ -45,7 +47,7 @@
 //! throttled client is not overtaken, because the others advance by one step at most from below.
 //! Commands submitted before a client is throttled run on: deep queues and long commands put a
 //! client further ahead. It pays for all of that, throttled until the others are as far, but not
-//! for longer than [`LONGEST_THROTTLE`]. Not proven: anything while no throttling is allowed (the
+//! for longer than [`LONGEST_THROTTLE`](super::rivals::LONGEST_THROTTLE). Not proven: anything while no throttling is allowed (the
 //! bound on work comes first), while demands change the level (steps of old and new levels mix), or
 //! when polling phases differ from the rest of the period, of which they are the only measurement.
 //! Debts are forgiven by age, not by size: only while the bound on work forbids throttling, the
@@ -61,9 +63,10 @@
 //! section 6.5); virtual time as in the LoGA paper, section 3.4; dominant shares as in Ghodsi and
 //! others, Dominant Resource Fairness, NSDI 2011, which divides quantities that are known.
 
+use super::rivals::{Rivals, NEVER};
 use super::{ClientState, Phase, Policy, Rule, Sight};
 use crate::fair::{self, mul_div, WHOLE};
-use crate::units::{Ns, VTime, Weight};
+use crate::units::{Ns, VTime};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
@@ -71,29 +74,36 @@ const FORGET: u64 = 8;
 const LOSS: u64 = 10;
 /// A client that wants little may wait for this part of its time unnoticed.
 const TOLERANCE: u64 = 5;
-/// Longest time for which past use keeps a client throttled, as with limits.
-pub(super) const LONGEST_THROTTLE: Ns = Ns::from_ms(60_000);
-/// Time in which a debt falls to a third while no client may be throttled.
-const FADE: Ns = Ns::from_ms(10_000);
-/// A virtual time that no client reaches.
-const NEVER: VTime = VTime::new(u64::MAX);
 
-/// What is known of a client's demand. The times fade.
+/// What is known of a client's demand of one engine. The times fade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub(super) struct OfEngine {
     /// Time used.
     used: Ns,
-    /// Time used of the copy engine.
-    copied: Ns,
-    /// Time not spent waiting to compute, and time not spent waiting to copy.
+    /// Time not spent waiting.
     pub(super) free: Ns,
-    free_to_copy: Ns,
     /// Time in which both were measured.
     measured: Ns,
-    /// The share of the GPU that follows from the first two; zero while the client wants nothing.
+    /// The share of the engine that follows from the first two; zero while the client wants nothing.
     pub(super) want: u64,
-    /// The share of the copy engine, in the same way.
-    pub(super) want_copies: u64,
+}
+
+/// What is known of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    pub(super) compute: OfEngine,
+    pub(super) copies: OfEngine,
+    /// Its virtual time of the copy engine.
+    copy_vtime: VTime,
+}
+
+/// What is known of an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Level {
+    /// The last level.
+    pub(super) level: u64,
+    /// Its system virtual time; that of the compute engine is the caller's.
+    pub(super) t_sys: VTime,
 }
 
 /// What is known of the periods so far.
@@ -101,9 +111,86 @@ pub struct Demand {
 pub struct Past {
     /// GPU time that throttling has cost beyond what is allowed.
     pub(super) spent: Ns,
-    /// The last level, and that of the copy engine.
-    level: u64,
-    copy_level: u64,
+    compute: Level,
+    copies: Level,
+}
+
+/// One of the two engines: where its part of everything is.
+pub(super) trait Engine {
+    fn used(client: &ClientState) -> Ns;
+    fn waited(client: &ClientState) -> Ns;
+    fn of(demand: &Demand) -> &OfEngine;
+    fn of_mut(demand: &mut Demand) -> &mut OfEngine;
+    /// Whether a client that is throttled still wants it.
+    fn kept(demand: &Demand) -> bool;
+    fn vtime(client: &ClientState) -> VTime;
+    fn vtime_mut(client: &mut ClientState) -> &mut VTime;
+}
+
+struct Compute;
+
+impl Engine for Compute {
+    fn used(client: &ClientState) -> Ns {
+        client.busy
+    }
+
+    fn waited(client: &ClientState) -> Ns {
+        client.waited
+    }
+
+    fn of(demand: &Demand) -> &OfEngine {
+        &demand.compute
+    }
+
+    fn of_mut(demand: &mut Demand) -> &mut OfEngine {
+        &mut demand.compute
+    }
+
+    // One that was throttled before it has shown anything may want to compute.
+    fn kept(demand: &Demand) -> bool {
+        demand.compute.want > 0 || demand.copies.want == 0
+    }
+
+    fn vtime(client: &ClientState) -> VTime {
+        client.vtime
+    }
+
+    fn vtime_mut(client: &mut ClientState) -> &mut VTime {
+        &mut client.vtime
+    }
+}
+
+struct Copies;
+
+impl Engine for Copies {
+    fn used(client: &ClientState) -> Ns {
+        client.copied
+    }
+
+    fn waited(client: &ClientState) -> Ns {
+        client.waited_to_copy
+    }
+
+    fn of(demand: &Demand) -> &OfEngine {
+        &demand.copies
+    }
+
+    fn of_mut(demand: &mut Demand) -> &mut OfEngine {
+        &mut demand.copies
+    }
+
+    fn kept(demand: &Demand) -> bool {
+        demand.copies.want > 0
+    }
+
+    fn vtime(client: &ClientState) -> VTime {
+        let demand = client.kept.of::<MaxMin>();
+        demand.map_or(VTime::ZERO, |demand| demand.copy_vtime)
+    }
+
+    fn vtime_mut(client: &mut ClientState) -> &mut VTime {
+        &mut client.kept.of_mut::<MaxMin>().copy_vtime
+    }
 }
 
 /// Weighted max-min fairness on estimated demands.
@@ -119,105 +206,112 @@ impl Policy for MaxMin {
 
 impl MaxMin {
     pub(super) fn decide(phase: &Phase, past: &mut Past, clients: &mut [ClientState]) -> VTime {
-        let (mut all, mut all_copies) = ((0u64, 0u64), (0u64, 0u64));
-        for client in clients.iter_mut() {
-            let demand = learn(phase, client);
-            let weight = u64::from(client.weight.get());
-            for (want, all) in [
-                (demand.want, &mut all),
-                (demand.want_copies, &mut all_copies),
-            ] {
-                if want > 0 {
-                    // Of 33 bits each: the sum does not outgrow a word.
-                    all.0 = all.0.wrapping_add(want);
-                    all.1 = all.1.wrapping_add(weight);
-                }
-            }
-        }
-        let claims = |want: fn(&Demand) -> u64| {
-            let all = clients.iter();
-            all.map(move |client| (wanted(client, want), client.weight.get().into()))
+        past.compute.t_sys = phase.t_sys;
+        let rivals = advance::<Compute>(phase, &mut past.compute, clients);
+        // Mostly nobody copies.
+        let copying = clients.iter().any(|client| {
+            wanted::<Copies>(client) > 0 || client.copied.get() | client.waited_to_copy.get() != 0
+        });
+        let copiers = copying.then(|| advance::<Copies>(phase, &mut past.copies, clients));
+        let lost = rivals.unserved(phase, phase.idle).max(match &copiers {
+            Some(copiers) => copiers.unserved(phase, phase.poll.saturating_sub(copiers.used)),
+            None => Ns::ZERO,
+        });
+        let may_throttle = account(phase, past, lost);
+        let limit = rivals.limit(phase, &mut past.compute, may_throttle);
+        let copy_limit = match &copiers {
+            Some(copiers) => copiers.limit(phase, &mut past.copies, may_throttle),
+            None => NEVER,
         };
-        past.level = fair::level(claims(|one| one.want), all, past.level);
-        // Mostly nobody copies, or there is enough.
-        past.copy_level = match all_copies.0 <= WHOLE {
-            true => WHOLE,
-            false => fair::level(claims(|one| one.want_copies), all_copies, past.copy_level),
-        };
-        let prices = Prices::new(phase, past);
-        let mut rivals = Rivals::NONE;
-        for client in clients.iter_mut() {
-            let demand = client.kept.of::<Self>();
-            if let Some(demand) = demand.copied().filter(|demand| demand.want > 0) {
-                let by = prices.advance(client, &demand);
-                client.vtime = client.vtime.saturating_add(by);
-                rivals.add(client, &demand);
-            }
-        }
-        let may_throttle = account(phase, past, &rivals);
-        let step = rivals.longest_step(phase, past.level.min(past.copy_level));
-        let t_sys = rivals.system_time(phase, step, may_throttle);
-        let limit = if may_throttle && rivals.used != 0 {
-            t_sys.saturating_add(VTime::new(step))
-        } else {
-            NEVER
-        };
+        let t_sys = past.compute.t_sys;
+        let mut all = true;
         for client in clients.iter_mut() {
             client.vtime = client.vtime.max(t_sys);
             client.throttled = client.vtime > limit;
+            if copying {
+                let vtime = Copies::vtime_mut(client);
+                *vtime = (*vtime).max(past.copies.t_sys);
+                client.throttled |= *vtime > copy_limit;
+            }
+            all &= client.throttled;
+        }
+        if all {
+            // Each engine lets one run at least, but not the same.
+            for client in clients.iter_mut() {
+                client.throttled = client.vtime > limit;
+            }
         }
         t_sys
     }
 }
 
-/// Time of the phase in which a client did not wait. `waited` may be measured by other
-/// means than the time used: it is cut to what the time used leaves.
-fn free_time(phase: &Phase, waited: Ns, used: Ns) -> Ns {
-    phase.poll.saturating_sub(waited).max(used)
+/// Learns what clients want of an engine, and advances their virtual times of it.
+fn advance<E: Engine>(phase: &Phase, past: &mut Level, clients: &mut [ClientState]) -> Rivals {
+    let mut all = (0u64, 0u64);
+    for client in clients.iter_mut() {
+        let want = learn::<E>(phase, client);
+        if want > 0 {
+            // Of 33 bits each: the sum does not outgrow a word.
+            all.0 = all.0.wrapping_add(want);
+            all.1 = all.1.wrapping_add(client.weight.get().into());
+        }
+    }
+    let claim = |client: &ClientState| (wanted::<E>(client), client.weight.get().into());
+    past.level = fair::level(clients.iter().map(claim), all, past.level);
+    let prices = Prices::new(phase, past.level);
+    let mut rivals = Rivals::NONE;
+    for client in clients.iter_mut() {
+        let demand = client.kept.of::<MaxMin>().map(E::of).copied();
+        if let Some(demand) = demand.filter(|demand| demand.want > 0) {
+            let by = prices.advance(client, E::used(client), &demand);
+            let vtime = E::vtime_mut(client);
+            *vtime = vtime.saturating_add(by);
+            rivals.add::<E>(client, demand.want);
+        }
+    }
+    rivals
+}
+
+/// Time of the phase in which a client did not wait for an engine. What it waited may be measured by
+/// other means than the time used: it is cut to what the time used leaves.
+fn free_time<E: Engine>(phase: &Phase, client: &ClientState) -> Ns {
+    let left = phase.poll.saturating_sub(E::waited(client));
+    left.max(E::used(client))
 }
 
 /// Estimates what a client would use if it never waited. A throttled client keeps its estimate,
 /// since it shows nothing. A client that wanted nothing keeps it too, with less weight, so that new
 /// observations count as soon as it comes back; meanwhile its demand is zero.
-fn learn(phase: &Phase, client: &mut ClientState) -> Demand {
-    let computes = client.busy.get() | client.waited.get();
-    let copies = client.copied.get() | client.waited_to_copy.get();
-    let wanted = computes | copies != 0;
-    let (free, free_to_copy, lasted) = if wanted {
-        let free = free_time(phase, client.waited, client.busy);
-        let free_to_copy = free_time(phase, client.waited_to_copy, client.copied);
-        (free, free_to_copy, phase.poll)
+fn learn<E: Engine>(phase: &Phase, client: &mut ClientState) -> u64 {
+    let used = E::used(client);
+    let wanted = used.get() | E::waited(client).get() != 0;
+    let (free, lasted) = if wanted {
+        (free_time::<E>(phase, client), phase.poll)
     } else {
-        (Ns::ZERO, Ns::ZERO, Ns::ZERO)
+        (Ns::ZERO, Ns::ZERO)
     };
-    let demand = client.kept.of_mut::<MaxMin>();
-    if !client.throttled {
-        fade(&mut demand.used, client.busy);
-        fade(&mut demand.copied, client.copied);
+    let throttled = client.throttled;
+    let kept = throttled && E::kept(client.kept.of_mut::<MaxMin>());
+    let demand = E::of_mut(client.kept.of_mut::<MaxMin>());
+    if !throttled {
+        fade(&mut demand.used, used);
         fade(&mut demand.free, free);
-        fade(&mut demand.free_to_copy, free_to_copy);
         fade(&mut demand.measured, lasted);
     }
-    demand.want = if wanted || client.throttled {
+    demand.want = if wanted || kept {
         // A client that has only waited so far may want everything. No client that competes wants
         // nothing.
         fair::share(demand.used.get(), demand.free.get()).max(1)
     } else {
         0
     };
-    // One that has only waited to copy so far may want everything of that engine too.
-    let copied = !demand.copied.is_zero() || copies != 0;
-    demand.want_copies = if demand.want > 0 && copied {
-        fair::share(demand.copied.get(), demand.free_to_copy.get())
-    } else {
-        0
-    };
-    *demand
+    demand.want
 }
 
-/// Something that a client wants now.
-pub(super) fn wanted(client: &ClientState, want: impl FnOnce(&Demand) -> u64) -> u64 {
-    client.kept.of::<MaxMin>().map_or(0, want)
+/// What a client wants of an engine now.
+fn wanted<E: Engine>(client: &ClientState) -> u64 {
+    let demand = client.kept.of::<MaxMin>();
+    demand.map_or(0, |demand| E::of(demand).want)
 }
 
 /// Adds the time of a phase to a sum in which older phases count less and less.
@@ -229,59 +323,38 @@ fn fade(sum: &mut Ns, time: Ns) {
 }
 
 /// What the time of an engine costs in virtual time.
-struct Price {
+struct Prices {
     level: u64,
+    span: Ns,
     /// Of a whole engine, as a share: the span over the length of the polling phase.
     whole: u64,
     /// The same of what a unit of weight is entitled to.
     unit: u64,
 }
 
-impl Price {
-    /// What a client pays for this use, and whether it wants more than it is entitled to.
-    fn of(&self, used: Ns, want: u64, weight: Weight) -> (u64, bool) {
-        let entitled = self.level.saturating_mul(weight.get().into());
-        if entitled < WHOLE {
-            let by = weight.divide(fair::part(used.get(), self.unit));
-            (by, want >= entitled)
-        } else {
-            (fair::part(used.get(), self.whole), want >= WHOLE)
-        }
-    }
-}
-
-/// What GPU time costs in virtual time.
-struct Prices {
-    span: Ns,
-    compute: Price,
-    /// Nothing while there is enough of the copy engine for all.
-    copies: Option<Price>,
-}
-
 impl Prices {
-    fn new(phase: &Phase, past: &Past) -> Self {
+    fn new(phase: &Phase, level: u64) -> Self {
         let span = phase.span();
         let whole = fair::estimate(Ns::new(WHOLE), phase.poll, span).get();
-        let price = |level| Price {
+        Self {
             level,
+            span,
             whole,
             unit: mul_div(whole, WHOLE, level),
-        };
-        Self {
-            span,
-            compute: price(past.level),
-            copies: (past.copy_level < WHOLE).then(|| price(past.copy_level)),
         }
     }
 
     /// How far the virtual time of a client that competes advances.
-    fn advance(&self, client: &ClientState, demand: &Demand) -> VTime {
-        let weight = client.weight;
-        let (mut by, mut wants_more) = self.compute.of(client.busy, demand.want, weight);
-        if let Some(copies) = &self.copies {
-            let (more, wants) = copies.of(client.copied, demand.want_copies, weight);
-            (by, wants_more) = (by.max(more), wants_more || wants);
-        }
+    fn advance(&self, client: &ClientState, used: Ns, demand: &OfEngine) -> VTime {
+        let weight = u64::from(client.weight.get());
+        let entitled = self.level.saturating_mul(weight);
+        let (by, wants_more) = if entitled < WHOLE {
+            let by = client.weight.divide(fair::part(used.get(), self.unit));
+            (by, demand.want >= entitled)
+        } else {
+            let by = fair::part(used.get(), self.whole);
+            (by, demand.want >= WHOLE)
+        };
         if wants_more || client.throttled {
             return VTime::new(by);
         }
@@ -295,95 +368,10 @@ impl Prices {
     }
 }
 
-/// Books what throttling has cost, of the engine of which that is more, and returns whether more
-/// throttling is allowed.
-fn account(phase: &Phase, past: &mut Past, rivals: &Rivals) -> bool {
-    let unserved = |want: u64, idle: Ns| {
-        let unserved = fair::part(phase.poll.get(), want.min(WHOLE));
-        Ns::new(unserved).min(idle)
-    };
-    let copies_idle = phase.poll.saturating_sub(rivals.copied);
-    let unserved = unserved(rivals.throttled_want, phase.idle)
-        .max(unserved(rivals.throttled_copies, copies_idle));
+/// Books what throttling has cost in a polling phase, and returns whether more throttling is allowed.
+fn account(phase: &Phase, past: &mut Past, unserved: Ns) -> bool {
     let lost = fair::estimate(unserved, phase.poll, phase.span());
     let allowed = Ns::new(phase.span().get() / LOSS);
     past.spent = past.spent.saturating_add(lost).saturating_sub(allowed);
     past.spent.is_zero()
-}
-
-/// The clients that compete: those that wanted the GPU or were throttled.
-struct Rivals {
-    /// All bits of the times used: zero if no client used the GPU.
-    used: u64,
-    /// The least weight, if any.
-    lightest: u32,
-    /// The demand of the clients that were throttled, and that for the copy engine.
-    throttled_want: u64,
-    throttled_copies: u64,
-    /// Time used of the copy engine.
-    copied: Ns,
-    /// The least virtual time of the clients that were throttled, or [`NEVER`].
-    least_throttled: VTime,
-    /// The least virtual time of the clients that were not throttled, or [`NEVER`].
-    least_free: VTime,
-    /// The greatest virtual time.
-    greatest: VTime,
-}
-
-impl Rivals {
-    const NONE: Self = Self {
-        used: 0,
-        lightest: u32::MAX,
-        throttled_want: 0,
-        throttled_copies: 0,
-        copied: Ns::ZERO,
-        least_throttled: NEVER,
-        least_free: NEVER,
-        greatest: VTime::ZERO,
-    };
-
-    /// Adds a client that competes, with what it wants.
-    fn add(&mut self, client: &ClientState, demand: &Demand) {
-        let vtime = client.vtime;
-        if client.throttled {
-            // As the sum of all wants.
-            self.throttled_want = self.throttled_want.wrapping_add(demand.want);
-            self.throttled_copies = self.throttled_copies.wrapping_add(demand.want_copies);
-            self.least_throttled = self.least_throttled.min(vtime);
-        } else {
-            self.least_free = self.least_free.min(vtime);
-        }
-        self.used |= client.busy.get() | client.copied.get();
-        self.copied = self.copied.saturating_add(client.copied);
-        self.lightest = self.lightest.min(client.weight.get());
-        self.greatest = self.greatest.max(vtime);
-    }
-
-    /// How far the lightest client gets in a period in which it runs alone. With a shorter lead, it
-    /// would overtake the client that is throttled for it.
-    fn longest_step(&self, phase: &Phase, level: u64) -> u64 {
-        let entitled = level.saturating_mul(self.lightest.into());
-        mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
-    }
-
-    /// The least virtual time, but not further behind the greatest than a debt may last, and closer
-    /// to it with time while no client may be throttled.
-    fn system_time(&self, phase: &Phase, step: u64, may_throttle: bool) -> VTime {
-        // When only throttled clients compete, one of them has to run.
-        let least = match (self.least_free, self.least_throttled) {
-            (NEVER, NEVER) => return phase.t_sys,
-            (NEVER, least) | (least, _) => least,
-        };
-        // The others take a step in each period, while a client waits for them.
-        let longest = mul_div(step, LONGEST_THROTTLE.get(), phase.lead.get().max(1));
-        let floor = self.greatest.saturating_sub(VTime::new(longest.max(step)));
-        let lead = self.greatest.saturating_sub(least);
-        let faded = if may_throttle {
-            0
-        } else {
-            mul_div(lead.get(), phase.span().min(FADE).get(), FADE.get())
-        };
-        let least = least.saturating_add(VTime::new(faded));
-        least.max(floor).max(phase.t_sys)
-    }
 }

@@ -2,7 +2,8 @@
 
 //! Tests of the rules of `maxmin`, one for each.
 
-use super::maxmin::{wanted, MaxMin, Past, LONGEST_THROTTLE};
+use super::maxmin::{Demand, MaxMin, Past};
+use super::rivals::LONGEST_THROTTLE;
 use super::{ClientState, Phase};
 use crate::fair::WHOLE;
 use crate::ids::GroupId;
@@ -40,7 +41,8 @@ mod tests {
     }
 
     fn want_percent(client: &ClientState) -> u64 {
-        wanted(client, |demand| demand.want) * 100 / WHOLE
+        let demand = client.kept.of::<MaxMin>().copied().unwrap_or_default();
+        demand.compute.want * 100 / WHOLE
     }
 
     #[test]
@@ -58,7 +60,10 @@ mod tests {
         let mut clients = [client(4, 500, 0), client(8, 4, 0)];
         decide(&mut clients);
         assert_eq!(want_percent(&clients[0]), 100);
-        let free = clients[0].kept.of::<MaxMin>().map(|demand| demand.free);
+        let free = clients[0]
+            .kept
+            .of::<MaxMin>()
+            .map(|demand: &Demand| demand.compute.free);
         assert_eq!(free, Some(Ns::from_ms(4)));
     }
 
@@ -109,7 +114,7 @@ mod tests {
     fn copying(periods: u32) -> ([u64; 2], u32) {
         let mut clients = [client(0, 0, 0); 3];
         clients[2].busy = Ns::from_ms(12);
-        let (mut copied, mut held) = ([0; 2], 0);
+        let (mut copied, mut held, mut past) = ([0; 2], 0, Past::default());
         for _ in 0..periods {
             let throttled = [clients[0].throttled, clients[1].throttled];
             let parts = match throttled {
@@ -125,8 +130,9 @@ mod tests {
                 copied[at] += parts[at];
             }
             held += u32::from(clients[2].throttled);
-            clients[2].busy = Ns::from_ms(if clients[2].throttled { 0 } else { 12 });
-            decide(&mut clients);
+            let computed = if clients[2].throttled { 0 } else { 12 };
+            clients[2].busy = Ns::from_ms(computed);
+            MaxMin::decide(&phase(computed), &mut past, &mut clients);
         }
         (copied, held)
     }
@@ -154,16 +160,38 @@ mod tests {
 
     // It uses half of either engine: as much of each as others use of one.
     #[test]
-    fn client_pays_for_the_engine_of_which_it_has_more_than_it_is_entitled_to() {
+    fn client_that_has_its_part_of_both_engines_is_as_far_as_those_that_have_it_of_one() {
         let mut clients = [client(6, 6, 0), client(6, 6, 0), client(0, 0, 0)];
         for at in [0, 2] {
             clients[at].copied = Ns::from_ms(6);
             clients[at].waited_to_copy = Ns::from_ms(6);
         }
-        for _ in 0..20 {
+        for _ in 0..200 {
             decide(&mut clients);
-            let [both, computes, copies] = clients.map(|one| one.vtime);
-            assert_eq!((both, computes), (computes, copies));
+            assert!(clients.iter().all(|client| !client.throttled));
+        }
+        // It takes more of the copy engine, and is held though it computes no more than its part.
+        clients[0].copied = Ns::from_ms(10);
+        clients[2].copied = Ns::from_ms(2);
+        let held = (0..20).any(|_| {
+            decide(&mut clients);
+            clients[0].throttled
+        });
+        assert!(held && !clients[1].throttled && !clients[2].throttled);
+    }
+
+    // The first is ahead on one engine, the second on the other.
+    #[test]
+    fn one_client_runs_whatever_each_engine_says() {
+        let mut clients = [client(11, 1, 0), client(1, 11, 0)];
+        let mut past = Past::default();
+        for _ in 0..200 {
+            for (at, copied) in [(0, 1), (1, 11)] {
+                clients[at].copied = Ns::from_ms(copied);
+                clients[at].waited_to_copy = Ns::from_ms(12 - copied);
+            }
+            MaxMin::decide(&phase(12), &mut past, &mut clients);
+            assert!(clients.iter().any(|client| !client.throttled));
         }
     }
 

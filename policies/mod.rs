@@ -42,6 +42,7 @@ mod maxmin;
 #[cfg(any(test, loga_kunit))]
 mod maxmin_tests;
 mod none;
+mod rivals;
 mod sampling;
 #[cfg(any(test, loga_kunit))]
 mod sampling_tests;

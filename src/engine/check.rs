@@ -107,7 +107,8 @@ fn bad_throttle(clients: &[ClientState], throttled: usize) -> Option<Violation> 
     if throttled == 0 {
         return None;
     }
-    if !clients.iter().any(ClientState::active) {
+    let uses = |client: &ClientState| client.active() || !client.copied.is_zero();
+    if !clients.iter().any(uses) {
         return Some(Violation::IdleThrottle);
     }
     (throttled == clients.len()).then_some(Violation::AllThrottled)

@@ -3,6 +3,7 @@
 //! Periods of synthetic clients: the work of the main thread in each, without the threads, the
 //! gates and the registers.
 
+use crate::account::waits::Waited;
 use crate::account::{Accountant, Slot, MAX_SLOTS};
 use crate::engine::{Action, Config, Engine, Wake};
 use crate::gpu::{Ended, GpuState};
@@ -257,6 +258,7 @@ impl Round {
         self.state
             .begin_phase(core::iter::empty(), core::iter::empty());
         let waits = self.waits.iter().copied();
+        let waits = waits.map(|(id, waited)| (id, Waited::to_compute(waited)));
         let totals = self.state.charge(ended, &mut owner, waits);
         let asked = clock();
         self.state.decide(&totals);
