@@ -102,9 +102,7 @@ impl ClaimTable {
     pub(super) fn appeared(&self, process: &Process, gpu: u32) -> Option<u32> {
         let identity = process.identity()?;
         let (now, ancestors) = (ffi::now(), process.ancestors());
-        self.with(|claims| {
-            claims.appeared(identity.process, identity.user, ancestors, gpu, now)
-        })
+        self.with(|claims| claims.appeared(identity.process, identity.user, ancestors, gpu, now))
     }
 
     /// Forgets the claims on a GPU.

@@ -80,7 +80,11 @@ extern "C" {
 
     pub(crate) fn loga_current_tgid() -> *mut bindings::pid;
     pub(crate) fn loga_process_identity(tgid: *mut bindings::pid, identity: *mut Identity) -> bool;
-    pub(crate) fn loga_process_ancestors(tgid: *mut bindings::pid, keys: *mut u64, most: u32) -> u32;
+    pub(crate) fn loga_process_ancestors(
+        tgid: *mut bindings::pid,
+        keys: *mut u64,
+        most: u32,
+    ) -> u32;
     pub(crate) fn loga_find_tgid(nr: c_int) -> *mut bindings::pid;
     pub(crate) fn loga_pid_of_key(key: u64) -> c_int;
     pub(crate) fn loga_user_of(uid: u32) -> u32;

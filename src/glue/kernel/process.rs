@@ -76,7 +76,8 @@ impl Process {
         // CAST: a small constant.
         let most = ANCESTORS as u32;
         // SAFETY: The reference that this value stands for, and a buffer for so many keys.
-        let count = unsafe { ffi::loga_process_ancestors(self.0.as_ptr(), keys.as_mut_ptr(), most) };
+        let count =
+            unsafe { ffi::loga_process_ancestors(self.0.as_ptr(), keys.as_mut_ptr(), most) };
         // CAST: at most ANCESTORS.
         keys.into_iter().take(count as usize)
     }

@@ -104,10 +104,14 @@ pub fn run(
     let snapshots = control.all()?;
     let processes = Processes::below(&environment.proc);
     let devices = Devices::new(&snapshots, &environment.proc);
-    let asked = devices.resolved(&arguments.asked).map_err(Failure::Said)?;
-    let asked = &asked;
+    let asked = devices.resolved(&arguments.asked);
+    let arguments = &cli::Place {
+        asked: asked.map_err(Failure::Said)?,
+        ..arguments.clone()
+    };
+    let asked = &arguments.asked;
     if let Some(pid) = arguments.explain {
-        return explain::run(arguments, asked, &snapshots, pid, &wish, &processes, out);
+        return explain::run(arguments, &snapshots, pid, &wish, &processes, out);
     }
     let visible = devices.allowed(environment).map_err(Failure::Said)?;
     let pool = Pool::new(&snapshots, asked, visible.as_deref());

@@ -48,7 +48,6 @@ struct Other {
 /// [`Failure::Said`] if it uses none that the caller sees.
 pub(super) fn run(
     arguments: &cli::Place,
-    asked: &cli::Asked,
     snapshots: &[Snapshot],
     pid: i32,
     wish: &Wish,
@@ -70,7 +69,7 @@ pub(super) fn run(
     for snapshot in &mut without {
         take_out(snapshot, pid);
     }
-    let mut pool = Pool::new(&without, asked, None).map_err(Failure::Said)?;
+    let mut pool = Pool::new(&without, &arguments.asked, None).map_err(Failure::Said)?;
     for place in &mut pool.places {
         if there.contains(&place.gpu) {
             place.closed = Some(Closed::Taken);
