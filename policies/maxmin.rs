@@ -113,6 +113,8 @@ pub struct Past {
     pub(super) spent: Ns,
     compute: Level,
     copies: Level,
+    /// Whether a client wanted to copy in the last period.
+    copying: bool,
 }
 
 /// One of the two engines: where its part of everything is.
@@ -209,10 +211,10 @@ impl MaxMin {
         past.compute.t_sys = phase.t_sys;
         let rivals = advance::<Compute>(phase, &mut past.compute, clients);
         // Mostly nobody copies.
-        let copying = clients.iter().any(|client| {
-            wanted::<Copies>(client) > 0 || client.copied.get() | client.waited_to_copy.get() != 0
-        });
+        let copies = |client: &ClientState| client.copied.get() | client.waited_to_copy.get() != 0;
+        let copying = past.copying || clients.iter().any(copies);
         let copiers = copying.then(|| advance::<Copies>(phase, &mut past.copies, clients));
+        past.copying = copiers.as_ref().is_some_and(Rivals::any);
         let lost = rivals.unserved(phase, phase.idle).max(match &copiers {
             Some(copiers) => copiers.unserved(phase, phase.poll.saturating_sub(copiers.used)),
             None => Ns::ZERO,

@@ -41,6 +41,11 @@ impl Rivals {
         greatest: VTime::ZERO,
     };
 
+    /// Whether there are any.
+    pub(super) const fn any(&self) -> bool {
+        self.lightest != u32::MAX
+    }
+
     /// Adds a client that competes, with what it wants.
     pub(super) fn add<E: Engine>(&mut self, client: &ClientState, want: u64) {
         let vtime = E::vtime(client);

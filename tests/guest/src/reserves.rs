@@ -78,7 +78,8 @@ fn clients_of_one_user_share_its_reserve() -> Verdict {
     })?;
     std::thread::sleep(Duration::from_millis(500));
     Truth::reset()?;
-    std::thread::sleep(Duration::from_secs(2));
+    // 300 periods: one more or less of them is a fifteenth of a point.
+    std::thread::sleep(Duration::from_secs(6));
     let truth = Truth::read()?;
     let kernels = [&one, &two].map(|load| truth.usage(load.pid()).commands);
     let served = specs()?.first().copied().ok_or("nothing is listed")?;

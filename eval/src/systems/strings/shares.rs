@@ -50,7 +50,7 @@ const IDLES: &str =
 const WAITS: &str =
     "A program with one command at a time waits for a command of the other that runs, which no \
      policy can stop. No scheduler at all gives as little: see its lines, and how both fall where \
-     the kernels of the other are ten times as long. Copies (BO with MC) are not scheduled.";
+     the kernels of the other are ten times as long.";
 
 /// Two programs under one scheduler.
 #[derive(Clone, Copy, Debug)]
