@@ -5,7 +5,7 @@
 use crate::caller::Caller;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::within;
+use crate::limits::{self, within};
 use crate::load::Load;
 use crate::sharing::{clear, for_process, for_user, set, target, weight};
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
@@ -317,15 +317,19 @@ fn las_serves_clients_that_always_want_the_gpu_alike() -> Verdict {
         Load::start(LIGHT)?,
     ];
     stage.wait_until_all_measured(&loads)?;
-    // Epochs of 100 ms alternate. What a client has queued when it is throttled runs on in the epoch
-    // of the other, 8 ms of the first client and 0.8 ms of the second: 8 and 0.8 points in two
-    // epochs. The span may have an epoch more of either: 2.5 points of 8 s. The last wants a tenth
-    // at most, and waits for a command of 2 ms now and then.
-    check_shares(&loads, 8000, |shares| {
+    // Epochs alternate. What a client has queued when it is throttled runs on in the epoch of the
+    // other, 8 ms of the first client and 0.8 ms of the second: 8 and 0.8 points in two epochs of
+    // 100 ms. An epoch ends with the first period of 50 ms that ends after 100 ms: each is longer by
+    // up to a period, and these times add up as those of independent, evenly distributed ones. The
+    // last wants a tenth at most, and waits for a command of 2 ms now and then.
+    const SPAN_MS: f64 = 16_000.0;
+    let of_epoch = 100.0 * 50.0 / 12f64.sqrt() / SPAN_MS;
+    let chance = limits::SIGMAS * of_epoch * (SPAN_MS / 100.0).sqrt();
+    check_shares(&loads, 16_000, |shares| {
         within(
             "points between the equal ones",
             shares[0] - shares[1],
-            -3.3..=10.5,
+            -0.8 - chance..=8.0 + chance,
         )?;
         within("percent of the third", shares[2], 2.0..)
     })?;
