@@ -47,8 +47,8 @@
 //! throttled client is not overtaken, because the others advance by one step at most from below.
 //! Commands submitted before a client is throttled run on: deep queues and long commands put a
 //! client further ahead. It pays for all of that, throttled until the others are as far, but not
-//! for longer than [`LONGEST_THROTTLE`](super::rivals::LONGEST_THROTTLE). Not proven: anything while no throttling is allowed (the
-//! bound on work comes first), while demands change the level (steps of old and new levels mix), or
+//! for longer than [`LONGEST_THROTTLE`](super::rivals::LONGEST_THROTTLE). Not proven: anything while
+//! no throttling is allowed (the bound on work comes first), while demands change the level (steps of old and new levels mix), or
 //! when polling phases differ from the rest of the period, of which they are the only measurement.
 //! Debts are forgiven by age, not by size: only while the bound on work forbids throttling, the
 //! lead of each client over the system fades, `lead -= lead * span / 10 s`. A client that ran
@@ -124,7 +124,7 @@ pub(super) trait Engine {
     fn of(demand: &Demand) -> &OfEngine;
     fn of_mut(demand: &mut Demand) -> &mut OfEngine;
     /// Whether a client that is throttled still wants it.
-    fn kept(demand: &Demand) -> bool;
+    fn still_wanted(demand: &Demand) -> bool;
     fn vtime(client: &ClientState) -> VTime;
     fn vtime_mut(client: &mut ClientState) -> &mut VTime;
 }
@@ -149,7 +149,7 @@ impl Engine for Compute {
     }
 
     // One that was throttled before it has shown anything may want to compute.
-    fn kept(demand: &Demand) -> bool {
+    fn still_wanted(demand: &Demand) -> bool {
         demand.compute.want > 0 || demand.copies.want == 0
     }
 
@@ -181,7 +181,7 @@ impl Engine for Copies {
         &mut demand.copies
     }
 
-    fn kept(demand: &Demand) -> bool {
+    fn still_wanted(demand: &Demand) -> bool {
         demand.copies.want > 0
     }
 
@@ -293,14 +293,14 @@ fn learn<E: Engine>(phase: &Phase, client: &mut ClientState) -> u64 {
         (Ns::ZERO, Ns::ZERO)
     };
     let throttled = client.throttled;
-    let kept = throttled && E::kept(client.kept.of_mut::<MaxMin>());
+    let still = throttled && E::still_wanted(client.kept.of_mut::<MaxMin>());
     let demand = E::of_mut(client.kept.of_mut::<MaxMin>());
     if !throttled {
         fade(&mut demand.used, used);
         fade(&mut demand.free, free);
         fade(&mut demand.measured, lasted);
     }
-    demand.want = if wanted || kept {
+    demand.want = if wanted || still {
         // A client that has only waited so far may want everything. No client that competes wants
         // nothing.
         fair::share(demand.used.get(), demand.free.get()).max(1)

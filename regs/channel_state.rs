@@ -101,15 +101,6 @@ impl ChannelState {
     pub const fn is_compute(self) -> bool {
         self.runlist() == COMPUTE_RUNLIST
     }
-
-    /// As [`ChannelState::work`] for a channel of the compute engine, else [`Work::None`].
-    pub const fn compute_work(self) -> Work {
-        if self.is_compute() {
-            self.work()
-        } else {
-            Work::None
-        }
-    }
 }
 
 #[cfg(any(test, loga_kunit))]
@@ -188,14 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn work_on_a_copy_engine_is_none_for_compute() {
+    fn work_on_a_copy_engine_is_not_that_of_compute() {
         let copies = ChannelState::from_bits(0x1101_0001);
-        assert_eq!(copies.runlist(), 1);
-        assert_eq!(copies.work(), Work::Waits);
-        assert_eq!(copies.compute_work(), Work::None);
-        assert_eq!(
-            ChannelState::from_bits(0x1100_0001).compute_work(),
-            Work::Waits
-        );
+        assert_eq!((copies.runlist(), copies.work()), (1, Work::Waits));
+        assert!(!copies.is_compute());
+        let computes = ChannelState::from_bits(0x1100_0001);
+        assert_eq!((computes.runlist(), computes.work()), (0, Work::Waits));
+        assert!(computes.is_compute());
     }
 }

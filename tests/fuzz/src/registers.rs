@@ -133,9 +133,7 @@ fn words(status: u32, state: u32) {
     let wants = matches!(work, Work::Waits | Work::Acquires);
     assert!(!wants || state & 1 != 0, "{state:#x} is disabled and waits");
     assert!(channel.runlist() < 16);
-    let compute = channel.compute_work();
-    let gr = channel.runlist() == 0;
-    assert_eq!(compute, if gr { work } else { Work::None });
+    assert_eq!(channel.is_compute(), channel.runlist() == 0);
     assert!(!channel.is_schedulable() || state & 1 != 0);
 }
 
