@@ -32,6 +32,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("kernel-length", kernel_length),
     ("load", load),
     ("overhead", overhead),
+    ("copies", copies),
     ("decision", scale::decision),
 ];
 
@@ -236,36 +237,51 @@ enum Beside {
 /// Accounting only: turnaround with the module against without, and against a control
 /// with an equally busy thread in the poller's place.
 fn overhead(findings: &mut Findings) -> Result<(), String> {
-    for (load, target) in [(HOG, true), (SMALL, false)] {
-        let mut measure = |beside: Beside| -> Result<f64, String> {
-            let stage = match beside {
-                Beside::Loga => Stage::measured("", "policy=event")?,
-                Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
-            };
-            let busy = (beside == Beside::BusyThread).then(control);
-            let window = Window::of(&[load], 3.0)?;
-            drop(busy);
-            drop(stage);
-            let label = match beside {
-                Beside::Nothing => "without LoGA",
-                Beside::BusyThread => "without LoGA, beside a busy thread",
-                Beside::Loga => "with LoGA accounting",
-            };
-            let label = format!("kernels of {} us {label}", load.kernel_us);
-            let turnaround = window.turnaround_us(0);
-            findings.record(&format!("{label}: turnaround"), turnaround, "us");
-            findings.observations.push(window.observation(&label));
-            Ok(turnaround)
+    slow_down(findings, HOG, Some(f64::MIN..=0.5))?;
+    slow_down(findings, SMALL, None)
+}
+
+/// The same for copies. Figure 6 of GViM shows their bandwidth: their size over this time.
+fn copies(findings: &mut Findings) -> Result<(), String> {
+    slow_down(findings, Pattern::copies(1000), Some(-0.5..=0.5))?;
+    slow_down(findings, Pattern::copies(100), None)
+}
+
+/// How much longer a load's commands take beside LoGA.
+fn slow_down(
+    findings: &mut Findings,
+    load: Pattern,
+    target: Option<RangeInclusive<f64>>,
+) -> Result<(), String> {
+    let of = if load.copies { "copies" } else { "kernels" };
+    let of = format!("{of} of {} us", load.kernel_us);
+    let mut measure = |beside: Beside| -> Result<f64, String> {
+        let stage = match beside {
+            Beside::Loga => Stage::measured("", "policy=event")?,
+            Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
         };
-        let alone = measure(Beside::Nothing)?;
-        let control = measure(Beside::BusyThread)?;
-        let loaded = measure(Beside::Loga)?;
-        let name = format!("kernels of {} us: slow-down", load.kernel_us);
-        let slower = 100.0 * (loaded / alone - 1.0);
-        findings.check(&name, slower, "%", target.then_some(f64::MIN..=0.5));
-        let beyond = 100.0 * (loaded / control - 1.0);
-        findings.record(&format!("{name} beyond the busy thread"), beyond, "%");
-    }
+        let busy = (beside == Beside::BusyThread).then(control);
+        let window = Window::of(&[load], 3.0)?;
+        drop(busy);
+        drop(stage);
+        let label = match beside {
+            Beside::Nothing => "without LoGA",
+            Beside::BusyThread => "without LoGA, beside a busy thread",
+            Beside::Loga => "with LoGA accounting",
+        };
+        let label = format!("{of} {label}");
+        let turnaround = window.turnaround_us(0);
+        findings.record(&format!("{label}: turnaround"), turnaround, "us");
+        findings.observations.push(window.observation(&label));
+        Ok(turnaround)
+    };
+    let alone = measure(Beside::Nothing)?;
+    let control = measure(Beside::BusyThread)?;
+    let loaded = measure(Beside::Loga)?;
+    let name = format!("{of}: slow-down");
+    findings.check(&name, 100.0 * (loaded / alone - 1.0), "%", target);
+    let beyond = 100.0 * (loaded / control - 1.0);
+    findings.record(&format!("{name} beyond the busy thread"), beyond, "%");
     Ok(())
 }
 

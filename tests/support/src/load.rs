@@ -32,6 +32,8 @@ pub struct Pattern {
     pub count: Option<u64>,
     /// Which GPU it uses.
     pub gpu: u32,
+    /// Whether they are copies, on the copy engine.
+    pub copies: bool,
 }
 
 impl Pattern {
@@ -47,6 +49,15 @@ impl Pattern {
             depth: 1,
             share: None,
             gpu: 0,
+            copies: false,
+        }
+    }
+
+    /// Copies that take `copy_us`, back to back.
+    pub const fn copies(copy_us: u64) -> Self {
+        Self {
+            copies: true,
+            ..Self::new(copy_us, 0)
         }
     }
 
@@ -100,6 +111,9 @@ impl Pattern {
             .args(["--gpu", &self.gpu.to_string()])
             .args(["--seed", &seed.to_string()])
             .args(["--wait", if self.spin { "spin" } else { "block" }]);
+        if self.copies {
+            command.args(["--engine", "copy"]);
+        }
         match self.count {
             Some(count) => command.args(["--count", &count.to_string()]),
             None => command.args(["--seconds", &seconds.to_string()]),
