@@ -136,8 +136,8 @@ pub struct Gpu {
     pub accounting: u32,
     /// What phases grow with: position in [`Scale::NAMES`](crate::knobs::Scale).
     pub scale: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// GPUs of the driver that LoGA does not follow; the kernel's log says why.
+    pub unfollowed: u32,
     /// The numbers of all knobs, in the order of [`KNOBS`](crate::knobs::KNOBS).
     pub knobs: [u32; MAX_KNOBS],
     /// Part of the GPU that all clients together had, in whole percents: a mean that fades with a
@@ -235,6 +235,8 @@ pub const GPU_UNKNOWN_SEEN: u32 = 1 << 3;
 /// The first copy engine was measured in the last polling phase. Else the chip lists none, or its
 /// status word cannot be read: times of copies do not grow, whatever is copied.
 pub const GPU_COPIES: u32 = 1 << 4;
+/// The GPU is not bound to its driver, or the machine sleeps: no client is throttled.
+pub const GPU_AWAY: u32 = 1 << 5;
 
 /// The GPU is divided between processes.
 pub const GROUP_BY_PROCESS: u32 = 0;

@@ -36,12 +36,16 @@ pub(super) fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
         .ok_or(ENXIO)
 }
 
-/// The GPU with this index, or all without one.
-pub(super) fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
-    match index {
-        Some(index) => gpu(tracker, index).map(core::slice::from_ref),
-        None => Ok(tracker.gpus()),
-    }
+/// The GPU with this index, or all that there are now without one.
+pub(super) fn chosen_gpus(
+    tracker: &Tracker,
+    index: Option<u32>,
+) -> Result<impl Iterator<Item = &Arc<Gpu>> + Clone> {
+    let (skipped, count) = match index {
+        Some(index) => (gpu(tracker, index)?.device.index, 1),
+        None => (0, tracker.gpus().count()),
+    };
+    Ok(tracker.gpus().skip(skipped).take(count))
 }
 
 /// Fills a snapshot and the tables it points to.
@@ -52,6 +56,7 @@ pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Re
     }
     let tracker = tracker()?;
     let tables = Tables::collect(gpu(&tracker, snapshot.gpu)?, snapshot)?;
+    snapshot.info.unfollowed = tracker.refused();
     for (at, client) in tables.clients.iter().enumerate() {
         put(snapshot.clients, at, client)?;
     }
@@ -81,9 +86,9 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     if !all && !chosen.process.as_ref().is_some_and(may_lower) {
         return Err(error::Error::NotOwn.into());
     }
-    let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
+    let mut before = KVec::with_capacity(gpus.clone().count(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
-    for gpu in gpus {
+    for gpu in gpus.clone() {
         match gpu.set_share(chosen.subject, chosen.within, request.change.as_ref(), all) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
@@ -96,7 +101,7 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
         result = Err(unknown.into());
     }
     // The change applies to all GPUs or none.
-    for (gpu, old) in gpus.iter().zip(before) {
+    for (gpu, old) in gpus.zip(before) {
         match result {
             // A change by an unprivileged user takes effect at the next decision: it forces none.
             Ok(()) if all => gpu.settings_changed(),
@@ -270,11 +275,11 @@ pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
     let tracker = tracker()?;
     let mut rooms = KVec::new();
     let gpus = chosen_gpus(&tracker, knobs.gpu)?;
-    for gpu in gpus {
+    for gpu in gpus.clone() {
         let room = gpu.prepare(&knobs)?;
         rooms.push(room, GFP_KERNEL).map_err(|_| ENOMEM)?;
     }
-    for (gpu, room) in gpus.iter().zip(rooms) {
+    for (gpu, room) in gpus.zip(rooms) {
         // If one GPU accepts the values, all do: the check depends on the values only.
         gpu.configure(&knobs, room)?;
         gpu.settings_changed();

@@ -59,6 +59,8 @@ extern "C" {
     pub(crate) fn loga_in_module_text(owner: *const bindings::module, addr: *const c_void) -> bool;
     pub(crate) fn loga_module_is_live(owner: *const bindings::module) -> bool;
     pub(crate) fn loga_module_name(owner: *const bindings::module) -> *const c_char;
+    pub(crate) fn loga_hold(driver: *const bindings::module);
+    pub(crate) fn loga_unhold(driver: *const bindings::module);
     pub(crate) fn loga_exchange_pointer(
         slot: *mut *mut c_void,
         old: *mut c_void,

@@ -86,6 +86,8 @@ bool loga_in_module_data(const struct module *mod, const void *addr);
 bool loga_in_module_text(const struct module *mod, const void *addr);
 bool loga_module_is_live(const struct module *mod);
 const char *loga_module_name(const struct module *mod);
+void loga_hold(const struct module *driver);
+void loga_unhold(const struct module *driver);
 bool loga_exchange_pointer(void **slot, void *old, void *new);
 void *loga_does_nothing(void);
 void loga_synchronize_rcu_tasks(void);
