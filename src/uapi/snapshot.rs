@@ -343,6 +343,10 @@ pub struct Client {
     pub copy_2s_ppm: u32,
     /// As `copy_2s_ppm`, of 30 s.
     pub copy_30s_ppm: u32,
+    /// 1 if its process has ended: others use its pages on, or its channels still run.
+    pub ended: u32,
+    /// Process id of one that uses its pages on, in the pid namespace of the reader; 0 for none.
+    pub user: i32,
 }
 
 /// The client follows no spec.
@@ -426,7 +430,7 @@ pub struct Channel {
 }
 
 const _: () = assert!(core::mem::size_of::<Gpu>() == 408);
-const _: () = assert!(core::mem::size_of::<Client>() == 280);
+const _: () = assert!(core::mem::size_of::<Client>() == 288);
 const _: () = assert!(core::mem::size_of::<Group>() == 104);
 const _: () = assert!(core::mem::size_of::<Channel>() == 40);
 const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 408);

@@ -15,7 +15,7 @@ use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::process::{is_alive, shown_uid};
+use crate::glue::kernel::process::shown_uid;
 use crate::request::Named;
 use crate::share::{Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
@@ -89,7 +89,12 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     let mut before = KVec::with_capacity(gpus.clone().count(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
     for gpu in gpus.clone() {
-        match gpu.set_share(chosen.subject, chosen.within, request.change.as_ref(), all) {
+        let heir = match (&chosen.process, &request.change) {
+            (Some(process), Some(_)) => gpu.refuse_heir(process),
+            _ => Ok(()),
+        };
+        let change = request.change.as_ref();
+        match heir.and_then(|()| gpu.set_share(chosen.subject, chosen.within, change, all)) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
                 result = Err(cause.into());
@@ -123,7 +128,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
     let mut books = gpu.books.lock();
     if reader.all {
-        books.state.settings.retain_processes(is_alive);
+        books.forget_settings();
     }
     let is_shown = |entry: &&Entry| {
         let own = entry.user().is_some_and(|user| reader.may_see(user));

@@ -309,6 +309,15 @@ fn alarms(stat: &Stat) -> Vec<String> {
             "MPS: all programs of server {pid} are one client: they share its GPU time, weight and limits"
         )
     }));
+    for client in stat.clients.iter().filter(|client| client.ended) {
+        let (pid, comm) = (client.pid, &client.comm);
+        lines.push(match client.user {
+            Some(user) => format!(
+                "process {pid} ({comm}) has ended, and process {user} uses its pages on: it is that client, with its limit"
+            ),
+            None => format!("process {pid} ({comm}) has ended, its channels have not"),
+        });
+    }
     if stat.unfollowed > 0 {
         lines.push(format!(
             "warning: the driver has {} more that LoGA does not follow: `dmesg` says why",
