@@ -143,10 +143,7 @@ fn follow(tracker: &Arc<Tracker>, found: KVec<Found>, cards: &[Card]) {
     let Some(mut attachment) = take_attachment(Some(tracker)) else {
         return;
     };
-    for found in found {
-        let Some(gpu) = tracker.follow(found, cards) else {
-            continue;
-        };
+    tracker.follow(found, cards, |gpu| {
         let added = Directory::add(gpu).and_then(|directory| {
             let pushed = attachment.directories.push(directory, GFP_KERNEL);
             pushed.map_err(Error::from)
@@ -154,7 +151,7 @@ fn follow(tracker: &Arc<Tracker>, found: KVec<Found>, cards: &[Card]) {
         if let Err(error) = added {
             pr_warn!("{}: no knobs in sysfs: {error:?}\n", gpu.device.address);
         }
-    }
+    });
     HOOK.lock().state = State::Attached(attachment);
 }
 

@@ -66,10 +66,6 @@ impl Gpus {
         Ok(())
     }
 
-    fn note_refusal(&self) {
-        self.refused.fetch_add(1, Relaxed);
-    }
-
     /// Ends all threads. May sleep.
     fn stop(&self) {
         self.iter().for_each(|gpu| gpu.stop());
@@ -113,18 +109,19 @@ impl Tracker {
         };
         let found = minors::numbered(bar::find_gpus(driver.owner(), |_| false)?, &driver.cards());
         let claims = ClaimTable::new(found.len())?;
+        let mut refused = 0u32;
         for found in found {
             match gpus.add(found, settings, &claims) {
                 Ok(()) => {}
-                Err(error) if error == EOPNOTSUPP => gpus.note_refusal(),
+                Err(error) if error == EOPNOTSUPP => refused = refused.saturating_add(1),
                 Err(error) => return Err(error),
             }
         }
         if gpus.iter().next().is_none() {
             pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
-            let refused = gpus.refused.load(Relaxed) != 0;
-            return Err(if refused { EOPNOTSUPP } else { ENODEV });
+            return Err(if refused == 0 { ENODEV } else { EOPNOTSUPP });
         }
+        gpus.refused.store(refused, Relaxed);
         Arc::pin_init(
             pin_init!(Self {
                 gpus,
@@ -150,7 +147,8 @@ impl Tracker {
         self.gpus.refused.load(Relaxed)
     }
 
-    /// GPUs that the driver has and that were not there when LoGA attached. May sleep.
+    /// GPUs that the driver has and that LoGA does not follow: those that were not there when it
+    /// attached, and those that it refused. May sleep.
     ///
     /// # Errors
     ///
@@ -160,25 +158,40 @@ impl Tracker {
         bar::find_gpus(driver.owner(), is_known)
     }
 
-    /// Follows a GPU that was found later, with the parameters as they are now. Called by one thread
-    /// at a time. May sleep. A failure is logged and counted.
-    pub(super) fn follow(&self, mut found: Found, cards: &[Card]) -> Option<&Arc<Gpu>> {
-        let address = found.address;
-        found.minor = minors::of(&address, cards);
-        let index = self.gpus().count();
-        let added = self
-            .claims
-            .make_room(index.saturating_add(1))
-            .and_then(|()| params::read())
-            .and_then(|settings| self.gpus.add(found, &settings, &self.claims));
-        if let Err(error) = added {
-            // `refuse_chip` has said it.
-            if error != EOPNOTSUPP {
-                pr_err!("{address}: not followed: {error:?}\n");
+    /// Follows GPUs that were found later, with the parameters as they are now, and does `then` with
+    /// each. Called by one thread at a time. May sleep. Failures are logged and counted.
+    pub(super) fn follow(
+        &self,
+        found: KVec<Found>,
+        cards: &[Card],
+        mut then: impl FnMut(&Arc<Gpu>),
+    ) {
+        let mut refused = 0u32;
+        for found in found {
+            let address = found.address;
+            let index = self.gpus().count();
+            if let Err(error) = self.follow_one(found, cards) {
+                // `refuse_chip` has said it.
+                if error != EOPNOTSUPP {
+                    pr_err!("{address}: not followed: {error:?}\n");
+                }
+                refused = refused.saturating_add(1);
             }
-            self.gpus.note_refusal();
+            if let Some(gpu) = self.gpu(index) {
+                then(gpu);
+            }
         }
-        self.gpu(index)
+        self.gpus.refused.store(refused, Relaxed);
+    }
+
+    /// # Errors
+    ///
+    /// As [`Gpus::add`]; `ENXIO`: the driver does not say which node is this GPU's.
+    fn follow_one(&self, mut found: Found, cards: &[Card]) -> Result {
+        found.minor = Some(minors::of(&found.address, cards).ok_or(ENXIO)?);
+        self.claims
+            .make_room(self.gpus().count().saturating_add(1))?;
+        self.gpus.add(found, &params::read()?, &self.claims)
     }
 
     /// Marks GPUs as away that are not bound to the driver's module.

@@ -26,7 +26,7 @@
 
 /* The knobs are parameters too: params.rs. */
 
-/* MAX_GPUS in bar.rs. */
+/* MAX_GPUS in ffi.rs. */
 int loga_poller_cpu[16];
 uint loga_poller_cpus;
 module_param_array_named(poller_cpu, loga_poller_cpu, int, &loga_poller_cpus, 0444);

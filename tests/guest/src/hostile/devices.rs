@@ -317,11 +317,15 @@ fn gpu_that_its_driver_gets_later_is_followed() -> Verdict {
 }
 
 fn gpu_of_another_kind_that_its_driver_gets_later_is_counted() -> Verdict {
-    let stage = Stage::set(&model(&format!("gpus=2 turing=1 unbound=1 {LAZY}")), "")?;
+    let stage = Stage::set(&model(&format!("gpus=3 turing=1 unbound=5 {LAZY}")), "")?;
     let mut log = KernelLog::from_now()?;
     bind("0001:00:00.0")?;
     within_a_second(&stage, 0, "counted", |stat| stat.unfollowed == 1)?;
     let refusals = log.with(&["loga", "0001:00:00.0", "not followed"])?;
     ensure!(refusals.len() == 1, "{refusals:?}");
+    bind("0001:00:02.0")?;
+    within_a_second(&stage, 1, "followed", |stat| stat.pci == "0001:00:02.0")?;
+    let unfollowed = stage.stat()?.unfollowed;
+    ensure!(unfollowed == 1, "{unfollowed} GPUs are not followed");
     stage.teardown()
 }
