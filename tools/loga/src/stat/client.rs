@@ -4,6 +4,7 @@
 
 use super::{fraction, Phases};
 use crate::names;
+use crate::names::Name;
 use loga::account::fading::ONE_PPM;
 use loga::account::sparse::bound;
 use loga::uapi;
@@ -19,8 +20,11 @@ pub struct Client {
     pub pid: i32,
     /// User.
     pub uid: u32,
-    /// Command.
-    pub comm: String,
+    /// Command: the present name of the process.
+    pub comm: Name,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_hex: Option<String>,
     /// Channels allocated.
     pub channels: u32,
     /// `idle`, `running` or `throttled`.
@@ -174,11 +178,13 @@ impl Client {
             since(|client| client.copy_variance_us2),
             phases.sample_interval_ns,
         );
+        let comm = names::text(&now.comm);
         Client {
             id: now.id,
             pid: now.pid,
             uid: now.uid,
-            comm: names::text(&now.comm),
+            comm_hex: comm.hex(),
+            comm,
             channels: now.channels,
             state: names::state(now.state),
             weight: now.weight,
