@@ -79,7 +79,8 @@ impl Processes {
     /// process without a visible number, one that has ended, and a later one of its number leave the
     /// kernel's. Both times are of CLOCK_MONOTONIC.
     pub fn present(&self, pid: i32, kept: &[u8], since_ns: u64, now_ns: u64) -> Name {
-        let name = self.name(pid).filter(|_| pid > 0);
+        let kept = names::text(kept);
+        let name = self.name(pid).filter(|name| pid > 0 && *name != kept);
         // Asked after its name: a later process is younger.
         let is_same = || {
             let age_ns = self.age_ns(pid)?;
@@ -89,7 +90,7 @@ impl Processes {
         };
         match name {
             Some(name) if is_same() == Some(true) => name,
-            _ => names::text(kept),
+            _ => kept,
         }
     }
 
