@@ -271,12 +271,13 @@ pub(crate) mod tests {
         // By another process: one of a test beside this one would inherit the open file, and a file
         // that is open for writing cannot be run.
         let copied = std::process::Command::new("cp")
-            .arg("/bin/sleep")
+            .arg("/bin/sh")
             .arg(&path)
             .status();
         assert!(copied.expect("cp").success());
         let mut child = std::process::Command::new(&path)
-            .arg("60")
+            .args(["-c", "read line"])
+            .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("a process");
         let pid = i32::try_from(child.id()).expect("a number of a process");
