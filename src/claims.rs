@@ -70,6 +70,11 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
         Self { table, seen }
     }
 
+    /// Moves the claims to a larger memory, and returns the one that is not used any more.
+    pub fn grow(&mut self, store: R) -> R {
+        self.table.grow(store)
+    }
+
     /// A number that each claim that is made changes. It never goes back.
     pub const fn seen(&self) -> u64 {
         self.seen

@@ -99,6 +99,11 @@ pub enum Error {
     NotIdle,
     /// A user asked to change a process of another user, a user or a cgroup.
     NotOwn,
+    /// A process that uses the GPU through pages of another one, which has ended.
+    Inherited {
+        /// Number of that one.
+        from: u64,
+    },
     /// A request that sets nothing.
     NothingToSet,
     /// Nothing has been set for this process, user or cgroup.
@@ -177,6 +182,10 @@ impl fmt::Display for Error {
             Error::NotOwn => write!(
                 f,
                 "this is for root (CAP_SYS_ADMIN): a user may lower its own processes only"
+            ),
+            Error::Inherited { from } => write!(
+                f,
+                "it uses pages of process {from}, which has ended, and is that client: set it for the user or cgroup"
             ),
             Error::NothingToSet => write!(f, "nothing to set, want a weight, limit, class, target or access"),
             Error::NotSet => write!(f, "nothing is set for it"),

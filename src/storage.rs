@@ -113,15 +113,16 @@ impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
         self.len = 0;
     }
 
-    /// Moves the elements to a larger storage. A smaller one is not taken.
-    pub fn grow(&mut self, mut store: S) {
+    /// Moves the elements to a larger storage. A smaller one is not taken. Returns the one that is
+    /// not used any more.
+    pub fn grow(&mut self, mut store: S) -> S {
         if store.len() <= self.store.len() {
-            return;
+            return store;
         }
         for (new, old) in store.iter_mut().zip(self.store.iter_mut()) {
             *new = core::mem::take(old);
         }
-        self.store = store;
+        core::mem::replace(&mut self.store, store)
     }
 }
 

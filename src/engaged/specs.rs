@@ -156,18 +156,13 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         Ok(())
     }
 
-    /// Forgets specs whose lease is over, and those of processes that are not alive. True if there
-    /// were any.
-    pub fn forget_ended(&mut self, now: Ns, is_alive: impl Fn(u64) -> bool) -> bool {
+    /// Forgets specs whose lease is over, and those of subjects that are gone. True if there were any.
+    pub fn forget_ended(&mut self, now: Ns, exists: impl Fn(Subject) -> bool) -> bool {
         let mut any = false;
         for place in self.0.iter_mut() {
             let has_ended = |row: &Row| {
                 let is_over = row.until.is_some_and(|until| until <= now);
-                let is_gone = match row.subject {
-                    Subject::Process(key) => !is_alive(key),
-                    _ => false,
-                };
-                is_over || is_gone
+                is_over || !exists(row.subject)
             };
             if place.as_ref().is_some_and(has_ended) {
                 *place = None;
@@ -301,8 +296,8 @@ mod tests {
         let mut specs = Specs::new(&mut rows[..]);
         specs.set(Row::new(Subject::Process(7), spec(1))).unwrap();
         specs.set(Row::new(Subject::User(7), spec(1))).unwrap();
-        assert!(!specs.forget_ended(Ns::ZERO, |key| key == 7));
-        assert!(specs.forget_ended(Ns::ZERO, |_| false));
+        assert!(!specs.forget_ended(Ns::ZERO, |_| true));
+        assert!(specs.forget_ended(Ns::ZERO, |subject| subject != Subject::Process(7)));
         assert_eq!(specs.all().map(|(at, _)| at).next(), Some(1));
     }
 

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
-    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_NOT,
-    REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN, REFUSED_NOT_SET,
-    REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ,
+    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_INHERITED,
+    REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN,
+    REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ,
     REFUSED_RESERVED, REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
@@ -91,6 +91,10 @@ impl From<Error> for Refusal {
             Error::NotSet => Self::of(REFUSED_NOT_SET),
             Error::Changed => Self::of(REFUSED_CHANGED),
             Error::DeniedToProcess => Self::of(REFUSED_PROCESS),
+            Error::Inherited { from } => Self {
+                value: from,
+                ..Self::of(REFUSED_INHERITED)
+            },
             _ => Self::of(REFUSED_OTHER),
         }
     }
@@ -150,6 +154,7 @@ impl fmt::Display for Refusal {
             REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),
             REFUSED_CHANGED => write!(f, "{}", Error::Changed),
             REFUSED_PROCESS => write!(f, "{}", Error::DeniedToProcess),
+            REFUSED_INHERITED => write!(f, "{}", Error::Inherited { from: *value }),
             REFUSED_RESERVED => f.write_str("a reserved field is not zero"),
             REFUSED_UNKNOWN_SUBJECT => {
                 write!(f, "there is no process, user or cgroup {value}")

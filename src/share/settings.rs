@@ -250,17 +250,16 @@ impl<S: Storage> Settings<S> {
         Ok(())
     }
 
-    /// Forgets the settings of processes that are not alive. To be called when a
-    /// process exits, or at the latest when the table is full.
-    pub fn retain_processes(&mut self, is_alive: impl Fn(u64) -> bool) {
+    /// Forgets the settings of subjects that are gone. To be called when a process exits, or at the
+    /// latest when the table is full.
+    pub fn retain(&mut self, stays: impl Fn(Subject) -> bool) {
         let mut at = self.all().len();
         while let Some(last) = at.checked_sub(1) {
             at = last;
-            if let Some(Subject::Process(key)) = self.all().get(at).map(Entry::subject) {
-                if !is_alive(key) {
-                    self.table.remove(at);
-                    self.changed();
-                }
+            let subject = self.all().get(at).map(Entry::subject);
+            if subject.is_some_and(|subject| !stays(subject)) {
+                self.table.remove(at);
+                self.changed();
             }
         }
     }

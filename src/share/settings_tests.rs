@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_dead_processes_are_forgotten() {
+    fn settings_of_subjects_that_are_gone_are_forgotten() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
         assert_eq!(
@@ -316,7 +316,7 @@ mod tests {
             Ok(())
         );
         assert_eq!(settings.set(USER, None, &Change::weight(5)), Ok(()));
-        settings.retain_processes(|key| key == 11);
+        settings.retain(|subject| subject != PROCESS);
         assert_eq!(settings.all().len(), 2);
         assert!(settings.get(PROCESS).is_none());
     }

@@ -72,6 +72,8 @@ pub const REFUSED_TARGETS: u32 = 21;
 pub const REFUSED_CHANGED: u32 = 22;
 /// Access for a process: it is set for a cgroup or user.
 pub const REFUSED_PROCESS: u32 = 23;
+/// A process that uses the GPU through pages of another one, which has ended; `value` is that one.
+pub const REFUSED_INHERITED: u32 = 24;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;

@@ -136,8 +136,8 @@ pub struct Gpu {
     pub accounting: u32,
     /// What phases grow with: position in [`Scale::NAMES`](crate::knobs::Scale).
     pub scale: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// GPUs of the driver that LoGA does not follow; the kernel's log says why.
+    pub unfollowed: u32,
     /// The numbers of all knobs, in the order of [`KNOBS`](crate::knobs::KNOBS).
     pub knobs: [u32; MAX_KNOBS],
     /// Part of the GPU that all clients together had, in whole percents: a mean that fades with a
@@ -235,6 +235,8 @@ pub const GPU_UNKNOWN_SEEN: u32 = 1 << 3;
 /// The first copy engine was measured in the last polling phase. Else the chip lists none, or its
 /// status word cannot be read: times of copies do not grow, whatever is copied.
 pub const GPU_COPIES: u32 = 1 << 4;
+/// The GPU is not bound to its driver, or the machine sleeps: no client is throttled.
+pub const GPU_AWAY: u32 = 1 << 5;
 
 /// The GPU is divided between processes.
 pub const GROUP_BY_PROCESS: u32 = 0;
@@ -341,6 +343,10 @@ pub struct Client {
     pub copy_2s_ppm: u32,
     /// As `copy_2s_ppm`, of 30 s.
     pub copy_30s_ppm: u32,
+    /// 1 if its process has ended: others use its pages on, or its channels still run.
+    pub ended: u32,
+    /// Process id of one that uses its pages on, in the pid namespace of the reader; 0 for none.
+    pub user: i32,
 }
 
 /// The client follows no spec.
@@ -424,7 +430,7 @@ pub struct Channel {
 }
 
 const _: () = assert!(core::mem::size_of::<Gpu>() == 408);
-const _: () = assert!(core::mem::size_of::<Client>() == 280);
+const _: () = assert!(core::mem::size_of::<Client>() == 288);
 const _: () = assert!(core::mem::size_of::<Group>() == 104);
 const _: () = assert!(core::mem::size_of::<Channel>() == 40);
 const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 408);

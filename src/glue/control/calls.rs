@@ -15,7 +15,7 @@ use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::process::{is_alive, shown_uid};
+use crate::glue::kernel::process::shown_uid;
 use crate::request::Named;
 use crate::share::{Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
@@ -36,12 +36,16 @@ pub(super) fn gpu(tracker: &Tracker, index: u32) -> Result<&Arc<Gpu>> {
         .ok_or(ENXIO)
 }
 
-/// The GPU with this index, or all without one.
-pub(super) fn chosen_gpus(tracker: &Tracker, index: Option<u32>) -> Result<&[Arc<Gpu>]> {
-    match index {
-        Some(index) => gpu(tracker, index).map(core::slice::from_ref),
-        None => Ok(tracker.gpus()),
-    }
+/// The GPU with this index, or all that there are now without one.
+pub(super) fn chosen_gpus(
+    tracker: &Tracker,
+    index: Option<u32>,
+) -> Result<impl Iterator<Item = &Arc<Gpu>> + Clone> {
+    let (skipped, count) = match index {
+        Some(index) => (gpu(tracker, index)?.device.index, 1),
+        None => (0, tracker.gpus().count()),
+    };
+    Ok(tracker.gpus().skip(skipped).take(count))
 }
 
 /// Fills a snapshot and the tables it points to.
@@ -52,6 +56,7 @@ pub(super) fn snapshot(listener: &Listener, snapshot: &mut uapi::Snapshot) -> Re
     }
     let tracker = tracker()?;
     let tables = Tables::collect(gpu(&tracker, snapshot.gpu)?, snapshot)?;
+    snapshot.info.unfollowed = tracker.refused();
     for (at, client) in tables.clients.iter().enumerate() {
         put(snapshot.clients, at, client)?;
     }
@@ -81,10 +86,15 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     if !all && !chosen.process.as_ref().is_some_and(may_lower) {
         return Err(error::Error::NotOwn.into());
     }
-    let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
+    let mut before = KVec::with_capacity(gpus.clone().count(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
-    for gpu in gpus {
-        match gpu.set_share(chosen.subject, chosen.within, request.change.as_ref(), all) {
+    for gpu in gpus.clone() {
+        let heir = match (&chosen.process, &request.change) {
+            (Some(process), Some(_)) => gpu.refuse_heir(process),
+            _ => Ok(()),
+        };
+        let change = request.change.as_ref();
+        match heir.and_then(|()| gpu.set_share(chosen.subject, chosen.within, change, all)) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
                 result = Err(cause.into());
@@ -96,7 +106,7 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
         result = Err(unknown.into());
     }
     // The change applies to all GPUs or none.
-    for (gpu, old) in gpus.iter().zip(before) {
+    for (gpu, old) in gpus.zip(before) {
         match result {
             // A change by an unprivileged user takes effect at the next decision: it forces none.
             Ok(()) if all => gpu.settings_changed(),
@@ -118,7 +128,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
     let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
     let mut books = gpu.books.lock();
     if reader.all {
-        books.state.settings.retain_processes(is_alive);
+        books.forget_settings();
     }
     let is_shown = |entry: &&Entry| {
         let own = entry.user().is_some_and(|user| reader.may_see(user));
@@ -270,11 +280,11 @@ pub(crate) fn configure(knobs: &mut uapi::Configure) -> Result<(), Refused> {
     let tracker = tracker()?;
     let mut rooms = KVec::new();
     let gpus = chosen_gpus(&tracker, knobs.gpu)?;
-    for gpu in gpus {
+    for gpu in gpus.clone() {
         let room = gpu.prepare(&knobs)?;
         rooms.push(room, GFP_KERNEL).map_err(|_| ENOMEM)?;
     }
-    for (gpu, room) in gpus.iter().zip(rooms) {
+    for (gpu, room) in gpus.zip(rooms) {
         // If one GPU accepts the values, all do: the check depends on the values only.
         gpu.configure(&knobs, room)?;
         gpu.settings_changed();

@@ -2,7 +2,7 @@
 
 //! [glue] The call of `/dev/loga` for claims.
 
-use super::calls::{chosen_gpus, gpu, tracker};
+use super::calls::{gpu, tracker};
 use super::refused::Refused;
 use crate::glue::gpu::claims::Wanted;
 use crate::glue::kernel::process::Process;
@@ -32,7 +32,7 @@ pub(super) fn claim(claim: &mut uapi::Claim) -> Result<(), Refused> {
             tracker.claims.make(&identity, &wanted, seen)?
         }
         ClaimRequest::Clear { gpu: index } => {
-            chosen_gpus(&tracker, index)?;
+            index.map(|index| gpu(&tracker, index)).transpose()?;
             tracker.claims.clear(identity.process, index)?
         }
     };

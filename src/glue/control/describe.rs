@@ -24,6 +24,7 @@ pub(super) fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         (gpu.device.is_lost(), uapi::GPU_LOST),
         (books.sums.unknown_chid.is_some(), uapi::GPU_UNKNOWN_SEEN),
         (sums.copies.measured, uapi::GPU_COPIES),
+        (gpu.device.is_away(), uapi::GPU_AWAY),
     ] {
         if set {
             flags |= flag;
@@ -58,7 +59,8 @@ pub(super) fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         unmanaged_mappings: books.unmanaged_mappings,
         accounting: config.effective_accounting().number(),
         scale: config.effective_scale().number(),
-        reserved: 0,
+        // The caller knows the tracker.
+        unfollowed: 0,
         knobs: [0; uapi::MAX_KNOBS],
         // CAST: at most `MAX_SETTINGS`.
         settings: books.state.settings.all().len() as u32,

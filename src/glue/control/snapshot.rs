@@ -13,7 +13,7 @@ use crate::glue::gpu::engaged::PlaceFigures;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;
-use crate::glue::kernel::process::{cgroup_root, is_alive, shown_cgroup, shown_uid};
+use crate::glue::kernel::process::{cgroup_root, shown_cgroup, shown_uid};
 use crate::glue::kernel::storage::Vectors;
 use crate::share::{Account, Limit, Member, Shares, Subject};
 use crate::uapi;
@@ -160,6 +160,9 @@ impl View {
             copy_variance_us2: account.copied_variance_us2,
             copy_2s_ppm: means.copied_2s,
             copy_30s_ppm: means.copied_30s,
+            ended: client.pid.identity().is_none().into(),
+            // `name_users` fills it in.
+            user: 0,
         })
     }
 
@@ -235,7 +238,7 @@ impl Tables {
             let mut books = gpu.books.lock();
             if reader.all {
                 books.forget_gone_clients();
-                books.state.settings.retain_processes(is_alive);
+                books.forget_settings();
             }
             let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
             let channels = books.pages.channels().count();
@@ -282,13 +285,22 @@ impl Tables {
                     snapshot.info.withhold();
                 }
                 let rows = there.0.saturating_add(there.1).saturating_add(there.2);
-                let _stays = (rows <= BRIEF).then(PreemptGuard::new);
+                let stays = (rows <= BRIEF).then(PreemptGuard::new);
                 tables.fill(&books, &mut view, claims, snapshot);
                 drop(books);
+                drop(stays);
+                tables.name_users(gpu);
                 return Ok(tables);
             }
         }
         Err(EAGAIN)
+    }
+
+    /// Names processes that use the pages of clients that have ended. May sleep.
+    fn name_users(&mut self, gpu: &Gpu) {
+        for client in self.clients.iter_mut().filter(|client| client.ended != 0) {
+            client.user = gpu.user_of_ended(client.id).unwrap_or(0);
+        }
     }
 
     /// Fills the tables as far as there is room, and sets the full counts.

@@ -20,9 +20,9 @@ pub(super) fn set(set: &mut uapi::SetSpec) -> Result<(), Refused> {
     let gpus = chosen_gpus(&tracker, request.gpu)?;
     let unknown = Refusal::unknown_subject(set.spec.id);
     let chosen = Chosen::find(request.named, request.spec.is_some()).map_err(|_| unknown)?;
-    let mut before = KVec::with_capacity(gpus.len(), GFP_KERNEL).map_err(Error::from)?;
+    let mut before = KVec::with_capacity(gpus.clone().count(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
-    for gpu in gpus {
+    for gpu in gpus.clone() {
         match gpu.set_spec(chosen.subject, request.spec, request.lease) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
@@ -36,7 +36,7 @@ pub(super) fn set(set: &mut uapi::SetSpec) -> Result<(), Refused> {
     }
     // The change applies to all GPUs or none.
     if result.is_err() {
-        for (gpu, old) in gpus.iter().zip(before) {
+        for (gpu, old) in gpus.zip(before) {
             // A process that has exited gets no spec back.
             gpu.restore_spec(chosen.subject, old.filter(|_| !chosen.is_gone()));
         }

@@ -12,6 +12,7 @@
 #include <linux/pci.h>
 #include <linux/pseudo_fs.h>
 #include <linux/static_call.h>
+#include <linux/sysfs.h>
 #include <linux/uaccess.h>
 
 #include "../kernel/shim.h"
@@ -164,6 +165,24 @@ bool loga_module_is_live(const struct module *mod)
 const char *loga_module_name(const struct module *mod)
 {
 	return mod->name;
+}
+
+/*
+ * Names this module in /sys/module/<driver>/holders, where lsmod and rmmod find
+ * who keeps the driver in use. The kernel does so for modules that import symbols.
+ */
+void loga_hold(const struct module *driver)
+{
+	/* Without the link the driver is in use as before. */
+	if (driver && driver->holders_dir &&
+	    sysfs_create_link(driver->holders_dir, &THIS_MODULE->mkobj.kobj, THIS_MODULE->name))
+		pr_debug("loga: no link in the holders of %s\n", driver->name);
+}
+
+void loga_unhold(const struct module *driver)
+{
+	if (driver && driver->holders_dir)
+		sysfs_remove_link(driver->holders_dir, THIS_MODULE->name);
 }
 
 /*

@@ -16,7 +16,8 @@ use super::operations::{Driver, Hooked};
 use super::tracker::Tracker;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
-use crate::glue::kernel::ffi;
+use crate::glue::gpu::bar::Found;
+use crate::glue::kernel::ffi::{self, Card};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
@@ -41,8 +42,8 @@ enum State {
     /// A thread is attaching; the tracker, once it exists.
     Attaching(Option<Arc<Tracker>>),
     Attached(Attachment),
-    /// A thread is detaching, and may fail.
-    Detaching(Arc<Tracker>),
+    /// A thread is detaching, and may fail, or adds GPUs.
+    Changing(Arc<Tracker>),
 }
 
 struct Hook {
@@ -112,14 +113,20 @@ pub(crate) fn attach_on_load() {
     }
 }
 
-/// Attaches if LoGA waits for a driver; if it is attached, follows GPUs again that the driver has
-/// again. Called in a work item.
+/// Attaches if LoGA waits for a driver; if it is attached, follows GPUs that the driver has again,
+/// and those that it did not have before. Called in a work item.
 pub(super) fn attach_or_retake() {
     let hook = HOOK.lock();
     if let State::Attached(attachment) = &hook.state {
         let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
         drop(hook);
-        tracker.retake_bound(driver.owner(), &driver.cards());
+        let cards = driver.cards();
+        tracker.retake_bound(driver.owner(), &cards);
+        match tracker.find_new(&driver) {
+            Ok(found) if found.is_empty() => {}
+            Ok(found) => follow(&tracker, found, &cards),
+            Err(error) => pr_err!("GPUs that the driver has now are not followed: {error:?}\n"),
+        }
         return;
     }
     let waits = hook.waits;
@@ -127,6 +134,47 @@ pub(super) fn attach_or_retake() {
     if waits {
         // Errors are logged already, except that there is no driver.
         let _ = attach(Occasion::Appeared);
+    }
+}
+
+/// Follows GPUs that the driver has got since LoGA attached.
+fn follow(tracker: &Arc<Tracker>, found: KVec<Found>, cards: &[Card]) {
+    // Keeps threads from detaching meanwhile.
+    let Some(mut attachment) = take_attachment(Some(tracker)) else {
+        return;
+    };
+    for found in found {
+        let Some(gpu) = tracker.follow(found, cards) else {
+            continue;
+        };
+        let added = Directory::add(gpu).and_then(|directory| {
+            let pushed = attachment.directories.push(directory, GFP_KERNEL);
+            pushed.map_err(Error::from)
+        });
+        if let Err(error) = added {
+            pr_warn!("{}: no knobs in sysfs: {error:?}\n", gpu.device.address);
+        }
+    }
+    HOOK.lock().state = State::Attached(attachment);
+}
+
+/// Takes the attachment to change it, if there is one; with `of`, the one with this tracker. The
+/// caller puts it back.
+fn take_attachment(of: Option<&Arc<Tracker>>) -> Option<Attachment> {
+    let mut hook = HOOK.lock();
+    let State::Attached(attachment) = &hook.state else {
+        return None;
+    };
+    let tracker = attachment.tracker.clone();
+    if of.is_some_and(|of| !Arc::ptr_eq(of, &tracker)) {
+        return None;
+    }
+    match core::mem::replace(&mut hook.state, State::Changing(tracker)) {
+        State::Attached(attachment) => Some(attachment),
+        other => {
+            hook.state = other;
+            None
+        }
     }
 }
 
@@ -243,23 +291,11 @@ fn build(occasion: Occasion) -> Result<Attachment> {
 /// another module hooked the driver on top of LoGA, or while another thread attaches or detaches;
 /// `EINTR`: the caller has a fatal signal. Nothing has changed then.
 fn detach(patience: Option<Delta>) -> Result {
-    let attachment = {
-        let mut hook = HOOK.lock();
-        let State::Attached(attachment) = &hook.state else {
-            return match hook.state {
-                State::Detached => Ok(()),
-                _ => Err(EBUSY),
-            };
+    let Some(attachment) = take_attachment(None) else {
+        return match HOOK.lock().state {
+            State::Detached => Ok(()),
+            _ => Err(EBUSY),
         };
-        let tracker = attachment.tracker.clone();
-        let before = core::mem::replace(&mut hook.state, State::Detaching(tracker));
-        match before {
-            State::Attached(attachment) => attachment,
-            other => {
-                hook.state = other;
-                return Err(EBUSY);
-            }
-        }
     };
     let gone = let_go(&attachment, patience);
     let mut hook = HOOK.lock();
@@ -367,7 +403,7 @@ fn drain(patience: Option<Delta>) -> Result {
 pub(crate) fn tracker() -> Option<Arc<Tracker>> {
     match &HOOK.lock().state {
         State::Attached(attachment) => Some(attachment.tracker.clone()),
-        State::Detaching(tracker) => Some(tracker.clone()),
+        State::Changing(tracker) => Some(tracker.clone()),
         _ => None,
     }
 }
@@ -377,7 +413,7 @@ pub(crate) fn followed() -> Option<Arc<Tracker>> {
     match &HOOK.lock().state {
         State::Attaching(tracker) => tracker.clone(),
         State::Attached(attachment) => Some(attachment.tracker.clone()),
-        State::Detaching(tracker) => Some(tracker.clone()),
+        State::Changing(tracker) => Some(tracker.clone()),
         State::Detached => None,
     }
 }

@@ -38,7 +38,7 @@ impl Drop for Notices {
 /// Calls `act` for each GPU that LoGA follows.
 fn each_gpu(act: impl Fn(&Arc<Gpu>)) {
     if let Some(tracker) = hook::followed() {
-        tracker.gpus().iter().for_each(act);
+        tracker.gpus().for_each(act);
     }
 }
 

@@ -105,12 +105,15 @@ impl Driver {
         }
         let (operations, members) = found?;
         // INVARIANT: Opened above, and checked.
-        Ok(Self {
+        let driver = Self {
             control,
             operations,
             members,
             ours,
-        })
+        };
+        // SAFETY: The open file keeps the driver's module loaded; `drop` takes the link back.
+        unsafe { ffi::loga_hold(driver.owner()) };
+        Ok(driver)
     }
 
     fn check(
@@ -373,6 +376,8 @@ fn does_nothing() -> *mut c_void {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        // SAFETY: As in `find`.
+        unsafe { ffi::loga_unhold(self.owner()) };
         // SAFETY: The reference from `find`, and the last one.
         unsafe { ffi::loga_close_node(self.control.as_ptr()) };
     }

@@ -97,7 +97,7 @@ impl Tracker {
             return Ok(false);
         };
         let len = end.saturating_sub(start) as u64;
-        let found = self.gpus().iter().find_map(|gpu| {
+        let found = self.gpus().find_map(|gpu| {
             let (page, count) = gpu.submission_pages(physical, len)?;
             Some((gpu, page, count))
         });

@@ -5,14 +5,14 @@
 use super::files::{FileRecord, Files, Space};
 use super::minors;
 use super::operations::Driver;
-use crate::glue::control::params::Settings;
+use crate::glue::control::params::{self, Settings};
 use crate::glue::gpu::absence::Away;
-use crate::glue::gpu::bar;
+use crate::glue::gpu::bar::{self, Found};
 use crate::glue::gpu::books::UsedBy;
 use crate::glue::gpu::claims::ClaimTable;
 use crate::glue::gpu::shared_poller::SharedPoller;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::ffi::{self, Card};
+use crate::glue::kernel::ffi::{self, Card, MAX_GPUS};
 use crate::glue::kernel::process::Process;
 use crate::knobs::Poller;
 use crate::track::call::Call;
@@ -22,8 +22,8 @@ use kernel::bindings;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
-use kernel::sync::atomic::Relaxed;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, Mutex, SetOnce};
 
 /// Minor number of the control node.
 const CONTROL_MINOR: u32 = 255;
@@ -39,15 +39,41 @@ pub(crate) struct Tracker {
 }
 
 /// GPUs that LoGA follows; dropping it ends their threads.
-struct Gpus(KVec<Arc<Gpu>>, Option<Arc<SharedPoller>>);
+struct Gpus {
+    /// Filled from the first on: readers need no lock, and no GPU is taken out.
+    followed: [SetOnce<Arc<Gpu>>; MAX_GPUS],
+    shared: Option<Arc<SharedPoller>>,
+    /// GPUs of the driver that LoGA does not follow.
+    refused: Atomic<u32>,
+}
 
 impl Gpus {
+    fn iter(&self) -> impl Iterator<Item = &Arc<Gpu>> + Clone {
+        self.followed.iter().map_while(SetOnce::as_ref)
+    }
+
+    /// Follows a GPU. Called by one thread at a time. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gpu::start`]; `ENOSPC`: [`MAX_GPUS`] are followed already.
+    fn add(&self, found: Found, settings: &Settings, claims: &Arc<ClaimTable>) -> Result {
+        let index = self.iter().count();
+        let slot = self.followed.get(index).ok_or(ENOSPC)?;
+        let (shared, claims) = (self.shared.clone(), claims.clone());
+        let gpu = Gpu::start(index, found, settings, shared, claims)?;
+        slot.populate(gpu);
+        Ok(())
+    }
+
+    fn note_refusal(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
     /// Ends all threads. May sleep.
     fn stop(&self) {
-        for gpu in self.0.iter() {
-            gpu.stop();
-        }
-        if let Some(shared) = &self.1 {
+        self.iter().for_each(|gpu| gpu.stop());
+        if let Some(shared) = &self.shared {
             shared.stop();
         }
     }
@@ -80,20 +106,23 @@ impl Tracker {
                 Some(SharedPoller::start(cpu)?)
             }
         };
-        let mut gpus = Gpus(KVec::new(), shared);
-        let mut refused = false;
-        let found = minors::numbered(bar::find_gpus(driver.owner())?, &driver.cards());
+        let gpus = Gpus {
+            followed: [const { SetOnce::new() }; MAX_GPUS],
+            shared,
+            refused: Atomic::new(0),
+        };
+        let found = minors::numbered(bar::find_gpus(driver.owner(), |_| false)?, &driver.cards());
         let claims = ClaimTable::new(found.len())?;
         for found in found {
-            let (shared, claims) = (gpus.1.clone(), claims.clone());
-            match Gpu::start(gpus.0.len(), found, settings, shared, claims) {
-                Ok(gpu) => gpus.0.push(gpu, GFP_KERNEL)?,
-                Err(error) if error == EOPNOTSUPP => refused = true,
+            match gpus.add(found, settings, &claims) {
+                Ok(()) => {}
+                Err(error) if error == EOPNOTSUPP => gpus.note_refusal(),
                 Err(error) => return Err(error),
             }
         }
-        if gpus.0.is_empty() {
+        if gpus.iter().next().is_none() {
             pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
+            let refused = gpus.refused.load(Relaxed) != 0;
             return Err(if refused { EOPNOTSUPP } else { ENODEV });
         }
         Arc::pin_init(
@@ -106,19 +135,55 @@ impl Tracker {
         )
     }
 
-    /// All GPUs.
-    pub(crate) fn gpus(&self) -> &[Arc<Gpu>] {
-        &self.gpus.0
+    /// All GPUs, by index.
+    pub(crate) fn gpus(&self) -> impl Iterator<Item = &Arc<Gpu>> + Clone {
+        self.gpus.iter()
     }
 
     /// The GPU with this index.
     pub(crate) fn gpu(&self, index: usize) -> Option<&Arc<Gpu>> {
-        self.gpus.0.get(index)
+        self.gpus.followed.get(index)?.as_ref()
+    }
+
+    /// How many GPUs of the driver LoGA does not follow; the log says why.
+    pub(crate) fn refused(&self) -> u32 {
+        self.gpus.refused.load(Relaxed)
+    }
+
+    /// GPUs that the driver has and that were not there when LoGA attached. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn find_new(&self, driver: &Driver) -> Result<KVec<Found>> {
+        let is_known = |device| self.gpus().any(|gpu| gpu.device.bar0.is_of(device));
+        bar::find_gpus(driver.owner(), is_known)
+    }
+
+    /// Follows a GPU that was found later, with the parameters as they are now. Called by one thread
+    /// at a time. May sleep. A failure is logged and counted.
+    pub(super) fn follow(&self, mut found: Found, cards: &[Card]) -> Option<&Arc<Gpu>> {
+        let address = found.address;
+        found.minor = minors::of(&address, cards);
+        let index = self.gpus().count();
+        let added = self
+            .claims
+            .make_room(index.saturating_add(1))
+            .and_then(|()| params::read())
+            .and_then(|settings| self.gpus.add(found, &settings, &self.claims));
+        if let Err(error) = added {
+            // `refuse_chip` has said it.
+            if error != EOPNOTSUPP {
+                pr_err!("{address}: not followed: {error:?}\n");
+            }
+            self.gpus.note_refusal();
+        }
+        self.gpu(index)
     }
 
     /// Marks GPUs as away that are not bound to the driver's module.
     pub(super) fn drop_unbound(&self, owner: *const bindings::module) {
-        for gpu in self.gpus.0.iter() {
+        for gpu in self.gpus() {
             if !gpu.device.bar0.is_bound_to(owner) {
                 gpu.go_away(Away::Unbound);
             }
@@ -127,7 +192,7 @@ impl Tracker {
 
     /// Follows GPUs again that the driver has again, and stores the minors that it gave them.
     pub(super) fn retake_bound(&self, owner: *const bindings::module, cards: &[Card]) {
-        for gpu in self.gpus.0.iter() {
+        for gpu in self.gpus() {
             if !cards.is_empty() {
                 gpu.device.set_minor(minors::of(&gpu.device.address, cards));
             }
@@ -140,10 +205,10 @@ impl Tracker {
 
     /// A processor is online again: moves the pollers that are bound to it back.
     pub(super) fn cpu_came(&self, cpu: u32) {
-        for gpu in self.gpus.0.iter() {
+        for gpu in self.gpus() {
             gpu.bind_again(cpu);
         }
-        if let Some(shared) = &self.gpus.1 {
+        if let Some(shared) = &self.gpus.shared {
             shared.bind_again(cpu);
         }
     }
@@ -151,7 +216,7 @@ impl Tracker {
     /// The GPU whose node has this minor.
     pub(super) fn gpu_of_minor(&self, minor: u32) -> Option<usize> {
         let has = |gpu: &Arc<Gpu>| gpu.device.minor() == Some(minor);
-        self.gpus.0.iter().position(has)
+        self.gpus().position(has)
     }
 
     /// Accepts new mappings again.
@@ -166,7 +231,7 @@ impl Tracker {
     /// `EBUSY` while an address space or a mapping of LoGA is in use; nothing has changed then.
     pub(super) fn close(&self) -> Result {
         let mut files = self.files.lock();
-        if files.adopted != 0 || self.gpus.0.iter().any(|gpu| gpu.has_mappings()) {
+        if files.adopted != 0 || self.gpus().any(|gpu| gpu.has_mappings()) {
             return Err(EBUSY);
         }
         files.closed = true;

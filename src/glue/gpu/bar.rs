@@ -225,13 +225,16 @@ impl Drop for Bar0 {
     }
 }
 
-/// All GPUs that are bound to a driver of this module, in bus order. LoGA does not touch others:
-/// their registers may belong to a guest, or not answer. May sleep.
+/// All GPUs that are bound to a driver of this module, in bus order, but those that are known. LoGA
+/// does not touch others: their registers may belong to a guest, or not answer. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(crate) fn find_gpus(owner: *const bindings::module) -> Result<KVec<Found>> {
+pub(crate) fn find_gpus(
+    owner: *const bindings::module,
+    is_known: impl Fn(*const bindings::pci_dev) -> bool,
+) -> Result<KVec<Found>> {
     let mut found = KVec::new();
     let mut previous = core::ptr::null_mut();
     // TIMEOUT: bounded by the devices on the bus.
@@ -244,7 +247,8 @@ pub(crate) fn find_gpus(owner: *const bindings::module) -> Result<KVec<Found>> {
         };
         // SAFETY: The call returned a device with a reference.
         let class = unsafe { (*device.as_ptr()).class };
-        if class >> 16 != CLASS_DISPLAY || found.len() >= MAX_GPUS {
+        let is_gpu = class >> 16 == CLASS_DISPLAY;
+        if !is_gpu || is_known(device.as_ptr()) || found.len() >= MAX_GPUS {
             continue;
         }
         let locked = Locked::new(device);

@@ -19,7 +19,8 @@ use crate::gpu::GpuState;
 use crate::ids::ClientId;
 use crate::regs::Chip;
 use crate::share::{
-    Group, GroupBy, Identity, Kind, Member, Settings, Shares, Totals, MAX_SETTINGS, MAX_TOTALS,
+    Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals, MAX_SETTINGS,
+    MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -354,9 +355,42 @@ impl Books {
         }
         self.swept = at;
         if self.clients.len() != before {
-            self.state.settings.retain_processes(process::is_alive);
+            self.forget_settings();
         }
         self.forget_ended_specs();
+    }
+
+    /// Forgets what is set for processes and cgroups that are gone, unless others use the pages of
+    /// the processes on.
+    pub(crate) fn forget_settings(&mut self) {
+        let members = self.state.shares.members();
+        let holds = |subject, of: &Identity| match subject {
+            Subject::Process(key) => of.process == key,
+            Subject::Cgroup(id) => of.is_in(id),
+            Subject::User(_) => true,
+        };
+        let stays = |subject| {
+            let mut all = members.iter();
+            process::exists(subject) || all.any(|one| holds(subject, one.identity()))
+        };
+        self.state.settings.retain(stays);
+    }
+
+    /// The first page from position `from` on that has a gate and an owner which has ended, this
+    /// client or any: its position, the owner's number in the caller's pid namespace, and the gate.
+    pub(super) fn page_of_ended(
+        &self,
+        from: usize,
+        client: Option<u64>,
+    ) -> Option<(usize, i32, Arc<Gate>)> {
+        let mut pages = self.pages.all().iter().enumerate().skip(from);
+        pages.find_map(|(position, page)| {
+            let is_meant = client.is_none_or(|client| client == page.owner().get());
+            let gate = page.gate().filter(|_| is_meant)?;
+            let owner = self.clients.get(page.at())?;
+            let has_ended = owner.pid.identity().is_none();
+            has_ended.then(|| (position, owner.pid.number(), gate.clone()))
+        })
     }
 
     /// Removes the client at `at` if it has exited, or updates its cgroup and user.

@@ -53,6 +53,19 @@ impl ClaimTable {
         )
     }
 
+    /// Makes room for the claims on this many GPUs. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn make_room(&self, gpus: usize) -> Result {
+        let store = storage(gpus.saturating_mul(MAX_CLAIMS))?;
+        // The memory that is not used any more is freed outside the lock.
+        let spare = self.with(|claims| claims.grow(store));
+        drop(spare);
+        Ok(())
+    }
+
     /// Locks the table for `act`, which must not sleep.
     fn with<R>(&self, act: impl FnOnce(&mut Claims<KVVec<Claim>>) -> R) -> R {
         let mut claims = self.claims.lock();

@@ -64,7 +64,7 @@ impl Device {
 
     /// Whether no register may be read. The caller holds the lock of the GPU's phase or books, see
     /// `presence`.
-    pub(super) fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         self.absence.is_away()
     }
 

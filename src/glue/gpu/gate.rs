@@ -17,6 +17,7 @@
 //! the flag is set: no entry appears after a revocation.
 
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
 use crate::ids::Chid;
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -215,6 +216,16 @@ impl Gate {
     /// Number of the owner, for traces.
     pub(crate) fn client(&self) -> u64 {
         self.client.load(Relaxed)
+    }
+
+    /// Number of a living process that has the page mapped, in the caller's pid namespace: this one,
+    /// or any. May sleep.
+    pub(super) fn user(&self, wanted: Option<&Process>) -> Option<i32> {
+        let wanted = wanted.map_or(core::ptr::null(), |process| process.as_ptr().cast_const());
+        let files = self.files.lock();
+        // SAFETY: While the element is in the list its file is open; null, or a process.
+        let user = |entry: &MappedFile| unsafe { ffi::loga_file_user(entry.file, wanted) };
+        files.iter().map(user).find(|number| *number != 0)
     }
 
     /// Blocks revocations while the guard lives.

@@ -7,7 +7,7 @@ use super::Gpu;
 use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::process::is_alive;
+use crate::glue::kernel::process::Process;
 use crate::knobs::Config;
 use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
@@ -78,27 +78,67 @@ impl Gpu {
         // Unprivileged callers take turns here, so that they do not crowd out privileged ones.
         let _turn = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
-        let settings = &mut books.state.settings;
-        let before = settings.entry(subject).copied();
+        if all && change.is_some() {
+            books.forget_settings();
+        }
+        let before = books.state.settings.entry(subject).copied();
         let own = within.filter(|_| subject.is_process());
         match (change, all, own) {
-            (Some(change), true, _) => {
-                settings.retain_processes(is_alive);
-                settings.set(subject, within, change)?;
-            }
-            (None, true, _) => settings.clear(subject)?,
-            (Some(change), false, Some(identity)) => match settings.lower(&identity, change) {
-                // Entries of exited processes may fill the table.
-                Err(Error::Full { .. }) => {
-                    settings.retain_processes(is_alive);
-                    settings.lower(&identity, change)?;
+            (Some(change), true, _) => books.state.settings.set(subject, within, change)?,
+            (None, true, _) => books.state.settings.clear(subject)?,
+            (Some(change), false, Some(identity)) => {
+                match books.state.settings.lower(&identity, change) {
+                    // Entries of exited processes may fill the table.
+                    Err(Error::Full { .. }) => {
+                        books.forget_settings();
+                        books.state.settings.lower(&identity, change)?;
+                    }
+                    lowered => lowered?,
                 }
-                lowered => lowered?,
-            },
-            (None, false, Some(identity)) => settings.clear_lowered(&identity)?,
+            }
+            (None, false, Some(identity)) => books.state.settings.clear_lowered(&identity)?,
             (_, false, None) => return Err(Error::NotOwn),
         }
         Ok(before)
+    }
+
+    /// Refuses a process to which nothing that is set for it would apply.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Inherited`].
+    pub(crate) fn refuse_heir(&self, process: &Process) -> Result<(), Error> {
+        if self.books.lock().find_process(process).is_some() {
+            return Ok(());
+        }
+        match self.user_of_pages(Some(process), None) {
+            Some((_, from)) => Err(Error::Inherited {
+                from: from.unsigned_abs().into(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// A living process that uses the pages of a client that has ended; its number in the caller's
+    /// pid namespace. May sleep.
+    pub(crate) fn user_of_ended(&self, client: u64) -> Option<i32> {
+        let user = self.user_of_pages(None, Some(client));
+        user.map(|(user, _)| user)
+    }
+
+    /// A living process, this one or any, that uses the pages of a client which has ended, this one
+    /// or any; its number and that of the client's process.
+    fn user_of_pages(&self, process: Option<&Process>, client: Option<u64>) -> Option<(i32, i32)> {
+        let mut from = 0;
+        // TIMEOUT: bounded by the pages there are.
+        loop {
+            let page = self.books.lock().page_of_ended(from, client);
+            let (position, owner, gate) = page?;
+            if let Some(user) = gate.user(process) {
+                return Some((user, owner));
+            }
+            from = position.saturating_add(1);
+        }
     }
 
     /// Whether a process may not open this GPU. Without enforcement all may.

@@ -8,7 +8,7 @@ use super::holdings::list;
 use super::Gpu;
 use crate::engaged::{Mode, Reserve, Row, Spec, Why, SPECS};
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::process::{is_alive, number_of};
+use crate::glue::kernel::process::{exists, is_alive, number_of};
 use crate::share::Subject;
 use crate::uapi::Refusal;
 use crate::units::Ns;
@@ -67,9 +67,9 @@ impl Books {
         self.engaged.protected_changed();
     }
 
-    /// Forgets the specs of processes that have exited, and those whose lease is over.
+    /// Forgets the specs of processes that have exited and of cgroups that are gone, and those whose lease is over.
     pub(super) fn forget_ended_specs(&mut self) {
-        if self.specs.forget_ended(ffi::now(), is_alive) {
+        if self.specs.forget_ended(ffi::now(), exists) {
             self.specs_changed();
         }
     }

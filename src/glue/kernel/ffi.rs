@@ -59,6 +59,8 @@ extern "C" {
     pub(crate) fn loga_in_module_text(owner: *const bindings::module, addr: *const c_void) -> bool;
     pub(crate) fn loga_module_is_live(owner: *const bindings::module) -> bool;
     pub(crate) fn loga_module_name(owner: *const bindings::module) -> *const c_char;
+    pub(crate) fn loga_hold(driver: *const bindings::module);
+    pub(crate) fn loga_unhold(driver: *const bindings::module);
     pub(crate) fn loga_exchange_pointer(
         slot: *mut *mut c_void,
         old: *mut c_void,
@@ -86,9 +88,11 @@ extern "C" {
         most: u32,
     ) -> u32;
     pub(crate) fn loga_find_tgid(nr: c_int) -> *mut bindings::pid;
+    pub(crate) fn loga_file_user(file: *mut bindings::file, wanted: *const bindings::pid) -> c_int;
     pub(crate) fn loga_pid_of_key(key: u64) -> c_int;
     pub(crate) fn loga_user_of(uid: u32) -> u32;
     pub(crate) fn loga_cgroup_place(id: u64, identity: *mut Identity) -> bool;
+    pub(crate) fn loga_cgroup_is_gone(id: u64) -> bool;
     pub(crate) fn loga_caller_cgroup_root() -> u64;
     pub(crate) fn loga_caller_user() -> u32;
     pub(crate) fn loga_caller_nice() -> c_int;

@@ -5,7 +5,10 @@
 #include <linux/capability.h>
 #include <linux/cgroup.h>
 #include <linux/cred.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/pid_namespace.h>
+#include <linux/rbtree.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -201,6 +204,44 @@ int loga_pid_of_key(u64 key)
 	return nr;
 }
 
+/* Is @task the living process @wanted, or any living one if that is NULL? */
+static bool is_user(struct task_struct *task, const struct pid *wanted)
+{
+	struct pid *tgid = task_tgid(task);
+
+	return tgid && living(tgid) && (!wanted || wanted == tgid);
+}
+
+/*
+ * Number of a living process with a mapping of @file, in the pid namespace of the
+ * caller: @wanted, or any if that is NULL. 0 if there is none, or none that the
+ * namespace has. The file is open.
+ */
+int loga_file_user(struct file *file, const struct pid *wanted)
+{
+	struct address_space *mapping = file->f_mapping;
+	struct rb_node *node;
+	int nr = 0;
+
+	i_mmap_lock_read(mapping);
+	for (node = rb_first_cached(&mapping->i_mmap); node && !nr; node = rb_next(node)) {
+		struct vm_area_struct *vma = rb_entry(node, struct vm_area_struct, shared.rb);
+		struct task_struct *task = NULL;
+
+		if (vma->vm_file != file)
+			continue;
+		rcu_read_lock();
+#ifdef CONFIG_MEMCG
+		task = rcu_dereference(vma->vm_mm->owner);
+#endif
+		if (task && is_user(task, wanted))
+			nr = task_tgid_vnr(task);
+		rcu_read_unlock();
+	}
+	i_mmap_unlock_read(mapping);
+	return nr;
+}
+
 /* A user id of the caller's namespace in the initial one; ~0 for none. */
 u32 loga_user_of(u32 uid)
 {
@@ -221,6 +262,23 @@ bool loga_cgroup_place(u64 id, struct loga_identity *identity)
 #else
 	return false;
 #endif
+}
+
+/* Is there no cgroup with this id (any more)? A caller in a cgroup namespace cannot tell. */
+bool loga_cgroup_is_gone(u64 id)
+{
+#ifdef CONFIG_CGROUPS
+	const struct nsproxy *spaces = current->nsproxy;
+	struct cgroup *group;
+
+	if (!spaces || spaces->cgroup_ns->root_cset->dfl_cgrp->level)
+		return false;
+	group = cgroup_get_from_id(id);
+	if (IS_ERR(group))
+		return PTR_ERR(group) == -ENOENT;
+	cgroup_put(group);
+#endif
+	return false;
 }
 
 /* The root of the caller's cgroup namespace. */

@@ -4,7 +4,7 @@
 
 use super::ffi;
 use crate::engaged::Prio;
-use crate::share::Identity;
+use crate::share::{Identity, Subject};
 use crate::uapi;
 use crate::units::Ns;
 use core::ptr::NonNull;
@@ -136,6 +136,17 @@ impl Drop for Process {
 pub(crate) fn is_alive(key: u64) -> bool {
     // SAFETY: Any context that may use RCU.
     unsafe { ffi::loga_pid_of_key(key) >= 0 }
+}
+
+/// Whether something that is set for this subject can still take effect: a process has not begun to
+/// exit, a cgroup is there. Users are always there.
+pub(crate) fn exists(subject: Subject) -> bool {
+    match subject {
+        Subject::Process(key) => is_alive(key),
+        Subject::User(_) => true,
+        // SAFETY: Process context, or a thread of the kernel.
+        Subject::Cgroup(id) => !unsafe { ffi::loga_cgroup_is_gone(id) },
+    }
 }
 
 /// Number of a process in the caller's pid namespace; 0 if it has none there, or has exited.

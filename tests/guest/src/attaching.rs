@@ -38,6 +38,8 @@ fn check_work(caller: &mut Caller) -> Verdict {
 
 fn detach_with_files_closed_and_attach_again() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
+    let held = || fs::exists("/sys/module/loga_model/holders/loga").unwrap_or(false);
+    ensure!(held(), "LoGA is no holder of the driver");
     let mut caller = Caller::with_channels(2)?;
     check_work(&mut caller)?;
     let pid = caller.pid();
@@ -45,6 +47,7 @@ fn detach_with_files_closed_and_attach_again() -> Verdict {
     stage.wait_until_gone(pid)?;
     attach("0").map_err(|errno| format!("detach: {errno}"))?;
     ensure!(stage.stat().is_err(), "a snapshot while detached");
+    ensure!(!held(), "LoGA holds a driver that it has left");
     let mut caller = Caller::with_channels(2)?;
     check_work(&mut caller)?;
     drop(caller);

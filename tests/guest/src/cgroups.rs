@@ -2,10 +2,12 @@
 
 //! [tool] Tests of settings for cgroups, and of dividing the GPU between them.
 
+use crate::caller::{Caller, SOON};
+use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
-use crate::sharing::{clear, limit, set, shares, weight, BUSY, PROMPT, STEADY, STRICT};
+use crate::sharing::{limit, set, shares, weight, BUSY, PROMPT, STEADY, STRICT};
 use crate::stage::{Stage, EXACT, LAZY, PAPER};
 use crate::sysfs;
 use loga::uapi;
@@ -19,7 +21,8 @@ crate::ktap::tests![
     weight_of_a_cgroup_follows_its_processes: timed,
     limit_of_a_cgroup_holds_for_all_its_processes_together: timed,
     group_by_cgroup_divides_between_cgroups: timed,
-    cgroup_that_is_removed_keeps_no_name_but_can_be_cleared,
+    settings_of_cgroups_that_are_gone_make_room,
+    limit_of_a_cgroup_that_is_gone_holds_while_its_pages_are_used,
 ];
 
 /// Where cgroup v2 is mounted for these tests.
@@ -146,19 +149,57 @@ fn group_by_cgroup_divides_between_cgroups() -> Verdict {
     stage.teardown()
 }
 
-fn cgroup_that_is_removed_keeps_no_name_but_can_be_cleared() -> Verdict {
+fn settings_of_cgroups_that_are_gone_make_room() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
-    let cgroup = Cgroup::make("short")?;
-    let chosen = cgroup.chosen()?;
-    set(chosen, weight(300))?;
-    drop(cgroup);
-    let again = set(chosen, weight(200));
-    ensure!(again.is_err(), "set for a cgroup that is gone");
+    let kept = Cgroup::make("kept")?;
+    set(kept.chosen()?, weight(300))?;
+    // More than there is room for.
+    for _ in 0..600 {
+        let cgroup = Cgroup::make("short")?;
+        let chosen = cgroup.chosen()?;
+        set(chosen, weight(300))?;
+        drop(cgroup);
+        ensure!(
+            set(chosen, weight(200)).is_err(),
+            "set for a cgroup that is gone"
+        );
+    }
+    let set_for: Vec<u64> = Calls::open()?
+        .shares()
+        .map_err(|errno| errno.to_string())?
+        .iter()
+        .map(|share| share.id)
+        .collect();
+    ensure!(set_for == [kept.chosen()?.id], "set for {set_for:?}");
+    stage.teardown()
+}
+
+fn limit_of_a_cgroup_that_is_gone_holds_while_its_pages_are_used() -> Verdict {
+    let stage = Stage::set(LAZY, PAPER)?;
+    let cgroup = Cgroup::make("limited")?;
+    let mut parent = Caller::with_channels(1)?;
+    let pid = parent.pid();
+    cgroup.add_process(pid)?;
+    set(cgroup.chosen()?, limit(30))?;
+    parent.ask("run 1000 100")?;
+    parent.send("fork 1000 3000")?;
+    stage.wait_until_throttled(pid)?;
+    parent.kill()?;
+    let client = stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
+    let child = client.user.ok_or("no process uses its pages")?;
+    // The child leaves, and the cgroup is removed.
+    fs::write(format!("{ROOT}/cgroup.procs"), format!("{child}\n"))
+        .map_err(|error| error.to_string())?;
+    fs::remove_dir(cgroup.path()).map_err(|error| error.to_string())?;
+    let settings = stage.stat_during(Duration::from_millis(300))?.settings;
+    ensure!(settings == 1, "{settings} settings");
+    let limit = stage.client(pid)?.ok_or("the client is gone")?.limit;
+    ensure!(limit == 30, "limit {limit}");
+    stage.wait_until_gone(pid)?;
+    let settings = stage.stat()?.settings;
     ensure!(
-        stage.stat()?.settings == 1,
-        "the setting went with its cgroup"
+        settings == 0,
+        "{settings} settings of cgroups that are gone"
     );
-    set(chosen, clear)?;
-    ensure!(stage.stat()?.settings == 0, "it is still set");
     stage.teardown()
 }

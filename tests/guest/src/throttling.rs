@@ -3,11 +3,16 @@
 //! [tool] Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
 
 use crate::caller::{Caller, SOON};
+use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
+use crate::sharing::{changed, for_process, limit, set, STRICT};
 use crate::stage::{client_of, Stage, EXACT, LAZY, LONG_PHASES, PAPER};
+use loga::uapi;
 use loga_cli::stat::Stat;
+use loga_cli::table;
+use nix::errno::Errno;
 use std::time::Duration;
 
 crate::ktap::tests![
@@ -15,6 +20,7 @@ crate::ktap::tests![
     client_on_the_pollers_processor_keeps_the_gpu_supplied: timed,
     hog_alone_is_never_throttled,
     forked_child_is_throttled_with_its_parent,
+    limit_holds_for_a_child_that_outlives_its_parent: timed,
     kill_while_throttled_is_prompt: timed,
     unmap_and_remap_while_throttled_stays_throttled,
     remap_of_the_only_page_stays_throttled,
@@ -129,6 +135,47 @@ fn forked_child_is_throttled_with_its_parent() -> Verdict {
     );
     drop(light);
     drop(hog);
+    stage.teardown()
+}
+
+fn limit_holds_for_a_child_that_outlives_its_parent() -> Verdict {
+    let stage = Stage::set(LAZY, &format!("{STRICT} poll_ms=2"))?;
+    let mut parent = Caller::with_channels(1)?;
+    let pid = parent.pid();
+    // One that has stored to its page is measured.
+    parent.ask("run 1000 100")?;
+    set(for_process(pid), limit(20))?;
+    parent.send("fork 1000 4000")?;
+    stage.wait_until_throttled(pid)?;
+    parent.kill()?;
+    // Readers forget what is set for processes that are gone.
+    let client = stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
+    let child = client.user.ok_or("no process uses its pages")?;
+    ensure!(i64::from(child) != i64::from(pid), "it uses its own pages");
+    let child = u32::try_from(child).map_err(|error| error.to_string())?;
+    let stat = stage.stat_during(Duration::from_millis(2000))?;
+    let client = client_of(&stat, pid).ok_or("the client is gone")?;
+    ensure!(client.limit == 20, "limit {}", client.limit);
+    // A limit is kept over several periods: two more kernels at either end.
+    let percent = 100.0 * client.gpu_time_ns as f64 / stat.span_ns as f64;
+    within("percent of the GPU", percent, 10.0..=25.0)?;
+    let text = table::render(&stat);
+    ensure!(
+        text.contains(&format!("process {child} uses its pages on")),
+        "{text}"
+    );
+    let (result, refusal) = Calls::open()?.set_share(&changed(for_process(child), limit(30)));
+    ensure!(
+        (result, refusal.code) == (Err(Errno::EINVAL), uapi::REFUSED_INHERITED),
+        "{result:?}, {refusal:?}"
+    );
+    ensure!(refusal.value == u64::from(pid), "{refusal:?}");
+    stage.wait_until_gone(pid)?;
+    let settings = stage.stat()?.settings;
+    ensure!(
+        settings == 0,
+        "{settings} settings of processes that are gone"
+    );
     stage.teardown()
 }
 

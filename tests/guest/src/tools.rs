@@ -16,6 +16,8 @@ crate::ktap::tests![
     totals_outlive_the_client_until_they_are_reset,
     policy_that_was_switched_shows_everywhere,
     module_that_is_not_loaded_is_named,
+    control_device_that_is_missing_or_another_is_named,
+    doctor_finds_what_is_there_and_what_is_not,
 ];
 
 /// A program that has subscribed by then, in the machine's time.
@@ -185,5 +187,80 @@ fn module_that_is_not_loaded_is_named() -> Verdict {
         ensure!(!output.status.success(), "{line}: {output:?}");
         ensure!(said.contains("is not loaded"), "{line}: {said}");
     }
+    stage.teardown()
+}
+
+/// Runs a line of the shell.
+fn shell(line: &str) -> Verdict {
+    let status = Command::new("sh").args(["-c", line]).status();
+    let status = status.map_err(|error| format!("{line}: {error}"))?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+fn control_device_that_is_missing_or_another_is_named() -> Verdict {
+    let stage = Stage::set(LAZY, "")?;
+    shell("mv /dev/loga /dev/loga.aside && mkdir -p /run/nodev && mount -t tmpfs -o nodev none /run/nodev")?;
+    for (place, away, says) in [
+        ("true", "true", "is loaded, but /dev/loga is missing here"),
+        (
+            "echo text > /dev/loga",
+            "rm /dev/loga",
+            "/dev/loga is a regular file, not a device",
+        ),
+        (
+            "mknod /dev/loga c 1 3",
+            "rm /dev/loga",
+            "is not the device of the kernel module loga, but 1:3",
+        ),
+        (
+            "mknod /dev/loga c $(sed 's/:/ /' /sys/class/misc/loga/dev) && \
+             touch /run/nodev/loga && rm /run/nodev/loga && cp -a /dev/loga /run/nodev/loga && \
+             mount --bind /run/nodev/loga /dev/loga",
+            "umount /dev/loga && rm /dev/loga",
+            "mounted with nodev",
+        ),
+    ] {
+        shell(place)?;
+        let output = finish(start(["stat"])?)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        shell(away)?;
+        ensure!(!output.status.success(), "{place}: {output:?}");
+        ensure!(said.contains(says), "{place}: {said}");
+        ensure!(!said.contains("insmod"), "{place}: {said}");
+    }
+    shell("umount /run/nodev && mv /dev/loga.aside /dev/loga")?;
+    ensure!(
+        finish(start(["stat"])?)?.status.success(),
+        "the device does not work any more"
+    );
+    stage.teardown()
+}
+
+fn doctor_finds_what_is_there_and_what_is_not() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let output = finish(start(["doctor"])?)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{said}{output:?}");
+    for words in [
+        "the model of a GPU",
+        "answers: 1 GPU",
+        "enforced",
+        "chip 0xf1",
+    ] {
+        ensure!(said.contains(words), "{words}: {said}");
+    }
+    stage.remove_loga()?;
+    let output = finish(start(["doctor", "--json"])?)?;
+    ensure!(output.status.code() == Some(1), "{output:?}");
+    let about: Vec<String> = parse(&output)?
+        .iter()
+        .filter(|one| one["state"] == "wrong")
+        .map(|one| one["about"].as_str().unwrap_or_default().to_string())
+        .collect();
+    ensure!(about == ["module", "/dev/loga"], "wrong: {about:?}");
+    let output = finish(start([])?)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(said.contains("`loga doctor`"), "without arguments: {said}");
     stage.teardown()
 }

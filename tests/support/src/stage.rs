@@ -96,8 +96,13 @@ impl Stage {
 
     /// LoGA's figures of the first GPU since it was loaded.
     pub fn stat(&self) -> Result<Stat, String> {
+        self.stat_of(0)
+    }
+
+    /// LoGA's figures of a GPU since it was loaded.
+    pub fn stat_of(&self, gpu: u32) -> Result<Stat, String> {
         let snapshot = Device::open()
-            .and_then(|device| device.snapshot(0))
+            .and_then(|device| device.snapshot(gpu))
             .map_err(|error| error.to_string())?;
         Ok(Stat::new(&snapshot, None))
     }

@@ -163,7 +163,12 @@ fn print_trouble(run: &Run) {
 
 /// The guest's line: each module once for its KUnit suites, then the tests.
 fn test_line(args: &TestArgs) -> String {
+    let suites =
+        |which: &str| format!("printf '{which}' > /sys/module/kunit/parameters/filter_glob\n");
     let mut line = String::from("dmesg -n 1\n");
+    if !args.kunit.is_empty() {
+        line.push_str(&suites("*"));
+    }
     for module in &args.kunit {
         let name = module_name(module);
         line.push_str(&format!(
@@ -174,6 +179,9 @@ fn test_line(args: &TestArgs) -> String {
     for module in args.kunit.iter().rev() {
         let name = module_name(module);
         line.push_str(&format!("rmmod {name} || exit 125\n"));
+    }
+    if !args.kunit.is_empty() {
+        line.push_str(&suites("none"));
     }
     line.push_str(&args.guest);
     line

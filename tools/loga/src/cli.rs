@@ -117,9 +117,22 @@ pub enum Command {
     /// Runs once in a cluster, until interrupted, and reads the exporter of each node. docs/kube.md
     /// describes the set-up.
     Kube(Kube),
+    /// Say what LoGA needs of this machine, what of it is there, and what to do about the rest
+    ///
+    /// Exits with 1 if something is wrong. What it prints names no user, process or serial number, so
+    /// that it can be attached to a report.
+    Doctor(Doctor),
     /// Write manual pages or completions
     #[command(hide = true)]
     Generate(Generate),
+}
+
+/// Arguments of `loga doctor`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Doctor {
+    /// Print one JSON object per finding and line
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `loga stat`.

@@ -2,9 +2,12 @@
 
 //! [tool] `/dev/loga` itself: the only unsafe code of this program.
 
+mod around;
+
 pub use crate::control::Snapshot;
 pub use crate::error::Error;
 
+use self::around::Around;
 use crate::control::{Calls, Control, Tables};
 use loga::uapi;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
@@ -28,11 +31,12 @@ impl Device {
     ///
     /// [`Error::NotLoaded`] or [`Error::Open`].
     pub fn open() -> Result<Self, Error> {
-        match File::open(uapi::DEVICE_PATH) {
-            Ok(file) => Ok(Control::over(ControlFile(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotLoaded),
-            Err(error) => Err(Error::Open(error)),
+        let around = Around::look;
+        let file = File::open(uapi::DEVICE_PATH).map_err(|error| around().explain(error))?;
+        if let Ok(data) = file.metadata() {
+            around().check(&data)?;
         }
+        Ok(Control::over(ControlFile(file)))
     }
 }
 

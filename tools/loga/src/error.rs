@@ -11,8 +11,8 @@ use std::{fmt, io};
 pub enum Error {
     /// There is no control device.
     NotLoaded,
-    /// The control device cannot be opened.
-    Open(io::Error),
+    /// The control device cannot be opened: why, and what helps, in one line.
+    Open(String),
     /// The kernel and this program were built with different versions of the structures.
     Version {
         /// What this program was built with.
@@ -90,12 +90,9 @@ impl fmt::Display for Error {
         match self {
             Error::NotLoaded => write!(
                 f,
-                "{path} does not exist: the kernel module loga is not loaded, load it with modprobe or insmod"
+                "{path} does not exist: the kernel module loga is not loaded, load it with modprobe or insmod (in a container: on the host)"
             ),
-            Error::Open(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "cannot open {path}: {source}: run this as root")
-            }
-            Error::Open(source) => write!(f, "cannot open {path}: {source}"),
+            Error::Open(why) => f.write_str(why),
             Error::Version { ours, kernel } => {
                 let Header { version, size } = ours;
                 write!(f, "this program speaks version {version} ({size} bytes) of {path}, the kernel module ")?;
@@ -118,7 +115,11 @@ impl fmt::Display for Error {
                     write!(f, "there is no GPU {gpu}: want 0 to {}", count.saturating_sub(1))
                 }
             },
-            Error::Forbidden(call) => write!(f, "{} is for root: run this as root", purpose(*call)),
+            Error::Forbidden(call) => write!(
+                f,
+                "{} is for root of the host (CAP_SYS_ADMIN): use sudo, root in a container is not enough",
+                purpose(*call)
+            ),
             Error::Refused(refusal) => refusal.fmt(f),
             Error::Failed(call, source) => {
                 write!(f, "{} through {path} failed: {source}", purpose(*call))
@@ -143,7 +144,7 @@ mod tests {
     fn other_version_names_both_if_known() {
         let ours = Call::SetShare.header();
         let said = text(libc::EINVAL, ours, None);
-        assert!(said.contains("version 10 (88 bytes)"), "{said}");
+        assert!(said.contains("version 11 (88 bytes)"), "{said}");
         assert!(
             said.contains("the kernel module another one: use"),
             "{said}"
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(text(libc::ENXIO, ours, none), "there is no GPU 3");
         assert_eq!(
             text(libc::EPERM, ours, none),
-            "setting weights, limits and classes is for root: run this as root"
+            "setting weights, limits and classes is for root of the host (CAP_SYS_ADMIN): use sudo, root in a container is not enough"
         );
         assert!(text(libc::ENODEV, ours, none).contains("attached to no driver"));
         assert!(text(libc::EIO, ours, none).contains("failed: "));
@@ -216,11 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_device_and_permission_name_the_remedy() {
+    fn missing_device_names_the_remedy() {
         assert!(Error::NotLoaded.to_string().contains("is not loaded"));
-        let denied = io::Error::from_raw_os_error(libc::EACCES);
-        assert!(Error::Open(denied)
-            .to_string()
-            .ends_with("run this as root"));
     }
 }

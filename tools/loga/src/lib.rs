@@ -8,6 +8,7 @@
 //! | [`commands`] | what the commands do |
 //! | [`control`] | the calls of `/dev/loga`, over the device or a double |
 //! | [`device`] | the device: the only `unsafe` code |
+//! | [`doctor`] | what LoGA needs of a machine, and what of it is there |
 //! | [`error`] | what failures mean |
 //! | [`export`] | figures for monitoring systems |
 //! | [`exporters`] | the exporters of a cluster's nodes, read from one place |
@@ -28,6 +29,7 @@ pub mod commands;
 pub mod control;
 pub mod device;
 pub mod directory;
+pub mod doctor;
 pub mod error;
 pub mod export;
 pub mod exporters;

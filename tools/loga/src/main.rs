@@ -9,11 +9,13 @@ use loga_cli::cli::{Agent, AgentKind, Arguments, Command};
 use loga_cli::commands::apply::Outcome;
 use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
-    apply, events, focus, generate, kube, place, policy, reserve, run, serve, set, slurm, spec,
-    stat, top, totals, Failure,
+    apply, doctor, events, focus, generate, kube, place, policy, reserve, run, serve, set, slurm,
+    spec, stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
+use loga_cli::doctor::machine::Machine;
+use loga_cli::doctor::Answer;
 use loga_cli::names::harmless;
 use loga_cli::placing::visible::Environment;
 use loga_cli::processes::Processes;
@@ -35,6 +37,9 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         // So was everything that there is.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            if std::env::args_os().len() == 1 {
+                eprintln!("{}\n", doctor::in_short(&snapshots()));
+            }
             error.exit()
         }
         Err(error) => {
@@ -79,6 +84,11 @@ fn act(command: &Command) -> Result<(), (u8, Failure)> {
     ask(command).map_err(|failure| (1, failure))
 }
 
+/// What the kernel module says of all GPUs.
+fn snapshots() -> Answer {
+    Device::open().and_then(|device| device.chosen(None))
+}
+
 fn ask(command: &Command) -> Result<(), Failure> {
     let terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
@@ -96,6 +106,9 @@ fn ask(command: &Command) -> Result<(), Failure> {
     }) = command
     {
         return weights::run(arguments, Device::open, &mut out);
+    }
+    if let Command::Doctor(arguments) = command {
+        return doctor::run(arguments, &Machine::this(), &snapshots(), &mut out);
     }
     // A controller has no GPU.
     if let Command::Slurm(arguments) = command {
@@ -141,6 +154,7 @@ fn ask(command: &Command) -> Result<(), Failure> {
         // Done before.
         Command::Run(_)
         | Command::Apply(_)
+        | Command::Doctor(_)
         | Command::Generate(_)
         | Command::Slurm(_)
         | Command::Kube(_)

@@ -246,7 +246,11 @@ fn headline(stat: &Stat) -> String {
     } else {
         "accounting only"
     };
-    let lost = if stat.lost { ", device lost" } else { "" };
+    let lost = match (stat.lost, stat.away) {
+        (true, _) => ", device lost",
+        (false, true) => ", not bound to its driver",
+        (false, false) => "",
+    };
     let dispatch = match stat.dispatch.as_str() {
         "none" => String::new(),
         name => format!(", dispatch {name}"),
@@ -305,6 +309,24 @@ fn alarms(stat: &Stat) -> Vec<String> {
             "MPS: all programs of server {pid} are one client: they share its GPU time, weight and limits"
         )
     }));
+    for client in stat.clients.iter().filter(|client| client.ended) {
+        let (pid, comm) = (client.pid, &client.comm);
+        lines.push(match client.user {
+            Some(user) => format!(
+                "process {pid} ({comm}) has ended, and process {user} uses its pages on: it is that client, with its limit"
+            ),
+            None => format!("process {pid} ({comm}) has ended, its channels have not"),
+        });
+    }
+    if stat.unfollowed > 0 {
+        lines.push(format!(
+            "warning: the driver has {} more that LoGA does not follow: `dmesg` says why",
+            match stat.unfollowed {
+                1 => "GPU".to_string(),
+                count => format!("{count} GPUs"),
+            }
+        ));
+    }
     if stat.unmanaged_mappings > 0 {
         lines.push(format!(
             "warning: {} mappings of submission pages are not managed: their channels run unthrottled",

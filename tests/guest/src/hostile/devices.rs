@@ -9,7 +9,10 @@ use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::modules;
 use crate::modules::LOGA;
+use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY, LONG_PHASES};
+use loga::uapi;
+use loga_cli::stat::Stat;
 use std::fs;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,6 +25,8 @@ crate::ktap::tests![
     gpu_that_answers_again_is_taken_back,
     machine_sleeps_with_a_throttled_client,
     gpu_taken_from_its_driver_lets_all_clients_run,
+    gpu_that_its_driver_gets_later_is_followed,
+    gpu_of_another_kind_that_its_driver_gets_later_is_counted,
 ];
 
 /// See [`super::PROGRAMS`].
@@ -109,6 +114,8 @@ fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
         "{} lines about the Turing",
         refusals.len()
     );
+    let unfollowed = stage.stat()?.unfollowed;
+    ensure!(unfollowed == 1, "{unfollowed} GPUs are not followed");
     let address = address_of("/dev/nvidia1")?;
     ensure!(
         address.as_deref() == Some("0001:00:01.0"),
@@ -215,6 +222,7 @@ fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     taken.map_err(|error| format!("unbind: {error}"))?;
     // A decision books the reads before the unbind.
     std::thread::sleep(Duration::from_millis(500));
+    ensure!(stage.stat()?.away, "a GPU without its driver is not away");
     let reads = stage.stat()?.register_reads;
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(500) {
@@ -233,6 +241,7 @@ fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     );
     fs::write(format!("{DRIVER}/bind"), ADDRESS).map_err(|error| format!("bind: {error}"))?;
     wait_until_measured(&stage, other.pid(), Duration::from_secs(3))?;
+    ensure!(!stage.stat()?.away, "a GPU with its driver is away");
     stage.wait_until_throttled(hog.pid())?;
     for what in ["taken from its driver", "followed again"] {
         let lines = log.with(&["loga", what])?.len();
@@ -241,5 +250,78 @@ fn gpu_taken_from_its_driver_lets_all_clients_run() -> Verdict {
     hog.stop()?;
     other.stop()?;
     ensure!(modules::is_loaded(LOGA), "LoGA has gone");
+    stage.teardown()
+}
+
+/// Waits a second for a condition on the figures of a GPU.
+fn within_a_second(stage: &Stage, gpu: u32, what: &str, so: impl Fn(&Stat) -> bool) -> Verdict {
+    let since = Instant::now();
+    loop {
+        let stat = stage.stat_of(gpu);
+        if stat.as_ref().is_ok_and(&so) {
+            println!("# gpu {gpu}: {what} after {:?}", since.elapsed());
+            return Ok(());
+        }
+        ensure!(
+            since.elapsed() < Duration::from_secs(1),
+            "gpu {gpu}: not {what} within a second: {stat:?}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn gpu_that_its_driver_gets_later_is_followed() -> Verdict {
+    for poller in ["per-gpu", "shared"] {
+        let parameters = format!("policy=event enforce=1 poller={poller}");
+        let stage = Stage::set(&model(&format!("gpus=3 unbound=3 {LAZY}")), &parameters)?;
+        let old = Load::start("--kernel-us 1000 --wait block --channels 1")?;
+        stage.wait_until_measured(old.pid())?;
+        let mut log = KernelLog::from_now()?;
+        for (gpu, address) in [(1, "0001:00:01.0"), (2, "0001:00:00.0")] {
+            bind(address)?;
+            within_a_second(&stage, gpu, "followed", |stat| stat.pci == address)?;
+            let lines = log
+                .with(&["loga", address, &format!("/dev/nvidia{gpu}")])?
+                .len();
+            ensure!(lines == 1, "{lines} lines about {address}");
+            let knobs = format!("/sys/class/misc/loga/gpu{gpu}/policy");
+            let policy = fs::read_to_string(&knobs).map_err(|error| format!("{knobs}: {error}"))?;
+            ensure!(policy.trim() == "event", "{knobs}: {policy}");
+            let new = format!("--gpu {gpu} --kernel-us 1000 --wait block --channels 1");
+            let loads = [Load::start(&new)?, Load::start(&new)?];
+            let at_work = |stat: &Stat| {
+                let used = stat.clients.iter().filter(|client| client.measured_ns > 0);
+                used.count() == 2
+            };
+            within_a_second(&stage, gpu, "measured", at_work)?;
+            // A limit holds on all GPUs that there are.
+            let on_all = uapi::SetShare {
+                gpu: uapi::ALL_GPUS,
+                ..for_process(loads[0].pid())
+            };
+            set(on_all, limit(20))?;
+            let limited = |stat: &Stat| stat.clients.iter().any(|client| client.limit == 20);
+            within_a_second(&stage, gpu, "limited", limited)?;
+            Load::stop_all(loads.into())?;
+        }
+        // A card that comes back is no new one.
+        fs::write(format!("{DRIVER}/unbind"), "0001:00:00.0").map_err(|error| error.to_string())?;
+        within_a_second(&stage, 2, "away", |stat| stat.away)?;
+        bind("0001:00:00.0")?;
+        within_a_second(&stage, 2, "back", |stat| !stat.away)?;
+        ensure!(stage.stat_of(3).is_err(), "there is a fourth GPU");
+        old.stop()?;
+        stage.teardown()?;
+    }
+    Ok(())
+}
+
+fn gpu_of_another_kind_that_its_driver_gets_later_is_counted() -> Verdict {
+    let stage = Stage::set(&model(&format!("gpus=2 turing=1 unbound=1 {LAZY}")), "")?;
+    let mut log = KernelLog::from_now()?;
+    bind("0001:00:00.0")?;
+    within_a_second(&stage, 0, "counted", |stat| stat.unfollowed == 1)?;
+    let refusals = log.with(&["loga", "0001:00:00.0", "not followed"])?;
+    ensure!(refusals.len() == 1, "{refusals:?}");
     stage.teardown()
 }

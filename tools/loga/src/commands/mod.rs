@@ -14,6 +14,7 @@
 //! | [`serve`] | figures for monitoring systems |
 //! | [`policy`] | the policy, and the knobs |
 //! | [`apply`] | knobs and shares from files |
+//! | [`doctor`] | what LoGA needs of this machine |
 //! | [`events`] | what happens |
 //! | [`place`] | on which GPU a program would run |
 //! | [`run`] | a command with a setting and a GPU of its own |
@@ -24,6 +25,7 @@
 //! | [`generate`] | manual pages and completions |
 
 pub mod apply;
+pub mod doctor;
 pub mod events;
 pub mod focus;
 pub mod generate;

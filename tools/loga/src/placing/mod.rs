@@ -193,7 +193,7 @@ impl Pool {
         let speeds = speeds(&asked.speeds, snapshots.len())?;
         let closed = |snapshot: &Snapshot| {
             let left_out = |list: &[u32]| !list.contains(&snapshot.gpu);
-            if snapshot.info.flags & uapi::GPU_LOST != 0 {
+            if snapshot.info.flags & (uapi::GPU_LOST | uapi::GPU_AWAY) != 0 {
                 Some(Closed::Lost)
             } else if !asked.among.is_empty() && left_out(&asked.among) {
                 Some(Closed::NotAmong)

@@ -173,7 +173,7 @@ fn gpu(snapshot: &Snapshot, speed: Option<&f64>, memory: &Memory, answer: Option
     Gpu {
         gpu: snapshot.gpu,
         chip: info.chipset,
-        lost: info.flags & uapi::GPU_LOST != 0,
+        lost: info.flags & (uapi::GPU_LOST | uapi::GPU_AWAY) != 0,
         speed: speed.copied(),
         free_mib: memory.free_mib(&pci),
         pci,

@@ -18,6 +18,12 @@ pub struct Client {
     pub id: u64,
     /// Process.
     pub pid: i32,
+    /// Whether its process has ended: others use its pages on, or its channels still run.
+    #[serde(default)]
+    pub ended: bool,
+    /// A process that uses the pages of one that has ended, if any does that this caller can see.
+    #[serde(default)]
+    pub user: Option<i32>,
     /// User.
     pub uid: u32,
     /// Command: the present name of the process.
@@ -182,6 +188,8 @@ impl Client {
         Client {
             id: now.id,
             pid: now.pid,
+            ended: now.ended != 0,
+            user: (now.user != 0).then_some(now.user),
             uid: now.uid,
             comm_hex: comm.hex(),
             comm,

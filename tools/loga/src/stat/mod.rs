@@ -91,6 +91,12 @@ pub struct Stat {
     pub polling: bool,
     /// Whether the device stopped answering.
     pub lost: bool,
+    /// Whether it is not bound to its driver.
+    #[serde(default)]
+    pub away: bool,
+    /// GPUs of the driver that LoGA does not follow.
+    #[serde(default)]
+    pub unfollowed: u32,
     /// Registers that are polled.
     pub source: String,
     /// Time of the snapshot, CLOCK_MONOTONIC.
@@ -306,6 +312,8 @@ impl Stat {
             withheld,
             polling: info.flags & uapi::GPU_POLLING != 0,
             lost: info.flags & uapi::GPU_LOST != 0,
+            away: info.flags & uapi::GPU_AWAY != 0,
+            unfollowed: info.unfollowed,
             source: config.source.name().to_owned(),
             now_ns: info.now_ns,
             interval: before.is_some(),

@@ -90,10 +90,11 @@ fn headline(app: &App) -> String {
 
 fn draw_gpu(figures: &Figures, copies: bool, area: Rect, frame: &mut Frame<'_>) {
     let stat = &figures.stat;
-    let mode = match (stat.lost, stat.enforcing) {
-        (true, _) => "LOST",
-        (false, true) => "enforcing",
-        (false, false) => "accounting",
+    let mode = match (stat.lost, stat.away, stat.enforcing) {
+        (true, _, _) => "LOST",
+        (false, true, _) => "AWAY",
+        (false, false, true) => "enforcing",
+        (false, false, false) => "accounting",
     };
     let throttled = stat
         .clients
@@ -130,7 +131,7 @@ fn draw_gpu(figures: &Figures, copies: bool, area: Rect, frame: &mut Frame<'_>) 
     };
     let columns = [Constraint::Max(width), Constraint::Min(HISTORY_WIDTH)];
     let [left, right] = Layout::horizontal(columns).spacing(1).areas(area);
-    let style = if stat.lost {
+    let style = if stat.lost || stat.away {
         Style::from(Color::Red)
     } else {
         Style::default()
