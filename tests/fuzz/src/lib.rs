@@ -19,6 +19,7 @@
 //! | `replay` | recorded observations | [`texts`] |
 //! | `exporter` | the text of an exporter, and what the controller says of nodes | [`texts`] |
 //! | `history` | the file of the history, or a question to the agent | [`texts`] |
+//! | `names` | a name of anything, or a file of `loga spec` | [`texts`] |
 //! | `words` | command lines of `loga` and `throttle` | [`texts`] |
 
 #![forbid(unsafe_code)]
@@ -45,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("replay", texts::run_replay),
     ("exporter", texts::run_exporter),
     ("history", texts::run_history),
+    ("names", texts::run_names),
     ("words", texts::run_words),
 ];
 

@@ -5,10 +5,12 @@
 use clap::Parser;
 use loga::policies::NAMES;
 use loga_cli::commands::slurm::controller::known;
+use loga_cli::commands::spec;
 use loga_cli::exporters::opinion::{opinion, MAX_AGE_S, MAX_GPUS};
 use loga_cli::history::keeper::{Answers, Peer};
 use loga_cli::history::table::{KEYS_MAX, KEYS_OF_USER_MAX};
 use loga_cli::history::{checked_name, file};
+use loga_cli::names::{harmless, is_plain, json, Name};
 use loga_eval::scenario::{Profile, Span};
 use loga_eval::{replay, scenario};
 
@@ -159,6 +161,57 @@ pub fn run_history(data: &[u8]) {
     assert!(answer.record.is_none() && answer.typical_ns.is_none() && answer.running.is_empty());
 }
 
+/// Whether a terminal does nothing but show it.
+fn is_harmless(text: &str) -> bool {
+    text.chars().all(is_plain)
+}
+
+/// Bytes are a name if the first is even, else a file of `loga spec`.
+///
+/// # Panics
+///
+/// What is printed or written as JSON is not harmless, or is not read again as the same name; or a
+/// refusal of a file is not one harmless line.
+pub fn run_names(data: &[u8]) {
+    let Some((first, bytes)) = data.split_first() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(bytes);
+    if first % 2 == 1 {
+        if let Err(error) = spec::checked(&text) {
+            assert!(!error.is_empty() && is_harmless(&error), "{error:?}");
+        }
+        return;
+    }
+    let name = Name::from(bytes);
+    let printed = name.to_string();
+    assert!(is_harmless(&printed), "{printed:?}");
+    assert_eq!(Name::read(&printed), Ok(name.clone()));
+    let quoted = format!("{name:?}");
+    assert_eq!(
+        Name::read_quoted(&format!("{quoted}:x")),
+        Ok((name.clone(), quoted.len()))
+    );
+    assert!(is_harmless(&harmless(&text)));
+    let mut out = Vec::new();
+    json::write(&mut out, &name).expect("memory");
+    let written = String::from_utf8(out).expect("JSON is text");
+    assert!(is_harmless(&written), "{written:?}");
+    assert_eq!(
+        serde_json::from_str::<String>(&written).expect("JSON"),
+        text
+    );
+    assert_eq!(name.hex().is_none(), std::str::from_utf8(bytes).is_ok());
+    // One of a line, whatever it is read as.
+    if !bytes.is_empty() {
+        assert_eq!(spec::checked(&format!("@user={quoted}:HT:-:1:-:-")), Ok(1));
+    }
+    // What is read, whatever it is, is read so again.
+    if let Ok(name) = Name::read(&text) {
+        assert_eq!(Name::read(&name.to_string()), Ok(name));
+    }
+}
+
 /// Bytes are a command line of `loga` if the first is even, else of `throttle`.
 ///
 /// # Panics
@@ -179,10 +232,11 @@ pub fn run_words(data: &[u8]) {
         }
         // Neither reads anything but the text and, for a path, the file system.
         let directory = loga_cli::directory::Directory::default();
-        if let Ok(uid) = directory.user_id(line) {
+        let name = Name::from(line);
+        if let Ok(uid) = directory.user_id(&name) {
             assert_ne!(uid, u32::MAX);
         }
-        let _ = directory.cgroup_id(line);
+        let _ = directory.cgroup_id(&name);
         return;
     }
     let words = std::iter::once("throttle").chain(line.split_whitespace());

@@ -79,5 +79,6 @@ replays![
     corpus_of_replay_holds: "replay",
     corpus_of_exporter_holds: "exporter",
     corpus_of_history_holds: "history",
+    corpus_of_names_holds: "names",
     corpus_of_words_holds: "words",
 ];

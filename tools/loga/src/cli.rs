@@ -13,7 +13,8 @@ pub use place::{Asked, GpuName, OnGpu, Place, Run};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
 use crate::names;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use crate::names::Name;
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{value_parser, Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
 use loga::knobs::{Knob, KNOBS};
@@ -68,10 +69,11 @@ pub enum Command {
     Reserve(Reserve),
     /// Check a file of reserves and priorities, and set what it says
     ///
-    /// A line is name:sched:resv:prio:C:T. name is that of a program, or exe=PATH, @user=NAME or
-    /// @cgroup=PATH; sched is PRT, HT or FREE; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
+    /// A line is name:sched:resv:prio:C:T. name is that of a process, or exe=PATH, @user=NAME or
+    /// @cgroup=PATH; a name with a colon is in double quotes, such as exe="/opt/a:b"; sched is PRT, HT or FREE; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
     /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
-    /// and those that begin with # are skipped. A line that is wrong refuses the whole file.
+    /// and those that begin with # are skipped. A line that is wrong refuses the whole file. A
+    /// line that no process matches fails --apply without --follow, once the others are set.
     Spec(Spec),
     /// Set knobs and shares as files of this machine say
     ///
@@ -378,6 +380,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(_) => Err(format!("must be above 0 and at most {SECONDS_MAX}")),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// A name of any bytes.
+fn name() -> impl TypedValueParser<Value = Name> {
+    OsStringValueParser::new().map(Name::from)
 }
 
 /// What is wrong with the arguments in one line.

@@ -2,18 +2,20 @@
 
 //! [tool] Users and cgroups: names for people, numbers for the kernel.
 
+mod search;
+mod users;
+
+pub use search::Found;
+
+use self::search::{below, search, shown, CGROUPS_MAX};
+use self::users::Service;
+use crate::names::Name;
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Most cgroups that are searched for their names.
-const CGROUPS_MAX: usize = 65_536;
-/// Deepest cgroups that are; each level on the way takes an open file.
-const DEPTH_MAX: usize = 32;
-/// Where users make cgroups.
-const OF_USERS: &str = "user.slice";
 
 /// Without a mount of cgroup v2.
 const NO_MOUNT: &str =
@@ -23,20 +25,20 @@ const NO_MOUNT: &str =
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// Number and name of each user in the system's own list.
-    users: Vec<(u32, String)>,
+    users: Vec<(u32, Name)>,
     /// Where the cgroup v2 hierarchy is mounted.
     cgroups: Option<PathBuf>,
-    /// Whether users that are not in the list are searched in network directories.
-    network: bool,
+    /// Who is asked for users that are not in the list.
+    service: Option<Service>,
 }
 
 impl Directory {
     /// What this system says. A list that cannot be read is empty.
     pub fn of_system() -> Self {
         Directory {
-            users: users(&fs::read_to_string("/etc/passwd").unwrap_or_default()),
-            cgroups: mount(&fs::read_to_string("/proc/self/mounts").unwrap_or_default()),
-            network: true,
+            users: users::lines(&fs::read("/etc/passwd").unwrap_or_default()),
+            cgroups: mount(&fs::read("/proc/self/mounts").unwrap_or_default()),
+            service: Some(Service::of(Path::new("getent"))),
         }
     }
 
@@ -52,16 +54,41 @@ impl Directory {
     #[cfg(test)]
     pub(crate) fn of(passwd: &str, cgroups: Option<&Path>) -> Self {
         Directory {
-            users: users(passwd),
+            users: users::lines(passwd.as_bytes()),
             cgroups: cgroups.map(Path::to_path_buf),
-            network: false,
+            service: None,
         }
     }
 
+    /// One user, also of a name that passwd(5) cannot have, and cgroups below a folder.
+    #[cfg(test)]
+    pub(crate) fn of_user(uid: u32, name: &Name, cgroups: &Path) -> Self {
+        Directory {
+            users: vec![(uid, name.clone())],
+            ..Self::below(cgroups)
+        }
+    }
+
+    /// The same, with a program that answers for the name service.
+    #[cfg(test)]
+    pub(crate) fn asking(self, program: &Path) -> Self {
+        let service = Some(Service::of(program));
+        Directory { service, ..self }
+    }
+
     /// Name of a user, or its number.
-    pub fn user(&self, uid: u32) -> String {
+    pub fn user(&self, uid: u32) -> Name {
         let known = self.users.iter().find(|(number, _)| *number == uid);
-        known.map_or_else(|| uid.to_string(), |(_, name)| name.clone())
+        let known = known.map(|(_, name)| name.clone());
+        let asked = || self.service.as_ref()?.name(uid);
+        known
+            .or_else(asked)
+            .unwrap_or_else(|| uid.to_string().into())
+    }
+
+    /// Whether the name service has answered each time in time: else there may be more names.
+    pub fn answers(&self) -> bool {
+        self.service.as_ref().is_none_or(Service::answers)
     }
 
     /// Number of the user with this name or number.
@@ -69,21 +96,30 @@ impl Directory {
     /// # Errors
     ///
     /// What would be right.
-    pub fn user_id(&self, text: &str) -> Result<u32, String> {
-        if let Some((uid, _)) = self.users.iter().find(|(_, name)| name == text) {
+    pub fn user_id(&self, user: &Name) -> Result<u32, String> {
+        if let Some((uid, _)) = self.users.iter().find(|(_, name)| name == user) {
             return Ok(*uid);
         }
-        match text.parse() {
+        match number(user) {
             // The largest one is no user.
-            Ok(uid) if uid < u32::MAX => return Ok(uid),
+            Some(uid) if uid < u32::MAX => return Ok(uid),
             _ => {}
         }
-        let found = self.network.then(|| ask_network(text)).flatten();
+        let found = self.service.as_ref().and_then(|one| one.number(user));
         found.ok_or_else(|| {
             format!(
-                "there is no user '{text}': want a name that `getent passwd` lists, or a number"
+                "there is no user '{user}': want a name that `getent passwd` lists, or a number"
             )
         })
+    }
+
+    /// Number and name of the user that an argument names: as it is, or in quotes.
+    ///
+    /// # Errors
+    ///
+    /// What would be right.
+    pub fn given_user(&self, user: &Name) -> Result<(u32, Name), String> {
+        given(user, |user| self.user_id(user))
     }
 
     /// Number of the cgroup with this path or number: the inode of its directory.
@@ -91,24 +127,34 @@ impl Directory {
     /// # Errors
     ///
     /// What would be right.
-    pub fn cgroup_id(&self, text: &str) -> Result<u64, String> {
-        if let Ok(id) = text.parse() {
+    pub fn cgroup_id(&self, cgroup: &Name) -> Result<u64, String> {
+        if let Some(id) = number(cgroup) {
             return Ok(id);
         }
         let root = self.cgroups.as_deref().ok_or(NO_MOUNT)?;
-        let path = if Path::new(text).starts_with(root) {
-            PathBuf::from(text)
+        let given = Path::new(cgroup.as_os_str());
+        let path = if given.starts_with(root) {
+            given.to_path_buf()
         } else {
-            root.join(text.trim_start_matches('/'))
+            root.join(given.strip_prefix("/").unwrap_or(given))
         };
         match fs::metadata(&path) {
             Ok(data) if data.is_dir() => Ok(data.ino()),
             _ => Err(format!(
-                "there is no cgroup '{text}': want a directory below {}, such as {}",
-                root.display(),
+                "there is no cgroup '{cgroup}': want a directory below {}, such as {}",
+                Name::from(root),
                 example(root)
             )),
         }
+    }
+
+    /// Number and name of the cgroup that an argument names: as it is, or in quotes.
+    ///
+    /// # Errors
+    ///
+    /// What would be right.
+    pub fn given_cgroup(&self, cgroup: &Name) -> Result<(u64, Name), String> {
+        given(cgroup, |cgroup| self.cgroup_id(cgroup))
     }
 
     /// Number of the cgroup of a unit of the system's systemd: below slices, where users make none.
@@ -116,14 +162,14 @@ impl Directory {
     /// # Errors
     ///
     /// What would be right.
-    pub fn unit_id(&self, unit: &str) -> Result<u64, String> {
+    pub fn unit_id(&self, unit: &Name) -> Result<u64, String> {
         let mut ahead: Vec<PathBuf> = self.cgroups.iter().cloned().collect();
         // TIMEOUT: more slices than a system has.
         for _ in 0..CGROUPS_MAX {
             let Some(folder) = ahead.pop() else {
                 break;
             };
-            match fs::symlink_metadata(folder.join(unit)) {
+            match fs::symlink_metadata(folder.join(unit.as_os_str())) {
                 Ok(data) if data.is_dir() => return Ok(data.ino()),
                 _ => {}
             }
@@ -136,12 +182,13 @@ impl Directory {
     }
 
     /// Path of every cgroup, by its number.
-    pub fn cgroup_paths(&self) -> HashMap<u64, String> {
+    pub fn cgroup_paths(&self) -> HashMap<u64, Name> {
         let root = self.cgroups.as_deref();
         root.map_or_else(HashMap::new, |root| search(root, CGROUPS_MAX, None).paths)
     }
 
-    /// Paths of those of these cgroups that are found, by their numbers.
+    /// Paths of those of these cgroups that are found, by their numbers. Without a mount nothing was
+    /// searched.
     pub fn cgroup_paths_of(&self, wanted: &BTreeSet<u64>) -> Found {
         let root = self.cgroups.as_deref();
         root.map_or_else(Found::default, |root| {
@@ -150,132 +197,58 @@ impl Directory {
     }
 }
 
-/// What a search for cgroups found.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Paths by number.
-    pub paths: HashMap<u64, String>,
-    /// Whether it ended early, since there are too many cgroups: the others may be there.
-    pub cut: bool,
+/// A whole number in digits.
+fn number<T: std::str::FromStr>(name: &Name) -> Option<T> {
+    std::str::from_utf8(name.as_bytes()).ok()?.parse().ok()
 }
 
-/// Searches `most` cgroups at most. Users may make cgroups in `user.slice`, as many and with names as
-/// long as they like: it comes last, and only the way to one folder is kept at a time.
-fn search(root: &Path, most: usize, wanted: Option<&BTreeSet<u64>>) -> Found {
-    let mut search = Search {
-        root,
-        wanted,
-        left: most,
-        paths: HashMap::new(),
+/// What an argument names; one that is not found may be in quotes.
+fn given<T>(name: &Name, find: impl Fn(&Name) -> Result<T, String>) -> Result<(T, Name), String> {
+    let why = match find(name) {
+        Ok(id) => return Ok((id, name.clone())),
+        Err(why) => why,
     };
-    let mut first = below(root);
-    first.sort_by_key(|path| path.ends_with(OF_USERS));
-    search.note(root);
-    for top in first {
-        search.note(&top);
-        search.below(&top);
+    match name.unquoted() {
+        Some(name) => Ok((find(&name)?, name)),
+        None => Err(why),
     }
-    Found {
-        cut: search.left == 0 && !search.has_all(),
-        paths: search.paths,
-    }
-}
-
-/// A search that is under way.
-struct Search<'a> {
-    root: &'a Path,
-    /// Numbers of cgroups, or nothing for all.
-    wanted: Option<&'a BTreeSet<u64>>,
-    /// Cgroups that may still be looked at.
-    left: usize,
-    paths: HashMap<u64, String>,
-}
-
-impl Search<'_> {
-    fn has_all(&self) -> bool {
-        self.wanted
-            .is_some_and(|wanted| self.paths.len() >= wanted.len())
-    }
-
-    fn is_over(&self) -> bool {
-        self.left == 0 || self.has_all()
-    }
-
-    /// Looks at a cgroup.
-    fn note(&mut self, path: &Path) {
-        if self.is_over() {
-            return;
-        }
-        self.left = self.left.saturating_sub(1);
-        // One that went away meanwhile has no name any more.
-        let Ok(id) = fs::symlink_metadata(path).map(|data| data.ino()) else {
-            return;
-        };
-        if self.wanted.is_none_or(|wanted| wanted.contains(&id)) {
-            let name = path.strip_prefix(self.root).unwrap_or(path);
-            self.paths.insert(id, format!("/{}", name.display()));
-        }
-    }
-
-    /// Looks at what is below a cgroup.
-    fn below(&mut self, top: &Path) {
-        let mut way: Vec<fs::ReadDir> = fs::read_dir(top).into_iter().collect();
-        while let Some(folder) = way.last_mut().filter(|_| !self.is_over()) {
-            match folder.next() {
-                None => drop(way.pop()),
-                Some(Ok(entry)) if is_folder(&entry) => {
-                    self.note(&entry.path());
-                    if way.len() < DEPTH_MAX {
-                        way.extend(fs::read_dir(entry.path()));
-                    }
-                }
-                Some(_) => {}
-            }
-        }
-    }
-}
-
-fn is_folder(entry: &fs::DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_dir())
-}
-
-/// Folders in a folder.
-fn below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(is_folder)
-        .map(|entry| entry.path())
-        .collect()
 }
 
 /// Some cgroup that exists.
-fn example(root: &Path) -> String {
+fn example(root: &Path) -> Name {
     let mut folders = below(root);
     folders.sort();
-    let first = folders.first().map(PathBuf::as_path).unwrap_or(root);
-    let name = first.strip_prefix(root).unwrap_or(first);
-    format!("/{}", name.display())
-}
-
-/// The lines of passwd(5).
-fn users(text: &str) -> Vec<(u32, String)> {
-    text.lines().filter_map(user_line).collect()
-}
-
-fn user_line(line: &str) -> Option<(u32, String)> {
-    let mut fields = line.split(':');
-    let name = fields.next()?;
-    let uid = fields.nth(1)?.parse().ok()?;
-    (!name.is_empty()).then(|| (uid, name.to_string()))
+    shown(root, folders.first().map_or(root, PathBuf::as_path))
 }
 
 /// Where a cgroup v2 hierarchy is mounted, from /proc/mounts.
-fn mount(text: &str) -> Option<PathBuf> {
-    text.lines().find_map(|line| {
-        let mut fields = line.split(' ');
+fn mount(text: &[u8]) -> Option<PathBuf> {
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
         let place = fields.nth(1)?;
-        (fields.next()? == "cgroup2").then(|| PathBuf::from(place))
+        let place = || PathBuf::from(OsStr::from_bytes(&octal(place)));
+        (fields.next()? == b"cgroup2").then(place)
     })
+}
+
+/// A field of /proc/mounts: a backslash and three octal digits are a byte, such as a space.
+fn octal(field: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), field);
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 /// The directory of the cgroup of a process, by its /proc/PID/mounts and /proc/PID/cgroup.
@@ -283,132 +256,18 @@ fn mount(text: &str) -> Option<PathBuf> {
 /// # Errors
 ///
 /// What would be right.
-pub fn own_cgroup(mounts: &str, cgroup: &str) -> Result<PathBuf, String> {
+pub fn own_cgroup(mounts: &[u8], cgroup: &[u8]) -> Result<PathBuf, String> {
     let root = mount(mounts).ok_or(NO_MOUNT)?;
-    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::/"));
-    match path {
+    let mut lines = cgroup.split(|byte| *byte == b'\n');
+    match lines.find_map(|line| line.strip_prefix(b"0::/")) {
         // Outside of the namespace of the process.
-        Some(path) if !path.starts_with("..") => Ok(root.join(path)),
+        Some(path) if !path.starts_with(b"..") => Ok(root.join(OsStr::from_bytes(path))),
         _ => Err(format!(
             "this process is in no cgroup below {}: want one of cgroup v2",
-            root.display()
+            Name::from(root.as_path())
         )),
     }
 }
 
-/// A program that is linked statically cannot ask a network directory itself.
-fn ask_network(name: &str) -> Option<u32> {
-    let answer = Command::new("getent")
-        .args(["passwd", "--", name])
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&answer.stdout);
-    let line = text.lines().next()?;
-    user_line(line).map(|(uid, _)| uid)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n#x\n";
-
-    fn directory(cgroups: Option<&Path>) -> Directory {
-        Directory::of(PASSWD, cgroups)
-    }
-
-    #[test]
-    fn users_have_names_and_numbers() {
-        let directory = directory(None);
-        assert_eq!(directory.user_id("ann"), Ok(1000));
-        assert_eq!(directory.user_id("77"), Ok(77));
-        assert_eq!(directory.user(1000), "ann");
-        assert_eq!(directory.user(77), "77");
-    }
-
-    #[test]
-    fn unknown_user_is_refused_with_what_would_be_right() {
-        for name in ["bob", "", "-1", "4294967295"] {
-            let error = directory(None).user_id(name).expect_err(name);
-            assert!(error.contains("getent passwd"), "{error}");
-        }
-    }
-
-    #[test]
-    fn cgroups_have_paths_and_numbers() {
-        let root = tempfile::tempdir().expect("a folder");
-        let inner = root.path().join("render/night");
-        fs::create_dir_all(&inner).expect("a folder");
-        let id = fs::metadata(&inner).expect("a folder").ino();
-        let directory = directory(Some(root.path()));
-        assert_eq!(directory.cgroup_id("/render/night"), Ok(id));
-        assert_eq!(directory.cgroup_id("render/night"), Ok(id));
-        assert_eq!(directory.cgroup_id(&inner.display().to_string()), Ok(id));
-        assert_eq!(directory.cgroup_id("4711"), Ok(4711));
-        assert_eq!(directory.cgroup_paths()[&id], "/render/night");
-    }
-
-    #[test]
-    fn cgroups_of_users_hide_no_others() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let make = |path: &str| {
-            let path = folder.path().join(path);
-            fs::create_dir_all(&path).expect("a folder");
-            fs::metadata(path).expect("a folder").ino()
-        };
-        let mut wanted = BTreeSet::new();
-        for at in 0..20 {
-            make(&format!("user.slice/user-7.slice/{at}/a/b"));
-            wanted.insert(make(&format!("system.slice/{at}.service")));
-            wanted.insert(make(&format!("z.slice/{at}")));
-        }
-        // The root, three slices, and the services; those of the user are three times as many.
-        let found = search(folder.path(), 1 + 3 + 40, Some(&wanted));
-        assert_eq!(found.paths.len(), wanted.len());
-        assert!(
-            !found.cut
-                && found
-                    .paths
-                    .values()
-                    .any(|path| path == "/system.slice/7.service")
-        );
-        wanted.insert(u64::MAX);
-        assert!(search(folder.path(), 50, Some(&wanted)).cut);
-        let whole = search(folder.path(), 1000, Some(&wanted));
-        assert!(!whole.cut && whole.paths.len() == wanted.len() - 1);
-        assert_eq!(
-            search(folder.path(), 1000, None).paths.len(),
-            1 + 3 + 40 + 61
-        );
-    }
-
-    #[test]
-    fn unknown_cgroup_is_refused_with_one_that_exists() {
-        let root = tempfile::tempdir().expect("a folder");
-        fs::create_dir(root.path().join("render")).expect("a folder");
-        let known = directory(Some(root.path()));
-        let error = known.cgroup_id("nowhere").expect_err("unknown");
-        assert!(error.ends_with("such as /render"), "{error}");
-        let error = directory(None).cgroup_id("render").expect_err("no mount");
-        assert!(error.contains("no cgroup v2 hierarchy"), "{error}");
-    }
-
-    #[test]
-    fn mount_point_is_found_among_others() {
-        let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert_eq!(mount(mounts), Some(PathBuf::from("/sys/fs/cgroup")));
-        assert_eq!(mount("proc /proc proc rw 0 0\n"), None);
-    }
-
-    #[test]
-    fn cgroup_of_a_process_is_below_the_mount_point() {
-        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        let of = |text| own_cgroup(mounts, text);
-        let found = of("1:net_cls:/\n0::/user.slice/a b\n");
-        assert_eq!(found, Ok("/sys/fs/cgroup/user.slice/a b".into()));
-        assert_eq!(of("0::/\n"), Ok("/sys/fs/cgroup/".into()));
-        assert!(of("0::/../other\n").is_err());
-        assert!(of("1:cpu:/\n").is_err());
-        assert!(own_cgroup("", "0::/\n").is_err());
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@
 //! threads are busy, so that many idle connections do not keep a scraper waiting. A request that
 //! makes a site panic gets status 500, and the thread answers the next one.
 
+use crate::names::Name;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -101,7 +102,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Tcp(address) => write!(f, "http://{address}"),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Unix(path) => write!(f, "unix:{}", Name::from(path)),
         }
     }
 }

@@ -16,11 +16,12 @@
 //! | [`http`] | an HTTP server |
 //! | [`mps`] | clients that are servers of NVIDIA's MPS |
 //! | [`placing`] | the GPU of a program that starts |
+//! | [`processes`] | names and executables of processes |
 //! | [`replace`](mod@replace) | files that are replaced as a whole |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
 //! | [`top`] | the terminal user interface, without the terminal |
-//! | [`names`], [`directory`] | numbers in words; users and cgroups |
+//! | [`names`], [`directory`] | names from outside, numbers in words; users and cgroups |
 //! | `fake` | a kernel module for tests |
 
 pub mod cli;
@@ -39,6 +40,7 @@ pub mod http;
 pub mod mps;
 pub mod names;
 pub mod placing;
+pub mod processes;
 pub mod replace;
 pub mod stat;
 pub mod table;

@@ -16,8 +16,9 @@ use loga_cli::device::Device;
 use loga_cli::directory::Directory;
 use loga_cli::doctor::machine::Machine;
 use loga_cli::doctor::Answer;
-use loga_cli::mps::Processes;
+use loga_cli::names::harmless;
 use loga_cli::placing::visible::Environment;
+use loga_cli::processes::Processes;
 use std::io;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
             error.exit()
         }
         Err(error) => {
-            eprintln!("loga: {}", cli::one_line(&error));
+            eprintln!("loga: {}", harmless(&cli::one_line(&error)));
             return ExitCode::from(USAGE);
         }
     };
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err((status, failure)) => {
-            eprintln!("loga: {failure}");
+            eprintln!("loga: {}", harmless(&failure.to_string()));
             ExitCode::from(status)
         }
     }
@@ -134,7 +135,8 @@ fn ask(command: &Command) -> Result<(), Failure> {
             reserve::run(arguments, &device, &Directory::of_system(), &mut out)
         }
         Command::Spec(arguments) => {
-            spec::run(arguments, &device, &Directory::of_system(), &mut out)
+            let (directory, processes) = (Directory::of_system(), Processes::default());
+            spec::run(arguments, &device, &directory, &processes, &mut out)
         }
         Command::Agent(Agent {
             what: AgentKind::Focus(arguments),
@@ -143,7 +145,9 @@ fn ask(command: &Command) -> Result<(), Failure> {
             place::run(arguments, &device, &Environment::of_process(), &mut out)
         }
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
-        Command::Events(arguments) => events::run(arguments, &device, &mut out),
+        Command::Events(arguments) => {
+            events::run(arguments, &device, &Processes::default(), &mut out)
+        }
         Command::Totals(arguments) => {
             totals::run(arguments, &device, &Directory::of_system(), &mut out)
         }

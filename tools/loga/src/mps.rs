@@ -14,39 +14,16 @@
 
 use crate::control::Snapshot;
 use crate::names;
+use crate::processes::Processes;
 use loga::uapi;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 
 /// The name of the executable.
 const SERVER: &str = "nvidia-cuda-mps-server";
 /// What fits of it into a command.
 const COMMAND: &str = "nvidia-cuda-mps";
-/// What the kernel adds to the path of a file that was removed.
-const DELETED: &str = " (deleted)";
-
-/// The processes of the machine.
-#[derive(Clone, Debug)]
-pub struct Processes {
-    proc: PathBuf,
-}
-
-impl Default for Processes {
-    fn default() -> Self {
-        Self::below(Path::new("/proc"))
-    }
-}
 
 impl Processes {
-    /// Those in this folder.
-    pub fn below(proc: &Path) -> Self {
-        Self {
-            proc: proc.to_path_buf(),
-        }
-    }
-
     /// Process numbers of the servers on a GPU, of those that the caller sees.
     pub fn servers(&self, snapshot: &Snapshot) -> Vec<i32> {
         let clients = snapshot.clients.iter();
@@ -64,23 +41,17 @@ impl Processes {
             return false;
         }
         match self.executable(client.pid) {
-            Ok(path) => {
-                let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-                name.strip_suffix(DELETED).unwrap_or(name) == SERVER
-            }
+            Ok(path) => path.file_name() == Some(OsStr::new(SERVER)),
             // It may not be read, or the process is in another namespace: its command has to do.
             Err(_) => true,
         }
-    }
-
-    fn executable(&self, pid: i32) -> io::Result<PathBuf> {
-        fs::read_link(self.proc.join(pid.to_string()).join("exe"))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     /// A double of `/proc` in which these processes run these executables.
@@ -96,10 +67,7 @@ pub(crate) mod tests {
 
     /// Lets a client have this command.
     pub(crate) fn command(client: &mut uapi::Client, text: &str) {
-        client.comm = Default::default();
-        for (to, from) in client.comm.iter_mut().zip(text.bytes().take(15)) {
-            *to = from;
-        }
+        client.comm = crate::processes::cut(&text.into());
     }
 
     #[test]

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Numbers and zero-terminated names of the kernel in words.
+//! [tool] Names from outside, and numbers of the kernel in words.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `name` | [`Name`]: any bytes, safe to print |
+//! | `quoting` | how they are written and read |
+//! | [`json`] | the same for JSON |
+
+pub mod json;
+mod name;
+mod quoting;
+
+pub use name::Name;
+pub use quoting::{harmless, is_plain, Wrong};
 
 use loga::account::Accounting;
 use loga::knobs::Scale;
@@ -8,16 +21,10 @@ use loga::policies::dispatch::DispatcherKind;
 use loga::share::GroupBy;
 use loga::uapi;
 
-/// A zero-terminated name; control characters, which a process may put there, become '?'.
-pub fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end])
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+/// A zero-terminated name.
+pub fn text(bytes: &[u8]) -> Name {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    Name::from(bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default())
 }
 
 /// Where a GPU sits, such as `0001:01:00.0`.
@@ -140,13 +147,17 @@ pub fn number(words: &[&str], word: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod word_tests {
     use super::*;
 
     #[test]
-    fn name_without_terminator_or_with_escapes_is_harmless() {
+    fn name_ends_at_its_terminator_or_without_one() {
         assert_eq!(text(b"abc"), "abc");
-        assert_eq!(text(b"a\x1b[2Jb\0c"), "a?[2Jb");
+        assert_eq!(text(b"a\x1b[2Jb\0c"), "a\x1b[2Jb");
+        assert_eq!(text(b"\0"), "");
     }
 
     #[test]

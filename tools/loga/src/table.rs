@@ -149,7 +149,7 @@ pub(crate) fn grid(titles: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Op
 fn client_row(client: &Client) -> Vec<String> {
     vec![
         client.pid.to_string(),
-        client.comm.clone(),
+        client.comm.to_string(),
         client.uid.to_string(),
         client.channels.to_string(),
         client.weight.to_string(),
@@ -172,7 +172,7 @@ fn turn_row(client: &Client) -> Vec<String> {
     };
     vec![
         client.pid.to_string(),
-        client.comm.clone(),
+        client.comm.to_string(),
         or_none(client.spec.as_deref().unwrap_or("none")),
         client.prio.map_or("-".to_string(), |prio| prio.to_string()),
         client.mode.clone(),

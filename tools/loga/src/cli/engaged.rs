@@ -4,6 +4,7 @@
 
 use crate::http::Address;
 use crate::names;
+use crate::names::Name;
 use clap::builder::PossibleValuesParser;
 use clap::{value_parser, Args, Subcommand};
 use std::path::PathBuf;
@@ -16,12 +17,12 @@ pub struct Whom {
     #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// For all processes of this user, by name or number
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = super::name())]
+    pub user: Option<Name>,
     /// For all processes of this cgroup and those below it, by its path below the mount point of cgroup v2, or by the
     /// inode number of its directory
-    #[arg(long, value_name = "CGROUP")]
-    pub cgroup: Option<String>,
+    #[arg(long, value_name = "CGROUP", value_parser = super::name())]
+    pub cgroup: Option<Name>,
 }
 
 /// A time in microseconds.
@@ -187,8 +188,8 @@ pub struct Focus {
     #[arg(long, value_name = "MODE", default_value = "prt", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: String,
     /// Only processes of this user, by name or number [default: the one that called, also by sudo]
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = super::name())]
+    pub user: Option<Name>,
     /// The X server [default: that of DISPLAY]
     #[arg(long, value_name = "NAME")]
     pub display: Option<String>,

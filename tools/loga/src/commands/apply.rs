@@ -11,6 +11,7 @@ use crate::cli;
 use crate::control::{Calls, Control, Snapshot};
 use crate::directory::Directory;
 use crate::error::Error;
+use crate::names::Name;
 use loga::knobs::KNOBS;
 use loga::uapi;
 use std::collections::BTreeMap;
@@ -81,7 +82,7 @@ fn default_files(file: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::Said(format!("{}: {error}", folder.display()))),
+        Err(error) => return Err(Failure::Said(format!("{}: {error}", Name::from(folder)))),
     };
     files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
     files.sort();
@@ -94,7 +95,7 @@ fn default_files(file: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for path in files {
-        let said = |error| Failure::Said(format!("{}: {error}", path.display()));
+        let said = |error| Failure::Said(format!("{}: {error}", Name::from(path.as_path())));
         let text = fs::read_to_string(path).map_err(said)?;
         settings.merge(file::parse(path, &text).map_err(Failure::Said)?);
     }
@@ -126,11 +127,7 @@ fn find<'a>(
         };
         match id {
             Ok(id) => {
-                let name = entry.whom.to_string();
-                let name = name
-                    .split_once(' ')
-                    .map_or("", |(_, name)| name)
-                    .to_string();
+                let name = entry.whom.name().clone();
                 found.push((entry, Subject { kind, id, name }));
             }
             Err(why) => skipped.push(format!("{}: {why}", entry.at)),

@@ -6,6 +6,7 @@ use super::{print_json, Failure, JSON_VERSION};
 use crate::cli;
 use crate::doctor::machine::Machine;
 use crate::doctor::{examine, Answer, Finding, State};
+use crate::names::harmless;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -52,9 +53,11 @@ fn print(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
         State::Note => "note",
         State::Wrong => "WRONG",
     };
-    writeln!(out, "{state:<6}{:<12}{}", finding.about, finding.says)?;
+    // What it read in the system is of others.
+    let (about, says) = (finding.about, harmless(&finding.says));
+    writeln!(out, "{state:<6}{about:<12}{says}")?;
     match &finding.help {
-        Some(help) => writeln!(out, "{:18}-> {help}", ""),
+        Some(help) => writeln!(out, "{:18}-> {}", "", harmless(help)),
         None => Ok(()),
     }
 }

@@ -4,9 +4,12 @@
 
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
+use crate::names::Name;
+use crate::processes::Processes;
 use crate::{cli, names};
 use loga::uapi;
 use loga::uapi::Event;
+use nix::time::{clock_gettime, ClockId};
 use serde::Serialize;
 use std::io;
 use std::io::Write;
@@ -40,7 +43,7 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
+    policy: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gained_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,11 +56,25 @@ struct Client {
     client: u64,
     pid: i32,
     uid: u32,
-    comm: String,
+    comm: Name,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_hex: Option<String>,
 }
 
 impl Line {
-    fn new(event: &Event, lost: u64) -> Self {
+    /// `now_ns` is the time of the reading.
+    fn new(event: &Event, lost: u64, processes: &Processes, now_ns: u64) -> Self {
+        let client = || {
+            let comm = processes.present(event.pid, &event.name, event.time_ns, now_ns);
+            Client {
+                client: event.client,
+                pid: event.pid,
+                uid: event.uid,
+                comm_hex: comm.hex(),
+                comm,
+            }
+        };
         let value = |kind: u32| (event.kind == kind).then_some(event.value);
         Line {
             version: JSON_VERSION,
@@ -66,12 +83,7 @@ impl Line {
             lost,
             event: names::event(event.kind),
             gpu: event.gpu,
-            client: (event.client != 0).then(|| Client {
-                client: event.client,
-                pid: event.pid,
-                uid: event.uid,
-                comm: names::text(&event.name),
-            }),
+            client: (event.client != 0).then(client),
             throttled_by: value(uapi::EVENT_THROTTLED).map(names::throttled_by),
             throttled_ns: value(uapi::EVENT_RELEASED),
             gpu_time_ns: value(uapi::EVENT_EXITED),
@@ -135,6 +147,7 @@ impl Line {
 pub fn run(
     arguments: &cli::Events,
     control: &Control<impl Calls>,
+    processes: &Processes,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     if let Some(gpu) = arguments.gpu {
@@ -155,6 +168,7 @@ pub fn run(
             break;
         }
         let count = control.events(&mut events, wait)?;
+        let now_ns = monotonic_ns();
         for event in events.iter().take(count) {
             if left == 0 {
                 break;
@@ -164,7 +178,7 @@ pub fn run(
                 .sequence
                 .saturating_sub(expected.unwrap_or(event.sequence));
             expected = Some(event.sequence.saturating_add(1));
-            let line = Line::new(event, lost);
+            let line = Line::new(event, lost, processes, now_ns);
             if arguments.json {
                 print_json(out, &line)?;
             } else {
@@ -174,6 +188,12 @@ pub fn run(
         out.flush()?;
     }
     Ok(())
+}
+
+/// CLOCK_MONOTONIC, as of the events.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+    u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn mask(arguments: &cli::Events) -> u64 {
@@ -228,7 +248,8 @@ mod tests {
             panic!("not events: {line}");
         };
         let mut out = Vec::new();
-        run(&arguments, &Control::over(fake), &mut out).expect("prints");
+        let none = Processes::below(std::path::Path::new("/nowhere"));
+        run(&arguments, &Control::over(fake), &none, &mut out).expect("prints");
         String::from_utf8(out).expect("text")
     }
 
@@ -313,7 +334,12 @@ mod tests {
     fn device_that_goes_away_ends_it_with_an_error() {
         let fake = FakeKernel::new(1);
         let mut out = Vec::new();
-        let failure = run(&cli::Events::default(), &Control::over(&fake), &mut out);
+        let failure = run(
+            &cli::Events::default(),
+            &Control::over(&fake),
+            &Processes::default(),
+            &mut out,
+        );
         assert!(failure.is_err());
     }
 }

@@ -16,6 +16,7 @@ use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::names;
+use crate::names::Name;
 use loga::uapi;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -42,7 +43,7 @@ pub fn run(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let user = match &arguments.user {
-        Some(user) => directory.user_id(user).map_err(Failure::Said)?,
+        Some(user) => directory.given_user(user).map_err(Failure::Said)?.0,
         None => caller(),
     };
     let display = Display::open(arguments.display.as_deref()).map_err(Failure::Said)?;
@@ -79,7 +80,7 @@ struct Focus<'a> {
     /// The user whose processes may be raised.
     user: u32,
     /// With their names.
-    raised: BTreeMap<OnGpu, String>,
+    raised: BTreeMap<OnGpu, Name>,
     /// Those of which it has said why they are not.
     told: BTreeSet<OnGpu>,
 }
@@ -145,7 +146,7 @@ impl<'a> Focus<'a> {
         &mut self,
         gpu: u32,
         control: &Control<impl Calls>,
-        wanted: &BTreeMap<OnGpu, String>,
+        wanted: &BTreeMap<OnGpu, Name>,
         own: &BTreeSet<OnGpu>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
@@ -167,7 +168,7 @@ impl<'a> Focus<'a> {
     fn raise(
         &mut self,
         control: &Control<impl Calls>,
-        wanted: BTreeMap<OnGpu, String>,
+        wanted: BTreeMap<OnGpu, Name>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         let spec = self.spec();

@@ -4,6 +4,7 @@
 
 use super::Failure;
 use crate::cli;
+use crate::names::Name;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::Path;
@@ -23,7 +24,7 @@ pub fn run(arguments: &cli::Generate) -> Result<(), Failure> {
         "man" => manuals(folder),
         _ => completions(folder),
     });
-    let line = |error| format!("cannot write to {}: {error}", folder.display());
+    let line = |error| format!("cannot write to {}: {error}", Name::from(folder));
     written.map_err(|error| Failure::Said(line(error)))
 }
 

@@ -50,7 +50,7 @@ use std::{fmt, io};
 
 /// Version of the JSON layouts but that of `loga stat`, which has its own. Raised when a member
 /// changes its meaning or goes away.
-pub const JSON_VERSION: u32 = 2;
+pub const JSON_VERSION: u32 = 3;
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -87,8 +87,11 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints one object on one line.
+/// Prints one object on one line; harmless on a terminal.
 fn print_json(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, object)?;
+    crate::names::json::write(out, object)?;
     writeln!(out)
 }
+
+#[cfg(test)]
+mod names_tests;

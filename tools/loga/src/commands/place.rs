@@ -10,13 +10,14 @@ use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control, Snapshot};
 use crate::history::ask;
 use crate::history::ask::Heard;
-use crate::mps::Processes;
+use crate::names::{harmless, Name};
 use crate::placing::known::Used;
 use crate::placing::memory::Memory;
 use crate::placing::record;
 use crate::placing::record::Given;
 use crate::placing::visible::{Devices, Environment};
 use crate::placing::{Place, Pool, Wish};
+use crate::processes::Processes;
 use crate::replace::{replace, New};
 use crate::{cli, table};
 use loga::placement::{Placement, Unit, PPM};
@@ -151,7 +152,7 @@ fn write_snapshot(
     wish: &Wish,
     given: Given<'_>,
 ) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Said(format!("{}: {reason}", path.display()));
+    let failed = |reason: String| Failure::Said(format!("{}: {reason}", Name::from(path)));
     let text = record::text(snapshots, wish, given).map_err(failed)?;
     let new = New {
         ending: ".new",
@@ -167,7 +168,7 @@ fn heard(arguments: &cli::Place, environment: &Environment) -> Result<Heard, Fai
     let exe = match arguments.command.first() {
         Some(program) => {
             let exe = ask::executable(program, environment.path.as_deref());
-            let program = program.to_string_lossy();
+            let program = Name::from(program.as_os_str());
             let line = || format!("there is no program {program}: want one that can be run");
             Some(exe.ok_or_else(|| Failure::Said(line()))?)
         }
@@ -373,7 +374,7 @@ fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
     if choice.chosen.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{}", reason(choice))
+    writeln!(out, "{}", harmless(&reason(choice)))
 }
 
 /// Which GPUs, and why, in one line.

@@ -2,10 +2,11 @@
 
 //! [tool] `loga reserve`: priorities, modes and reserves.
 
-use super::subject::{name_of, Subject};
+use super::subject::{Listed, Subject};
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::names::Name;
 use crate::{cli, names, table};
 use loga::uapi;
 use serde::Serialize;
@@ -20,8 +21,10 @@ struct Line {
     gpu: Option<u32>,
     subject: String,
     id: u64,
+    name: Option<Name>,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    name_hex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cleared: Option<bool>,
     #[serde(flatten)]
@@ -138,6 +141,7 @@ pub fn run(
             gpu: arguments.gpu,
             subject: names::subject(subject.kind),
             id: subject.id,
+            name_hex: subject.name.hex(),
             name: Some(subject.name),
             cleared: Some(arguments.clear),
             spec,
@@ -219,17 +223,27 @@ fn list(
     directory: &Directory,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let paths = directory.cgroup_paths();
-    let mut rows = Vec::new();
+    let mut specs = Vec::new();
     for snapshot in control.chosen(arguments.gpu)? {
-        for listed in control.specs(snapshot.gpu)? {
+        specs.push((snapshot.gpu, control.specs(snapshot.gpu)?));
+    }
+    let subjects = specs.iter().flat_map(|(_, specs)| specs);
+    let listed_names = Listed::of(
+        directory,
+        subjects.map(|one| (one.spec.subject, one.spec.id)),
+    );
+    let mut rows = Vec::new();
+    for (gpu, specs) in specs {
+        for listed in specs {
             let spec = &listed.spec;
+            let name = listed_names.name(spec.subject, spec.id);
             let line = Line {
                 version: JSON_VERSION,
-                gpu: Some(snapshot.gpu),
+                gpu: Some(gpu),
                 subject: names::subject(spec.subject),
                 id: spec.id,
-                name: name_of(spec.subject, spec.id, directory, &paths),
+                name_hex: name.as_ref().and_then(Name::hex),
+                name,
                 cleared: None,
                 spec: Some(Spec::of(spec)),
                 served: Some(Served {
@@ -249,7 +263,11 @@ fn list(
             if arguments.json {
                 print_json(out, &line)?;
             } else {
-                rows.push(row(&line, &listed));
+                rows.push(row(
+                    &line,
+                    listed_names.shown(spec.subject, spec.id),
+                    &listed,
+                ));
             }
         }
     }
@@ -282,7 +300,7 @@ fn void(misses: &uapi::Misses) -> u64 {
     [own, foreign, fallback, order].into_iter().sum()
 }
 
-fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
+fn row(line: &Line, subject: String, listed: &uapi::ListedSpec) -> Vec<String> {
     let spec = &listed.spec;
     let reserve = Reserve::of(spec);
     let of_reserve = |text: String| {
@@ -299,7 +317,7 @@ fn row(line: &Line, listed: &uapi::ListedSpec) -> Vec<String> {
     vec![
         line.gpu.map_or("-".to_string(), |gpu| gpu.to_string()),
         line.subject.clone(),
-        line.name.clone().unwrap_or_else(|| line.id.to_string()),
+        subject,
         match spec.prio {
             uapi::PRIO_BY_NICE => "nice".to_string(),
             prio => prio.to_string(),

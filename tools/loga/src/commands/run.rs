@@ -13,6 +13,7 @@ use crate::cli::OnGpu;
 use crate::control::{Calls, Control};
 use crate::history::ask;
 use crate::history::ask::Heard;
+use crate::names::Name;
 use crate::placing::visible::{Devices, Environment};
 use crate::placing::Wish;
 use loga::uapi;
@@ -51,7 +52,7 @@ pub fn run(
         io::ErrorKind::NotFound => 127,
         _ => 126,
     };
-    let line = format!("cannot run {}: {error}", program.to_string_lossy());
+    let line = format!("cannot run {}: {error}", Name::from(program.as_os_str()));
     (status, Failure::Said(line))
 }
 

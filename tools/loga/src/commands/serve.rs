@@ -15,6 +15,7 @@ use crate::export::text::Format;
 use crate::history;
 use crate::history::keeper::Keeper;
 use crate::http::{Address, Server};
+use crate::names::{harmless, Name};
 use crate::replace::{replace, New};
 use std::io::Write;
 use std::path::Path;
@@ -93,7 +94,7 @@ fn keeper<C: Calls>(
     if !folder.is_dir() {
         let line = format!(
             "--history: {} is no folder: make it, closed to other users",
-            folder.display()
+            Name::from(folder)
         );
         return Err(Failure::Said(line));
     }
@@ -101,7 +102,7 @@ fn keeper<C: Calls>(
     tell(said, out);
     let socket = &arguments.history_socket;
     history::server::start(socket, keeper.answers()).map_err(|error| {
-        Failure::Said(format!("cannot listen on {}: {error}", socket.display()))
+        Failure::Said(format!("cannot listen on {}: {error}", Name::from(socket)))
     })?;
     Ok(Some(keeper))
 }
@@ -125,7 +126,7 @@ fn tick<C: Calls>(
 /// Says what is new. A log that cannot be written stops no scrape.
 fn tell(new: Option<String>, out: &mut impl Write) {
     if let Some(line) = new {
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let _ = writeln!(out, "{}", harmless(&line)).and_then(|()| out.flush());
     }
 }
 
@@ -136,7 +137,7 @@ fn file<C: Calls>(
     open: &impl Fn() -> Result<Control<C>, Error>,
 ) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::Said(format!("cannot write {}: {error}", path.display()))
+        Failure::Said(format!("cannot write {}: {error}", Name::from(path)))
     };
     let read = sampler.tick(open);
     let text = sampler

@@ -2,10 +2,11 @@
 
 //! [tool] `loga set`: weights, limits and classes.
 
-use super::subject::{name_of, Subject};
+use super::subject::{Listed, Subject};
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::names::Name;
 use crate::{cli, names, table};
 use loga::uapi;
 use serde::Serialize;
@@ -18,8 +19,10 @@ struct Line {
     gpu: Option<u32>,
     subject: String,
     id: u64,
+    name: Option<Name>,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    name_hex: Option<String>,
     weight: Option<u32>,
     limit: Option<u32>,
     class: Option<String>,
@@ -129,6 +132,7 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Resul
             gpu: arguments.gpu,
             subject: names::subject(subject.kind),
             id: subject.id,
+            name_hex: subject.name.hex(),
             name: Some(subject.name.clone()),
             weight: *weight,
             limit: *limit,
@@ -164,17 +168,23 @@ fn list(
     directory: &Directory,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let paths = directory.cgroup_paths();
-    let mut rows = Vec::new();
+    let mut shares = Vec::new();
     for snapshot in control.chosen(arguments.gpu)? {
-        for share in control.shares(snapshot.gpu)? {
-            let name = name_of(share.subject, share.id, directory, &paths);
+        shares.push((snapshot.gpu, control.shares(snapshot.gpu)?));
+    }
+    let subjects = shares.iter().flat_map(|(_, shares)| shares);
+    let listed = Listed::of(directory, subjects.map(|one| (one.subject, one.id)));
+    let mut rows = Vec::new();
+    for (gpu, shares) in shares {
+        for share in shares {
+            let name = listed.name(share.subject, share.id);
             let given = |bit: u32, value: u32| (share.mask & bit != 0).then_some(value);
             let line = Line {
                 version: JSON_VERSION,
-                gpu: Some(snapshot.gpu),
+                gpu: Some(gpu),
                 subject: names::subject(share.subject),
                 id: share.id,
+                name_hex: name.as_ref().and_then(Name::hex),
                 name,
                 weight: given(uapi::SHARE_WEIGHT, share.weight),
                 limit: given(uapi::SHARE_LIMIT, share.limit_pct),
@@ -187,7 +197,7 @@ fn list(
             if arguments.json {
                 print_json(out, &line)?;
             } else {
-                rows.push(row(line));
+                rows.push(row(line, listed.shown(share.subject, share.id)));
             }
         }
     }
@@ -210,13 +220,13 @@ fn list(
     Ok(())
 }
 
-fn row(line: Line) -> Vec<String> {
+fn row(line: Line, subject: String) -> Vec<String> {
     let number = |value: Option<u32>| value.map_or("-".to_string(), |value| value.to_string());
     let exhausted = line.exhausted == Some(true);
     vec![
         number(line.gpu),
         line.subject,
-        line.name.unwrap_or_else(|| line.id.to_string()),
+        subject,
         number(line.weight),
         line.limit
             .map_or("-".to_string(), |limit| format!("{limit} %")),

@@ -10,9 +10,11 @@ use super::Failure;
 use crate::cli;
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::names::Name;
+use crate::processes::Processes;
 use loga::uapi;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Events read at once.
@@ -27,29 +29,28 @@ pub struct Running {
     /// Its number.
     pub pid: i32,
     /// Its name, cut to 15 bytes.
-    pub comm: String,
+    pub comm: Name,
     /// Its program, if this caller may see it.
-    pub exe: Option<PathBuf>,
+    pub exe: Option<Name>,
 }
 
 impl Running {
     /// The process with this number, if it is there.
-    fn find(pid: i32) -> Option<Self> {
-        Self::of(&procfs::process::Process::new(pid).ok()?)
+    fn find(pid: i32, processes: &Processes) -> Option<Self> {
+        Some(Self {
+            pid,
+            comm: processes.name(pid)?,
+            exe: processes
+                .executable(pid)
+                .ok()
+                .map(|path| path.as_path().into()),
+        })
     }
 
     /// All processes.
-    fn all() -> Vec<Self> {
-        let all = procfs::process::all_processes().into_iter().flatten();
-        all.filter_map(|process| Self::of(&process.ok()?)).collect()
-    }
-
-    fn of(process: &procfs::process::Process) -> Option<Self> {
-        Some(Self {
-            pid: process.pid,
-            comm: process.stat().ok()?.comm,
-            exe: process.exe().ok(),
-        })
+    fn all(processes: &Processes) -> Vec<Self> {
+        let all = processes.all().into_iter();
+        all.filter_map(|pid| Self::find(pid, processes)).collect()
     }
 }
 
@@ -57,11 +58,13 @@ impl Running {
 ///
 /// # Errors
 ///
-/// Any [`Failure`]; then nothing has changed.
+/// Any [`Failure`]; then nothing has changed, but for lines that no process matches: they are said
+/// once the others are set.
 pub fn run(
     arguments: &cli::Spec,
     control: &Control<impl Calls>,
     directory: &Directory,
+    processes: &Processes,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let entries = read(&arguments.file)?;
@@ -70,26 +73,42 @@ pub fn run(
         let gpu = arguments.gpu.unwrap_or(uapi::ALL_GPUS);
         control.subscribe(gpu, 1 << uapi::EVENT_APPEARED)?;
     }
-    let selected = select(&entries, &Running::all(), directory)?;
+    let selected = select(&entries, &Running::all(processes), directory)?;
     apply(arguments, control, &entries, &selected, out)?;
     if !arguments.follow {
-        return Ok(());
+        return unmatched(arguments, &entries, &selected);
     }
     let mut events = [uapi::Event::default(); BATCH];
     loop {
         let count = control.events(&mut events, WAIT)?;
         for event in &events[..count] {
-            follow(arguments, control, &entries, Running::find(event.pid), out)?;
+            follow(
+                arguments,
+                control,
+                &entries,
+                Running::find(event.pid, processes),
+                out,
+            )?;
         }
         out.flush()?;
     }
 }
 
+/// How many lines of a file's text say something.
+///
+/// # Errors
+///
+/// What is wrong, in one line.
+pub fn checked(text: &str) -> Result<usize, String> {
+    let entries = file::parse(text).map_err(|error| error.to_string())?;
+    Ok(entries.len())
+}
+
 fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     let said =
-        |error: &dyn std::fmt::Display| Failure::Said(format!("{}: {error}", path.display()));
+        |error: &dyn std::fmt::Display| Failure::Said(format!("{}: {error}", Name::from(path)));
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
-    file::parse(&text).map_err(|error| Failure::Said(format!("{}:{error}", path.display())))
+    file::parse(&text).map_err(|error| Failure::Said(format!("{}:{error}", Name::from(path))))
 }
 
 /// An entry, by its position, and a subject that it selects.
@@ -103,18 +122,17 @@ fn select(
 ) -> Result<Vec<Selected>, Failure> {
     let mut selected: Vec<Selected> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let whom = match &entry.selector {
-            Selector::User(user) => cli::Whom {
-                user: Some(user.clone()),
-                ..Default::default()
-            },
-            Selector::Cgroup(cgroup) => cli::Whom {
-                cgroup: Some(cgroup.clone()),
-                ..Default::default()
-            },
-            _ => continue,
+        let wrong = |why| Failure::Said(format!("line {}: {why}", entry.line));
+        let (kind, id, name) = match &entry.selector {
+            Selector::User(user) => {
+                let id = directory.user_id(user).map(u64::from);
+                (uapi::SUBJECT_USER, id, user)
+            }
+            Selector::Cgroup(cgroup) => (uapi::SUBJECT_CGROUP, directory.cgroup_id(cgroup), cgroup),
+            Selector::Comm(_) | Selector::Exe(_) => continue,
         };
-        selected.push((at, Subject::find(&whom, directory)?));
+        let (id, name) = (id.map_err(wrong)?, name.clone());
+        selected.push((at, Subject { kind, id, name }));
     }
     let processes = running.iter().filter_map(|process| {
         let at = entries.iter().position(|entry| entry.names(process))?;
@@ -152,7 +170,7 @@ fn apply(
             let why = subject.explain(error, "loga reserve --list");
             return Err(Failure::Said(format!(
                 "{}:{line}: {why}; nothing has been set",
-                arguments.file.display()
+                Name::from(arguments.file.as_path())
             )));
         }
     }
@@ -170,6 +188,31 @@ fn apply(
         }
     }
     Ok(out.flush()?)
+}
+
+/// Refuses what was to be set if a line is for a process and none matches it.
+fn unmatched(
+    arguments: &cli::Spec,
+    entries: &[Entry],
+    selected: &[Selected],
+) -> Result<(), Failure> {
+    let is_matched = |at: usize| selected.iter().any(|(of, _)| *of == at);
+    let lines = (0..).zip(entries).filter(|(at, _)| !is_matched(*at));
+    let lines: Vec<String> = lines
+        .map(|(_, entry)| format!("line {}: no process {} runs", entry.line, entry.selector))
+        .collect();
+    if lines.is_empty() || !arguments.apply {
+        return Ok(());
+    }
+    let rest = match selected.is_empty() {
+        true => "nothing has been set",
+        false => "the other lines are set",
+    };
+    Err(Failure::Said(format!(
+        "{}: {}; {rest}",
+        Name::from(arguments.file.as_path()),
+        lines.join(", ")
+    )))
 }
 
 /// What was set on each GPU before.

@@ -4,7 +4,7 @@
 
 use super::{print_json, Failure};
 use crate::control::{Calls, Control, Snapshot};
-use crate::mps::Processes;
+use crate::processes::Processes;
 use crate::stat::Stat;
 use crate::{cli, table};
 use std::io;
@@ -29,13 +29,18 @@ pub fn run(
     terminal: bool,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let mut before = control.chosen(arguments.gpu)?;
+    let chosen = || -> Result<Vec<Snapshot>, Failure> {
+        let mut chosen = control.chosen(arguments.gpu)?;
+        processes.rename(&mut chosen);
+        Ok(chosen)
+    };
+    let mut before = chosen()?;
     let Some(interval) = arguments.watch else {
         if arguments.json || arguments.sums {
             return Ok(print(arguments.json, &before, &[], processes, out)?);
         }
         std::thread::sleep(RECENT);
-        let now = control.chosen(arguments.gpu)?;
+        let now = chosen()?;
         for (at, snapshot) in now.iter().enumerate() {
             let recent = Stat::new(snapshot, before.get(at));
             let stat = Stat::new(snapshot, None).seen_with(processes, snapshot);
@@ -46,7 +51,7 @@ pub fn run(
     let mut left = arguments.times.unwrap_or(u64::MAX);
     while left > 0 {
         std::thread::sleep(interval);
-        let now = control.chosen(arguments.gpu)?;
+        let now = chosen()?;
         if terminal && !arguments.json {
             out.write_all(CLEAR)?;
         }

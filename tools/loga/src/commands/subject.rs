@@ -4,11 +4,12 @@
 
 use super::Failure;
 use crate::cli::Whom;
-use crate::directory::Directory;
+use crate::directory::{Directory, Found};
 use crate::error::Error;
 use crate::names;
+use crate::names::Name;
 use loga::uapi;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The process, user or cgroup that something is set for.
@@ -16,8 +17,8 @@ use std::fmt;
 pub(super) struct Subject {
     pub(super) kind: u32,
     pub(super) id: u64,
-    /// As it was given.
-    pub(super) name: String,
+    /// As it was given, but for quotes.
+    pub(super) name: Name,
 }
 
 impl fmt::Display for Subject {
@@ -33,7 +34,7 @@ impl Subject {
             kind: uapi::SUBJECT_PROCESS,
             // Numbers of processes are positive.
             id: u64::from(pid.unsigned_abs()),
-            name: pid.to_string(),
+            name: pid.to_string().into(),
         }
     }
 
@@ -46,16 +47,16 @@ impl Subject {
         let said = Failure::Said;
         match (&whom.pid, &whom.user, &whom.cgroup) {
             (Some(pid), _, _) => Ok(Self::process(*pid)),
-            (_, Some(user), _) => Ok(Subject {
-                kind: uapi::SUBJECT_USER,
-                id: directory.user_id(user).map_err(said)?.into(),
-                name: user.clone(),
-            }),
-            (_, _, Some(cgroup)) => Ok(Subject {
-                kind: uapi::SUBJECT_CGROUP,
-                id: directory.cgroup_id(cgroup).map_err(said)?,
-                name: cgroup.clone(),
-            }),
+            (_, Some(user), _) => {
+                let (uid, name) = directory.given_user(user).map_err(said)?;
+                let (kind, id) = (uapi::SUBJECT_USER, uid.into());
+                Ok(Subject { kind, id, name })
+            }
+            (_, _, Some(cgroup)) => {
+                let (id, name) = directory.given_cgroup(cgroup).map_err(said)?;
+                let kind = uapi::SUBJECT_CGROUP;
+                Ok(Subject { kind, id, name })
+            }
             _ => Err(said("want --pid, --user or --cgroup".to_string())),
         }
     }
@@ -99,16 +100,45 @@ impl Subject {
     }
 }
 
-/// Name of a subject in a list of the kernel, if it has one.
-pub(super) fn name_of(
-    kind: u32,
-    id: u64,
-    directory: &Directory,
-    paths: &HashMap<u64, String>,
-) -> Option<String> {
-    match kind {
-        uapi::SUBJECT_USER => u32::try_from(id).ok().map(|id| directory.user(id)),
-        uapi::SUBJECT_CGROUP => paths.get(&id).cloned(),
-        _ => None,
+/// Names of users and cgroups that the kernel lists.
+pub(super) struct Listed<'a> {
+    directory: &'a Directory,
+    found: Found,
+}
+
+impl<'a> Listed<'a> {
+    /// Of subjects by kind and number.
+    pub(super) fn of(
+        directory: &'a Directory,
+        subjects: impl IntoIterator<Item = (u32, u64)>,
+    ) -> Self {
+        let subjects = subjects.into_iter();
+        let cgroups = subjects.filter(|(kind, _)| *kind == uapi::SUBJECT_CGROUP);
+        let wanted: BTreeSet<u64> = cgroups.map(|(_, id)| id).collect();
+        let found = match wanted.is_empty() {
+            true => Found::default(),
+            false => directory.cgroup_paths_of(&wanted),
+        };
+        Self { directory, found }
+    }
+
+    /// The name; nothing for a process, and for a cgroup without a path.
+    pub(super) fn name(&self, kind: u32, id: u64) -> Option<Name> {
+        match kind {
+            uapi::SUBJECT_USER => u32::try_from(id).ok().map(|id| self.directory.user(id)),
+            uapi::SUBJECT_CGROUP => self.found.paths.get(&id).cloned(),
+            _ => None,
+        }
+    }
+
+    /// What stands in a table: the name, else the number, and of a cgroup whether it was removed.
+    pub(super) fn shown(&self, kind: u32, id: u64) -> String {
+        match self.name(kind, id) {
+            Some(name) => name.to_string(),
+            None if kind == uapi::SUBJECT_CGROUP && self.found.is_gone(id) => {
+                format!("removed cgroup {id}")
+            }
+            None => id.to_string(),
+        }
     }
 }

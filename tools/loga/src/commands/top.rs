@@ -6,7 +6,7 @@ use super::{stat, Failure};
 use crate::cli;
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
-use crate::mps::Processes;
+use crate::processes::Processes;
 use crate::top::app::App;
 use crate::top::view;
 use ratatui::backend::Backend;
@@ -97,7 +97,9 @@ fn follow(
             return Ok(());
         }
         snapshots -= 1;
-        app.update(control.chosen(arguments.gpu)?);
+        let mut chosen = control.chosen(arguments.gpu)?;
+        Processes::default().rename(&mut chosen);
+        app.update(chosen);
         taken = Some(Instant::now());
     }
 }

@@ -2,15 +2,19 @@
 
 //! [tool] `loga totals`: what users and cgroups got, also those without processes.
 
+use super::subject::Listed;
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::names::Name;
 use crate::{cli, table};
 use loga::uapi;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::io;
 use std::io::Write;
+
+/// Stands for all that found no room.
+const OTHERS: &str = "(others)";
 
 /// The totals of one GPU; an object of `loga totals --json`.
 #[derive(Deserialize, Serialize)]
@@ -27,7 +31,13 @@ struct Line {
 struct Total {
     /// Absent for the row of all that found no room.
     id: Option<u64>,
-    name: String,
+    name: Option<Name>,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name_hex: Option<String>,
+    /// What stands in the table.
+    #[serde(skip)]
+    shown: String,
     processes: u64,
     measured_ns: u64,
     gpu_time_ns: u64,
@@ -53,19 +63,15 @@ pub fn run(
     directory: &Directory,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let users = arguments.by == "user";
-    let (kind, paths) = if users {
-        (uapi::SUBJECT_USER, HashMap::new())
-    } else {
-        (uapi::SUBJECT_CGROUP, directory.cgroup_paths())
-    };
-    let name = |id: u64| match u32::try_from(id) {
-        Ok(uid) if users => directory.user(uid),
-        _ => paths.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+    let kind = match arguments.by.as_str() {
+        "user" => uapi::SUBJECT_USER,
+        _ => uapi::SUBJECT_CGROUP,
     };
     for snapshot in control.chosen(arguments.gpu)? {
         let read = control.totals(snapshot.gpu, kind, arguments.reset)?;
-        let mut totals: Vec<Total> = read.iter().map(|total| describe(total, name)).collect();
+        let listed = Listed::of(directory, read.iter().map(|total| (kind, total.id)));
+        let described = read.iter().map(|total| describe(total, kind, &listed));
+        let mut totals: Vec<Total> = described.collect();
         totals.sort_by_key(|total| (std::cmp::Reverse(total.gpu_time_ns), total.id));
         let line = Line {
             version: JSON_VERSION,
@@ -100,15 +106,17 @@ pub(super) fn gpu_time_of(text: &str, id: u64) -> Result<u64, String> {
     Ok(sum)
 }
 
-fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
+fn describe(total: &uapi::Total, kind: u32, listed: &Listed<'_>) -> Total {
     let others = total.flags & uapi::TOTAL_OTHERS != 0;
+    let (name, shown) = match others {
+        true => (Some(OTHERS.into()), OTHERS.to_string()),
+        false => (listed.name(kind, total.id), listed.shown(kind, total.id)),
+    };
     Total {
         id: (!others).then_some(total.id),
-        name: if others {
-            "(others)".to_string()
-        } else {
-            name(total.id)
-        },
+        name_hex: name.as_ref().and_then(Name::hex),
+        name,
+        shown,
         processes: total.processes,
         measured_ns: total.measured_ns,
         gpu_time_ns: total.gpu_time_ns,
@@ -137,7 +145,7 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
     ];
     let rows = line.totals.iter().map(|total| {
         vec![
-            total.name.clone(),
+            total.shown.clone(),
             total.processes.to_string(),
             table::ms(total.gpu_time_ns),
             table::ms(total.copy_time_ns),
@@ -240,8 +248,9 @@ pub(super) mod tests {
             flags: uapi::TOTAL_OTHERS,
             ..Default::default()
         };
-        let total = describe(&total, |id| id.to_string());
-        assert_eq!((total.id, total.name.as_str()), (None, "(others)"));
+        let directory = Directory::default();
+        let total = describe(&total, uapi::SUBJECT_USER, &Listed::of(&directory, []));
+        assert_eq!((total.id, total.name), (None, Some(OTHERS.into())));
     }
 
     #[test]

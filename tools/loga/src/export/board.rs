@@ -93,7 +93,7 @@ impl Board {
         // The driver writes question marks until it has started the GPU.
         let uuid = value("GPU UUID").filter(|uuid| !uuid.contains('?'));
         Self {
-            uuid: uuid.map(printable).unwrap_or_default(),
+            uuid: uuid.map_or(String::new(), |uuid| printable(&uuid.into())),
             minor: value("Device Minor").and_then(|minor| minor.parse().ok()),
         }
     }

@@ -6,6 +6,9 @@
 //! agents make are believed: the first match from the root counts, the tree of Kubernetes or Slurm
 //! begins at the first or second level, and nothing of it is below `user.slice`.
 
+use crate::names::Name;
+use std::borrow::Cow;
+
 /// Shortest and usual length of a container's number in hexadecimal digits.
 const CONTAINER_DIGITS: std::ops::RangeInclusive<usize> = 32..=64;
 
@@ -16,7 +19,7 @@ const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The unit of systemd: the first that is no slice, else the innermost slice.
-    pub unit: String,
+    pub unit: Name,
     /// The pod's uid, with dashes.
     pub pod_uid: String,
     /// The container's number.
@@ -27,10 +30,16 @@ pub struct Names {
 
 impl Names {
     /// Those of a path below the mount point, with or without a slash at its begin.
-    pub fn of(path: &str) -> Self {
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    pub fn of(path: &Name) -> Self {
+        let parts = path.as_bytes().split(|byte| *byte == b'/');
+        let bytes: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
+        // What is no UTF-8 is nothing that an agent makes, but for the names of units.
+        let texts = bytes.iter().map(|part| String::from_utf8_lossy(part));
+        let texts: Vec<Cow<'_, str>> = texts.collect();
+        let parts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let unit = unit(&parts).and_then(|at| bytes.get(at));
         let mut names = Self {
-            unit: unit(&parts).to_string(),
+            unit: unit.map_or_else(Name::default, |unit| Name::from(*unit)),
             ..Self::default()
         };
         if parts.first() == Some(&"user.slice") {
@@ -68,12 +77,16 @@ fn first(parts: &[&str], meaning: impl Fn(&str) -> Option<String>) -> Option<(us
     found.find_map(|(at, part)| Some((at, meaning(part)?)))
 }
 
-fn unit<'a>(parts: &[&'a str]) -> &'a str {
-    let is_unit = |part: &&&str| UNITS.iter().any(|suffix| part.ends_with(suffix));
-    let is_slice = |part: &&str| part.ends_with(".slice");
-    let innermost = parts.iter().take_while(|part| is_slice(part)).last();
-    let first = parts.iter().filter(is_unit).find(|part| !is_slice(part));
-    first.or(innermost).copied().unwrap_or_default()
+/// The position of the unit.
+fn unit(parts: &[&str]) -> Option<usize> {
+    let is_slice = |at: &usize| parts.get(*at).is_some_and(|part| part.ends_with(".slice"));
+    let is_unit = |at: &usize| {
+        let part = parts.get(*at);
+        part.is_some_and(|part| UNITS.iter().any(|suffix| part.ends_with(suffix)))
+    };
+    let innermost = (0..parts.len()).take_while(is_slice).last();
+    let first = (0..parts.len()).filter(is_unit).find(|at| !is_slice(at));
+    first.or(innermost)
 }
 
 /// The uid in `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
@@ -116,7 +129,7 @@ mod tests {
             format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{dashed}.slice/cri-containerd-{ID}.scope"),
             format!("kubepods/besteffort/pod{UID}/{ID}"),
         ] {
-            let names = Names::of(&path);
+            let names = Names::of(&path.as_str().into());
             assert_eq!((names.pod_uid.as_str(), names.container_id.as_str()), (UID, ID), "{path}");
             assert_eq!(names.slurm_job, "");
         }
@@ -130,17 +143,17 @@ mod tests {
             "/system.slice/n1_slurmstepd.scope/job_4711/step_0",
             "/system.slice/slurmstepd.scope/job_4711/step_0/job_1",
         ] {
-            assert_eq!(Names::of(path).slurm_job, "4711", "{path}");
+            assert_eq!(Names::of(&path.into()).slurm_job, "4711", "{path}");
         }
         assert_eq!(
-            Names::of("/system.slice/a.service/slurm/job_1").slurm_job,
+            Names::of(&"/system.slice/a.service/slurm/job_1".into()).slurm_job,
             ""
         );
     }
 
     #[test]
     fn paths_of_systemd_name_the_unit() {
-        let unit = |path: &str| Names::of(path).unit;
+        let unit = |path: &str| Names::of(&path.into()).unit;
         assert_eq!(unit("/system.slice/render.service"), "render.service");
         assert_eq!(
             unit("/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope"),
@@ -156,12 +169,12 @@ mod tests {
 
     #[test]
     fn container_without_kubernetes_is_named() {
-        let names = Names::of(&format!("/system.slice/docker-{ID}.scope"));
+        let names = Names::of(&format!("/system.slice/docker-{ID}.scope").into());
         assert_eq!(
             (names.container_id.as_str(), names.pod_uid.as_str()),
             (ID, "")
         );
-        assert_eq!(Names::of(&format!("/docker/{ID}")).container_id, ID);
+        assert_eq!(Names::of(&format!("/docker/{ID}").into()).container_id, ID);
     }
 
     #[test]
@@ -173,7 +186,7 @@ mod tests {
             format!("/system.slice/x.service/kubepods/{fake}"),
             "/user.slice/slurm/job_7".to_string(),
         ] {
-            let names = Names::of(&path);
+            let names = Names::of(&path.as_str().into());
             assert_eq!(
                 (names.pod_uid.as_str(), names.slurm_job.as_str()),
                 ("", ""),
@@ -186,6 +199,6 @@ mod tests {
             "/kubepods.slice/kubepods-pod{dashed}.slice/cri-containerd-{ID}.scope/pod{}",
             UID.replace('0', "f")
         );
-        assert_eq!(Names::of(&path).pod_uid, UID);
+        assert_eq!(Names::of(&path.as_str().into()).pod_uid, UID);
     }
 }

@@ -5,9 +5,9 @@
 use super::metrics::Id;
 use super::rows::{printable, Label, Labels, Rows};
 use crate::control::Snapshot;
-use crate::mps::Processes;
 use crate::names;
 use crate::placing::unknown_loses;
+use crate::processes::Processes;
 use loga::placement::Placement;
 use loga::uapi;
 use std::cmp::Reverse;

@@ -7,6 +7,7 @@ use super::metrics::Id;
 use super::reading::Reading;
 use super::rows::{printable, Label, Labels, Rows};
 use crate::directory::Directory;
+use crate::names::Name;
 use loga::uapi;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub struct Owners {
     load: Box<dyn Fn() -> Directory + Send>,
     users: BTreeMap<u32, String>,
     /// Paths; empty for those that were searched and not found.
-    paths: HashMap<u64, String>,
+    paths: HashMap<u64, Name>,
     /// Not before this is anything searched.
     next: Option<Instant>,
 }
@@ -57,9 +58,14 @@ impl Owners {
         }
         let directory = (self.load)();
         for uid in uids {
-            self.users
-                .entry(uid)
-                .or_insert_with(|| printable(&directory.user(uid)));
+            if self.users.contains_key(&uid) {
+                continue;
+            }
+            let name = printable(&directory.user(uid));
+            // One of a name service that is too slow now may come later.
+            if directory.answers() {
+                self.users.insert(uid, name);
+            }
         }
         if ids.iter().any(|id| !self.paths.contains_key(id)) {
             let mut found = directory.cgroup_paths_of(&ids);
@@ -95,13 +101,15 @@ impl Owners {
 
     /// The labels of a cgroup on a GPU: without those that its path does not have.
     fn cgroup(&self, gpu: &[Label], id: u64) -> Labels {
-        let path = self.paths.get(&id).map_or("", String::as_str);
-        let names = Names::of(path);
+        let path = self.paths.get(&id).cloned().unwrap_or_default();
+        let names = Names::of(&path);
+        let cgroup = Some(&path).filter(|path| !path.as_bytes().is_empty());
+        let unit = Some(&names.unit).filter(|unit| !unit.as_bytes().is_empty());
         let labels = [
             ("by", "cgroup".into()),
-            ("cgroup", printable(path)),
+            ("cgroup", cgroup.map(printable).unwrap_or_default()),
             ("cgroup_id", id.to_string()),
-            ("unit", printable(&names.unit)),
+            ("unit", unit.map(printable).unwrap_or_default()),
             ("pod_uid", names.pod_uid),
             ("container_id", names.container_id),
             ("slurm_job", names.slurm_job),

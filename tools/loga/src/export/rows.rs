@@ -3,6 +3,7 @@
 //! [tool] Values with labels.
 
 use super::metrics::{Id, METRICS};
+use crate::names::Name;
 use std::sync::Arc;
 
 /// Most bytes of a label's value: longer ones are cut in the middle.
@@ -86,12 +87,9 @@ impl Rows {
     }
 }
 
-/// A label's value without control characters, and not longer than others.
-pub fn printable(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
+/// A label's value: a name as it is printed, and not longer than others.
+pub fn printable(name: &Name) -> String {
+    let text = name.to_string();
     if text.len() <= VALUE_MAX {
         return text;
     }
@@ -112,15 +110,16 @@ mod tests {
 
     #[test]
     fn long_value_is_cut_between_characters() {
-        assert_eq!(printable("/a\nb\x1b[2J"), "/a?b?[2J");
+        let hostile = printable(&"/a\nb\x1b[2J".into());
+        assert_eq!(hostile, "\"/a\\nb\\x1b[2J\"");
         let long = format!("/begin/{}/end", "\u{e4}".repeat(5000));
-        let cut = printable(&long);
+        let cut = printable(&long.into());
         assert!(
             cut.len() <= VALUE_MAX && cut.len() > VALUE_MAX - 8,
             "{}",
             cut.len()
         );
         assert!(cut.starts_with("/begin/") && cut.ends_with("/end") && cut.contains(CUT));
-        assert_eq!(printable(&"x".repeat(VALUE_MAX)).len(), VALUE_MAX);
+        assert_eq!(printable(&"x".repeat(VALUE_MAX).into()).len(), VALUE_MAX);
     }
 }

@@ -14,7 +14,7 @@ use super::rows::{Labels, Rows};
 use super::text::{self, Format};
 use crate::control::{Calls, Control};
 use crate::error::Error;
-use crate::mps::Processes;
+use crate::processes::Processes;
 use loga::uapi;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

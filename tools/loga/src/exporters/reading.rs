@@ -6,6 +6,7 @@
 use super::metrics::MAX_TEXT;
 use super::nodes::{Node, Source};
 use super::opinion::{opinion, Opinion};
+use crate::names::Name;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -114,7 +115,7 @@ fn over_http(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
 }
 
 fn of_file(path: &Path) -> Result<Vec<u8>, String> {
-    let told = |error| format!("{}: {error}", path.display());
+    let told = |error| format!("{}: {error}", Name::from(path));
     let mut text = Vec::new();
     // CAST: a megabyte.
     let mut file = File::open(path).map_err(told)?.take(MAX_TEXT as u64 + 1);

@@ -4,6 +4,7 @@
 
 use super::record::Record;
 use super::table::Exe;
+use crate::names::Name;
 use nix::sys::socket::{self, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -104,7 +105,10 @@ pub fn ask(socket: &Path, exe: Option<Exe>, name: &str, starts: bool) -> Heard {
             error: Some(error), ..
         }) => Heard::Silent(format!("the agent says: {error}")),
         Ok(answer) => Heard::Answer(Box::new(answer)),
-        Err(error) => Heard::Silent(format!("no agent answers at {}: {error}", socket.display())),
+        Err(error) => Heard::Silent(format!(
+            "no agent answers at {}: {error}",
+            Name::from(socket)
+        )),
     }
 }
 

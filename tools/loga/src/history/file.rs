@@ -5,6 +5,7 @@
 use super::record::{Conditions, Mean, Record, MODELS_MAX};
 use super::table::{Exe, History, Key};
 use super::NAME_MAX;
+use crate::names::Name;
 use crate::replace::{replace, New};
 use loga::placement::PPM;
 use serde::{Deserialize, Serialize};
@@ -146,10 +147,13 @@ pub fn load(folder: &Path) -> (History, Option<String>) {
     };
     let aside = aside(&path);
     let done = match fs::rename(&path, &aside) {
-        Ok(()) => format!("it is set aside as {}", aside.display()),
+        Ok(()) => format!("it is set aside as {}", Name::from(&aside)),
         Err(error) => format!("it cannot be set aside: {error}"),
     };
-    let said = format!("history {}: {why}; {done}, and begins anew", path.display());
+    let said = format!(
+        "history {}: {why}; {done}, and begins anew",
+        Name::from(&path)
+    );
     (History::default(), Some(said))
 }
 

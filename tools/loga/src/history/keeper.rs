@@ -10,6 +10,7 @@ use super::table::History;
 use crate::control::{Calls, Control};
 use crate::error::Error;
 use crate::export::reading::Reading;
+use crate::names::Name;
 use loga::uapi;
 use loga::uapi::Event;
 use nix::errno::Errno;
@@ -285,7 +286,7 @@ impl<C: Calls> Keeper<C> {
         self.saved = Instant::now();
         let said = file::save(&self.folder, &history).err().map(|error| {
             self.shared.state().changed = true;
-            let folder = self.folder.display();
+            let folder = Name::from(&self.folder);
             format!("history: cannot write in {folder}: {error}")
         });
         let new = said != self.said;

@@ -14,6 +14,7 @@ use crate::cli::GpuName;
 use crate::control::Snapshot;
 use crate::history::SOCKET;
 use crate::names;
+use crate::names::Name;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -151,7 +152,8 @@ impl Devices {
         };
         let all: Vec<String> = self.0.iter().filter_map(known).collect();
         Err(format!(
-            "{wanted}: {problem}: want one of {}",
+            "{}: {problem}: want one of {}",
+            Name::from(wanted.as_str()),
             all.join(", ")
         ))
     }
@@ -178,14 +180,15 @@ impl Devices {
     ///
     /// One line that says what would be right, if that cannot be known.
     pub fn allowed(&self, environment: &Environment) -> Result<Option<Vec<u32>>, String> {
-        let Some(list) = &environment.visible else {
+        let Some(visible) = &environment.visible else {
             return Ok(None);
         };
-        let list = list.to_string_lossy();
+        let list = visible.to_string_lossy();
         let entries: Vec<&str> = list.split(',').map(str::trim).collect();
         if entries.iter().any(|entry| entry.starts_with(MIG)) {
             return Err(format!(
-                "{VISIBLE}={list} names a part of a GPU ({MIG}): LoGA places whole GPUs, name them by {UUID}"
+                "{VISIBLE}={} names a part of a GPU ({MIG}): LoGA places whole GPUs, name them by {UUID}",
+                Name::from(visible.as_os_str())
             ));
         }
         let by_uuid = entries.first().is_some_and(|first| first.starts_with(UUID));
@@ -249,7 +252,8 @@ impl Devices {
             return Ok(first);
         }
         Err(format!(
-            "{VISIBLE} has {entry}, and the driver does not know the UUID of each GPU yet: set {ORDER}={BY_BUS} and name GPUs by index"
+            "{VISIBLE} has {}, and the driver does not know the UUID of each GPU yet: set {ORDER}={BY_BUS} and name GPUs by index",
+            Name::from(entry)
         ))
     }
 

@@ -4,6 +4,7 @@
 
 use super::{fraction, Phases};
 use crate::names;
+use crate::names::Name;
 use loga::account::fading::ONE_PPM;
 use loga::account::sparse::bound;
 use loga::uapi;
@@ -25,8 +26,11 @@ pub struct Client {
     pub user: Option<i32>,
     /// User.
     pub uid: u32,
-    /// Command.
-    pub comm: String,
+    /// Command: the present name of the process.
+    pub comm: Name,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_hex: Option<String>,
     /// Channels allocated.
     pub channels: u32,
     /// `idle`, `running` or `throttled`.
@@ -180,13 +184,15 @@ impl Client {
             since(|client| client.copy_variance_us2),
             phases.sample_interval_ns,
         );
+        let comm = names::text(&now.comm);
         Client {
             id: now.id,
             pid: now.pid,
             ended: now.ended != 0,
             user: (now.user != 0).then_some(now.user),
             uid: now.uid,
-            comm: names::text(&now.comm),
+            comm_hex: comm.hex(),
+            comm,
             channels: now.channels,
             state: names::state(now.state),
             weight: now.weight,

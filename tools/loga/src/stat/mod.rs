@@ -20,13 +20,13 @@ pub use client::Client;
 pub use group::Group;
 
 use crate::control::Snapshot;
-use crate::mps::Processes;
 use crate::names;
+use crate::processes::Processes;
 use loga::uapi;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Members that only callers get that may see figures of the whole GPU.
 const WITHHELD: [&str; 34] = [

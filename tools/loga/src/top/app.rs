@@ -9,6 +9,7 @@ use super::rows::Row;
 pub use super::rows::View;
 use crate::control::Snapshot;
 use crate::directory::Directory;
+use crate::names::Name;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const INTERVALS_MS: [u64; 8] = [100, 200, 500, 1000, 2000, 5000, 10_000, 60_000]
 pub struct App {
     pub(super) gpus: Vec<Figures>,
     directory: Directory,
-    cgroups: HashMap<u64, String>,
+    cgroups: HashMap<u64, Name>,
     pub(super) view: View,
     pub(super) column: Column,
     pub(super) descending: bool,

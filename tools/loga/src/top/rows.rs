@@ -4,6 +4,7 @@
 
 use super::figures::{Figures, History};
 use crate::directory::Directory;
+use crate::names::Name;
 use crate::stat::{Client, Group};
 use crate::table;
 use std::cmp::Ordering;
@@ -254,7 +255,7 @@ pub(super) fn of(
     figures: &Figures,
     view: View,
     directory: &Directory,
-    cgroups: &HashMap<u64, String>,
+    cgroups: &HashMap<u64, Name>,
 ) -> Vec<Row> {
     let stat = &figures.stat;
     let part = |ns: u64| (stat.span_ns > 0).then(|| ns as f64 / stat.span_ns as f64);
@@ -262,8 +263,8 @@ pub(super) fn of(
         gpu: figures.gpu(),
         id: client.id,
         pid: client.pid,
-        user: directory.user(client.uid),
-        name: client.comm.clone(),
+        user: directory.user(client.uid).to_string(),
+        name: client.comm.to_string(),
         count: client.channels,
         weight: client.weight,
         limit: client.limit,
@@ -306,14 +307,16 @@ fn group_name(
     group: &Group,
     clients: &[Client],
     directory: &Directory,
-    cgroups: &HashMap<u64, String>,
+    cgroups: &HashMap<u64, Name>,
 ) -> String {
     match group.kind.as_str() {
-        "user" => u32::try_from(group.key)
-            .map_or_else(|_| group.key.to_string(), |uid| directory.user(uid)),
+        "user" => u32::try_from(group.key).map_or_else(
+            |_| group.key.to_string(),
+            |uid| directory.user(uid).to_string(),
+        ),
         "cgroup" => {
             let path = cgroups.get(&group.key);
-            path.cloned().unwrap_or_else(|| group.key.to_string())
+            path.map_or_else(|| group.key.to_string(), Name::to_string)
         }
         _ => {
             let client = clients.iter().find(|client| client.group == group.id);

@@ -3,6 +3,7 @@
 //! [tool] The settings files: TOML, with what is wrong in them by line.
 
 use crate::names;
+use crate::names::{harmless, Name};
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
 use loga::uapi;
@@ -28,7 +29,7 @@ pub(super) struct At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
+        write!(f, "{}:{}", Name::from(self.file.as_path()), self.line)
     }
 }
 
@@ -36,11 +37,20 @@ impl fmt::Display for At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whom {
     /// A user, by name or number.
-    User(String),
+    User(Name),
     /// A cgroup, by its path.
-    Cgroup(String),
+    Cgroup(Name),
     /// The cgroup of a unit of systemd.
-    Unit(String),
+    Unit(Name),
+}
+
+impl Whom {
+    /// What it is called.
+    pub(super) fn name(&self) -> &Name {
+        match self {
+            Whom::User(name) | Whom::Cgroup(name) | Whom::Unit(name) => name,
+        }
+    }
 }
 
 impl fmt::Display for Whom {
@@ -155,7 +165,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Settings, String> {
             line: before.matches('\n').count() + 1,
         }
     };
-    let said = |(span, why): Bad| format!("{}: {why}", at(&span));
+    let said = |(span, why): Bad| format!("{}: {}", at(&span), harmless(&why));
     let layout: Layout = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
         said((span, error.message().replace('\n', "; ")))
@@ -324,10 +334,18 @@ fn entry(share: &Spanned<Share>) -> Result<(Whom, uapi::SetShare), Bad> {
     Ok((whom, set))
 }
 
+/// A name, which may be in double quotes inside of the string, as LoGA prints those that TOML cannot
+/// write.
+fn name_of(text: &str, span: Range<usize>) -> Result<Name, Bad> {
+    Name::read(text).map_err(|wrong| (span, format!("{text}: {}", wrong.why)))
+}
+
 fn user_of(user: &Spanned<Value>) -> Result<Whom, Bad> {
     match user.get_ref() {
-        Value::String(name) if !name.is_empty() => Ok(Whom::User(name.clone())),
-        Value::Integer(uid) if u32::try_from(*uid).is_ok() => Ok(Whom::User(uid.to_string())),
+        Value::String(name) if !name.is_empty() => name_of(name, user.span()).map(Whom::User),
+        Value::Integer(uid) if u32::try_from(*uid).is_ok() => {
+            Ok(Whom::User(uid.to_string().into()))
+        }
         other => Err((
             user.span(),
             format!("user = {other}: want a name or a number"),
@@ -336,35 +354,31 @@ fn user_of(user: &Spanned<Value>) -> Result<Whom, Bad> {
 }
 
 fn cgroup_of(cgroup: &Spanned<Value>) -> Result<Whom, Bad> {
-    match cgroup.get_ref() {
+    if let Value::String(path) = cgroup.get_ref() {
+        let path = name_of(path, cgroup.span())?;
+        let mut parts = path.as_bytes().split(|byte| *byte == b'/');
         // A number would be that of another cgroup after the next boot.
-        Value::String(path)
-            if path.starts_with('/') && !path.split('/').any(|part| part == "..") =>
-        {
-            Ok(Whom::Cgroup(path.clone()))
+        if path.as_bytes().starts_with(b"/") && !parts.any(|part| part == b"..") {
+            return Ok(Whom::Cgroup(path));
         }
-        other => Err((
-            cgroup.span(),
-            format!("cgroup = {other}: want its path below the mount point, such as \"/render\""),
-        )),
     }
+    let other = cgroup.get_ref();
+    let why = format!("cgroup = {other}: want its path below the mount point, such as \"/render\"");
+    Err((cgroup.span(), why))
 }
 
 fn unit_of(unit: &Spanned<Value>) -> Result<Whom, Bad> {
-    match unit.get_ref() {
-        Value::String(name)
-            if UNITS.iter().any(|end| name.ends_with(end)) && !name.contains('/') =>
-        {
-            Ok(Whom::Unit(name.clone()))
+    if let Value::String(name) = unit.get_ref() {
+        let name = name_of(name, unit.span())?;
+        let bytes = name.as_bytes();
+        let is_unit = UNITS.iter().any(|end| bytes.ends_with(end.as_bytes()));
+        if is_unit && !bytes.contains(&b'/') {
+            return Ok(Whom::Unit(name));
         }
-        other => Err((
-            unit.span(),
-            format!(
-                "unit = {other}: want a name that ends in {}",
-                UNITS.join(", ")
-            ),
-        )),
     }
+    let (other, units) = (unit.get_ref(), UNITS.join(", "));
+    let why = format!("unit = {other}: want a name that ends in {units}");
+    Err((unit.span(), why))
 }
 
 fn number(

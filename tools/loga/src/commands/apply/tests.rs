@@ -321,11 +321,11 @@ fn unit_is_found_below_slices_only() {
     let machine = Machine::new();
     let directory = Directory::of("", Some(&machine.folder.path().join("cgroup")));
     assert_eq!(
-        directory.unit_id("render.service"),
+        directory.unit_id(&"render.service".into()),
         Ok(machine.cgroup("system.slice/render.service"))
     );
     assert_eq!(
-        directory.unit_id("batch-night.slice"),
+        directory.unit_id(&"batch-night.slice".into()),
         Ok(machine.cgroup("batch.slice/batch-night.slice"))
     );
     fs::remove_dir(
@@ -335,7 +335,7 @@ fn unit_is_found_below_slices_only() {
             .join("cgroup/system.slice/render.service"),
     )
     .expect("removed");
-    assert!(directory.unit_id("render.service").is_err());
+    assert!(directory.unit_id(&"render.service".into()).is_err());
 }
 
 #[test]
@@ -366,4 +366,56 @@ fn files_of_the_machine_are_read_in_the_order_of_their_names() {
     fs::write(&file, "").expect("a file");
     let wanted = [file.clone(), more.join("10-a.toml"), more.join("20-b.toml")];
     assert_eq!(default_files(&file, &more).expect("files"), wanted);
+}
+
+#[test]
+fn users_cgroups_and_units_of_any_name_are_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let machine = Machine::new();
+    let cgroups = machine.folder.path().join("cgroup");
+    let mut ids = Vec::new();
+    for name in [
+        &b"cri-containerd:1"[..],
+        b"a\x1b[2J\tb",
+        b"caf\xe9 \"x\"",
+        b"system.slice/dev-disk\\x2duuid.service",
+        b"system.slice/caf\xe9.service",
+    ] {
+        let path = cgroups.join(std::ffi::OsStr::from_bytes(name));
+        fs::create_dir(&path).expect("a folder");
+        ids.push((fs::metadata(&path).expect("a folder").ino(), 7, 0));
+    }
+    let text = r#"
+        [[share]]
+        cgroup = "/cri-containerd:1"
+        weight = 7
+        [[share]]
+        cgroup = "/a\u001b[2J\tb"
+        weight = 7
+        [[share]]
+        cgroup = '"/caf\xe9 \"x\""'
+        weight = 7
+        [[share]]
+        unit = 'dev-disk\x2duuid.service'
+        weight = 7
+        [[share]]
+        unit = '"caf\xe9.service"'
+        weight = 7
+    "#;
+    let (outcome, said) = machine.apply(&[text], "").expect("applied");
+    assert_eq!((outcome, &machine.set(0).2), (Outcome::Whole, &ids));
+    assert!(
+        said.contains("cgroup \"/a\\x1b[2J\\tb\": set, from 1.toml:5\n"),
+        "{said}"
+    );
+    assert!(
+        said.chars().all(|c| c == '\n' || crate::names::is_plain(c)),
+        "{said:?}"
+    );
+    let said = machine.wrong("[[share]]\ncgroup = '\"/a'\nweight = 3\n");
+    assert!(said.contains("1.toml:2: \"/a: want a second \""), "{said}");
+    let said = machine.wrong("[[share]]\nuser = \"e\\u009bve\"\nweight = 3\n");
+    assert!(said.contains("there is no user '\"e\\u{9b}ve\"'"), "{said}");
+    let said = machine.wrong("[[share]]\ncgroup = \"\\u001bx\"\nweight = 3\n");
+    assert!(said.chars().all(crate::names::is_plain), "{said:?}");
 }

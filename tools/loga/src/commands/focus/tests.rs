@@ -76,7 +76,10 @@ fn clients_of_the_window_and_its_descendants_are_raised_and_no_others() {
     let mut focus = Focus::new(&arguments, USER);
     let (said, ids) = follow(&mut focus, &fake, Some(101));
     assert_eq!(ids, [101, 103]);
-    assert_eq!(said, "GPU 0: 101 : priority 20\nGPU 0: 103 : priority 20\n");
+    assert_eq!(
+        said,
+        "GPU 0: 101 \"\": priority 20\nGPU 0: 103 \"\": priority 20\n"
+    );
     let spec = fake.gpus.borrow()[0].specs[0].spec;
     assert_eq!(
         (spec.prio, spec.mode, spec.lease_ms),
@@ -90,7 +93,7 @@ fn clients_of_the_window_and_its_descendants_are_raised_and_no_others() {
     let (said, ids) = follow(&mut focus, &fake, Some(102));
     assert_eq!(
         (said.as_str(), ids),
-        ("GPU 0: 101 : no longer raised\n", vec![103])
+        ("GPU 0: 101 \"\": no longer raised\n", vec![103])
     );
     let (_, ids) = follow(&mut focus, &fake, None);
     assert!(ids.is_empty());
@@ -141,7 +144,7 @@ fn spec_on_another_gpu_stays() {
     let (said, ids) = follow(&mut focus, &fake, Some(101));
     assert_eq!(
         (said.as_str(), ids),
-        ("GPU 0: 101 : priority 20\n", vec![101])
+        ("GPU 0: 101 \"\": priority 20\n", vec![101])
     );
     assert!(fake.gpus.borrow()[1].specs.is_empty());
 }

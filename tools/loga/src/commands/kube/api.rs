@@ -5,6 +5,7 @@
 use super::pod::{Claim, Pod, Pods};
 use super::rule::{List, Listed, Rule, OWNER, OWNER_LABEL};
 use crate::cli;
+use crate::names::Name;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -117,11 +118,11 @@ impl Api {
         let token = String::from_utf8(read(&path)?).unwrap_or_default();
         let token = token.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("{}: want one token", path.display()));
+            return Err(format!("{}: want one token", Name::from(&path)));
         }
         let path = self.credentials.join("ca.crt");
         let roots = certificates(&read(&path)?);
-        let roots = roots.map_err(|error| format!("{}: {error}", path.display()))?;
+        let roots = roots.map_err(|error| format!("{}: {error}", Name::from(&path)))?;
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::new_with_certs(&roots))
             .unversioned_rustls_crypto_provider(Arc::new(rustls_graviola::default_provider()))
@@ -152,7 +153,7 @@ impl Api {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let told = |error| format!("{}: {error}", path.display());
+    let told = |error| format!("{}: {error}", Name::from(path));
     let mut bytes = Vec::new();
     let mut file = File::open(path).map_err(told)?.take(MAX_FILE);
     file.read_to_end(&mut bytes).map_err(told)?;

@@ -32,6 +32,7 @@ use crate::cli;
 use crate::exporters::nodes::{nodes, Node};
 use crate::exporters::reading::Reader;
 use crate::http::Server;
+use crate::names::harmless;
 use api::Api;
 use board::Board;
 use extender::{Extender, PRIORITIZE};
@@ -110,7 +111,7 @@ fn writing(
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for line in writer.round(&now_closed, Instant::now()) {
-            eprintln!("loga: {line}");
+            eprintln!("loga: {}", harmless(&line));
         }
         thread::sleep(every);
     };
@@ -156,7 +157,7 @@ impl Follower {
         let answers = self.reader.round();
         let names = self.reader.nodes().iter().map(|node| node.name.as_str());
         for line in self.board.take(names.zip(answers).collect()) {
-            eprintln!("loga: {line}");
+            eprintln!("loga: {}", harmless(&line));
         }
         let now = Instant::now();
         self.gates
@@ -171,7 +172,10 @@ impl Follower {
                 self.reader = Reader::new(nodes);
             }
             Ok(_) => {}
-            Err(error) => eprintln!("loga: the nodes stay as they are: {error}"),
+            Err(error) => {
+                let line = format!("the nodes stay as they are: {error}");
+                eprintln!("loga: {}", harmless(&line));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::export::cgroup::Names;
+use crate::names::harmless;
 use loga::uapi;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -46,7 +47,7 @@ pub fn run<C: Calls>(
         let lines = weigher.round(&api, &directory, &open);
         for line in lines {
             // A log that cannot be written weighs no pod less.
-            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            let _ = writeln!(out, "{}", harmless(&line)).and_then(|()| out.flush());
         }
         if arguments.once {
             return Ok(());
@@ -196,7 +197,7 @@ fn cgroups(directory: &Directory) -> BTreeMap<String, u64> {
     let mut found: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for (id, path) in directory.cgroup_paths() {
         let uid = Names::of(&path).pod_uid;
-        let depth = path.split('/').count();
+        let depth = path.as_bytes().split(|byte| *byte == b'/').count();
         if uid.is_empty() {
             continue;
         }

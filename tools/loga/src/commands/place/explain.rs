@@ -4,8 +4,9 @@
 
 use super::{print_json, ratio, Failure, JSON_VERSION};
 use crate::control::Snapshot;
-use crate::mps::Processes;
+use crate::names::Name;
 use crate::placing::{client_demand, on_fastest, Closed, Pool, Wish};
+use crate::processes::Processes;
 use crate::{cli, names, table};
 use loga::placement::{expected, Newcomer};
 use loga::uapi;
@@ -18,7 +19,10 @@ use std::io::Write;
 struct Explained {
     version: u32,
     pid: i32,
-    comm: String,
+    comm: Name,
+    /// Its bytes in hexadecimal digits, if they are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_hex: Option<String>,
     gpu: u32,
     /// Whether it is a server of NVIDIA's MPS: all of it is about its programs together.
     mps_server: bool,
@@ -75,7 +79,9 @@ pub(super) fn run(
             place.closed = Some(Closed::Taken);
         }
     }
-    for snapshot in snapshots {
+    let mut named = snapshots.to_vec();
+    processes.rename(&mut named);
+    for snapshot in &named {
         if let Some(client) = of(snapshot, pid) {
             let explained = Explained {
                 mps_server: processes.servers(snapshot).contains(&pid),
@@ -140,10 +146,12 @@ fn explain(snapshot: &Snapshot, client: &uapi::Client, pool: &Pool, wish: &Wish)
     // What is under way is in no figure.
     let waited_ns = client.waited_ns.min(there_ns);
     let part = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    let comm = names::text(&client.comm);
     Explained {
         version: JSON_VERSION,
         pid: client.pid,
-        comm: names::text(&client.comm),
+        comm_hex: comm.hex(),
+        comm,
         gpu: snapshot.gpu,
         mps_server: false,
         want_pct: ratio(demand.want) * 100.0,

@@ -7,6 +7,7 @@
 
 use super::Failure;
 use crate::control::{Calls, Control};
+use crate::names::Name;
 use loga::uapi;
 use std::fs;
 use std::io;
@@ -51,7 +52,7 @@ pub(super) fn enter(
 fn said(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::Said(format!(
         "--confine: cannot {what} cgroup {}: {error}",
-        path.display()
+        Name::from(path)
     ))
 }
 
@@ -120,7 +121,7 @@ fn remove(control: &Control<impl Calls>, gpus: &[u32], path: &Path) {
 ///
 /// [`Failure::Said`] where there is none.
 pub(super) fn own() -> Result<PathBuf, Failure> {
-    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let text = |path| fs::read(path).unwrap_or_default();
     let found =
         crate::directory::own_cgroup(&text("/proc/self/mounts"), &text("/proc/self/cgroup"));
     found.map_err(|why| Failure::Said(format!("--confine: {why}")))

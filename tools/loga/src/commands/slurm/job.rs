@@ -17,6 +17,7 @@ use super::super::Failure;
 use super::controller::{known, Managed};
 use super::program::ask;
 use crate::cli;
+use crate::names::{harmless, Name};
 use crate::replace::{replace, New};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -136,7 +137,7 @@ pub fn run(arguments: &cli::SlurmJob, stage: Stage, out: &mut impl Write) -> Res
         Stage::Epilog => place.epilog(&ask),
     };
     let (Ok(line) | Err(line)) = done;
-    Ok(writeln!(out, "job {}: {line}", place.job.id)?)
+    Ok(writeln!(out, "job {}: {}", place.job.id, harmless(&line))?)
 }
 
 /// A job on this node.
@@ -178,7 +179,7 @@ impl Place<'_> {
 
     fn epilog(&self, ask: &impl Programs) -> Result<String, String> {
         let path = self.note(OF_JOB);
-        let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = fs::read(&path).map_err(|error| format!("{}: {error}", Name::from(&path)))?;
         // They are of no use to another job.
         let _ = fs::remove_file(&path);
         let _ = fs::remove_file(self.note(OF_USER));
@@ -264,8 +265,8 @@ impl Place<'_> {
             .filter(|data| data.is_dir());
         match (data, made) {
             (Some(data), _) => Ok(data.ino()),
-            (None, Err(error)) => Err(format!("{}: {error}", path.display())),
-            (None, Ok(())) => Err(format!("{} is gone", path.display())),
+            (None, Err(error)) => Err(format!("{}: {error}", Name::from(&path))),
+            (None, Ok(())) => Err(format!("{} is gone", Name::from(&path))),
         }
     }
 
@@ -336,7 +337,7 @@ impl Place<'_> {
                 owner,
             };
             replace(&path, &new, text.as_bytes())
-                .map_err(|error| format!("{}: {error}", path.display()))
+                .map_err(|error| format!("{}: {error}", Name::from(&path)))
         };
         write(self.note(OF_JOB), 0o600, None, &text)?;
         write(self.last(), 0o644, None, &self.job.id.to_string())?;
@@ -370,7 +371,7 @@ impl Place<'_> {
 /// There is nothing, in one line.
 pub(super) fn note_for_user(notes: &Path, job: &Job) -> Result<Note, String> {
     let path = notes.join(job.note(OF_USER));
-    let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = fs::read(&path).map_err(|error| format!("{}: {error}", Name::from(&path)))?;
     serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
@@ -398,14 +399,14 @@ fn make_closed(folder: &Path) -> Result<(), String> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o711).create(folder);
     let data = made.and_then(|()| fs::symlink_metadata(folder));
-    let data = data.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let data = data.map_err(|error| format!("{}: {error}", Name::from(folder)))?;
     let own = data.uid() == nix::unistd::geteuid().as_raw();
     if data.is_dir() && own && data.mode() & 0o022 == 0 {
         return Ok(());
     }
     Err(format!(
         "{}: want a folder that only the user of the Prolog can write",
-        folder.display()
+        Name::from(folder)
     ))
 }
 

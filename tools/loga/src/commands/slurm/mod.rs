@@ -24,6 +24,7 @@ use super::Failure;
 use crate::cli::{Slurm, SlurmKind, SlurmTask};
 use crate::control::Snapshot;
 use crate::device::Device;
+use crate::names::harmless;
 use std::io::Write;
 
 /// Does it.
@@ -50,7 +51,7 @@ fn task_prolog(arguments: &SlurmTask, out: &mut impl Write) -> Result<(), Failur
     match task::run(arguments, snapshots) {
         Ok(lines) => Ok(out.write_all(lines.as_bytes())?),
         Err(why) => {
-            eprintln!("{why}");
+            eprintln!("{}", harmless(&why));
             Ok(())
         }
     }

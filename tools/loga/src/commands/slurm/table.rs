@@ -16,6 +16,7 @@ use crate::cli;
 use crate::exporters::heard::Heard;
 use crate::exporters::nodes::nodes;
 use crate::exporters::reading::{Answer, Reader};
+use crate::names::{harmless, Name};
 use crate::replace::{replace, New};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -42,7 +43,7 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
         agent.take(answers);
         let asked = ask("scontrol", &["-o", "show", "nodes"]);
         let text = asked.unwrap_or_else(|error| {
-            eprintln!("loga: {error}");
+            eprintln!("loga: {}", harmless(&error));
             String::new()
         });
         let known = known(&text);
@@ -51,15 +52,17 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
             out.write_all(table.as_bytes())?;
             out.flush()?;
         } else {
-            write(&arguments.out, &table)
-                .map_err(|error| Failure::Said(format!("{}: {error}", arguments.out.display())))?;
+            write(&arguments.out, &table).map_err(|error| {
+                Failure::Said(format!("{}: {error}", Name::from(&arguments.out)))
+            })?;
         }
         if !arguments.no_weights {
             for (weight, nodes) in agent.changes(&known) {
                 let names = format!("NodeName={}", nodes.join(","));
                 let weight = format!("Weight={weight}");
                 if let Err(error) = ask("scontrol", &["update", &names, &weight]) {
-                    eprintln!("loga: {names} {weight}: {error}");
+                    let line = format!("{names} {weight}: {error}");
+                    eprintln!("loga: {}", harmless(&line));
                 }
             }
         }
@@ -117,7 +120,8 @@ impl Agent {
         let nodes = self.reader.nodes().iter().zip(&mut self.heard);
         for ((node, heard), answer) in nodes.zip(answers) {
             if let Some(line) = answer.and_then(|answer| heard.take(answer)) {
-                eprintln!("loga: {}: {line}", node.name);
+                let line = format!("{}: {line}", node.name);
+                eprintln!("loga: {}", harmless(&line));
             }
         }
     }

@@ -4,33 +4,37 @@
 
 use super::Running;
 use crate::names;
+use crate::names::{harmless, is_plain, Name, Wrong};
 use loga::uapi::{self, SetSpec, Spec, FIELDS};
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 /// Columns of a line.
 const COLUMNS: [&str; 6] = ["name", "sched", "resv", "prio", "C", "T"];
 /// Most bytes of the name of a process.
 const COMM_MAX: usize = 15;
+/// What comes before a name that is not that of a process.
+const EXE: &str = "exe=";
+const USER: &str = "@user=";
+const CGROUP: &str = "@cgroup=";
+const KINDS: [&str; 3] = [EXE, USER, CGROUP];
 
 /// What a line is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
     /// Processes of this name.
-    Name(String),
+    Comm(Name),
     /// Processes of this program.
-    Exe(PathBuf),
+    Exe(Name),
     /// All processes of a user together.
-    User(String),
+    User(Name),
     /// All processes of a cgroup together.
-    Cgroup(String),
+    Cgroup(Name),
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Selector::Name(name) => f.write_str(name),
-            Selector::Exe(path) => path.display().fmt(f),
+            Selector::Comm(name) | Selector::Exe(name) => name.fmt(f),
             Selector::User(user) => write!(f, "of user {user}"),
             Selector::Cgroup(cgroup) => write!(f, "of cgroup {cgroup}"),
         }
@@ -51,7 +55,7 @@ impl Entry {
     /// Whether it names a process.
     pub(super) fn names(&self, process: &Running) -> bool {
         match &self.selector {
-            Selector::Name(name) => process.comm == *name,
+            Selector::Comm(name) => process.comm == *name,
             Selector::Exe(path) => process.exe.as_ref() == Some(path),
             Selector::User(_) | Selector::Cgroup(_) => false,
         }
@@ -60,26 +64,26 @@ impl Entry {
 
 /// What is wrong with a file: `LINE:COLUMN: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct Fault {
     line: usize,
     column: usize,
     why: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.why)
     }
 }
 
 /// All lines of a file.
-pub(super) fn parse(text: &str) -> Result<Vec<Entry>, Wrong> {
+pub(super) fn parse(text: &str) -> Result<Vec<Entry>, Fault> {
     let mut entries: Vec<Entry> = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
         if text.trim().is_empty() || text.trim_start().starts_with('#') {
             continue;
         }
-        let wrong = |(column, why)| Wrong { line, column, why };
+        let wrong = |(column, why)| Fault { line, column, why };
         let entry = entry(line, text).map_err(wrong)?;
         if let Some(same) = entries.iter().find(|one| one.selector == entry.selector) {
             let why = format!("line {} is for the same already", same.line);
@@ -94,20 +98,26 @@ pub(super) fn parse(text: &str) -> Result<Vec<Entry>, Wrong> {
 type Bad = (usize, String);
 
 fn entry(line: usize, text: &str) -> Result<Entry, Bad> {
+    let (selector, end) = first(text)?;
     let mut column = 1;
     let mut words: Vec<(usize, &str)> = Vec::new();
-    for word in text.split(':') {
+    let (head, rest) = text.split_at(end);
+    for word in std::iter::once(head).chain(rest.split(':').skip(1)) {
         let begin = word.len() - word.trim_start().len();
         words.push((column + begin, word.trim()));
         column += word.len() + 1;
     }
-    let Ok([name, sched, resv, prio, c, t]) = <[(usize, &str); 6]>::try_from(words.clone()) else {
+    let Ok([_, sched, resv, prio, c, t]) = <[(usize, &str); 6]>::try_from(words.clone()) else {
         let (at, _) = words
             .get(COLUMNS.len())
             .copied()
             .unwrap_or((column - 1, ""));
         let (want, have) = (COLUMNS.join(":"), words.len());
-        return Err((at, format!("want 6 columns, {want}, not {have}")));
+        let colon = match have > COLUMNS.len() {
+            true => "; a name with a colon has to be in double quotes",
+            false => "",
+        };
+        return Err((at, format!("want 6 columns, {want}, not {have}{colon}")));
     };
     let spec = Spec {
         mode: word(sched, &names::MODES)?,
@@ -155,37 +165,62 @@ fn entry(line: usize, text: &str) -> Result<Entry, Bad> {
     })?;
     Ok(Entry {
         line,
-        selector: selector(name)?,
+        selector: selector?,
         spec,
     })
 }
 
-fn selector((column, text): (usize, &str)) -> Result<Selector, Bad> {
-    let given = |rest: &str| match rest {
-        "" => Err((column, "want a name after =".to_string())),
-        rest => Ok(rest.to_string()),
+/// The first column, which is about a name, and where it ends in the text. What is wrong with the
+/// name is said once the other columns are right.
+fn first(text: &str) -> Result<(Result<Selector, Bad>, usize), Bad> {
+    let begin = text.len() - text.trim_start().len();
+    let word = text.get(begin..).unwrap_or_default();
+    let kind = KINDS.into_iter().find(|kind| word.starts_with(kind));
+    let name_at = begin + kind.map_or(0, str::len);
+    let rest = text.get(name_at..).unwrap_or_default();
+    let (name, end) = if rest.starts_with('"') {
+        let bad = |wrong: Wrong| (name_at + wrong.at + 1, wrong.why);
+        let (name, length) = Name::read_quoted(rest).map_err(bad)?;
+        let after = rest.get(length..).unwrap_or_default();
+        let blank = after.len() - after.trim_start().len();
+        let end = name_at + length + blank;
+        if !after.trim_start().is_empty() && !after.trim_start().starts_with(':') {
+            return Err((end + 1, "want a colon after the second \"".to_string()));
+        }
+        (Ok(name), end)
+    } else {
+        let length = rest.find(':').unwrap_or(rest.len());
+        let bare = rest.get(..length).unwrap_or_default().trim();
+        let unknown = || format!("want @user= or @cgroup=, not '{}'", harmless(bare));
+        let unseen = || {
+            format!(
+                "want {} as the name: it cannot be seen as it is",
+                Name::from(bare)
+            )
+        };
+        let name = match kind {
+            None if bare.starts_with('@') => Err((begin + 1, unknown())),
+            _ if !bare.chars().all(is_plain) => Err((name_at + 1, unseen())),
+            _ => Ok(Name::from(bare)),
+        };
+        (name, name_at + length)
     };
-    if let Some(path) = text.strip_prefix("exe=") {
-        let path = given(path)?;
-        if !Path::new(&path).is_absolute() {
-            return Err((column, format!("want an absolute path, not '{path}'")));
-        }
-        return Ok(Selector::Exe(path.into()));
-    }
-    if let Some(user) = text.strip_prefix("@user=") {
-        return given(user).map(Selector::User);
-    }
-    if let Some(cgroup) = text.strip_prefix("@cgroup=") {
-        return given(cgroup).map(Selector::Cgroup);
-    }
-    match text {
-        "" => Err((column, "want the name of a program".to_string())),
-        text if text.starts_with('@') => {
-            Err((column, format!("want @user= or @cgroup=, not '{text}'")))
-        }
+    let selector = name.and_then(|name| selector(begin + 1, kind, name));
+    Ok((selector, end))
+}
+
+fn selector(column: usize, kind: Option<&str>, name: Name) -> Result<Selector, Bad> {
+    let bytes = name.as_bytes();
+    match kind {
+        Some(_) if bytes.is_empty() => Err((column, "want a name after =".to_string())),
+        Some(EXE) if bytes.starts_with(b"/") => Ok(Selector::Exe(name)),
+        Some(EXE) => Err((column, format!("want an absolute path, not '{name}'"))),
+        Some(USER) => Ok(Selector::User(name)),
+        Some(_) => Ok(Selector::Cgroup(name)),
+        None if bytes.is_empty() => Err((column, "want the name of a program".to_string())),
         // The kernel cuts names so.
-        text => Ok(Selector::Name(
-            String::from_utf8_lossy(&text.as_bytes()[..text.len().min(COMM_MAX)]).into_owned(),
+        None => Ok(Selector::Comm(
+            bytes.get(..COMM_MAX).unwrap_or(bytes).into(),
         )),
     }
 }
@@ -194,7 +229,10 @@ fn selector((column, text): (usize, &str)) -> Result<Selector, Bad> {
 fn word((column, text): (usize, &str), words: &[&str]) -> Result<u32, Bad> {
     names::number(words, &text.to_lowercase()).ok_or_else(|| {
         let words = words.join(", ").to_uppercase();
-        (column, format!("want one of {words}, not '{text}'"))
+        (
+            column,
+            format!("want one of {words}, not '{}'", harmless(text)),
+        )
     })
 }
 
@@ -203,120 +241,12 @@ fn optional((column, text): (usize, &str)) -> Result<Option<u64>, Bad> {
     match text {
         "-" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
-            let why = format!("want a whole number or -, not '{text}'");
+            let why = format!("want a whole number or -, not '{}'", harmless(text));
             (column, why)
         }),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wrong(text: &str) -> String {
-        parse(text).expect_err(text).to_string()
-    }
-
-    #[test]
-    fn lines_of_the_paper_are_read() {
-        let text = "# a comment\n\nglxgears:HT:PE:20:2500:25000\n \
-                    exe=/usr/bin/player : prt : - : - : - : -\n@user=ann:PRT:CBS:0:10:1000\n";
-        let entries = parse(text).expect("a good file");
-        let [gears, player, ann] = entries.as_slice() else {
-            panic!("{entries:?}");
-        };
-        assert_eq!(
-            (gears.line, gears.selector.to_string()),
-            (3, "glxgears".into())
-        );
-        assert_eq!(
-            (gears.spec.mode, gears.spec.kind),
-            (uapi::MODE_HT, uapi::RESERVE_PE)
-        );
-        assert_eq!((gears.spec.prio, gears.spec.commands), (20, 1));
-        assert_eq!(gears.spec.capacity_ns, 2_500_000);
-        assert_eq!(player.selector, Selector::Exe("/usr/bin/player".into()));
-        assert_eq!(
-            (player.spec.prio, player.spec.kind),
-            (uapi::PRIO_BY_NICE, 0)
-        );
-        assert_eq!((ann.line, ann.spec.kind), (5, uapi::RESERVE_CBS));
-    }
-
-    #[test]
-    fn wrong_lines_are_refused_with_line_and_column() {
-        for (text, said) in [
-            (
-                "a:HT:PE:20:2500",
-                "1:16: want 6 columns, name:sched:resv:prio:C:T, not 5",
-            ),
-            (
-                "a:HT:PE:20:2500:25000:1",
-                "1:23: want 6 columns, name:sched:resv:prio:C:T, not 7",
-            ),
-            (
-                "\na:FIFO:PE:20:2500:25000",
-                "2:3: want one of PRT, HT, FREE, not 'FIFO'",
-            ),
-            (
-                "a:HT:BE:20:2500:25000",
-                "1:6: want one of PE, AE, CBS, not 'BE'",
-            ),
-            (
-                "a:HT:PE:40:2500:25000",
-                "1:9: prio=40 is out of range, want 0 to 39",
-            ),
-            (
-                "a:HT:PE:-1:2500:25000",
-                "1:9: want a whole number or -, not '-1'",
-            ),
-            (
-                "a:HT:PE:20:26000:25000",
-                "1:12: capacity_us=26000 is out of range, want 10 to 25000",
-            ),
-            (
-                "a:HT:PE:20:100:999",
-                "1:16: period_us=999 is out of range, want 1000 to 10000000",
-            ),
-            (
-                "a:HT:PE:20:-:25000",
-                "1:12: want microseconds for a reserve",
-            ),
-            ("a:HT:-:20:-:25000", "1:13: want - without a reserve"),
-            (":HT:-:20:-:-", "1:1: want the name of a program"),
-            (
-                "@uid=7:HT:-:20:-:-",
-                "1:1: want @user= or @cgroup=, not '@uid=7'",
-            ),
-            (
-                "exe=gears:HT:-:20:-:-",
-                "1:1: want an absolute path, not 'gears'",
-            ),
-            (
-                "a:HT:-:1:-:-\na:HT:-:2:-:-",
-                "2:1: line 1 is for the same already",
-            ),
-            (
-                "a:HT:PE:99999999999:2500:25000",
-                "1:9: prio=4294967294 is out of range",
-            ),
-        ] {
-            assert!(wrong(text).starts_with(said), "{text}: {}", wrong(text));
-        }
-    }
-
-    #[test]
-    fn process_is_named_by_its_cut_name_or_its_program() {
-        let process = Running {
-            pid: 7,
-            comm: "a-rather-long-n".into(),
-            exe: Some("/usr/bin/x".into()),
-        };
-        let names = |line: &str| parse(line).expect(line)[0].names(&process);
-        assert!(names("a-rather-long-name:HT:-:1:-:-"));
-        assert!(!names("a-rather:HT:-:1:-:-"));
-        assert!(names("exe=/usr/bin/x:HT:-:1:-:-"));
-        assert!(!names("exe=/usr/bin/y:HT:-:1:-:-"));
-        assert!(!names("@user=x:HT:-:1:-:-"));
-    }
-}
+#[path = "file_tests.rs"]
+mod tests;

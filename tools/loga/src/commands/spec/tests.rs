@@ -8,7 +8,7 @@ use crate::fake::FakeKernel;
 fn running(pid: i32, comm: &str) -> Running {
     Running {
         pid,
-        comm: comm.to_string(),
+        comm: comm.into(),
         exe: None,
     }
 }
@@ -135,4 +135,84 @@ fn bad_file_is_named() {
         failure.starts_with("/no/such.spec: No such file"),
         "{failure}"
     );
+}
+
+/// Runs the command with these processes.
+fn run_with(
+    fake: &FakeKernel,
+    processes: &Processes,
+    options: &str,
+    text: &str,
+) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.spec");
+    std::fs::write(&file, text).expect("a file");
+    let arguments = cli::Spec {
+        file,
+        ..arguments(format!("x.spec {options}").trim_end())
+    };
+    let mut out = Vec::new();
+    let directory = Directory::default();
+    let done = run(
+        &arguments,
+        &Control::over(fake),
+        &directory,
+        processes,
+        &mut out,
+    );
+    let out = String::from_utf8(out).expect("text");
+    let failure = done.err().map(|failure| failure.to_string());
+    (out, failure.unwrap_or_default())
+}
+
+#[test]
+fn process_is_found_by_any_name_and_by_a_program_that_was_removed() {
+    let fake = fake();
+    let proc = crate::processes::tests::proc();
+    for (pid, comm, exe) in [
+        (100, &b"VLLM::EngineCor"[..], "/opt/a:b/prog (deleted)"),
+        (101, b"a\x1b[2J\xff", "/opt/a:b/prog"),
+        (102, b"caf\xc3", "/opt/other"),
+    ] {
+        crate::processes::tests::process(proc.path(), pid, comm, 1);
+        let link = proc.path().join(pid.to_string()).join("exe");
+        std::os::unix::fs::symlink(exe, link).expect("a link");
+    }
+    let processes = Processes::below(proc.path());
+    for (line, pids) in [
+        ("\"VLLM::EngineCor\"", "process 100"),
+        ("\"a\\x1b[2J\\xff\"", "process 101"),
+        ("\"caf\\xc3\"", "process 102"),
+        ("exe=\"/opt/a:b/prog\"", "process 100, process 101"),
+    ] {
+        let text = format!("{line}:HT:-:1:-:-\n");
+        let (said, failure) = run_with(&fake, &processes, "--apply", &text);
+        assert_eq!(
+            (said, failure),
+            (format!("line 1: set {pids}\n"), String::new())
+        );
+    }
+}
+
+#[test]
+fn line_that_no_process_matches_fails_what_is_to_be_set() {
+    let fake = fake();
+    let proc = crate::processes::tests::proc();
+    crate::processes::tests::process(proc.path(), 100, b"gears", 1);
+    let processes = Processes::below(proc.path());
+    let text = "gears:HT:-:1:-:-\n\"a\\x1b:b\":HT:-:2:-:-\n";
+    let (said, failure) = run_with(&fake, &processes, "", text);
+    assert_eq!(failure, "");
+    assert!(
+        said.ends_with("line 2: no process \"a\\x1b:b\" runs\n"),
+        "{said}"
+    );
+    assert!(fake.gpus.borrow()[0].specs.is_empty());
+    let (_, failure) = run_with(&fake, &processes, "--apply", text);
+    let end = "x.spec: line 2: no process \"a\\x1b:b\" runs; the other lines are set";
+    assert!(failure.ends_with(end), "{failure}");
+    assert_eq!(fake.gpus.borrow()[0].specs.len(), 1);
+    let (_, failure) = run_with(&fake, &processes, "--apply", "exe=/none:HT:-:1:-:-\n");
+    let end = "line 1: no process /none runs; nothing has been set";
+    assert!(failure.ends_with(end), "{failure}");
 }

@@ -44,16 +44,16 @@ fn hostile_names_stay_inside_their_labels() {
         });
         found.next().expect("a row").1["cgroup"].clone()
     };
-    assert_eq!(time(&wanted[0]), "/a\"b\\c?loga_up 7?{x=\"y\"}");
+    assert_eq!(time(&wanted[0]), r#""/a\"b\\c\nloga_up 7\n{x=\"y\"}""#);
     let long = time(&wanted[1]);
     assert!(
-        long.len() <= 512 && long.ends_with("ff") && long.contains("..."),
+        long.len() <= 512 && long.ends_with("ff\"") && long.contains("..."),
         "{long}"
     );
-    page.value("loga_weight", &[("user", "e\\v\"il?")]);
+    page.value("loga_weight", &[("user", r#""e\\v\"il\x1b""#)]);
     page.value(
         "loga_process_busy_ratio",
-        &[("comm", "x\"} 1?loga_up 8\\"), ("window", "2s")],
+        &[("comm", r#""x\"} 1\nloga_up 8\\""#), ("window", "2s")],
     );
 }
 
