@@ -6,6 +6,7 @@ use super::{print_json, Failure};
 use crate::control::{Calls, Control, Snapshot};
 use crate::mps::Processes;
 use crate::stat::Stat;
+use crate::terminal::Terminal;
 use crate::{cli, table};
 use std::io;
 use std::io::Write;
@@ -17,7 +18,8 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// What a table without `--watch` shows beside the sums.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Prints once, or at intervals; on a terminal the screen is cleared each time.
+/// Prints once, or at intervals; on a terminal the screen is cleared each time, and columns for which
+/// it is too narrow are left out.
 ///
 /// # Errors
 ///
@@ -26,20 +28,28 @@ pub fn run(
     arguments: &cli::Stat,
     control: &Control<impl Calls>,
     processes: &Processes,
-    terminal: bool,
+    terminal: Option<Terminal>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let mut before = control.chosen(arguments.gpu)?;
     let Some(interval) = arguments.watch else {
         if arguments.json || arguments.sums {
-            return Ok(print(arguments.json, &before, &[], processes, out)?);
+            return Ok(print(
+                arguments.json,
+                &before,
+                &[],
+                processes,
+                terminal,
+                out,
+            )?);
         }
         std::thread::sleep(RECENT);
         let now = control.chosen(arguments.gpu)?;
         for (at, snapshot) in now.iter().enumerate() {
             let recent = Stat::new(snapshot, before.get(at));
             let stat = Stat::new(snapshot, None).seen_with(processes, snapshot);
-            writeln!(out, "{}", table::render_with(&stat, Some(&recent)))?;
+            let shown = table::render_with(&stat, Some(&recent), width(terminal));
+            writeln!(out, "{shown}")?;
         }
         return Ok(out.flush()?);
     };
@@ -47,14 +57,19 @@ pub fn run(
     while left > 0 {
         std::thread::sleep(interval);
         let now = control.chosen(arguments.gpu)?;
-        if terminal && !arguments.json {
+        if terminal.is_some_and(|one| one.addressable) && !arguments.json {
             out.write_all(CLEAR)?;
         }
-        print(arguments.json, &now, &before, processes, out)?;
+        print(arguments.json, &now, &before, processes, terminal, out)?;
         before = now;
         left = left.saturating_sub(1);
     }
     Ok(())
+}
+
+/// Columns that there are; no limit for what is no terminal.
+fn width(terminal: Option<Terminal>) -> Option<usize> {
+    terminal.map(|terminal| terminal.columns().into())
 }
 
 fn print(
@@ -62,6 +77,7 @@ fn print(
     now: &[Snapshot],
     before: &[Snapshot],
     processes: &Processes,
+    terminal: Option<Terminal>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     for (i, snapshot) in now.iter().enumerate() {
@@ -69,7 +85,8 @@ fn print(
         if json {
             print_json(out, &stat.told()?)?;
         } else {
-            writeln!(out, "{}", table::render(&stat))?;
+            let shown = table::render_with(&stat, None, width(terminal));
+            writeln!(out, "{shown}")?;
         }
     }
     out.flush()
@@ -121,7 +138,7 @@ mod tests {
             arguments,
             &Control::over(fake),
             &processes(),
-            false,
+            None,
             &mut out,
         )
         .expect("prints");

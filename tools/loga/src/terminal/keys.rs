@@ -30,7 +30,7 @@ impl Keys {
     }
 
     /// The next key.
-    pub fn next(&mut self) -> Option<KeyEvent> {
+    pub fn next_key(&mut self) -> Option<KeyEvent> {
         while !self.0.is_empty() {
             let Parsed::Whole(count, key) = parse(&self.0) else {
                 return None;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn codes(keys: &mut Keys) -> Vec<KeyCode> {
-        std::iter::from_fn(|| keys.next())
+        std::iter::from_fn(|| keys.next_key())
             .map(|key| key.code)
             .collect()
     }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(codes(&mut keys), wanted);
         assert!(!keys.is_in_a_sequence());
         keys.push(b"\x03");
-        let key = keys.next().expect("a key");
+        let key = keys.next_key().expect("a key");
         let stop = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(key, stop);
     }

@@ -129,7 +129,7 @@ impl Screen {
             if let Some(happened) = self.answer()? {
                 return Ok(happened);
             }
-            if let Some(key) = self.keys.next() {
+            if let Some(key) = self.keys.next_key() {
                 return self.pressed(key);
             }
             let begun = self.keys.is_in_a_sequence();

@@ -3,8 +3,8 @@
 //! [tool] How the lines of a screen are divided: on the smallest one the first client stands alone, and
 //! on a large one histories are higher than a line.
 
-/// Most lines of a client, or of a GPU.
-const HIGHEST: u16 = 8;
+/// Most lines of a client, or of a GPU, beside a history.
+pub(super) const HIGHEST: u16 = 8;
 
 /// Least height of a screen that has an empty line between GPUs and clients.
 const SPACIOUS: u16 = 7;
@@ -31,8 +31,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Of a screen so high, with so many GPUs and clients.
-    pub(super) fn new(height: u16, gpus: usize, clients: usize) -> Self {
+    /// Of a screen so high, with so many GPUs and clients, each of `highest` lines at most.
+    pub(super) fn new(height: u16, gpus: usize, clients: usize, highest: u16) -> Self {
         let mut left = height;
         let mut take = |wanted: u16| {
             let taken = wanted.min(left);
@@ -51,10 +51,10 @@ impl Lines {
         let space = take(u16::from(height >= SPACIOUS));
         let gpus = first_gpu + more_gpus;
         let room = client + left;
-        let of_client = (room / all(clients).max(1)).clamp(1, HIGHEST);
+        let of_client = (room / all(clients).max(1)).clamp(1, highest);
         let used = of_client.saturating_mul(all(clients));
         let spare = room.saturating_sub(used);
-        let of_gpu = (1 + spare / gpus.max(1)).clamp(1, HIGHEST);
+        let of_gpu = (1 + spare / gpus.max(1)).clamp(1, highest);
         Lines {
             headline,
             gpus,
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn smallest_screens_show_the_first_client_first() {
         let of = |height| {
-            let lines = Lines::new(height, 2, 3);
+            let lines = Lines::new(height, 2, 3, HIGHEST);
             let Lines {
                 headline,
                 gpus,
@@ -116,18 +116,18 @@ mod tests {
 
     #[test]
     fn large_screens_have_high_histories() {
-        let lines = Lines::new(100, 1, 2);
+        let lines = Lines::new(100, 1, 2, HIGHEST);
         assert_eq!((lines.of_client, lines.of_gpu), (HIGHEST, HIGHEST));
-        let lines = Lines::new(24, 1, 2);
+        let lines = Lines::new(24, 1, 2, HIGHEST);
         assert!(lines.of_client > 2, "{lines:?}");
-        assert_eq!(Lines::new(24, 1, 40).of_client, 1);
-        assert_eq!(Lines::new(24, 1, 40).page(), 19);
+        assert_eq!(Lines::new(24, 1, 40, HIGHEST).of_client, 1);
+        assert_eq!(Lines::new(24, 1, 40, HIGHEST).page(), 19);
     }
 
     proptest! {
         #[test]
-        fn parts_are_the_whole(height in 0u16..400, gpus in 0usize..300, clients in 0usize..70_000) {
-            let lines = Lines::new(height, gpus, clients);
+        fn parts_are_the_whole(height in 0u16..400, gpus in 0usize..300, clients in 0usize..70_000, highest in 1..=HIGHEST) {
+            let lines = Lines::new(height, gpus, clients, highest);
             prop_assert_eq!(sum(&lines), height, "{:?}", lines);
             prop_assert!(height == 0 || lines.clients > 0);
             prop_assert!(lines.of_client >= 1 && lines.of_gpu >= 1);
