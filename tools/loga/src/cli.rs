@@ -49,10 +49,15 @@ pub enum Command {
     /// SHARE is the part of the time polled in which the client was on the engine, ENTITLED its
     /// share in a division by weights among the active clients, WAITED the time in which it
     /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
+    /// A terminal that is too narrow shows fewer columns, and a line below names the others. They go
+    /// in this order: VTIME ms, TIMES, CHANNELS, THROTTLED ms, UID, LIMIT, THERE, COPY ms, WEIGHT,
+    /// GPU ms, WAITED ms, ENTITLED, COPIES, LAST 1 s, STATE. A pipe or a file gets all of them.
     Stat(Stat),
     /// Show GPUs and clients, refreshed continuously
     ///
-    /// The bottom line names the keys.
+    /// The bottom line names the keys; h explains them, the columns and the states. Without UTF-8 in
+    /// LC_ALL, LC_CTYPE or LANG, the first that is set, it draws in ASCII; with NO_COLOR, in one
+    /// colour.
     Top(Top),
     /// Set the weight, limit or class of a process, user or cgroup
     ///

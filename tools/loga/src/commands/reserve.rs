@@ -6,7 +6,9 @@ use super::subject::{name_of, Subject};
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
-use crate::{cli, names, table};
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
+use crate::{cli, names};
 use loga::uapi;
 use serde::Serialize;
 use std::io::Write;
@@ -120,7 +122,7 @@ pub fn run(
     arguments: &cli::Reserve,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments, control, directory, out);
@@ -217,7 +219,7 @@ fn list(
     arguments: &cli::Reserve,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let paths = directory.cgroup_paths();
     let mut rows = Vec::new();
@@ -259,7 +261,11 @@ fn list(
             "LONGEST", "BREACHES", "MISSED", "VOID", "ENDS IN",
         ];
         let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
-        let grid = table::grid(&titles, &words, rows);
+        let dispensable = [
+            "LONGEST", "COMMANDS", "VOID", "ENDS IN", "BREACHES", "LEFT", "USED", "MISSED", "MODE",
+            "PRIO", "GPU",
+        ];
+        let grid = grid_within(&titles, &words, &dispensable, rows, out.columns());
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())

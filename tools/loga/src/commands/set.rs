@@ -6,10 +6,11 @@ use super::subject::{name_of, Subject};
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
-use crate::{cli, names, table};
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
+use crate::{cli, names};
 use loga::uapi;
 use serde::Serialize;
-use std::io::Write;
 
 /// What is set for one subject; an object of `loga set --json`.
 #[derive(Serialize)]
@@ -40,7 +41,7 @@ pub fn run(
     arguments: &cli::Set,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments, control, directory, out);
@@ -116,7 +117,7 @@ pub(super) fn given(wanted: &cli::Change) -> Option<uapi::SetShare> {
     (argument.mask != 0).then_some(argument)
 }
 
-fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Sheet) -> Result<(), Failure> {
     let cli::Change {
         weight,
         limit,
@@ -162,7 +163,7 @@ fn list(
     arguments: &cli::Set,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let paths = directory.cgroup_paths();
     let mut rows = Vec::new();
@@ -204,7 +205,8 @@ fn list(
             "EXHAUSTED",
         ];
         let words = ["FOR", "SUBJECT", "CLASS", "ACCESS", "EXHAUSTED"];
-        let grid = table::grid(&titles, &words, rows);
+        let dispensable = ["TARGET", "EXHAUSTED", "ACCESS", "CLASS", "GPU"];
+        let grid = grid_within(&titles, &words, &dispensable, rows, out.columns());
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())

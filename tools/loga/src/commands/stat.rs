@@ -96,6 +96,7 @@ fn print(
 mod tests {
     use super::*;
     use crate::fake::FakeKernel;
+    use crate::terminal::tests::WHOLE;
 
     fn processes() -> Processes {
         Processes::below(std::path::Path::new("/nowhere"))
@@ -182,6 +183,32 @@ mod tests {
             text.contains("SHARE") && !text.contains("LAST 1 s"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn terminal_gets_what_fits_and_is_cleared_only_if_it_obeys() {
+        let fake = FakeKernel::new(1);
+        fake.add_client(0, 5, 1000);
+        let arguments = cli::Stat {
+            watch: Some(Duration::from_millis(1)),
+            times: Some(2),
+            ..Default::default()
+        };
+        let printed = |terminal: Terminal| {
+            let (control, mut out) = (Control::over(&fake), Vec::new());
+            let done = run(&arguments, &control, &processes(), Some(terminal), &mut out);
+            done.expect("prints");
+            String::from_utf8(out).expect("text")
+        };
+        let dumb = Terminal {
+            addressable: false,
+            ..WHOLE
+        };
+        let text = printed(dumb);
+        assert!(!text.contains('\x1b'), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert_eq!(text.matches("not shown: ").count(), 2, "{text}");
+        assert_eq!(printed(WHOLE).matches("\x1b[2J").count(), 2);
     }
 
     #[test]

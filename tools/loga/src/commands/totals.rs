@@ -5,12 +5,13 @@
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
 use crate::{cli, table};
 use loga::uapi;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
-use std::io::Write;
 
 /// The totals of one GPU; an object of `loga totals --json`.
 #[derive(Deserialize, Serialize)]
@@ -51,7 +52,7 @@ pub fn run(
     arguments: &cli::Totals,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let users = arguments.by == "user";
     let (kind, paths) = if users {
@@ -123,7 +124,7 @@ fn describe(total: &uapi::Total, name: impl Fn(u64) -> String) -> Total {
     }
 }
 
-fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
+fn print(line: &Line, out: &mut impl Sheet) -> io::Result<()> {
     let title = line.kind.to_uppercase();
     let titles = [
         title.as_str(),
@@ -147,7 +148,21 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
             format!("{}x", total.throttled_count),
         ]
     });
-    let grid = table::grid(&titles, &[&title], rows.collect());
+    let dispensable = [
+        "TIMES",
+        "COPY ms",
+        "THROTTLED ms",
+        "PROCESSES",
+        "ENTITLED ms",
+        "WAITED ms",
+    ];
+    let grid = grid_within(
+        &titles,
+        &[&title],
+        &dispensable,
+        rows.collect(),
+        out.columns(),
+    );
     let grid = grid.unwrap_or_else(|| format!("no {} has used it", line.kind));
     let reset = if line.reset { ", reset now" } else { "" };
     writeln!(

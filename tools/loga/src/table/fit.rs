@@ -40,6 +40,27 @@ pub(crate) fn grid_within(
     }
 }
 
+/// Rows below titles, as [`grid`]. If that is wider than `width`, each row becomes a column.
+pub(crate) fn grid_or_turned(
+    titles: &[&str],
+    left: &[&str],
+    rows: Vec<Vec<String>>,
+    width: Option<usize>,
+) -> Option<String> {
+    let drawn = grid(titles, left, rows.clone())?;
+    if width.is_none_or(|width| drawn.lines().all(|line| columns(line) <= width)) {
+        return Some(drawn);
+    }
+    let turned = titles.iter().enumerate().map(|(at, title)| {
+        let cells = rows.iter().filter_map(|row| row.get(at).cloned());
+        std::iter::once((*title).to_string()).chain(cells).collect()
+    });
+    let mut turned: Vec<Vec<String>> = turned.collect();
+    let titles = turned.remove(0);
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    grid(&titles, &titles, turned)
+}
+
 fn with_missing(drawn: String, missing: &[&str], width: Option<usize>) -> String {
     if missing.is_empty() {
         return drawn;
@@ -129,6 +150,25 @@ mod tests {
                 assert!(text.contains(title), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn rows_become_columns_where_they_do_not_fit() {
+        let titles = ["GPU", "POLICY", "MODE"];
+        let row = |cells: [&str; 3]| cells.map(str::to_string).to_vec();
+        let rows = vec![row(["0", "event", "a long word"]), row(["1", "las", "b"])];
+        let whole = grid(&titles, &titles, rows.clone());
+        assert_eq!(grid_or_turned(&titles, &titles, rows.clone(), None), whole);
+        assert_eq!(
+            grid_or_turned(&titles, &titles, rows.clone(), Some(80)),
+            whole
+        );
+        let turned = grid_or_turned(&titles, &titles, rows, Some(20)).expect("rows");
+        let words = turned.lines().map(|line| line.split_whitespace().collect());
+        let words: Vec<Vec<&str>> = words.collect();
+        assert_eq!(words[0], ["GPU", "0", "1"]);
+        assert_eq!(words[1], ["POLICY", "event", "las"]);
+        assert_eq!(words[2], ["MODE", "a", "long", "word", "b"]);
     }
 
     #[test]

@@ -202,3 +202,12 @@ fn table_fits_a_narrow_terminal_and_names_what_it_leaves_out() {
         assert!(titles.contains(title), "{text}");
     }
 }
+
+#[test]
+fn help_has_the_order_in_which_columns_are_left_out() {
+    let command = <crate::cli::Arguments as clap::CommandFactory>::command();
+    let stat = command.find_subcommand("stat").expect("a command");
+    let about = stat.get_long_about().expect("a text").to_string();
+    let order = format!(": {}. A pipe", DISPENSABLE.join(", "));
+    assert!(about.contains(&order), "{order}: {about}");
+}

@@ -13,7 +13,7 @@ pub mod screen;
 
 use ratatui::crossterm::terminal;
 use std::io;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, StdoutLock, Write};
 
 /// Size of a terminal that does not say its own, as some serial lines do not.
 pub const USUAL: (u16, u16) = (80, 24);
@@ -69,6 +69,24 @@ impl Terminal {
     }
 }
 
+/// What a command prints on: as wide as its lines, or a terminal.
+pub trait Sheet: Write {
+    /// Columns that there are on it; no limit for what is no terminal.
+    fn columns(&self) -> Option<usize>;
+}
+
+impl Sheet for Vec<u8> {
+    fn columns(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Sheet for StdoutLock<'_> {
+    fn columns(&self) -> Option<usize> {
+        Terminal::of_stdout().map(|terminal| terminal.columns().into())
+    }
+}
+
 /// Whether the codeset of a locale such as `de_DE.UTF-8@euro` is UTF-8.
 fn is_utf8(locale: &str) -> bool {
     let codeset = locale.split_once('.').map_or("", |(_, codeset)| codeset);
@@ -91,6 +109,29 @@ fn or_usual(size: (u16, u16)) -> (u16, u16) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    /// A sheet of so many columns.
+    #[derive(Debug, Default)]
+    pub(crate) struct Narrow {
+        pub(crate) text: Vec<u8>,
+        pub(crate) columns: usize,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.text.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Sheet for Narrow {
+        fn columns(&self) -> Option<usize> {
+            Some(self.columns)
+        }
+    }
 
     /// A terminal of 80 columns that shows everything.
     pub(crate) const WHOLE: Terminal = Terminal {
