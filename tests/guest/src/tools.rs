@@ -76,8 +76,8 @@ fn run_sets_before_its_command_starts_and_exits_as_it_does() -> Verdict {
 fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
     let stage = Stage::set(LAZY, "")?;
     let cases = [
-        ("set --pid 1 --weight 10001", 2, "1..=10000"),
-        ("set --pid 1 --limit 0", 2, "1..=100"),
+        ("set --pid 1 --weight 10001", 2, "1 to 10000"),
+        ("set --pid 1 --limit 0", 2, "1 to 100"),
         ("set --pid 99999 --weight 3", 1, "no process 99999"),
         ("set --pid 1 --clear", 1, "nothing is set for process 1"),
         (
@@ -95,7 +95,7 @@ fn refusals_are_one_line_that_says_what_would_be_right() -> Verdict {
         ("stat --gpu 9", 1, "want 0"),
         ("events --gpu 9", 1, "want 0"),
         ("run --weight 3 -- /no/such", 127, "/no/such"),
-        ("run --weight 0 -- true", 2, "1..=10000"),
+        ("run --weight 0 -- true", 2, "1 to 10000"),
         ("run --gpu auto:2 -- true", 125, "want 2 GPUs, but only 1"),
         ("run --gpu first -- true", 2, "auto:K"),
         ("place --policy best", 2, "gwtmin"),

@@ -4,19 +4,22 @@
 
 mod engaged;
 mod kube;
+mod numbers;
 mod place;
+mod refusals;
 mod slurm;
 
 pub use engaged::{Agent, AgentKind, Apply, Focus, Reserve, Serve, Spec, Whom};
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
+pub use refusals::{one_line, refusal};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
 use crate::names;
 use crate::names::Name;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{value_parser, Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
-
+use clap::error::ErrorKind;
+use clap::{Arg, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
 use loga::policies;
@@ -25,12 +28,14 @@ use loga::units::Weight;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest time between two snapshots, in seconds: a day.
-const SECONDS_MAX: f64 = 86_400.0;
-
 /// Which processes use the GPUs, and how much.
 #[derive(Debug, Parser)]
-#[command(version, name = "loga", max_term_width = 100)]
+#[command(
+    version,
+    name = "loga",
+    max_term_width = 100,
+    mut_subcommands(numbers::with_negative)
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -45,10 +50,15 @@ pub enum Command {
     /// SHARE is the part of the time polled in which the client was on the engine, ENTITLED its
     /// share in a division by weights among the active clients, WAITED the time in which it
     /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
+    /// A terminal that is too narrow shows fewer columns, and a line below names the others. They go
+    /// in this order: VTIME ms, TIMES, CHANNELS, THROTTLED ms, UID, LIMIT, THERE, COPY ms, WEIGHT,
+    /// GPU ms, WAITED ms, ENTITLED, COPIES, LAST 1 s, STATE. A pipe or a file gets all of them.
     Stat(Stat),
     /// Show GPUs and clients, refreshed continuously
     ///
-    /// The bottom line names the keys.
+    /// The bottom line names the keys; h explains them, the columns and the states. Without UTF-8 in
+    /// LC_ALL, LC_CTYPE or LANG, the first that is set, it draws in ASCII; with NO_COLOR, in one
+    /// colour.
     Top(Top),
     /// Set the weight, limit or class of a process, user or cgroup
     ///
@@ -144,8 +154,8 @@ pub struct Stat {
     /// Print one JSON object per GPU and line; its members are named in docs/loga-stat-json.md
     #[arg(long)]
     pub json: bool,
-    /// Print the figures of every interval of this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Print the figures of every interval of this many seconds, 0.05 to 3600
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = numbers::interval)]
     pub watch: Option<Duration>,
     /// Print at once: the sums alone, without the figures of the last second
     #[arg(long, conflicts_with_all = ["watch", "json"])]
@@ -161,8 +171,8 @@ pub struct Top {
     /// Only this GPU [default: all]
     #[arg(long, value_name = "N")]
     pub gpu: Option<u32>,
-    /// Seconds between two snapshots
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    /// Seconds between two snapshots, 0.05 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", allow_hyphen_values = true, value_parser = numbers::interval)]
     pub interval: Duration,
     /// No screen: print JSON lines as `loga stat --watch --json` does
     #[arg(long)]
@@ -176,17 +186,17 @@ pub struct Top {
 #[derive(Args, Clone, Debug, Default)]
 pub struct Change {
     /// Weight, 1 to 10000; twice the weight entitles to twice the time [default: 100]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(i64::from(Weight::MIN)..=i64::from(Weight::MAX)))]
+    #[arg(long, value_name = "N", value_parser = numbers::whole(Weight::MIN..=Weight::MAX))]
     pub weight: Option<u32>,
     /// Hard limit in percent of a GPU, 1 to 100; 100 is none
-    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(i64::from(Limit::MIN)..=i64::from(Limit::MAX)))]
+    #[arg(long, value_name = "PERCENT", value_parser = numbers::percent(Limit::MIN..=Limit::MAX))]
     pub limit: Option<u32>,
     /// Class; idle runs only while no normal client wants the GPU
     #[arg(long, value_name = "CLASS", value_parser = PossibleValuesParser::new(names::CLASSES))]
     pub class: Option<String>,
     /// Part of a GPU in percent, 1 to 90, that policy credit-slo gives it if it wants that; 0 is none;
     /// of the groups that the GPU is divided between (group_by)
-    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(0..=i64::from(Target::MAX)))]
+    #[arg(long, value_name = "PERCENT", value_parser = numbers::percent(0..=Target::MAX))]
     pub target: Option<u32>,
 }
 
@@ -270,7 +280,7 @@ impl Knobs {
 
 impl Args for Knobs {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let group = ArgGroup::new("knobs").required(true).multiple(true);
+        let group = ArgGroup::new("knobs").multiple(true);
         let args = Self::live().map(|knob| {
             let arg = Arg::new(knob.name).long(knob.name.replace('_', "-"));
             match knob.kind {
@@ -302,6 +312,11 @@ impl FromArgMatches for Knobs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut knobs = Self::default();
         knobs.update_from_arg_matches(matches)?;
+        if knobs.given.is_empty() {
+            let line =
+                "nothing to set: want a knob and its value, such as --poll-ms 3 or --dispatch none";
+            return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, line));
+        }
         Ok(knobs)
     }
 
@@ -337,7 +352,7 @@ pub struct Events {
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
     /// Stop after this many seconds
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "for", value_name = "SECONDS", allow_hyphen_values = true, value_parser = numbers::span)]
     pub duration: Option<Duration>,
     /// Print one JSON object per event and line
     #[arg(long)]
@@ -372,31 +387,9 @@ pub struct Generate {
     pub folder: PathBuf,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        Ok(_) => Err(format!("must be above 0 and at most {SECONDS_MAX}")),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// A name of any bytes.
 fn name() -> impl TypedValueParser<Value = Name> {
     OsStringValueParser::new().map(Name::from)
-}
-
-/// What is wrong with the arguments in one line.
-pub fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let mut parts = text.split("\n\n");
-    let first = parts.next().unwrap_or_default();
-    let tips = parts.filter(|part| part.trim_start().starts_with("tip:"));
-    let words = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
-    let lines: Vec<String> = std::iter::once(first).chain(tips).map(words).collect();
-    let line = lines.join("; ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_string()
 }
 
 #[cfg(test)]

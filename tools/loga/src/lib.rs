@@ -20,6 +20,7 @@
 //! | [`replace`](mod@replace) | files that are replaced as a whole |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
+//! | [`terminal`] | what the terminal can show, and taking it over |
 //! | [`top`] | the terminal user interface, without the terminal |
 //! | [`names`], [`directory`] | names from outside, numbers in words; users and cgroups |
 //! | `fake` | a kernel module for tests |
@@ -44,4 +45,5 @@ pub mod processes;
 pub mod replace;
 pub mod stat;
 pub mod table;
+pub mod terminal;
 pub mod top;

@@ -19,19 +19,27 @@ use loga_cli::doctor::Answer;
 use loga_cli::names::harmless;
 use loga_cli::placing::visible::Environment;
 use loga_cli::processes::Processes;
+use loga_cli::terminal::Terminal;
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
+use std::ffi::OsString;
 use std::io;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 /// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;
 
+/// Exit status as that of a shell whose command ended by SIGPIPE.
+const PIPE_CLOSED: u8 = 141;
+
 /// Exit status for settings that were applied but for cgroups that do not exist.
 const SKIPPED: u8 = 3;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         // Help and version were asked for.
         Err(error) if !error.use_stderr() => error.exit(),
@@ -43,21 +51,28 @@ fn main() -> ExitCode {
             error.exit()
         }
         Err(error) => {
-            eprintln!("loga: {}", harmless(&cli::one_line(&error)));
+            say(&cli::refusal(&error, &words));
             return ExitCode::from(USAGE);
         }
     };
     match act(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output closed the pipe.
+        // The reader of the output closed the pipe: others end by this signal then, which the
+        // runtime ignores.
         Err((_, Failure::Print(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
+            let _ = emulate_default_handler(SIGPIPE);
+            ExitCode::from(PIPE_CLOSED)
         }
         Err((status, failure)) => {
-            eprintln!("loga: {}", harmless(&failure.to_string()));
+            say(&failure.to_string());
             ExitCode::from(status)
         }
     }
+}
+
+/// A line for whoever reads the errors, if there still is anyone.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "loga: {}", harmless(line));
 }
 
 /// Runs a command; says its exit status if it failed.
@@ -90,7 +105,7 @@ fn snapshots() -> Answer {
 }
 
 fn ask(command: &Command) -> Result<(), Failure> {
-    let terminal = io::stdout().is_terminal();
+    let terminal = Terminal::of_stdout();
     let mut out = io::stdout().lock();
     if let Command::Generate(arguments) = command {
         return generate::run(arguments);
@@ -120,8 +135,14 @@ fn ask(command: &Command) -> Result<(), Failure> {
     let device = Device::open()?;
     match command {
         Command::Top(arguments) => {
-            let keys = terminal && io::stdin().is_terminal();
-            top::run(arguments, &device, Directory::of_system(), keys, &mut out)
+            let with_keys = terminal.filter(|_| io::stdin().is_terminal());
+            top::run(
+                arguments,
+                &device,
+                Directory::of_system(),
+                with_keys,
+                &mut out,
+            )
         }
         Command::Stat(arguments) => stat::run(
             arguments,

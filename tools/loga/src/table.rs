@@ -2,6 +2,9 @@
 
 //! [tool] One GPU's figures as a person reads them.
 
+pub(crate) mod fit;
+
+use self::fit::{broken, grid_within};
 use crate::stat::{Client, Group, Stat};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -35,6 +38,25 @@ const COPY_AT: usize = 8;
 /// Columns that begin at the left.
 const LEFT: [&str; 2] = ["COMMAND", "STATE"];
 
+/// Columns of clients that a narrow terminal does without, the first one first.
+const DISPENSABLE: [&str; 15] = [
+    "VTIME ms",
+    "TIMES",
+    "CHANNELS",
+    "THROTTLED ms",
+    "UID",
+    "LIMIT",
+    "THERE",
+    "COPY ms",
+    "WEIGHT",
+    "GPU ms",
+    "WAITED ms",
+    "ENTITLED",
+    "COPIES",
+    "LAST 1 s",
+    "STATE",
+];
+
 /// Column titles of groups.
 const GROUP_TITLES: [&str; 11] = [
     "",
@@ -48,6 +70,19 @@ const GROUP_TITLES: [&str; 11] = [
     "VTIME ms",
     "THROTTLED ms",
     "TIMES",
+];
+
+/// Columns of groups that a narrow terminal does without.
+const GROUP_DISPENSABLE: [&str; 9] = [
+    "VTIME ms",
+    "TIMES",
+    "COPY ms",
+    "THROTTLED ms",
+    "PROCESSES",
+    "WEIGHT",
+    "GPU ms",
+    "WAITED ms",
+    "ENTITLED",
 ];
 
 /// Column titles of clients while submissions are decided on.
@@ -70,14 +105,28 @@ const TURN_TITLES: [&str; 13] = [
 /// Columns of it that begin at the left.
 const TURN_LEFT: [&str; 4] = ["COMMAND", "SPEC", "MODE", "RESERVE"];
 
+/// Columns of it that a narrow terminal does without.
+const TURN_DISPENSABLE: [&str; 10] = [
+    "LINGER",
+    "ORDER",
+    "BUDGET",
+    "RUNNING",
+    "SPEC",
+    "LONGEST ms",
+    "RESERVE",
+    "MODE",
+    "PRIO",
+    "WAITED ms",
+];
+
 /// A headline, a row per client, a second one while submissions are decided on, and a row per group if the GPU is not divided between processes.
 pub fn render(stat: &Stat) -> String {
-    render_with(stat, None)
+    render_with(stat, None, None)
 }
 
 /// As [`render`]; with `recent`, the figures of the last second, each client's share of it and for
-/// how long the client has been there.
-pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
+/// how long the client has been there; with `width`, no wider than a terminal of so many columns.
+pub fn render_with(stat: &Stat, recent: Option<&Stat>, width: Option<usize>) -> String {
     let mut titles = TITLES.to_vec();
     let copied = |time: Option<u64>| time.is_some_and(|time| time > 0);
     let copies = stat.clients.iter().any(|one| copied(one.copy_time_ns));
@@ -102,7 +151,8 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
         row
     };
     let rows = stat.clients.iter().map(row).collect();
-    let mut clients = grid(&titles, &LEFT, rows).unwrap_or("no clients".to_string());
+    let clients = grid_within(&titles, &LEFT, &DISPENSABLE, rows, width);
+    let mut clients = clients.unwrap_or("no clients".to_string());
     let kind = stat.group_by.to_uppercase();
     let rows: Vec<Vec<String>> = match stat.group_by.as_str() {
         "user" | "cgroup" => stat.groups.iter().map(group_row).collect(),
@@ -111,8 +161,10 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
     let mut titles = GROUP_TITLES;
     titles[0] = &kind;
     let turns = stat.clients.iter().filter(|_| stat.dispatch != "none");
-    let turns = grid(&TURN_TITLES, &TURN_LEFT, turns.map(turn_row).collect());
-    for more in turns.into_iter().chain(grid(&titles, &[], rows)) {
+    let turns = turns.map(turn_row).collect();
+    let turns = grid_within(&TURN_TITLES, &TURN_LEFT, &TURN_DISPENSABLE, turns, width);
+    let groups = grid_within(&titles, &[], &GROUP_DISPENSABLE, rows, width);
+    for more in turns.into_iter().chain(groups) {
         clients.push('\n');
         clients.push_str(&more);
     }
@@ -120,6 +172,7 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>) -> String {
     lines.extend(alarms(stat));
     let evasions = stat.clients.iter().filter_map(evasion);
     lines.extend(evasions.map(|line| line.trim_end().to_string()));
+    let mut lines: Vec<String> = lines.iter().map(|line| broken(line, width)).collect();
     lines.push(clients);
     lines.join("\n") + "\n"
 }

@@ -307,7 +307,10 @@ fn arguments_that_are_wrong_are_refused_with_what_would_be_right() {
             "--taints --nodes n1 --api-version v2",
             "[possible values: v1, v1beta2]",
         ),
-        ("--taints --nodes n1 --every 0", "0 is not in 1..=20"),
+        (
+            "--taints --nodes n1 --every 0",
+            "want whole seconds from 1 to 20",
+        ),
     ] {
         let run = Program::new(LOGA)
             .arg("kube")

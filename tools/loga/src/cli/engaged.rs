@@ -2,11 +2,12 @@
 
 //! [tool] The arguments of `loga reserve`, `loga spec`, `loga apply` and `loga agent`.
 
+use super::numbers::{micros, span, whole};
 use crate::http::Address;
 use crate::names;
 use crate::names::Name;
 use clap::builder::PossibleValuesParser;
-use clap::{value_parser, Args, Subcommand};
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug, Default)]
 pub struct Whom {
     /// For this process
-    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = whole(1..=i32::MAX))]
     pub pid: Option<i32>,
     /// For all processes of this user, by name or number
     #[arg(long, value_name = "USER", value_parser = super::name())]
@@ -26,8 +27,8 @@ pub struct Whom {
 }
 
 /// A time in microseconds.
-fn us() -> clap::builder::RangedU64ValueParser {
-    value_parser!(u64).range(1..=10_000_000)
+fn us() -> impl clap::builder::TypedValueParser<Value = u64> {
+    micros(1..=10_000_000)
 }
 
 /// Arguments of `loga reserve`.
@@ -57,17 +58,17 @@ pub struct Reserve {
     #[arg(long, value_name = "N", value_parser = us(), requires = "capacity_us")]
     pub longest_us: Option<u64>,
     /// Most submissions in a period, each of which costs time [default: 1]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000), requires = "capacity_us")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=10_000u32), requires = "capacity_us")]
     pub commands: Option<u32>,
     /// Priority, 0 to 39; the highest passes first under dispatch=prio [default: 19 minus nice]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=39))]
+    #[arg(long, value_name = "N", value_parser = whole(0..=39u32))]
     pub prio: Option<u32>,
     /// prt: a submission waits until the ones before it have completed; ht: up to four are in flight;
     /// free: protected, its submissions are not stopped and the others wait for them [default: prt]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: Option<String>,
-    /// It ends after this many seconds, unless it is set again [default: when it is cleared]
-    #[arg(long = "for", value_name = "SECONDS", value_parser = super::seconds, conflicts_with_all = ["clear", "list"])]
+    /// It ends after this many seconds, 0.001 to 86400, unless it is set again [default: when it is cleared]
+    #[arg(long = "for", value_name = "SECONDS", allow_hyphen_values = true, value_parser = span, conflicts_with_all = ["clear", "list"])]
     pub lease: Option<Duration>,
     /// Forget what is set
     #[arg(long, conflicts_with_all = ["capacity_us", "prio", "mode"])]
@@ -144,7 +145,7 @@ pub enum AgentKind {
 }
 
 /// Most processes with rows of their own.
-const PROCESSES_MAX: u64 = 256;
+const PROCESSES_MAX: usize = 256;
 
 /// Arguments of `loga agent serve`.
 #[derive(Args, Clone, Debug)]
@@ -171,18 +172,14 @@ pub struct Serve {
 }
 
 fn processes() -> impl clap::builder::TypedValueParser<Value = usize> {
-    use clap::builder::TypedValueParser;
-    // CAST: at most `PROCESSES_MAX`.
-    value_parser!(u64)
-        .range(1..=PROCESSES_MAX)
-        .map(|count| count as usize)
+    whole(1..=PROCESSES_MAX)
 }
 
 /// Arguments of `loga agent focus`.
 #[derive(Args, Clone, Debug)]
 pub struct Focus {
     /// Priority, 0 to 39; programs without nice have 19
-    #[arg(long, value_name = "N", default_value = "20", value_parser = value_parser!(u32).range(0..=39))]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = whole(0..=39u32))]
     pub prio: u32,
     /// prt, ht, or free (protected): as of `loga reserve`
     #[arg(long, value_name = "MODE", default_value = "prt", value_parser = PossibleValuesParser::new(names::MODES))]

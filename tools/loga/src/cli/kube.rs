@@ -2,9 +2,10 @@
 
 //! [tool] The arguments of `loga kube`.
 
+use super::numbers::{whole, whole_seconds};
 use crate::http::Address;
 use clap::builder::PossibleValuesParser;
-use clap::{value_parser, ArgGroup, Args};
+use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
 /// Versions of the API group resource.k8s.io that have DeviceTaintRule objects of this form.
@@ -42,10 +43,10 @@ pub struct Pods {
     #[arg(long, value_name = "NAME", default_value = "gpu.nvidia.com")]
     pub driver: String,
     /// Largest weight that a pod gets, whatever it asks for
-    #[arg(long, value_name = "WEIGHT", default_value = "1000", value_parser = value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "WEIGHT", default_value = "1000", value_parser = whole(1..=10_000u32))]
     pub max_weight: u32,
     /// Seconds between two looks at the pods
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = value_parser!(u64).range(1..=300))]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = whole_seconds(1..=300))]
     pub every: u64,
     /// Look once, set weights, and stop
     #[arg(long)]
@@ -85,7 +86,7 @@ pub struct Kube {
     #[arg(long, value_name = "NODES")]
     pub nodes: String,
     /// Seconds between two readings of the exporters
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = value_parser!(u64).range(1..=20))]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = whole_seconds(1..=20))]
     pub every: u64,
     /// The API server
     #[command(flatten)]

@@ -2,11 +2,12 @@
 
 //! [tool] The arguments of `loga place`, and those by which `loga run` chooses a GPU.
 
+use super::numbers::{micros, percent, whole};
 use super::Change;
 use crate::history::checked_name;
 use crate::placing::visible::UUID;
 use clap::builder::PossibleValuesParser;
-use clap::{value_parser, Args};
+use clap::Args;
 use loga::placement;
 use loga::units::Weight;
 use std::ffi::OsString;
@@ -31,14 +32,14 @@ pub struct Asked {
     pub speeds: Vec<f64>,
     /// Part of the time in percent for which the program would use the fastest GPU if it were alone
     /// [default: unknown, 50 is assumed]
-    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = percent(1..=100))]
     pub want: Option<u32>,
     /// Mean time of its work on the engine without a break, in microseconds [default: 500]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=60_000_000))]
+    #[arg(long, value_name = "N", value_parser = micros(1..=60_000_000))]
     pub command_us: Option<u64>,
     /// Memory in MiB that the program needs: GPUs with less of it free are left out, and where that is
     /// unknown each program there doubles the cost
-    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "MIB", value_parser = whole(1..=1u64 << 30))]
     pub memory: Option<u64>,
 }
 
@@ -60,13 +61,13 @@ pub struct Place {
     #[command(flatten)]
     pub asked: Asked,
     /// Weight that the program will have, 1 to 10000 [default: 100]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(i64::from(Weight::MIN)..=i64::from(Weight::MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole(Weight::MIN..=Weight::MAX))]
     pub weight: Option<u32>,
     /// Choose this many GPUs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole(1..=u32::MAX))]
     pub count: u32,
     /// Say instead what the choice for this process cost, and what is expected elsewhere now
-    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..), conflicts_with_all = ["want", "command_us", "memory", "weight", "count", "name", "command"])]
+    #[arg(long, value_name = "PID", value_parser = whole(1..=i32::MAX), conflicts_with_all = ["want", "command_us", "memory", "weight", "count", "name", "command"])]
     pub explain: Option<i32>,
     /// Name of the program among those with the same executable, as loga run --as gave it
     #[arg(long = "as", value_name = "NAME", value_parser = checked_name)]
@@ -161,11 +162,9 @@ pub struct Run {
 
 /// A relative speed.
 fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if (SPEED_MIN..=SPEED_MAX).contains(&speed) => Ok(speed),
-        Ok(_) => Err(format!("must be {SPEED_MIN} to {SPEED_MAX}")),
-        Err(error) => Err(error.to_string()),
-    }
+    let speed = text.parse().ok();
+    let speed = speed.filter(|speed| (SPEED_MIN..=SPEED_MAX).contains(speed));
+    speed.ok_or_else(|| format!("want speeds from {SPEED_MIN} to {SPEED_MAX}"))
 }
 
 #[cfg(test)]

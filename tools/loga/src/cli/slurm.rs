@@ -2,7 +2,8 @@
 
 //! [tool] The arguments of `loga slurm`.
 
-use clap::{value_parser, Args, Subcommand};
+use super::numbers::whole_seconds;
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// Arguments of `loga slurm`.
@@ -61,7 +62,7 @@ pub struct SlurmTable {
     #[arg(long, value_name = "FILE", default_value = "/run/loga-slurm/table")]
     pub out: PathBuf,
     /// Seconds between two tables
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = value_parser!(u64).range(1..=20))]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = whole_seconds(1..=20))]
     pub every: u64,
     /// Write one table, set weights, and stop
     #[arg(long)]

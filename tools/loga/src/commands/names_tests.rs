@@ -89,7 +89,7 @@ impl Machine {
             cli::Command::Set(one) => set::run(one, &control, &directory, &mut out),
             cli::Command::Reserve(one) => reserve::run(one, &control, &directory, &mut out),
             cli::Command::Totals(one) => totals::run(one, &control, &directory, &mut out),
-            cli::Command::Stat(one) => stat::run(one, &control, &processes, false, &mut out),
+            cli::Command::Stat(one) => stat::run(one, &control, &processes, None, &mut out),
             cli::Command::Events(one) => events::run(one, &control, &processes, &mut out),
             cli::Command::Spec(one) => spec::run(one, &control, &directory, &processes, &mut out),
             other => panic!("{other:?}"),

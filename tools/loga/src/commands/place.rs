@@ -7,6 +7,7 @@ mod explain;
 mod tests;
 
 use super::{print_json, Failure, JSON_VERSION};
+use crate::cli;
 use crate::control::{Calls, Control, Snapshot};
 use crate::history::ask;
 use crate::history::ask::Heard;
@@ -19,19 +20,21 @@ use crate::placing::visible::{Devices, Environment};
 use crate::placing::{Place, Pool, Wish};
 use crate::processes::Processes;
 use crate::replace::{replace, New};
-use crate::{cli, table};
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
 use loga::placement::{Placement, Unit, PPM};
 use loga::units::Weight;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
-use std::io::Write;
 use std::path::Path;
 
 /// Where the column of copies is, which are measured on some GPUs.
 const COPY_AT: usize = 4;
 /// Before which column that of free memory is.
 const AFTER_MEMORY: &str = "COST";
+/// Columns that a narrow terminal does without, the first one first.
+const DISPENSABLE: [&str; 6] = ["CLAIMS", "CLAIMED", "PCI", "SPEED", "COPIES", "CLIENTS"];
 /// A snapshot of root has figures of clients that others do not see.
 const SNAPSHOT_MODE: u32 = 0o600;
 
@@ -95,7 +98,7 @@ pub fn run(
     arguments: &cli::Place,
     control: &Control<impl Calls>,
     environment: &Environment,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let weight = arguments.weight.map_or(Ok(Weight::DEFAULT), Weight::new);
     let weight = weight.map_err(|error| Failure::Said(error.to_string()))?;
@@ -285,7 +288,7 @@ fn cost(choice: &Choice, cost: Option<f64>) -> String {
     cost.map_or("-".to_string(), digits)
 }
 
-fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
+fn print(choice: &Choice, out: &mut impl Sheet) -> io::Result<()> {
     let mut titles = vec![
         "GPU", "PCI", "CLIENTS", "WANT", "CLAIMS", "CLAIMED", "SPEED", "COST", "SLOWDOWN", "CHOICE",
     ];
@@ -348,7 +351,8 @@ fn print(choice: &Choice, out: &mut impl Write) -> io::Result<()> {
         cells
     };
     let rows = choice.gpus.iter().map(row).collect();
-    let grid = table::grid(&titles, &["PCI", "CHOICE"], rows);
+    let left = ["PCI", "CHOICE"];
+    let grid = grid_within(&titles, &left, &DISPENSABLE, rows, out.columns());
     writeln!(out, "{}", grid.unwrap_or_default())?;
     for line in &choice.gpus {
         for pid in &line.mps_servers {

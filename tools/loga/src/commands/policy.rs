@@ -5,15 +5,15 @@
 use super::{print_json, Failure, JSON_VERSION};
 use crate::cli::PolicyAction;
 use crate::control::{Calls, Control, Snapshot};
+use crate::table::fit::grid_or_turned;
+use crate::terminal::Sheet;
 use crate::{cli, names, table};
-
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
 use loga::{policies, uapi};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io;
-use std::io::Write;
 
 /// One GPU's knobs; an object of `loga policy --json`.
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ struct Listed {
 pub fn run(
     arguments: &cli::Policy,
     control: &Control<impl Calls>,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let wanted = match &arguments.action {
         None | Some(PolicyAction::Show) => None,
@@ -93,7 +93,7 @@ fn cell(knob: &Knob, number: u32, effective: &[(&str, &String)]) -> String {
     }
 }
 
-fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<()> {
+fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Sheet) -> io::Result<()> {
     let live = || KNOBS.iter().filter(|knob| knob.live);
     let mut rows = Vec::new();
     for Snapshot { gpu, info, .. } in snapshots {
@@ -139,13 +139,13 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
         writeln!(
             out,
             "{}",
-            table::grid(&titles, &left, rows).unwrap_or_default()
+            grid_or_turned(&titles, &left, rows, out.columns()).unwrap_or_default()
         )?;
     }
     Ok(())
 }
 
-fn list(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<()> {
+fn list(json: bool, snapshots: &[Snapshot], out: &mut impl Sheet) -> io::Result<()> {
     let mut rows = Vec::new();
     for name in policies::NAMES.iter().copied() {
         let here = |snapshot: &&Snapshot| snapshot.info.config().policy.name() == name;
@@ -176,6 +176,7 @@ fn list(json: bool, snapshots: &[Snapshot], out: &mut impl Write) -> io::Result<
 mod tests {
     use super::*;
     use crate::fake::FakeKernel;
+    use crate::terminal::tests::Narrow;
 
     fn policy(fake: &FakeKernel, line: &str) -> Result<String, String> {
         let line = format!("loga policy {line}");
@@ -260,6 +261,25 @@ mod tests {
         let said = refused("--scale clients");
         assert!(said.contains("auto, active, channels"), "{said}");
         assert!(refused("").contains("--poll-ms"));
+    }
+
+    #[test]
+    fn knobs_fit_a_narrow_terminal_one_below_the_other() {
+        let fake = FakeKernel::new(2);
+        let mut out = Narrow {
+            columns: 80,
+            ..Default::default()
+        };
+        let words = ["loga", "policy"];
+        let arguments = <cli::Arguments as clap::Parser>::parse_from(words);
+        let cli::Command::Policy(arguments) = arguments.command else {
+            panic!("not policy");
+        };
+        run(&arguments, &Control::over(&fake), &mut out).expect("shown");
+        let text = String::from_utf8(out.text).expect("text");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        let is_there = |line: &str| line.split_whitespace().eq(["POLICY", "event", "event"]);
+        assert!(text.lines().any(is_there), "{text}");
     }
 
     #[test]

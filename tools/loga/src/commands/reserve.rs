@@ -7,7 +7,9 @@ use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::names::Name;
-use crate::{cli, names, table};
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
+use crate::{cli, names};
 use loga::uapi;
 use serde::Serialize;
 use std::io::Write;
@@ -123,7 +125,7 @@ pub fn run(
     arguments: &cli::Reserve,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments, control, directory, out);
@@ -221,7 +223,7 @@ fn list(
     arguments: &cli::Reserve,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let mut specs = Vec::new();
     for snapshot in control.chosen(arguments.gpu)? {
@@ -277,7 +279,11 @@ fn list(
             "LONGEST", "BREACHES", "MISSED", "VOID", "ENDS IN",
         ];
         let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
-        let grid = table::grid(&titles, &words, rows);
+        let dispensable = [
+            "LONGEST", "COMMANDS", "VOID", "ENDS IN", "BREACHES", "LEFT", "USED", "MISSED", "MODE",
+            "PRIO", "GPU",
+        ];
+        let grid = grid_within(&titles, &words, &dispensable, rows, out.columns());
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())

@@ -7,10 +7,11 @@ use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::names::Name;
-use crate::{cli, names, table};
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
+use crate::{cli, names};
 use loga::uapi;
 use serde::Serialize;
-use std::io::Write;
 
 /// What is set for one subject; an object of `loga set --json`.
 #[derive(Serialize)]
@@ -43,7 +44,7 @@ pub fn run(
     arguments: &cli::Set,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments, control, directory, out);
@@ -63,7 +64,20 @@ pub fn run(
     control
         .set_share(&wanted)
         .map_err(|error| subject.explain(error, "loga set --list"))?;
-    print(arguments, &subject, out)
+    print(arguments, &subject, out)?;
+    if !arguments.clear && !arguments.json && !is_enforced(arguments.gpu, control)? {
+        writeln!(
+            out,
+            "nothing enforces it: `loga policy set --enforce on` does"
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether decisions are carried out on this GPU, or on all.
+fn is_enforced(gpu: Option<u32>, control: &Control<impl Calls>) -> Result<bool, Failure> {
+    let snapshots = control.chosen(gpu)?;
+    Ok(snapshots.iter().all(|one| one.info.config().enforce))
 }
 
 /// What is to be set.
@@ -119,7 +133,7 @@ pub(super) fn given(wanted: &cli::Change) -> Option<uapi::SetShare> {
     (argument.mask != 0).then_some(argument)
 }
 
-fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Sheet) -> Result<(), Failure> {
     let cli::Change {
         weight,
         limit,
@@ -166,7 +180,7 @@ fn list(
     arguments: &cli::Set,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let mut shares = Vec::new();
     for snapshot in control.chosen(arguments.gpu)? {
@@ -214,7 +228,8 @@ fn list(
             "EXHAUSTED",
         ];
         let words = ["FOR", "SUBJECT", "CLASS", "ACCESS", "EXHAUSTED"];
-        let grid = table::grid(&titles, &words, rows);
+        let dispensable = ["TARGET", "EXHAUSTED", "ACCESS", "CLASS", "GPU"];
+        let grid = grid_within(&titles, &words, &dispensable, rows, out.columns());
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())

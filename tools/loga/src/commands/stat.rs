@@ -6,6 +6,7 @@ use super::{print_json, Failure};
 use crate::control::{Calls, Control, Snapshot};
 use crate::processes::Processes;
 use crate::stat::Stat;
+use crate::terminal::Terminal;
 use crate::{cli, table};
 use std::io;
 use std::io::Write;
@@ -17,7 +18,8 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// What a table without `--watch` shows beside the sums.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Prints once, or at intervals; on a terminal the screen is cleared each time.
+/// Prints once, or at intervals; on a terminal the screen is cleared each time, and columns for which
+/// it is too narrow are left out.
 ///
 /// # Errors
 ///
@@ -26,7 +28,7 @@ pub fn run(
     arguments: &cli::Stat,
     control: &Control<impl Calls>,
     processes: &Processes,
-    terminal: bool,
+    terminal: Option<Terminal>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let chosen = || -> Result<Vec<Snapshot>, Failure> {
@@ -37,14 +39,22 @@ pub fn run(
     let mut before = chosen()?;
     let Some(interval) = arguments.watch else {
         if arguments.json || arguments.sums {
-            return Ok(print(arguments.json, &before, &[], processes, out)?);
+            return Ok(print(
+                arguments.json,
+                &before,
+                &[],
+                processes,
+                terminal,
+                out,
+            )?);
         }
         std::thread::sleep(RECENT);
         let now = chosen()?;
         for (at, snapshot) in now.iter().enumerate() {
             let recent = Stat::new(snapshot, before.get(at));
             let stat = Stat::new(snapshot, None).seen_with(processes, snapshot);
-            writeln!(out, "{}", table::render_with(&stat, Some(&recent)))?;
+            let shown = table::render_with(&stat, Some(&recent), width(terminal));
+            writeln!(out, "{shown}")?;
         }
         return Ok(out.flush()?);
     };
@@ -52,14 +62,19 @@ pub fn run(
     while left > 0 {
         std::thread::sleep(interval);
         let now = chosen()?;
-        if terminal && !arguments.json {
+        if terminal.is_some_and(|one| one.addressable) && !arguments.json {
             out.write_all(CLEAR)?;
         }
-        print(arguments.json, &now, &before, processes, out)?;
+        print(arguments.json, &now, &before, processes, terminal, out)?;
         before = now;
         left = left.saturating_sub(1);
     }
     Ok(())
+}
+
+/// Columns that there are; no limit for what is no terminal.
+fn width(terminal: Option<Terminal>) -> Option<usize> {
+    terminal.map(|terminal| terminal.columns().into())
 }
 
 fn print(
@@ -67,6 +82,7 @@ fn print(
     now: &[Snapshot],
     before: &[Snapshot],
     processes: &Processes,
+    terminal: Option<Terminal>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     for (i, snapshot) in now.iter().enumerate() {
@@ -74,7 +90,8 @@ fn print(
         if json {
             print_json(out, &stat.told()?)?;
         } else {
-            writeln!(out, "{}", table::render(&stat))?;
+            let shown = table::render_with(&stat, None, width(terminal));
+            writeln!(out, "{shown}")?;
         }
     }
     out.flush()
@@ -84,6 +101,7 @@ fn print(
 mod tests {
     use super::*;
     use crate::fake::FakeKernel;
+    use crate::terminal::tests::WHOLE;
 
     fn processes() -> Processes {
         Processes::below(std::path::Path::new("/nowhere"))
@@ -126,7 +144,7 @@ mod tests {
             arguments,
             &Control::over(fake),
             &processes(),
-            false,
+            None,
             &mut out,
         )
         .expect("prints");
@@ -170,6 +188,32 @@ mod tests {
             text.contains("SHARE") && !text.contains("LAST 1 s"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn terminal_gets_what_fits_and_is_cleared_only_if_it_obeys() {
+        let fake = FakeKernel::new(1);
+        fake.add_client(0, 5, 1000);
+        let arguments = cli::Stat {
+            watch: Some(Duration::from_millis(1)),
+            times: Some(2),
+            ..Default::default()
+        };
+        let printed = |terminal: Terminal| {
+            let (control, mut out) = (Control::over(&fake), Vec::new());
+            let done = run(&arguments, &control, &processes(), Some(terminal), &mut out);
+            done.expect("prints");
+            String::from_utf8(out).expect("text")
+        };
+        let dumb = Terminal {
+            addressable: false,
+            ..WHOLE
+        };
+        let text = printed(dumb);
+        assert!(!text.contains('\x1b'), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert_eq!(text.matches("not shown: ").count(), 2, "{text}");
+        assert_eq!(printed(WHOLE).matches("\x1b[2J").count(), 2);
     }
 
     #[test]

@@ -7,15 +7,17 @@ use crate::cli;
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::processes::Processes;
+use crate::terminal::screen::{Happened, Output, Screen};
+use crate::terminal::Terminal;
 use crate::top::app::App;
 use crate::top::view;
 use ratatui::backend::Backend;
-use ratatui::crossterm::event;
-use ratatui::crossterm::event::{Event, KeyEvent};
-use ratatui::Terminal;
 use std::io;
 use std::io::Write;
 use std::time::{Duration, Instant};
+
+/// What there is without a screen.
+const INSTEAD: &str = "`loga stat --watch 1` or `loga top --json`";
 
 /// Takes over the terminal until the user has seen enough; or prints JSON.
 ///
@@ -26,7 +28,7 @@ pub fn run(
     arguments: &cli::Top,
     control: &Control<impl Calls>,
     directory: Directory,
-    terminal: bool,
+    terminal: Option<Terminal>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     if arguments.json {
@@ -39,54 +41,55 @@ pub fn run(
         };
         return stat::run(&arguments, control, &Processes::default(), terminal, out);
     }
-    if !terminal {
-        let line = "no terminal to draw on: use `loga top --json` or `loga stat --watch 1`";
-        return Err(Failure::Said(line.to_string()));
+    let Some(terminal) = terminal else {
+        let line = format!("no terminal to draw on: use {INSTEAD}");
+        return Err(Failure::Said(line));
+    };
+    if !terminal.addressable {
+        let kind = std::env::var("TERM").unwrap_or_default();
+        let line = format!("cannot draw on this terminal (TERM={kind}): use {INSTEAD}");
+        return Err(Failure::Said(line));
     }
     // Whatever is wrong is said before the screen is taken over.
     control.chosen(arguments.gpu)?;
-    let mut screen = ratatui::try_init()?;
-    // A terminal without a second screen shows what was there before, and only changes are drawn.
-    screen.clear()?;
-    let result = follow(arguments, control, directory, &mut screen, keys);
-    ratatui::restore();
-    result
-}
-
-/// Waits for a key, at most for `timeout`. Anything else that happens ends the wait.
-fn keys(timeout: Duration) -> io::Result<Option<KeyEvent>> {
-    if !event::poll(timeout)? {
-        return Ok(None);
+    let app = App::new(directory, arguments.interval).on(terminal.look);
+    let mut screen = Screen::take_over()?;
+    let mut picture = ratatui::Terminal::new(Output::default())?;
+    let wait = |timeout| screen.wait(timeout);
+    let followed = follow(arguments, control, app, &mut picture, wait);
+    if followed.is_err() {
+        // A terminal that went away, on which nothing can be drawn, sent the signal that ends this.
+        let _ = screen.wait(Duration::ZERO);
     }
-    Ok(match event::read()? {
-        Event::Key(key) => Some(key),
-        _ => None,
-    })
+    followed
 }
 
 fn follow(
     arguments: &cli::Top,
     control: &Control<impl Calls>,
-    directory: Directory,
-    screen: &mut Terminal<impl Backend>,
-    mut keys: impl FnMut(Duration) -> io::Result<Option<KeyEvent>>,
+    mut app: App,
+    picture: &mut ratatui::Terminal<impl Backend>,
+    mut wait_for_keys: impl FnMut(Duration) -> io::Result<Happened>,
 ) -> Result<(), Failure> {
-    let mut app = App::new(directory, arguments.interval);
+    // A terminal without a second screen shows what was there before, and only changes are drawn.
+    picture.clear()?;
     let mut snapshots = arguments.times.unwrap_or(u64::MAX);
     let mut taken: Option<Instant> = None;
     loop {
         let left = |since: Instant| app.interval().saturating_sub(since.elapsed());
         let wait = taken.map_or(Duration::ZERO, left);
         if !wait.is_zero() || app.is_paused() {
-            screen.draw(|frame| view::draw(&mut app, frame))?;
+            picture.draw(|frame| view::draw(&mut app, frame))?;
             let wait = if app.is_paused() {
                 app.interval()
             } else {
                 wait
             };
             let said = |error| Failure::Said(format!("cannot read keys: {error}"));
-            if let Some(key) = keys(wait).map_err(said)? {
-                app.key(key);
+            match wait_for_keys(wait).map_err(said)? {
+                Happened::Nothing => {}
+                Happened::Key(key) => app.key(key),
+                Happened::Continued => picture.clear()?,
             }
             if app.is_finished() {
                 return Ok(());
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
     use crate::fake::FakeKernel;
     use ratatui::backend::TestBackend;
-    use ratatui::crossterm::event::KeyCode;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
     fn arguments(times: Option<u64>) -> cli::Top {
         cli::Top {
@@ -120,11 +123,15 @@ mod tests {
         }
     }
 
-    fn screen() -> Terminal<TestBackend> {
-        Terminal::new(TestBackend::new(100, 10)).expect("a terminal")
+    fn screen() -> ratatui::Terminal<TestBackend> {
+        ratatui::Terminal::new(TestBackend::new(100, 10)).expect("a terminal")
     }
 
-    fn text(screen: &Terminal<TestBackend>) -> String {
+    fn app(arguments: &cli::Top) -> App {
+        App::new(Directory::default(), arguments.interval)
+    }
+
+    fn text(screen: &ratatui::Terminal<TestBackend>) -> String {
         let cells = screen.backend().buffer().content().iter();
         cells.map(|cell| cell.symbol()).collect()
     }
@@ -135,12 +142,15 @@ mod tests {
         fake.add_client(1, 5, 1000);
         let mut pressed = vec![KeyCode::Char('q'), KeyCode::Char('g'), KeyCode::Char(' ')];
         let mut screen = screen();
-        let keys = |_| Ok(pressed.pop().map(KeyEvent::from));
+        let keys = |_| {
+            let key = pressed.pop().map(KeyEvent::from);
+            Ok(key.map_or(Happened::Nothing, Happened::Key))
+        };
         let control = Control::over(&fake);
         follow(
             &arguments(None),
             &control,
-            Directory::default(),
+            app(&arguments(None)),
             &mut screen,
             keys,
         )
@@ -159,12 +169,12 @@ mod tests {
         let control = Control::over(&fake);
         let keys = |wait| {
             std::thread::sleep(wait);
-            Ok(None)
+            Ok(Happened::Nothing)
         };
         follow(
             &arguments(Some(3)),
             &control,
-            Directory::default(),
+            app(&arguments(Some(3))),
             &mut screen(),
             keys,
         )
@@ -178,17 +188,56 @@ mod tests {
         let keys = |wait| {
             std::thread::sleep(wait);
             fake.fail(libc::ENODEV);
-            Ok(None)
+            Ok(Happened::Nothing)
         };
         let failure = follow(
             &arguments(None),
             &control,
-            Directory::default(),
+            app(&arguments(None)),
             &mut screen(),
             keys,
         )
         .expect_err("ends");
         assert!(failure.to_string().contains("attached to no driver"));
+    }
+
+    #[test]
+    fn picture_is_whole_again_after_a_stop() {
+        let fake = FakeKernel::new(1);
+        fake.add_client(0, 5, 1000);
+        let mut screen = screen();
+        let mut happened = vec![
+            Happened::Key(KeyCode::Char('q').into()),
+            Happened::Continued,
+        ];
+        follow(
+            &arguments(None),
+            &Control::over(&fake),
+            app(&arguments(None)),
+            &mut screen,
+            |_| Ok(happened.pop().expect("not more")),
+        )
+        .expect("ends");
+        assert!(text(&screen).starts_with("loga top"), "{}", text(&screen));
+    }
+
+    #[test]
+    fn terminal_that_obeys_nothing_is_refused_with_what_there_is_instead() {
+        let fake = FakeKernel::new(1);
+        let dumb = Terminal {
+            addressable: false,
+            ..crate::terminal::tests::WHOLE
+        };
+        let control = Control::over(&fake);
+        let mut out = Vec::new();
+        let wanted = arguments(None);
+        let directory = Directory::default();
+        let failure = run(&wanted, &control, directory, Some(dumb), &mut out).expect_err("refused");
+        let said = failure.to_string();
+        assert!(
+            said.contains("TERM=") && said.contains("loga stat --watch 1"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -198,7 +247,7 @@ mod tests {
         let wanted = arguments(None);
         let keys = |_| Err(io::ErrorKind::Unsupported.into());
         let failure =
-            follow(&wanted, &control, Directory::default(), &mut screen(), keys).expect_err("ends");
+            follow(&wanted, &control, app(&wanted), &mut screen(), keys).expect_err("ends");
         assert!(failure.to_string().starts_with("cannot read keys: "));
     }
 
@@ -209,13 +258,13 @@ mod tests {
         let mut out = Vec::new();
         let wanted = arguments(Some(2));
         let failure =
-            run(&wanted, &control, Directory::default(), false, &mut out).expect_err("no terminal");
+            run(&wanted, &control, Directory::default(), None, &mut out).expect_err("no terminal");
         assert!(failure.to_string().contains("loga top --json"));
         let wanted = cli::Top {
             json: true,
             ..wanted
         };
-        run(&wanted, &control, Directory::default(), false, &mut out).expect("prints");
+        run(&wanted, &control, Directory::default(), None, &mut out).expect("prints");
         let printed = String::from_utf8(out).expect("text");
         assert_eq!(printed.lines().count(), 2, "{printed}");
     }

@@ -7,11 +7,12 @@ use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};
 use crate::directory::Directory;
 use crate::names::Name;
+use crate::table::fit::grid_within;
+use crate::terminal::Sheet;
 use crate::{cli, table};
 use loga::uapi;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::io::Write;
 
 /// Stands for all that found no room.
 const OTHERS: &str = "(others)";
@@ -61,7 +62,7 @@ pub fn run(
     arguments: &cli::Totals,
     control: &Control<impl Calls>,
     directory: &Directory,
-    out: &mut impl Write,
+    out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let kind = match arguments.by.as_str() {
         "user" => uapi::SUBJECT_USER,
@@ -131,7 +132,7 @@ fn describe(total: &uapi::Total, kind: u32, listed: &Listed<'_>) -> Total {
     }
 }
 
-fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
+fn print(line: &Line, out: &mut impl Sheet) -> io::Result<()> {
     let title = line.kind.to_uppercase();
     let titles = [
         title.as_str(),
@@ -155,7 +156,21 @@ fn print(line: &Line, out: &mut impl Write) -> io::Result<()> {
             format!("{}x", total.throttled_count),
         ]
     });
-    let grid = table::grid(&titles, &[&title], rows.collect());
+    let dispensable = [
+        "TIMES",
+        "COPY ms",
+        "THROTTLED ms",
+        "PROCESSES",
+        "ENTITLED ms",
+        "WAITED ms",
+    ];
+    let grid = grid_within(
+        &titles,
+        &[&title],
+        &dispensable,
+        rows.collect(),
+        out.columns(),
+    );
     let grid = grid.unwrap_or_else(|| format!("no {} has used it", line.kind));
     let reset = if line.reset { ", reset now" } else { "" };
     writeln!(

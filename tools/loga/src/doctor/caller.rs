@@ -4,6 +4,7 @@
 
 use super::machine::Machine;
 use super::Finding;
+use crate::terminal::Terminal;
 
 /// Bit of CAP_SYS_ADMIN, of CAP_PERFMON.
 const SYS_ADMIN: u32 = 21;
@@ -100,21 +101,16 @@ pub(super) fn terminal(machine: &Machine) -> Vec<Finding> {
     if !machine.terminal {
         return Vec::new();
     }
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(|name| machine.variable(name))
-        .unwrap_or("C");
-    let lower = locale.to_lowercase();
-    let utf8 = lower.contains("utf-8") || lower.contains("utf8");
-    let kind = machine.variable("TERM").unwrap_or("dumb");
-    vec![match (kind, utf8) {
-        ("dumb", _) => Finding::note(
+    let terminal = Terminal::in_environment(|name| machine.variable(name).map(str::to_string));
+    let kind = machine.variable("TERM").unwrap_or("unknown");
+    vec![match (terminal.addressable, terminal.look.unicode) {
+        (false, _) => Finding::note(
             "terminal",
             "it cannot move the cursor (TERM is dumb or not set)",
             "loga stat --watch 1 instead of loga top",
         ),
-        (kind, true) => Finding::fine("terminal", format!("{kind}, UTF-8")),
-        (kind, false) => Finding::note(
+        (true, true) => Finding::fine("terminal", format!("{kind}, UTF-8")),
+        (true, false) => Finding::note(
             "terminal",
             format!("{kind}, without UTF-8: bars are of ASCII"),
             "export LC_ALL=C.UTF-8",

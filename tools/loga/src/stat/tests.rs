@@ -159,3 +159,24 @@ fn fading_means_are_parts_and_shown_to_callers_from_whom_figures_are_withheld() 
         (&0.5.into(), &0.1.into())
     );
 }
+
+#[test]
+fn integers_that_no_double_holds_are_printed_and_read_exactly() {
+    let mut now = snapshot(1);
+    // 2^53 + 1, the first integer that no double holds, and the largest one that there can be.
+    (now.info.now_ns, now.info.t_sys_ns) = ((1 << 53) + 1, u64::MAX);
+    (now.clients[0].gpu_time_ns, now.clients[0].cgroup) = (u64::MAX - 1, u64::MAX - 2);
+    let stat = Stat::new(&now, None);
+    let text = stat.told().expect("JSON").to_string();
+    for exact in [
+        "\"now_ns\":9007199254740993,",
+        "\"t_sys_ns\":18446744073709551615,",
+        "\"gpu_time_ns\":18446744073709551614,",
+        "\"cgroup\":18446744073709551613,",
+    ] {
+        assert!(text.contains(exact), "{exact}: {text}");
+    }
+    let again: Stat = serde_json::from_str(&text).expect("readable");
+    assert_eq!(again.now_ns, stat.now_ns);
+    assert_eq!(again.clients, stat.clients);
+}

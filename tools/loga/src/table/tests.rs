@@ -36,7 +36,7 @@ fn share_of_the_last_second_stands_beside_that_of_all() {
     before.clients[1].measured_ns -= 25_000_000;
     let stat = Stat::new(&now, None);
     let recent = Stat::new(&now, Some(&before));
-    let text = render_with(&stat, Some(&recent));
+    let text = render_with(&stat, Some(&recent), None);
     let of = |pid: &str| {
         let line = text.lines().find(|line| line.trim_start().starts_with(pid));
         line.expect(pid).to_string()
@@ -152,4 +152,62 @@ fn table_without_clients_says_so() {
     let text = render(&Stat::new(&empty, None));
     assert!(text.ends_with("no clients\n"), "{text}");
     assert!(text.contains("busy -, idle -"), "{text}");
+}
+
+#[test]
+fn table_fits_a_narrow_terminal_and_names_what_it_leaves_out() {
+    let mut now = snapshot(3);
+    now.info.now_ns = 200_000_000_000;
+    let config = now.info.config();
+    now.info.note(&Config {
+        dispatch: Some(DispatcherKind::Edf),
+        group_by: loga::share::GroupBy::User,
+        ..config
+    });
+    for client in &mut now.clients {
+        client.pid = 4_194_304;
+        client.uid = 4_000_000_000;
+        client.copy_time_ns = 1_000_000_000_000;
+        client.comm[..15].copy_from_slice(b"a-long-name-of-");
+    }
+    let before = snapshot(1);
+    let (stat, recent) = (Stat::new(&now, None), Stat::new(&now, Some(&before)));
+    let whole = render_with(&stat, Some(&recent), None);
+    assert!(!whole.contains("not shown"), "{whole}");
+    assert_eq!(render_with(&stat, Some(&recent), Some(1000)), whole);
+    let titles = |text: &str| -> Vec<String> {
+        let words = text
+            .split(&[' ', ',', '\n'][..])
+            .filter(|word| word.len() > 2);
+        let is_title = |word: &&str| word.chars().all(|c| c.is_ascii_uppercase());
+        let mut titles: Vec<String> = words.filter(is_title).map(str::to_string).collect();
+        titles.sort();
+        titles.dedup();
+        titles
+    };
+    for width in 40..=200 {
+        let text = render_with(&stat, Some(&recent), Some(width));
+        for line in text.lines() {
+            assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
+        }
+        // Nothing is left out without a word.
+        assert_eq!(titles(&text), titles(&whole), "{width}:\n{text}");
+    }
+    let text = render_with(&stat, Some(&recent), Some(80));
+    let titles = text
+        .lines()
+        .find(|line| line.contains("PID"))
+        .expect("titles");
+    for title in ["COMMAND", "SHARE", "LAST 1 s", "STATE"] {
+        assert!(titles.contains(title), "{text}");
+    }
+}
+
+#[test]
+fn help_has_the_order_in_which_columns_are_left_out() {
+    let command = <crate::cli::Arguments as clap::CommandFactory>::command();
+    let stat = command.find_subcommand("stat").expect("a command");
+    let about = stat.get_long_about().expect("a text").to_string();
+    let order = format!(": {}. A pipe", DISPENSABLE.join(", "));
+    assert!(about.contains(&order), "{order}: {about}");
 }

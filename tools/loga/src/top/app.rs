@@ -3,6 +3,7 @@
 //! [tool] The state of `loga top`, and what keys do to it.
 
 use super::figures::Figures;
+use super::help;
 use super::rows;
 pub use super::rows::Column;
 use super::rows::Row;
@@ -10,12 +11,16 @@ pub use super::rows::View;
 use crate::control::Snapshot;
 use crate::directory::Directory;
 use crate::names::Name;
+use crate::terminal::Look;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// Times between two snapshots that can be chosen.
 const INTERVALS_MS: [u64; 8] = [100, 200, 500, 1000, 2000, 5000, 10_000, 60_000];
+
+/// Lines by which the help is scrolled at once.
+const HELP_PAGE: u16 = 10;
 
 /// Everything that is shown.
 #[derive(Debug)]
@@ -34,6 +39,10 @@ pub struct App {
     pub(super) page: usize,
     pub(super) paused: bool,
     pub(super) interval: Duration,
+    /// First line of the help, while that is shown.
+    pub(super) help: Option<u16>,
+    /// What the terminal shows.
+    pub(super) look: Look,
     finished: bool,
 }
 
@@ -52,8 +61,20 @@ impl App {
             page: 1,
             paused: false,
             interval,
+            help: None,
+            look: Look {
+                unicode: true,
+                colours: true,
+            },
             finished: false,
         }
+    }
+
+    /// The same on a terminal that shows this.
+    #[must_use]
+    pub const fn on(mut self, look: Look) -> Self {
+        self.look = look;
+        self
     }
 
     /// Takes the next snapshot of all GPUs.
@@ -112,6 +133,10 @@ impl App {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if control => self.finished = true,
+            code if self.help.is_some() => self.answer_in_help(code),
+            // No letter together with another key is the letter alone.
+            _ if control => {}
+            KeyCode::Char('h' | '?') => self.help = Some(0),
             KeyCode::Char('q') | KeyCode::Esc => self.finished = true,
             KeyCode::Left | KeyCode::Char('<') => self.move_column(false),
             KeyCode::Right | KeyCode::Char('>') => self.move_column(true),
@@ -129,6 +154,20 @@ impl App {
             KeyCode::End => self.scroll_to(usize::MAX),
             _ => {}
         }
+    }
+
+    /// Scrolls the help, or leaves it.
+    fn answer_in_help(&mut self, code: KeyCode) {
+        let first = self.help.unwrap_or(0);
+        let last = u16::try_from(help::lines().saturating_sub(1)).unwrap_or(u16::MAX);
+        let moved = match code {
+            KeyCode::Down => Some(first.saturating_add(1)),
+            KeyCode::Up => Some(first.saturating_sub(1)),
+            KeyCode::PageDown => Some(first.saturating_add(HELP_PAGE)),
+            KeyCode::PageUp => Some(first.saturating_sub(HELP_PAGE)),
+            _ => None,
+        };
+        self.help = moved.map(|first| first.min(last));
     }
 
     fn move_column(&mut self, right: bool) {
@@ -289,6 +328,23 @@ pub(crate) mod tests {
         let stop = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         app.key(stop);
         assert!(app.is_finished());
+    }
+
+    #[test]
+    fn help_has_two_keys_scrolls_and_any_other_key_leaves_it() {
+        let mut app = app();
+        press(&mut app, &[KeyCode::Char('?')]);
+        assert_eq!(app.help, Some(0));
+        press(&mut app, &[KeyCode::Up, KeyCode::Down, KeyCode::Down]);
+        assert_eq!(app.help, Some(2));
+        press(&mut app, &[KeyCode::PageDown; 30]);
+        assert!(app
+            .help
+            .is_some_and(|first| usize::from(first) < help::lines()));
+        press(&mut app, &[KeyCode::Char('q')]);
+        assert!(app.help.is_none() && !app.is_finished());
+        press(&mut app, &[KeyCode::Char('h'), KeyCode::Esc]);
+        assert!(app.help.is_none() && !app.is_finished());
     }
 
     #[test]

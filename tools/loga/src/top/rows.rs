@@ -99,6 +99,12 @@ const DISPENSABLE: &[Column] = &[
     Column::Copy,
 ];
 
+/// Those that go on a screen that is narrower still; only the name stays.
+const LAST: &[Column] = &[Column::State, Column::Pid, Column::Share];
+
+/// Least width of names beside another column.
+const NAME_LEAST: u16 = 8;
+
 impl View {
     /// Its columns, that of copies if they are measured.
     pub fn columns(self, copies: bool) -> Vec<Column> {
@@ -122,6 +128,49 @@ impl View {
             columns.retain(|kept| kept != column || *kept == sorted_by);
         }
         columns
+    }
+
+    /// Columns without those that are dispensable, each with a space behind it.
+    pub(super) fn least_width(self) -> u16 {
+        let columns = self.columns(false);
+        let kept = columns
+            .iter()
+            .filter(|column| !DISPENSABLE.contains(column));
+        kept.map(|column| column.width() + 1).sum()
+    }
+
+    /// As [`columns_within`](Self::columns_within), on any screen, with their widths.
+    pub(super) fn widths_within(
+        self,
+        width: u16,
+        copies: bool,
+        sorted_by: Column,
+    ) -> Vec<(Column, u16)> {
+        let mut columns = self.columns_within(width, copies, sorted_by);
+        let others = |columns: &[Column]| -> u16 {
+            let others = columns.iter().filter(|column| **column != Column::Name);
+            others.map(|column| column.width() + 1).sum()
+        };
+        // Whatever lines are sorted by goes before the share and the name.
+        let mut last = LAST.to_vec();
+        last.insert(2, sorted_by);
+        for column in last {
+            if others(&columns) + NAME_LEAST <= width {
+                break;
+            }
+            columns.retain(|kept| *kept != column || column == Column::Name);
+        }
+        let name = width
+            .saturating_sub(others(&columns))
+            .min(Column::Name.width());
+        let width = |column: Column| match column {
+            Column::Name => name,
+            column => column.width(),
+        };
+        columns
+            .into_iter()
+            .map(|column| (column, width(column)))
+            .collect()
     }
 }
 

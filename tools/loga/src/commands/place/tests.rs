@@ -176,8 +176,8 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
     assert!(said("--count 3").starts_with("want 3 GPUs, but only 2"));
     let text = refused("--policy best");
     assert!(text.contains("wait, grr, gmin"), "{text}");
-    assert!(refused("--want 0").ends_with("0 is not in 1..=100"));
-    assert!(refused("--speeds 1,0").contains("must be"));
+    assert!(refused("--want 0").ends_with("percent from 1 to 100"));
+    assert!(refused("--speeds 1,0").contains("--speeds 0: want speeds from"));
     assert!(refused("--explain 3 --want 30").contains("cannot be used with"));
 }
 

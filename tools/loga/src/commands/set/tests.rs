@@ -5,7 +5,17 @@
 use super::*;
 use crate::fake::FakeKernel;
 
+/// As [`set_as_is`], on GPUs where decisions are carried out.
 fn set(fake: &FakeKernel, line: &str) -> Result<String, String> {
+    for gpu in fake.gpus.borrow_mut().iter_mut() {
+        let mut config = gpu.info.config();
+        config.enforce = true;
+        gpu.info.note(&config);
+    }
+    set_as_is(fake, line)
+}
+
+fn set_as_is(fake: &FakeKernel, line: &str) -> Result<String, String> {
     let line = format!("loga set {line}");
     let arguments = <cli::Arguments as clap::Parser>::parse_from(line.split(' '));
     let cli::Command::Set(arguments) = arguments.command else {
@@ -30,6 +40,26 @@ fn weight_of_a_process_reaches_every_gpu() {
         assert_eq!(share.mask, uapi::SHARE_WEIGHT | uapi::SHARE_CLASS);
         assert_eq!(share.class, uapi::CLASS_IDLE);
     }
+}
+
+#[test]
+fn setting_that_nothing_enforces_says_so() {
+    let fake = FakeKernel::new(2);
+    let said = set_as_is(&fake, "--pid 100 --limit 20").expect("set");
+    assert!(
+        said.starts_with("process 100: limit 20 % on all GPUs\n"),
+        "{said}"
+    );
+    assert!(said.contains("nothing enforces it"), "{said}");
+    let cleared = set_as_is(&fake, "--pid 100 --clear").expect("cleared");
+    assert_eq!(cleared.lines().count(), 1, "{cleared}");
+    // One that does not is enough.
+    let said = set(&fake, "--pid 100 --limit 20").expect("set");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    fake.gpus.borrow_mut()[1].info.knobs = uapi::Gpu::default().knobs;
+    assert!(set_as_is(&fake, "--pid 100 --limit 20 --gpu 0")
+        .is_ok_and(|said| said.lines().count() == 1));
+    assert!(set_as_is(&fake, "--pid 100 --limit 20").is_ok_and(|said| said.lines().count() == 2));
 }
 
 #[test]
