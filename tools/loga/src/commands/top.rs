@@ -58,8 +58,7 @@ pub fn run(
     let wait = |timeout| screen.wait(timeout);
     let followed = follow(arguments, control, app, &mut picture, wait);
     if followed.is_err() {
-        // A terminal that went away, on which nothing can be drawn, sent the signal that ends this.
-        let _ = screen.wait(Duration::ZERO);
+        screen.end_if_gone();
     }
     followed
 }

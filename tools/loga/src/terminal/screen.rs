@@ -37,6 +37,10 @@ const SIGNALS: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, S
 /// TIMEOUT: until the rest of a key's bytes has come, also over a slow line.
 const REST: Duration = Duration::from_millis(50);
 
+/// TIMEOUT: until the signal of a terminal that has gone away, which is on its way; none comes to a
+/// program that is not in the foreground.
+const HANG_UP: Duration = Duration::from_millis(500);
+
 /// Most programs above this one that belong to the same job, such as sudo.
 const FOREBEARS: usize = 16;
 
@@ -146,6 +150,20 @@ impl Screen {
                 return Ok(Happened::Nothing);
             }
         }
+    }
+
+    /// Ends the program if the terminal has gone away, by the signal for that: the kernel lets reads
+    /// and writes fail a moment before it sends it.
+    pub fn end_if_gone(&mut self) {
+        if tcgetattr(stdin()).is_ok() {
+            return;
+        }
+        let read = self.signals.get_read().as_fd();
+        let mut signals = [PollFd::new(read, PollFlags::POLLIN)];
+        let wait = PollTimeout::try_from(HANG_UP).unwrap_or(PollTimeout::MAX);
+        let _ = poll(&mut signals, wait);
+        // Without a signal, the failure that led here is told.
+        let _ = self.answer();
     }
 
     /// Answers the signals that have come.
