@@ -4,6 +4,7 @@
 
 use super::refusal::Refusal;
 use super::snapshot::MAX_KNOBS;
+use crate::share::MAX_LEVELS;
 use core::mem::size_of;
 
 /// Argument of [`super::IOC_SET_SHARE`].
@@ -172,6 +173,8 @@ pub struct Total {
     pub last_ns: u64,
     /// As of a client.
     pub copy_time_ns: u64,
+    /// Of a cgroup: the cgroups around it, from the root on, also after it was removed; then zeroes.
+    pub above: [u64; MAX_LEVELS],
 }
 
 /// This is the total of all users or cgroups without a row.
@@ -199,5 +202,5 @@ const _: () = assert!(size_of::<SetShare>() == 56 + 32);
 const _: () = assert!(size_of::<ListShares>() == 24);
 const _: () = assert!(size_of::<Share>() == 40);
 const _: () = assert!(size_of::<ReadTotals>() == 32 + 32);
-const _: () = assert!(size_of::<Total>() == 104);
+const _: () = assert!(size_of::<Total>() == 232);
 const _: () = assert!(size_of::<Configure>() == 16 + 64 + 32);

@@ -259,6 +259,7 @@ fn describe_total(row: &Row) -> uapi::Total {
         } else {
             0
         },
+        above: row.above,
         measured_ns: account.measured.get(),
         gpu_time_ns: account.received.get(),
         entitled_ns: account.entitled.get(),

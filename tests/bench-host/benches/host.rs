@@ -12,10 +12,15 @@ use loga::ids::{Chid, Chipset};
 use loga::policies::{PolicyKind, Sight};
 use loga::regs::{Chip, Family, Occupant, OccupantReader, Source, USERD_SLOT};
 use loga::share::GroupBy;
+use loga::uapi;
 use loga::units::Ns;
 use loga_bench_host::clients::{at_decision, COUNTS};
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
 use loga_bench_host::{figures, prototype};
+use loga_cli::control::Snapshot;
+use loga_cli::processes::Processes;
+use loga_cli::stat::Stat;
+use loga_cli::table;
 use loga_eval::ideal::{IdealGpu, Process};
 use loga_eval::scenario::parse;
 use std::hint::black_box;
@@ -222,6 +227,46 @@ fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
     std::fs::write(out.join("bench-host.json"), text + "\n")
 }
 
+/// All of `loga stat` for many clients but the call: present names, figures, table and JSON. The
+/// clients are this process, whose name is read for each.
+fn stat(criterion: &mut Criterion) {
+    const CLIENTS: u32 = 2_000;
+    let processes = Processes::default();
+    let client = |id: u32| uapi::Client {
+        id: id.into(),
+        // CAST: process ids are positive.
+        pid: std::process::id() as i32,
+        uid: id % 7,
+        measured_ns: u64::from(id) * 1_000,
+        gpu_time_ns: u64::from(id) * 10_000,
+        ..Default::default()
+    };
+    let snapshot = Snapshot {
+        gpu: 0,
+        info: uapi::Gpu {
+            polled_ns: 1_000_000_000,
+            unpolled_ns: 5_000_000_000,
+            ..Default::default()
+        },
+        clients: (0..CLIENTS).map(client).collect(),
+        groups: Vec::new(),
+        channels: Vec::new(),
+    };
+    let named = || {
+        let mut snapshots = [snapshot.clone()];
+        processes.rename(&mut snapshots);
+        Stat::new(&snapshots[0], None)
+    };
+    let mut group = criterion.benchmark_group("loga_stat_2000_clients");
+    group.bench_function("table", |bencher| {
+        bencher.iter(|| black_box(table::render(&named())));
+    });
+    group.bench_function("json", |bencher| {
+        bencher.iter(|| black_box(serde_json::to_string(&named()).map(|text| text.len())));
+    });
+    group.finish();
+}
+
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target =
@@ -240,6 +285,7 @@ fn main() -> ExitCode {
     decision(&mut criterion);
     ideal(&mut criterion);
     simulator(&mut criterion);
+    stat(&mut criterion);
     criterion.final_summary();
     if !std::env::args().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;

@@ -4,6 +4,7 @@
 
 use crate::ktap::ensure;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -104,6 +105,24 @@ impl Caller {
         Ok(ready > 0)
     }
 
+    /// Waits until it has a child; the child's number.
+    pub(crate) fn wait_for_child(&self) -> Result<u32, String> {
+        let since = Instant::now();
+        while since.elapsed() < SOON {
+            let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+            let names = processes.flatten().map(|entry| entry.file_name());
+            let mut pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+            if let Some(child) = pids.find(|pid| parent_of(*pid) == Some(self.pid())) {
+                return Ok(child);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(format!(
+            "process {} has no child after {SOON:?}",
+            self.pid()
+        ))
+    }
+
     /// Kills it and returns how long it took to die.
     pub(crate) fn kill(&mut self) -> Result<Duration, String> {
         let since = Instant::now();
@@ -119,6 +138,13 @@ impl Caller {
             .map(drop)
             .map_err(|error| error.to_string())
     }
+}
+
+/// The process that a process descends from, if both are there.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Checks that a client with channels can open, run and exit.

@@ -183,10 +183,9 @@ fn limit_of_a_cgroup_that_is_gone_holds_while_its_pages_are_used() -> Verdict {
     set(cgroup.chosen()?, limit(30))?;
     parent.ask("run 1000 100")?;
     parent.send("fork 1000 3000")?;
-    stage.wait_until_throttled(pid)?;
+    let child = parent.wait_for_child()?;
     parent.kill()?;
-    let client = stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
-    let child = client.user.ok_or("no process uses its pages")?;
+    stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
     // The child leaves, and the cgroup is removed.
     fs::write(format!("{ROOT}/cgroup.procs"), format!("{child}\n"))
         .map_err(|error| error.to_string())?;

@@ -122,6 +122,14 @@ enum Command {
         name: String,
         arguments: Vec<String>,
     },
+    /// Run a program in namespaces of its own; used by the tests.
+    #[command(hide = true)]
+    Unshared {
+        /// Which, as clone(2) numbers them.
+        flags: i32,
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
     /// Run a program as another user; used by the tests.
     #[command(hide = true)]
     As {
@@ -227,6 +235,13 @@ fn main() -> ExitCode {
             }
         },
         Command::Caller => caller_process::run(),
+        Command::Unshared { flags, command } => match tools::run_unshared(flags, &command) {
+            Ok(status) => return ExitCode::from(status),
+            Err(reason) => {
+                eprintln!("loga-guest: {reason}");
+                false
+            }
+        },
         Command::As { uid, command } => {
             eprintln!("loga-guest: {}", calls::run_as(uid, &command));
             false

@@ -146,19 +146,21 @@ fn limit_holds_for_a_child_that_outlives_its_parent() -> Verdict {
     parent.ask("run 1000 100")?;
     set(for_process(pid), limit(20))?;
     parent.send("fork 1000 4000")?;
-    stage.wait_until_throttled(pid)?;
+    let child = parent.wait_for_child()?;
     parent.kill()?;
     // Readers forget what is set for processes that are gone.
     let client = stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
-    let child = client.user.ok_or("no process uses its pages")?;
-    ensure!(i64::from(child) != i64::from(pid), "it uses its own pages");
-    let child = u32::try_from(child).map_err(|error| error.to_string())?;
+    ensure!(
+        client.user.map(i64::from) == Some(i64::from(child)),
+        "its pages are used by {:?}, not {child}",
+        client.user
+    );
     let stat = stage.stat_during(Duration::from_millis(2000))?;
     let client = client_of(&stat, pid).ok_or("the client is gone")?;
     ensure!(client.limit == 20, "limit {}", client.limit);
-    // A limit is kept over several periods: two more kernels at either end.
+    // A limit is kept over several periods: two more kernels at either end, 0.2 points.
     let percent = 100.0 * client.gpu_time_ns as f64 / stat.span_ns as f64;
-    within("percent of the GPU", percent, 10.0..=25.0)?;
+    within("percent of the GPU", percent, 1.0..=22.0)?;
     let text = table::render(&stat);
     ensure!(
         text.contains(&format!("process {child} uses its pages on")),

@@ -5,7 +5,9 @@
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{Stage, LAZY, PAPER};
+use nix::sched::{unshare, CloneFlags};
 use serde_json::Value;
+use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ crate::ktap::tests![
     module_that_is_not_loaded_is_named,
     control_device_that_is_missing_or_another_is_named,
     doctor_finds_what_is_there_and_what_is_not,
+    programs_work_in_all_namespaces,
 ];
 
 /// A program that has subscribed by then, in the machine's time.
@@ -262,5 +265,79 @@ fn doctor_finds_what_is_there_and_what_is_not() -> Verdict {
     let output = finish(start([])?)?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(said.contains("`loga doctor`"), "without arguments: {said}");
+    stage.teardown()
+}
+
+/// Runs a program in namespaces of its own, as a child: pid and time namespaces hold for children.
+/// Returns its exit status.
+pub(crate) fn run_unshared(flags: i32, command: &[String]) -> Result<u8, String> {
+    let flags = CloneFlags::from_bits_retain(flags);
+    unshare(flags).map_err(|errno| format!("unshare {flags:?}: {errno}"))?;
+    if flags.contains(CloneFlags::CLONE_NEWUSER) {
+        let map = fs::write("/proc/self/uid_map", "0 0 1\n");
+        map.map_err(|error| format!("uid_map: {error}"))?;
+    }
+    let (program, arguments) = command.split_first().ok_or("no program")?;
+    let status = Command::new(program).args(arguments).status();
+    let status = status.map_err(|error| format!("{program}: {error}"))?;
+    u8::try_from(status.code().unwrap_or(255)).map_err(|error| error.to_string())
+}
+
+fn programs_work_in_all_namespaces() -> Verdict {
+    const TIME: CloneFlags = CloneFlags::from_bits_retain(0x80);
+    const KINDS: [CloneFlags; 5] = [
+        CloneFlags::CLONE_NEWUSER,
+        CloneFlags::CLONE_NEWPID,
+        CloneFlags::CLONE_NEWNS,
+        CloneFlags::CLONE_NEWCGROUP,
+        TIME,
+    ];
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let load = Load::start("--kernel-us 100 --wait block --channels 1")?;
+    stage.wait_until_measured(load.pid())?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    // What comes before, and the highest exit status of each command: `loga doctor` may find
+    // something that is not as it should be.
+    let lines = [
+        ("", [0, 0, 1]),
+        ("mount -t tmpfs none /proc && ", [0, 0, 1]),
+        (
+            "mount -t tmpfs none /proc && mount -t tmpfs none /sys && ",
+            [0, 0, 1],
+        ),
+    ];
+    for chosen in 0..1u32 << KINDS.len() {
+        let kinds = KINDS.iter().enumerate();
+        let of = kinds.filter(|(at, _)| chosen >> at & 1 != 0);
+        let flags = of.fold(CloneFlags::empty(), |all, (_, kind)| all | *kind);
+        for (before, most) in lines {
+            // Only in mounts of its own.
+            if !before.is_empty() && !flags.contains(CloneFlags::CLONE_NEWNS) {
+                continue;
+            }
+            let commands = ["loga stat --sums", "loga stat --json", "loga doctor"];
+            for (command, most) in commands.into_iter().zip(most) {
+                let line = format!("{before}{command}");
+                let output = Command::new(&program)
+                    .args([
+                        "unshared",
+                        &flags.bits().to_string(),
+                        "--",
+                        "sh",
+                        "-c",
+                        &line,
+                    ])
+                    .output()
+                    .map_err(|error| error.to_string())?;
+                let said = String::from_utf8_lossy(&output.stderr);
+                let status = output.status.code().unwrap_or(255);
+                ensure!(status <= most, "{flags:?}: {line}: status {status}: {said}");
+                for word in ["panicked", "insmod", "run this as root"] {
+                    ensure!(!said.contains(word), "{flags:?}: {line}: {said}");
+                }
+            }
+        }
+    }
+    load.stop()?;
     stage.teardown()
 }

@@ -365,6 +365,10 @@ pub struct Totals {
     /// Totals of users or of cgroups
     #[arg(long, value_name = "KIND", default_value = "user", value_parser = PossibleValuesParser::new(["user", "cgroup"]))]
     pub by: String,
+    /// One row for this cgroup, with all below it, also those that were removed; may be given several
+    /// times: what is in two of them counts for the nearest
+    #[arg(long, value_name = "PATH", value_parser = name(), conflicts_with = "reset")]
+    pub within: Vec<Name>,
     /// Only of this GPU [default: all]
     #[arg(long, value_name = "N")]
     pub gpu: Option<u32>,

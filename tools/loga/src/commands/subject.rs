@@ -141,4 +141,10 @@ impl<'a> Listed<'a> {
             None => id.to_string(),
         }
     }
+
+    /// The name of the nearest of the cgroups around a cgroup, which are in order from the root on.
+    pub(super) fn nearest(&self, above: &[u64]) -> Option<Name> {
+        let mut inward = above.iter().rev().filter(|id| **id != 0);
+        inward.find_map(|id| self.name(uapi::SUBJECT_CGROUP, *id))
+    }
 }

@@ -51,6 +51,9 @@ struct Total {
     last_ns: u64,
     #[serde(default)]
     copy_time_ns: u64,
+    /// Of a cgroup without a name: the nearest around it that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<Name>,
 }
 
 /// Prints the totals, most GPU time first.
@@ -64,20 +67,30 @@ pub fn run(
     directory: &Directory,
     out: &mut impl Sheet,
 ) -> Result<(), Failure> {
-    let kind = match arguments.by.as_str() {
-        "user" => uapi::SUBJECT_USER,
-        _ => uapi::SUBJECT_CGROUP,
+    let asked = arguments
+        .within
+        .iter()
+        .map(|name| directory.cgroup_id(name));
+    let asked: Vec<u64> = asked.collect::<Result<_, _>>().map_err(Failure::Said)?;
+    let (kind, by) = match (arguments.by.as_str(), asked.is_empty()) {
+        ("user", true) => (uapi::SUBJECT_USER, "user"),
+        _ => (uapi::SUBJECT_CGROUP, "cgroup"),
     };
     for snapshot in control.chosen(arguments.gpu)? {
-        let read = control.totals(snapshot.gpu, kind, arguments.reset)?;
-        let listed = Listed::of(directory, read.iter().map(|total| (kind, total.id)));
+        let mut read = control.totals(snapshot.gpu, kind, arguments.reset)?;
+        if !asked.is_empty() {
+            read = together(&read, &asked);
+        }
+        let around = read.iter().flat_map(|total| total.above);
+        let ids = read.iter().map(|total| total.id).chain(around);
+        let listed = Listed::of(directory, ids.map(|id| (kind, id)));
         let described = read.iter().map(|total| describe(total, kind, &listed));
         let mut totals: Vec<Total> = described.collect();
         totals.sort_by_key(|total| (std::cmp::Reverse(total.gpu_time_ns), total.id));
         let line = Line {
             version: JSON_VERSION,
             gpu: snapshot.gpu,
-            kind: arguments.by.clone(),
+            kind: by.to_string(),
             reset: arguments.reset,
             totals,
         };
@@ -90,6 +103,44 @@ pub fn run(
         out.flush()?;
     }
     Ok(())
+}
+
+/// A total for each of these cgroups: those of the cgroups that are in it, and in none of the others
+/// that is nearer.
+fn together(read: &[uapi::Total], asked: &[u64]) -> Vec<uapi::Total> {
+    let nearest = |total: &uapi::Total| {
+        let around = total.above.iter().rev().filter(|id| **id != 0);
+        let mut inward = std::iter::once(&total.id).chain(around);
+        inward.find(|id| asked.contains(id)).copied()
+    };
+    let sum = |id: u64| {
+        let zero = uapi::Total {
+            id,
+            since_ns: u64::MAX,
+            ..Default::default()
+        };
+        let of = read.iter().filter(|total| nearest(total) == Some(id));
+        let sum = of.fold(zero, |sum, one| uapi::Total {
+            measured_ns: sum.measured_ns.saturating_add(one.measured_ns),
+            gpu_time_ns: sum.gpu_time_ns.saturating_add(one.gpu_time_ns),
+            entitled_ns: sum.entitled_ns.saturating_add(one.entitled_ns),
+            waited_ns: sum.waited_ns.saturating_add(one.waited_ns),
+            throttled_ns: sum.throttled_ns.saturating_add(one.throttled_ns),
+            throttled_count: sum.throttled_count.saturating_add(one.throttled_count),
+            runs: sum.runs.saturating_add(one.runs),
+            processes: sum.processes.saturating_add(one.processes),
+            since_ns: sum.since_ns.min(one.since_ns),
+            last_ns: sum.last_ns.max(one.last_ns),
+            copy_time_ns: sum.copy_time_ns.saturating_add(one.copy_time_ns),
+            ..sum
+        });
+        // Nothing was found.
+        (sum.since_ns != u64::MAX).then_some(sum)
+    };
+    let mut once = asked.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    once.into_iter().filter_map(sum).collect()
 }
 
 /// GPU time of a user or cgroup on all GPUs, in what `loga totals --json` printed.
@@ -109,11 +160,19 @@ pub(super) fn gpu_time_of(text: &str, id: u64) -> Result<u64, String> {
 
 fn describe(total: &uapi::Total, kind: u32, listed: &Listed<'_>) -> Total {
     let others = total.flags & uapi::TOTAL_OTHERS != 0;
-    let (name, shown) = match others {
+    let (name, mut shown) = match others {
         true => (Some(OTHERS.into()), OTHERS.to_string()),
         false => (listed.name(kind, total.id), listed.shown(kind, total.id)),
     };
+    let within = match name {
+        None => listed.nearest(&total.above),
+        Some(_) => None,
+    };
+    if let Some(within) = &within {
+        shown = format!("{shown} in {within}");
+    }
     Total {
+        within,
         id: (!others).then_some(total.id),
         name_hex: name.as_ref().and_then(Name::hex),
         name,
@@ -266,6 +325,61 @@ pub(super) mod tests {
         let directory = Directory::default();
         let total = describe(&total, uapi::SUBJECT_USER, &Listed::of(&directory, []));
         assert_eq!((total.id, total.name), (None, Some(OTHERS.into())));
+    }
+
+    #[test]
+    fn totals_of_cgroups_that_were_removed_are_those_of_the_nearest_that_is_asked_for() {
+        let root = tempfile::tempdir().expect("a folder");
+        let make = |path: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(&path).expect("made");
+            std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("there"))
+        };
+        let (top, jobs, job) = (make("."), make("jobs"), make("jobs/7"));
+        let fake = FakeKernel::new(1);
+        let gone = u64::MAX - 1;
+        for (id, above, gpu_time_ns) in [
+            (gone, vec![top, jobs, job], 4_000_000),
+            (gone - 1, vec![top, jobs], 2_000_000),
+            (jobs, vec![top], 1_000_000),
+            (gone - 2, vec![top], 8_000_000),
+        ] {
+            let mut total = uapi::Total {
+                id,
+                gpu_time_ns,
+                ..Default::default()
+            };
+            total.above[..above.len()].copy_from_slice(&above);
+            let totals = &mut fake.gpus.borrow_mut()[0].totals;
+            totals.push((uapi::SUBJECT_CGROUP, total));
+        }
+        let totals = |line: &str| {
+            let words = format!("loga totals {line}");
+            let arguments = <cli::Arguments as clap::Parser>::parse_from(words.split(' '));
+            let cli::Command::Totals(arguments) = arguments.command else {
+                panic!("not totals: {line}");
+            };
+            let mut out = Vec::new();
+            let directory = Directory::below(root.path());
+            run(&arguments, &Control::over(&fake), &directory, &mut out).expect("prints");
+            String::from_utf8(out).expect("text")
+        };
+        let all = totals("--by cgroup");
+        let in_job = format!("removed cgroup {gone} in /jobs/7");
+        assert!(all.contains(&in_job), "{all}");
+        let in_jobs = format!("removed cgroup {} in /jobs", gone - 1);
+        assert!(all.contains(&in_jobs), "{all}");
+        let of = |line: &str| -> Vec<(u64, u64)> {
+            let json: Line = serde_json::from_str(totals(line).trim()).expect("JSON");
+            let times = json.totals.iter();
+            times
+                .map(|one| (one.id.expect("a cgroup"), one.gpu_time_ns))
+                .collect()
+        };
+        assert_eq!(of("--within /jobs --json"), [(jobs, 7_000_000)]);
+        let both = of("--within /jobs --within /jobs/7 --json");
+        assert_eq!(both, [(job, 4_000_000), (jobs, 3_000_000)]);
+        assert_eq!(of("--within / --json"), [(top, 15_000_000)]);
     }
 
     #[test]
