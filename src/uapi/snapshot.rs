@@ -253,8 +253,8 @@ pub struct Client {
     pub id: u64,
     /// Process id of the owner, in the pid namespace of the reader; 0 if not visible there.
     pub pid: i32,
-    /// The user that it belongs to, in the user namespace of the reader: its effective user, or the
-    /// user that made the user namespace that it is in.
+    /// The user that it belongs to, in the user namespace of the reader: its real user when it first
+    /// mapped a page, or the user that made the user namespace that it was in.
     pub uid: u32,
     /// Command name of the owner.
     pub comm: [u8; COMM_LEN],

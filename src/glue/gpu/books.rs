@@ -393,14 +393,18 @@ impl Books {
         })
     }
 
-    /// Removes the client at `at` if it has exited, or updates its cgroup and user.
+    /// Removes the client at `at` if it has exited, or updates its cgroup and user. While it owns a
+    /// page its user stays: a process that becomes another one takes no page along.
     pub(super) fn refresh_client(&mut self, at: usize) {
         let (Some(member), Some(client)) =
             (self.state.shares.members().get(at), self.clients.get(at))
         else {
             return;
         };
-        if let Some(identity) = client.pid.identity() {
+        if let Some(mut identity) = client.pid.identity() {
+            if self.pages.has_owner(member.id()) {
+                identity.user = member.identity().user;
+            }
             if identity != *member.identity() {
                 // Without room for another group it stays in its old one.
                 if self.state.rejoin(at, identity).is_ok() {

@@ -43,15 +43,15 @@ static u64 key_of(const struct task_struct *leader)
 }
 
 /*
- * The user that a process belongs to: its effective one, unless the process is in
- * a user namespace that an ordinary user made. Then it is the maker, whatever
- * subordinate id the process has; of nested namespaces the outermost counts. All
- * ids of a namespace that root made belong to the user that is mapped to its id
- * 0, if that is not root.
+ * The user that a process belongs to: its real one, who started it, also if the
+ * program is a setuid one; unless the process is in a user namespace that an
+ * ordinary user made. Then it is the maker, whatever subordinate id the process
+ * has; of nested namespaces the outermost counts. All ids of a namespace that root
+ * made belong to the user that is mapped to its id 0, if that is not root.
  */
 static u32 user_of(const struct cred *cred)
 {
-	kuid_t user = cred->euid;
+	kuid_t user = cred->uid;
 	struct user_namespace *ns;
 
 	for (ns = cred->user_ns; ns && ns != &init_user_ns; ns = ns->parent) {

@@ -21,7 +21,7 @@ use crate::truth::shares;
 use loga::uapi;
 use nix::errno::Errno;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ crate::ktap::tests![
     nested_limits_hold_all_at_once,
     leaves_of_a_tenant_share_one_share,
     subordinate_user_counts_as_the_owner_of_its_namespace,
+    setuid_program_moves_no_client_to_another_user,
     namespaces_see_their_own_numbers,
     root_without_capabilities_changes_nothing,
     user_lowers_its_own_processes_and_never_raises_them,
@@ -162,6 +163,45 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     ensure!(client.uid == USER, "counted as user {}", client.uid);
     stage.check_no_fallback()?;
     drop(program);
+    stage.teardown()
+}
+
+fn setuid_program_moves_no_client_to_another_user() -> Verdict {
+    const DISGUISE: &str = "/tmp/disguise";
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    fs::copy(&own, DISGUISE).map_err(|error| format!("{DISGUISE}: {error}"))?;
+    let mode = fs::Permissions::from_mode(0o4755);
+    fs::set_permissions(DISGUISE, mode).map_err(|error| format!("{DISGUISE}: {error}"))?;
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1 group_by=user")?;
+    let user_of = |program: &Program| -> Result<u32, String> {
+        let client = stage.wait_until_measured(program.pid())?;
+        Ok(client.uid)
+    };
+    // One that hides behind a setuid program, and one that is a setuid program.
+    let disguised = Program::start(&format!("disguised {DISGUISE}"))?;
+    let ids = format!("Uid:\t{USER}\t0\t");
+    let status = format!("/proc/{}/status", disguised.pid());
+    let since = Instant::now();
+    while !fs::read_to_string(&status).is_ok_and(|text| text.contains(&ids)) {
+        ensure!(since.elapsed() < SOON, "{status} has no {ids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Readers ask for the users of all processes.
+    for _ in 0..20 {
+        let user = user_of(&disguised)?;
+        ensure!(user == USER, "hidden behind user {user}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let setuid = Command::new(own)
+        .args(["as", &USER.to_string(), "--", DISGUISE, "hostile", "plain"])
+        .spawn();
+    let mut setuid = setuid.map_err(|error| error.to_string())?;
+    let client = stage.wait_until_measured(setuid.id());
+    let _ = setuid.kill().and_then(|()| setuid.wait());
+    let user = client?.uid;
+    ensure!(user == USER, "a setuid program is of user {user}");
+    drop(disguised);
+    fs::remove_file(DISGUISE).map_err(|error| error.to_string())?;
     stage.teardown()
 }
 

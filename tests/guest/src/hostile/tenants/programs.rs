@@ -2,6 +2,7 @@
 
 //! [tool] The programs of the tenants.
 
+use super::super::ownership::{keep_busy, open, LIFE};
 use super::super::{Act, USER};
 use super::{BUSY, SOON};
 use crate::calls::{become_user, Calls};
@@ -29,6 +30,8 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, Act)] = &[
     ("listen", listen),
     ("snapshots", snapshots),
     ("rest", rest),
+    ("disguised", disguised),
+    ("waiting", waiting),
 ];
 
 /// Puts a throttle in the place of this process.
@@ -50,6 +53,27 @@ pub(super) fn next_line() -> Result<String, String> {
 pub(super) fn move_to(cgroup: &Path) -> Result<(), String> {
     let path = cgroup.join("cgroup.procs");
     fs::write(&path, "0\n").map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Waits as long as a program may live.
+fn waiting(_: &[String]) -> Result<(), String> {
+    std::thread::sleep(LIFE);
+    Ok(())
+}
+
+/// A child keeps the page busy; the process that owns it runs a setuid program.
+fn disguised(arguments: &[String]) -> Result<(), String> {
+    let [program] = arguments else {
+        return Err("disguised PROGRAM".to_string());
+    };
+    let (_client, mut channels) = open(1, 4)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    if sys::fork().map_err(|error| error.to_string())?.is_none() {
+        keep_busy(channel, LIFE);
+        sys::exit_now(0);
+    }
+    let error = Command::new(program).args(["hostile", "waiting"]).exec();
+    Err(format!("{program}: {error}"))
 }
 
 /// Reads a cgroup, makes it if missing, moves to it, then keeps the GPU busy. An empty line: it
