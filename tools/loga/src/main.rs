@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         // So was everything that there is.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             if std::env::args_os().len() == 1 {
-                eprintln!("{}\n", doctor::in_short(&snapshots()));
+                let _ = writeln!(io::stderr(), "{}\n", doctor::in_short(&snapshots()));
             }
             error.exit()
         }
