@@ -90,7 +90,7 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     let mut result = Ok(());
     for gpu in gpus.clone() {
         let heir = match (&chosen.process, &request.change) {
-            (Some(process), Some(_)) => gpu.refuse_heir(process),
+            (Some(process), Some(_)) => gpu.refuse_heir(process, all),
             _ => Ok(()),
         };
         let change = request.change.as_ref();

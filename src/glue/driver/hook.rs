@@ -123,7 +123,7 @@ pub(super) fn attach_or_retake() {
         let cards = driver.cards();
         tracker.retake_bound(driver.owner(), &cards);
         match tracker.find_new(&driver) {
-            Ok(found) if found.is_empty() => {}
+            Ok(found) if found.is_empty() && tracker.refused() == 0 => {}
             Ok(found) => follow(&tracker, found, &cards),
             Err(error) => pr_err!("GPUs that the driver has now are not followed: {error:?}\n"),
         }
@@ -152,6 +152,8 @@ fn follow(tracker: &Arc<Tracker>, found: KVec<Found>, cards: &[Card]) {
             pr_warn!("{}: no knobs in sysfs: {error:?}\n", gpu.device.address);
         }
     });
+    // One that was unbound meanwhile, before notifiers found it.
+    tracker.drop_unbound(attachment.driver.owner());
     HOOK.lock().state = State::Attached(attachment);
 }
 

@@ -6,6 +6,7 @@
 use super::files::FileRecord;
 use super::mapping::Fresh;
 use super::tracker::Tracker;
+use crate::glue::gpu::absence::Away;
 use crate::glue::gpu::holdings::{Claimant, Taken};
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
@@ -97,7 +98,10 @@ impl Tracker {
             return Ok(false);
         };
         let len = end.saturating_sub(start) as u64;
-        let found = self.gpus().find_map(|gpu| {
+        let mut bound = self
+            .gpus()
+            .filter(|gpu| !gpu.device.is_away_for(Away::Unbound));
+        let found = bound.find_map(|gpu| {
             let (page, count) = gpu.submission_pages(physical, len)?;
             Some((gpu, page, count))
         });

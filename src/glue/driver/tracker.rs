@@ -6,7 +6,7 @@ use super::files::{FileRecord, Files, Space};
 use super::minors;
 use super::operations::Driver;
 use crate::glue::control::params::{self, Settings};
-use crate::glue::gpu::absence::Away;
+use crate::glue::gpu::absence::{self, Away};
 use crate::glue::gpu::bar::{self, Found};
 use crate::glue::gpu::books::UsedBy;
 use crate::glue::gpu::claims::ClaimTable;
@@ -178,6 +178,10 @@ impl Tracker {
                 refused = refused.saturating_add(1);
             }
             if let Some(gpu) = self.gpu(index) {
+                // Notifiers did not find it before.
+                if absence::machine_sleeps() {
+                    gpu.go_away(Away::Asleep);
+                }
                 then(gpu);
             }
         }
@@ -206,10 +210,13 @@ impl Tracker {
     /// Follows GPUs again that the driver has again, and stores the minors that it gave them.
     pub(super) fn retake_bound(&self, owner: *const bindings::module, cards: &[Card]) {
         for gpu in self.gpus() {
+            let is_bound = gpu.device.bar0.is_bound_to(owner);
             if !cards.is_empty() {
-                gpu.device.set_minor(minors::of(&gpu.device.address, cards));
+                // A card that was removed and found anew is another GPU at the same address.
+                let minor = minors::of(&gpu.device.address, cards).filter(|_| is_bound);
+                gpu.device.set_minor(minor);
             }
-            if gpu.device.is_away_for(Away::Unbound) && gpu.device.bar0.is_bound_to(owner) {
+            if gpu.device.is_away_for(Away::Unbound) && is_bound {
                 gpu.come_back(Away::Unbound);
                 pr_info!("{}: followed again\n", gpu.device.address);
             }
@@ -228,7 +235,8 @@ impl Tracker {
 
     /// The GPU whose node has this minor.
     pub(super) fn gpu_of_minor(&self, minor: u32) -> Option<usize> {
-        let has = |gpu: &Arc<Gpu>| gpu.device.minor() == Some(minor);
+        let is_bound = |gpu: &Arc<Gpu>| !gpu.device.is_away_for(Away::Unbound);
+        let has = |gpu: &Arc<Gpu>| gpu.device.minor() == Some(minor) && is_bound(gpu);
         self.gpus().position(has)
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn note_sleep(sleeps: bool) {
 }
 
 /// Whether the machine sleeps, or is about to.
-pub(super) fn machine_sleeps() -> bool {
+pub(crate) fn machine_sleeps() -> bool {
     ASLEEP.load(Relaxed) != 0
 }
 

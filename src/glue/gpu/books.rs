@@ -402,8 +402,9 @@ impl Books {
             return;
         };
         if let Some(mut identity) = client.pid.identity() {
-            if self.pages.has_owner(member.id()) {
-                identity.user = member.identity().user;
+            let before = member.identity().user;
+            if identity.user != before && self.pages.has_owner(member.id()) {
+                identity.user = before;
             }
             if identity != *member.identity() {
                 // Without room for another group it stays in its old one.

@@ -107,7 +107,9 @@ impl Gpu {
     /// # Errors
     ///
     /// [`Error::Inherited`].
-    pub(crate) fn refuse_heir(&self, process: &Process) -> Result<(), Error> {
+    pub(crate) fn refuse_heir(&self, process: &Process, all: bool) -> Result<(), Error> {
+        // As in `set_share`.
+        let _turn = (!all).then(|| self.readers.lock());
         if self.books.lock().find_process(process).is_some() {
             return Ok(());
         }

@@ -75,7 +75,7 @@ fn compare_all(stat: &Stat, truths: &[Truth; 2], loads: &[Load]) -> Verdict {
 
 /// Two clients copy, one computes beside them in commands of 300 us, after each of which it sleeps;
 /// each is measured on both engines.
-fn three_beside_each_other(accounting: &str, sleep_us: u64) -> Verdict {
+fn three_beside_each_other(accounting: &str, sleep_us: u64, time: Duration) -> Verdict {
     let stage = Stage::set(FINE, &format!("{EXACT} accounting={accounting}"))?;
     let loads = [
         copier(250, 0)?,
@@ -86,7 +86,7 @@ fn three_beside_each_other(accounting: &str, sleep_us: u64) -> Verdict {
         stage.wait_for_client(load.pid(), LIMIT, "copying", copied)?;
     }
     stage.wait_until_measured(loads[2].pid())?;
-    let (stat, truths) = during(&stage, Duration::from_secs(4))?;
+    let (stat, truths) = during(&stage, time)?;
     ensure!(stat.copies, "copies are not measured");
     compare_all(&stat, &truths, &loads)?;
     compare_rest(&stat, &truths)?;
@@ -105,12 +105,13 @@ fn compare_rest(stat: &Stat, truths: &[Truth; 2]) -> Verdict {
 
 fn copies_polled_in_bursts_match_the_model() -> Verdict {
     // While the GPU is polled, threads that wake up wait for a processor, of which the poller has
-    // one: a client that sleeps is then measured at 39 instead of 45 %, until LoGA corrects it.
-    three_beside_each_other("burst", 0)
+    // one: a client that sleeps is then measured at 39 instead of 45 %, until LoGA corrects it. What
+    // the correction misses varies by a point from one span of 4 s to the next.
+    three_beside_each_other("burst", 0, Duration::from_secs(16))
 }
 
 fn copies_sampled_sparsely_match_the_model() -> Verdict {
-    three_beside_each_other("sparse", 300)
+    three_beside_each_other("sparse", 300, Duration::from_secs(8))
 }
 
 // The hardware takes the copies of both in turn: one fifth and four fifths.

@@ -3,6 +3,7 @@
 //! [tool] Tests of shares: weights, limits, classes, groups, and changes of the policy while all
 //! clients work. Shares are those of the model's own log.
 
+use crate::caller::Caller;
 use crate::calls::{as_user, Calls};
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
@@ -20,6 +21,7 @@ crate::ktap::tests![
     weights_1_to_9_give_shares_1_to_9: timed slow,
     weights_1_to_100_give_shares_1_to_100: timed,
     weight_of_a_user_is_that_of_its_processes: timed,
+    client_that_becomes_another_user_stays_its_first_ones_while_it_has_a_page,
     limit_holds_for_a_client_alone: timed,
     limit_of_a_user_holds_for_all_its_processes_together: timed,
     idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
@@ -184,6 +186,22 @@ fn weight_of_a_user_is_that_of_its_processes() -> Verdict {
         "not the weight of its user again"
     );
     drop(load);
+    stage.teardown()
+}
+
+fn client_that_becomes_another_user_stays_its_first_ones_while_it_has_a_page() -> Verdict {
+    let stage = Stage::set(LAZY, "group_by=user")?;
+    let mut caller = Caller::with_channels(1)?;
+    caller.ask("run 1000 50")?;
+    let pid = caller.pid();
+    let user = || -> Result<u32, String> {
+        std::thread::sleep(Duration::from_millis(200));
+        Ok(stage.client(pid)?.ok_or("no client")?.uid)
+    };
+    ensure!(user()? == 0, "not a client of root");
+    caller.ask("become 5")?;
+    ensure!(user()? == 0, "it took its page along");
+    drop(caller);
     stage.teardown()
 }
 

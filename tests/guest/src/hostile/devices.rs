@@ -27,6 +27,7 @@ crate::ktap::tests![
     gpu_taken_from_its_driver_lets_all_clients_run,
     gpu_that_its_driver_gets_later_is_followed,
     gpu_of_another_kind_that_its_driver_gets_later_is_counted,
+    gpu_that_is_removed_and_found_anew_is_another_one,
 ];
 
 /// See [`super::PROGRAMS`].
@@ -327,5 +328,24 @@ fn gpu_of_another_kind_that_its_driver_gets_later_is_counted() -> Verdict {
     within_a_second(&stage, 1, "followed", |stat| stat.pci == "0001:00:02.0")?;
     let unfollowed = stage.stat()?.unfollowed;
     ensure!(unfollowed == 1, "{unfollowed} GPUs are not followed");
+    stage.teardown()
+}
+
+fn gpu_that_is_removed_and_found_anew_is_another_one() -> Verdict {
+    const ADDRESS: &str = "0001:00:00.0";
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let remove = format!("/sys/bus/pci/devices/{ADDRESS}/remove");
+    for (path, value) in [(remove.as_str(), "1"), ("/sys/bus/pci/rescan", "1")] {
+        fs::write(path, value).map_err(|error| format!("{path}: {error}"))?;
+    }
+    within_a_second(&stage, 0, "away", |stat| stat.away)?;
+    // The kernel gives it other addresses than the model's registers have: LoGA does not know it.
+    within_a_second(&stage, 0, "counted", |stat| stat.unfollowed == 1)?;
+    let address = address_of("/dev/nvidia0")?;
+    ensure!(address.is_none(), "/dev/nvidia0 is said to be {address:?}");
+    let open = File::open("/dev/nvidia0").map_err(|error| error.to_string())?;
+    let files = stage.stat()?.open_files;
+    ensure!(files == 0, "{files} files of a GPU that is gone");
+    drop(open);
     stage.teardown()
 }
