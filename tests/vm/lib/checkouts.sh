@@ -12,8 +12,8 @@ ready_target() {
 	local from staged=$CARGO_TARGET_DIR.$$ name names=() skip=()
 	sweep_checkouts
 	if [ ! -e "$CARGO_TARGET_DIR" ] && command -v rsync > /dev/null; then
-		# The one that was built last.
-		from=$(ls -dt "$cache"/target-*[0-9a-f]/debug 2> /dev/null | head -n 1)
+		# The one that was built last; in a new cache there is none, which is no failure.
+		from=$(ls -dt "$cache"/target-*[0-9a-f]/debug 2> /dev/null | head -n 1) || from=
 		if [ -n "$from" ]; then
 			from=${from%/debug}
 			IFS=: read -ra names <<< "$own_crates"
