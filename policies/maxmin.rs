@@ -48,7 +48,8 @@
 //! Commands submitted before a client is throttled run on: deep queues and long commands put a
 //! client further ahead. It pays for all of that, throttled until the others are as far, but not
 //! for longer than [`LONGEST_THROTTLE`](super::rivals::LONGEST_THROTTLE). Not proven: anything while
-//! no throttling is allowed (the bound on work comes first), while demands change the level (steps of old and new levels mix), or
+//! no throttling is allowed (the bound on work comes first), while demands change the level (steps
+//! of old and new levels mix), or
 //! when polling phases differ from the rest of the period, of which they are the only measurement.
 //! Debts are forgiven by age, not by size: only while the bound on work forbids throttling, the
 //! lead of each client over the system fades, `lead -= lead * span / 10 s`. A client that ran

@@ -11,8 +11,9 @@
 //! No lock is held while it waits: `/dev/loga` and the parameter `attach` stay readable.
 
 use super::inside::{self, Current};
+use super::leaving::{drain, let_go, synchronize, PATIENCE};
 use super::members::OURS;
-use super::operations::{Driver, Hooked};
+use super::operations::Driver;
 use super::tracker::Tracker;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
@@ -22,11 +23,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
-
-/// Longest time that detaching waits for calls inside the driver.
-const PATIENCE: Delta = Delta::from_secs(3);
-/// Interval of checking whether the calls have returned.
-const CHECK: Delta = Delta::from_millis(2);
 
 /// An attachment in force.
 struct Attachment {
@@ -52,6 +48,8 @@ struct Hook {
     waits: bool,
     /// The last attempt to attach found no driver.
     no_driver: bool,
+    /// A driver or a GPU has appeared while a thread attaches, detaches, or adds GPUs.
+    missed: bool,
     /// The module's exit has begun: LoGA does not attach any more.
     going: bool,
 }
@@ -64,6 +62,7 @@ kernel::sync::global_lock! {
         state: State::Detached,
         waits: false,
         no_driver: false,
+        missed: false,
         going: false,
     };
 }
@@ -116,7 +115,11 @@ pub(crate) fn attach_on_load() {
 /// Attaches if LoGA waits for a driver; if it is attached, follows GPUs that the driver has again,
 /// and those that it did not have before. Called in a work item.
 pub(super) fn attach_or_retake() {
-    let hook = HOOK.lock();
+    let mut hook = HOOK.lock();
+    if matches!(hook.state, State::Attaching(_) | State::Changing(_)) {
+        hook.missed = true;
+        return;
+    }
     if let State::Attached(attachment) = &hook.state {
         let (driver, tracker) = (attachment.driver.clone(), attachment.tracker.clone());
         drop(hook);
@@ -154,7 +157,19 @@ fn follow(tracker: &Arc<Tracker>, found: KVec<Found>, cards: &[Card]) {
     });
     // One that was unbound meanwhile, before notifiers found it.
     tracker.drop_unbound(attachment.driver.owner());
-    HOOK.lock().state = State::Attached(attachment);
+    settle(State::Attached(attachment));
+}
+
+/// Ends what a thread was at, and does what has come meanwhile.
+fn settle(state: State) {
+    let mut hook = HOOK.lock();
+    let before = core::mem::replace(&mut hook.state, state);
+    let missed = core::mem::take(&mut hook.missed);
+    drop(hook);
+    drop(before);
+    if missed {
+        attach_or_retake();
+    }
 }
 
 /// Takes the attachment to change it, if there is one; with `of`, the one with this tracker. The
@@ -223,20 +238,16 @@ fn attach(occasion: Occasion) -> Result {
             _ => return Err(EBUSY),
         }
     }
-    let built = build(occasion);
-    let mut hook = HOOK.lock();
-    match built {
+    match build(occasion) {
         Ok(attachment) => {
-            hook.state = State::Attached(attachment);
-            hook.waits = false;
+            HOOK.lock().waits = false;
             IS_ATTACHED.store(1, Relaxed);
+            settle(State::Attached(attachment));
             Ok(())
         }
         Err(error) => {
-            let before = core::mem::replace(&mut hook.state, State::Detached);
-            hook.no_driver = error == ENODEV;
-            drop(hook);
-            drop(before);
+            HOOK.lock().no_driver = error == ENODEV;
+            settle(State::Detached);
             Err(error)
         }
     }
@@ -268,6 +279,7 @@ fn build(occasion: Occasion) -> Result<Attachment> {
         tracker.stop();
         return Err(error);
     }
+    driver.hold();
     pr_info!(
         "attached to module {}: policy={}, enforce={}\n",
         driver.name(),
@@ -296,15 +308,12 @@ fn detach(patience: Option<Delta>) -> Result {
             _ => Err(EBUSY),
         };
     };
-    let gone = let_go(&attachment, patience);
-    let mut hook = HOOK.lock();
-    if let Err(error) = gone {
-        hook.state = State::Attached(attachment);
+    if let Err(error) = let_go(&attachment.driver, &attachment.tracker, patience) {
+        settle(State::Attached(attachment));
         return Err(error);
     }
-    hook.state = State::Detached;
     IS_ATTACHED.store(0, Relaxed);
-    drop(hook);
+    attachment.driver.unhold();
     inside::forget_current();
     let Attachment {
         driver,
@@ -315,86 +324,8 @@ fn detach(patience: Option<Delta>) -> Result {
     tracker.stop();
     drop(driver);
     pr_info!("detached\n");
-    Ok(())
-}
-
-/// Restores the driver's members and waits until no call is inside a wrapper.
-fn let_go(attachment: &Attachment, patience: Option<Delta>) -> Result {
-    let Attachment {
-        driver, tracker, ..
-    } = attachment;
-    let hooked = driver.hooked();
-    if hooked == Hooked::Others {
-        return Err(hooked_after(patience));
-    }
-    tracker.close().inspect_err(|_| {
-        pr_err!(
-            "cannot detach: submission pages are mapped; end the programs that use the GPU first\n"
-        );
-    })?;
-    if hooked == Hooked::Ours && driver.unhook().is_err() {
-        tracker.reopen();
-        return Err(hooked_after(patience));
-    }
-    let mut gone = drain(patience);
-    if gone.is_ok() {
-        // Last: if LoGA's members must be put back, no file with a record was closed unseen.
-        driver.unhook_release();
-        gone = drain(patience);
-    }
-    gone.inspect_err(|error| {
-        if hooked == Hooked::Ours {
-            driver.hook_again();
-        }
-        tracker.reopen();
-        if *error == EBUSY {
-            pr_err!(
-                "cannot detach: {} calls stay inside the driver; end the programs that use the GPU first\n",
-                inside::count()
-            );
-        }
-    })
-}
-
-/// `EBUSY`; logged only for a caller with `patience`, since one without retries.
-fn hooked_after(patience: Option<Delta>) -> Error {
-    if patience.is_some() {
-        pr_err!("cannot detach: another module hooked the driver after LoGA; remove it first\n");
-    }
-    EBUSY
-}
-
-/// Waits until no call can be inside a wrapper: for `patience`, or without a bound.
-///
-/// # Errors
-///
-/// `EBUSY`: it took longer; `EINTR`: the caller has a fatal signal.
-fn drain(patience: Option<Delta>) -> Result {
-    synchronize();
-    let since = ffi::now();
-    let mut warned = false;
-    while inside::count() != 0 {
-        let waited = ffi::now().saturating_sub(since).get();
-        // CAST: a small constant.
-        let is_long = waited > PATIENCE.as_nanos() as u64;
-        match patience {
-            // CAST: as above.
-            Some(patience) if waited > patience.as_nanos() as u64 => return Err(EBUSY),
-            // SAFETY: Process context, and no lock is held.
-            Some(_) if unsafe { ffi::loga_sleep_killable(2) } => return Err(EINTR),
-            Some(_) => {}
-            None => {
-                if is_long && !core::mem::replace(&mut warned, true) {
-                    pr_warn!(
-                        "unloading waits for {} calls inside the driver\n",
-                        inside::count()
-                    );
-                }
-                fsleep(CHECK);
-            }
-        }
-    }
-    synchronize();
+    // Last: another thread may attach from now on.
+    settle(State::Detached);
     Ok(())
 }
 
@@ -415,11 +346,6 @@ pub(crate) fn followed() -> Option<Arc<Tracker>> {
         State::Changing(tracker) => Some(tracker.clone()),
         State::Detached => None,
     }
-}
-
-fn synchronize() {
-    // SAFETY: Sleeps; called from process context without a lock that a hooked call takes.
-    unsafe { ffi::loga_synchronize_rcu_tasks() };
 }
 
 #[no_mangle]

@@ -7,6 +7,7 @@
 //! | `operations`, `driver.c` | the driver's `file_operations`: found, checked, members replaced |
 //! | `members`, `inside` | LoGA's functions in them, and the calls inside these |
 //! | `hook` | attaching and detaching |
+//! | `leaving` | no call is inside LoGA's functions any more |
 //! | `notices` | notifiers: a driver appears, a GPU is unbound, the machine sleeps |
 //! | `tracker`, `files` | the opens and RM calls that come through them |
 //! | `takeover` | the mappings that come through them, and the process that pays for each |
@@ -17,6 +18,7 @@
 mod files;
 pub(crate) mod hook;
 mod inside;
+mod leaving;
 pub(crate) mod mapping;
 mod members;
 mod minors;

@@ -105,15 +105,12 @@ impl Driver {
         }
         let (operations, members) = found?;
         // INVARIANT: Opened above, and checked.
-        let driver = Self {
+        Ok(Self {
             control,
             operations,
             members,
             ours,
-        };
-        // SAFETY: The open file keeps the driver's module loaded; `drop` takes the link back.
-        unsafe { ffi::loga_hold(driver.owner()) };
-        Ok(driver)
+        })
     }
 
     fn check(
@@ -187,6 +184,18 @@ impl Driver {
     pub(crate) fn owner(&self) -> *const bindings::module {
         // SAFETY: By the invariant.
         unsafe { (*self.operations.as_ptr()).owner }
+    }
+
+    /// Names LoGA as a holder of the driver's module.
+    pub(super) fn hold(&self) {
+        // SAFETY: By the invariant the owner of the operations is loaded.
+        unsafe { ffi::loga_hold(self.owner()) };
+    }
+
+    /// Takes that back.
+    pub(super) fn unhold(&self) {
+        // SAFETY: As above.
+        unsafe { ffi::loga_unhold(self.owner()) };
     }
 
     /// Name of the driver's module.
@@ -376,8 +385,6 @@ fn does_nothing() -> *mut c_void {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: As in `find`.
-        unsafe { ffi::loga_unhold(self.owner()) };
         // SAFETY: The reference from `find`, and the last one.
         unsafe { ffi::loga_close_node(self.control.as_ptr()) };
     }

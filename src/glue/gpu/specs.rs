@@ -67,7 +67,8 @@ impl Books {
         self.engaged.protected_changed();
     }
 
-    /// Forgets the specs of processes that have exited and of cgroups that are gone, and those whose lease is over.
+    /// Forgets the specs of processes that have exited and of cgroups that are gone, and those whose
+    /// lease is over.
     pub(super) fn forget_ended_specs(&mut self) {
         if self.specs.forget_ended(ffi::now(), exists) {
             self.specs_changed();

@@ -105,8 +105,17 @@ impl Caller {
         Ok(ready > 0)
     }
 
+    /// It ends, and leaves a child that keeps its channel busy with kernels of a millisecond for so
+    /// many milliseconds; the child's number.
+    pub(crate) fn leave_a_child(&mut self, ms: u32) -> Result<u32, String> {
+        self.send(&format!("fork 1000 {ms}"))?;
+        let child = self.wait_for_child()?;
+        self.kill()?;
+        Ok(child)
+    }
+
     /// Waits until it has a child; the child's number.
-    pub(crate) fn wait_for_child(&self) -> Result<u32, String> {
+    fn wait_for_child(&self) -> Result<u32, String> {
         let since = Instant::now();
         while since.elapsed() < SOON {
             let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;

@@ -182,9 +182,7 @@ fn limit_of_a_cgroup_that_is_gone_holds_while_its_pages_are_used() -> Verdict {
     cgroup.add_process(pid)?;
     set(cgroup.chosen()?, limit(30))?;
     parent.ask("run 1000 100")?;
-    parent.send("fork 1000 3000")?;
-    let child = parent.wait_for_child()?;
-    parent.kill()?;
+    let child = parent.leave_a_child(3000)?;
     stage.wait_for_client(pid, SOON, "one that has ended", |client| client.ended)?;
     // The child leaves, and the cgroup is removed.
     fs::write(format!("{ROOT}/cgroup.procs"), format!("{child}\n"))

@@ -68,7 +68,7 @@ pub fn run(
     if !arguments.clear && !arguments.json && !is_enforced(arguments.gpu, control)? {
         writeln!(
             out,
-            "nothing enforces it: `loga policy set --enforce on` does"
+            "LoGA only accounts, and does not enforce it: `loga policy set --enforce on`"
         )?;
     }
     Ok(())

@@ -112,7 +112,7 @@ impl Around {
         if self.loaded {
             format!("the kernel module loga is loaded, but {path} is missing here: in a container, start it with --device {path}; else {make}")
         } else {
-            format!("{path} is missing here, and without /sys nothing tells whether the kernel module loga is loaded: in a container, start it with --device {path}; else {make}, or load the module")
+            format!("{path} is missing here, and without /sys it is not known whether the kernel module loga is loaded: in a container, start it with --device {path}; else {make}, or load the module")
         }
     }
 
@@ -281,7 +281,7 @@ mod tests {
                 "is loaded, but /dev/loga is missing here",
             ),
             (&container, libc::ENOENT, "mknod -m 0666 /dev/loga c 10 127"),
-            (&no_sysfs, libc::ENOENT, "without /sys nothing tells"),
+            (&no_sysfs, libc::ENOENT, "without /sys it is not known"),
             (&null, libc::EACCES, "but 1:3: remove it, and `mknod"),
             (&file, libc::EACCES, "is a regular file, not a device"),
             (&nodev, libc::EACCES, "mounted with nodev"),

@@ -78,7 +78,7 @@ pub(super) fn module(machine: &Machine) -> Vec<Finding> {
     } else if !machine.has("/sys/module") {
         found.push(Finding::note(
             "module",
-            "/sys cannot be read: nothing tells whether loga is loaded",
+            "/sys cannot be read: it is not known whether loga is loaded",
             "mount -t sysfs sysfs /sys",
         ));
     } else {

@@ -43,14 +43,14 @@ fn weight_of_a_process_reaches_every_gpu() {
 }
 
 #[test]
-fn setting_that_nothing_enforces_says_so() {
+fn setting_that_is_not_enforced_says_so() {
     let fake = FakeKernel::new(2);
     let said = set_as_is(&fake, "--pid 100 --limit 20").expect("set");
     assert!(
         said.starts_with("process 100: limit 20 % on all GPUs\n"),
         "{said}"
     );
-    assert!(said.contains("nothing enforces it"), "{said}");
+    assert!(said.contains("does not enforce it"), "{said}");
     let cleared = set_as_is(&fake, "--pid 100 --clear").expect("cleared");
     assert_eq!(cleared.lines().count(), 1, "{cleared}");
     // One that does not is enough.
