@@ -5,6 +5,8 @@
 //! The kernel has no library function for the latter, and products of two times
 //! exceed 64 bits for phases of a few seconds.
 
+use core::num::NonZeroU64;
+
 use super::WHOLE;
 
 /// `a * b / c` rounded down, or the largest number when it does not fit or `c` is 0.
@@ -59,7 +61,10 @@ fn divide_wide(high: u64, low: u64, divisor: u64) -> u64 {
 /// highest bit of the divisor is set.
 fn next_digit(rest: u64, digit: u64, divisor: u64) -> (u64, u64) {
     let (first, second) = (divisor >> 32, divisor & DIGIT);
-    let mut quotient = rest / first.max(1);
+    // A division by zero cannot happen, but rustc 1.85 does not see that for `first.max(1)`,
+    // and objtool does not know that the panic it puts there never returns.
+    let divided_by = NonZeroU64::new(first).unwrap_or(NonZeroU64::MIN);
+    let mut quotient = rest / divided_by;
     let mut left = rest.wrapping_sub(quotient.wrapping_mul(first));
     // The guess is too large by two at most.
     for _ in 0..2 {
