@@ -61,15 +61,17 @@ pub enum Work {
 }
 
 impl ChannelState {
-    /// Whether a channel exists: an instance block is bound to its id. One read.
+    /// The instance block that is bound to the id of a channel: address and memory kind. Nothing if
+    /// the channel does not exist. One read.
     ///
     /// # Errors
     ///
     /// [`DeviceGone`] for all ones.
     #[inline]
-    pub fn is_bound(mmio: &impl Mmio, chid: Chid) -> Result<bool, DeviceGone> {
+    pub fn bound(mmio: &impl Mmio, chid: Chid) -> Result<Option<u32>, DeviceGone> {
         let inst = ChannelInst::read(mmio, chid)?;
-        Ok(inst.bind() || inst.page() != 0)
+        let exists = inst.bind() || inst.page() != 0;
+        Ok(exists.then(|| inst.context()))
     }
 
     /// What it has to do with its engine.

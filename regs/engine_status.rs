@@ -90,6 +90,13 @@ impl EngineStatus {
         })
     }
 
+    /// Whether a TSG is on the engine, and no switch is in progress: the firmware's pointer to the
+    /// current context shows one of its channels.
+    pub const fn shows_tsg(word: u32) -> bool {
+        let status = Self::from_bits(word);
+        status.busy() && status.id_is_tsg() && matches!(status.ctx_status(), CtxStatus::Valid)
+    }
+
     /// The context on the engine.
     const fn current(self) -> Occupant {
         context(self.id(), self.id_is_tsg())
@@ -104,7 +111,10 @@ impl EngineStatus {
 /// A channel or a TSG.
 const fn context(id: u32, is_tsg: bool) -> Occupant {
     if is_tsg {
-        Occupant::Tsg(TsgId::from_bits(id))
+        Occupant::Tsg {
+            id: TsgId::from_bits(id),
+            context: 0,
+        }
     } else {
         Occupant::Channel(Chid::from_bits(id))
     }
@@ -120,7 +130,8 @@ mod tests {
     }
 
     fn tsg(id: u32) -> Result<Occupant, DeviceGone> {
-        Ok(Occupant::Tsg(TsgId::from_bits(id)))
+        let (id, context) = (TsgId::from_bits(id), 0);
+        Ok(Occupant::Tsg { id, context })
     }
 
     #[test]

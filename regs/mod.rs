@@ -103,7 +103,13 @@ pub enum Occupant {
     /// A channel.
     Channel(Chid),
     /// A TSG.
-    Tsg(TsgId),
+    Tsg {
+        /// Which.
+        id: TsgId,
+        /// The instance block of that one of its channels which is on the engine, as in the channel
+        /// table; 0: not known.
+        context: u32,
+    },
     /// The engine works, but does not show for which channel.
     Unknown,
 }

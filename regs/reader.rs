@@ -2,7 +2,11 @@
 
 //! One read of the occupant of an engine, from either source.
 //!
-//! Source of the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware).
+//! A status word that names a TSG does not say which channel runs, so the firmware's pointer to the
+//! current context is read with it. That NVIDIA's firmware keeps the pointer is *unverified*.
+//!
+//! Sources: the loading bit: nouveau `engine/gr/gf100.c` (with NVIDIA's firmware); the pointer:
+//! gk20a `gr_fecs_current_ctx`.
 
 use super::register::register;
 use super::{ChannelTable, Chip, EngineStatus, Error, Mmio, Occupant, Reading};
@@ -17,6 +21,20 @@ register! {
     }
 }
 
+register! {
+    /// The context that the compute engine executes, according to the context-switch firmware.
+    /// Source: gk20a `gr_fecs_current_ctx`.
+    CurrentCtx = FECS_CURRENT_CTX @ 0x40_9b00 {
+        /// VALID: there is one.
+        31:31 valid => bool;
+        /// PTR and TARGET: address and memory kind of its instance block.
+        29:0 context;
+    }
+}
+
+/// No status word that [`OccupantReader`] keeps: all ones are an error.
+const UNSETTLED: u32 = super::ALL_ONES;
+
 named! {
     /// Where observations come from.
     pub enum Source of "source" {
@@ -28,12 +46,17 @@ named! {
     }
 }
 
+/// Offset of the status word of the compute engine.
+const COMPUTE: u32 = EngineStatus::offset(0);
+
 /// Reads what is on one engine.
 pub struct OccupantReader {
     source: Source,
     /// Offset of the engine's status word.
     offset: u32,
     last: Reading,
+    /// The word whose meaning `last` has and need not be asked for again.
+    settled: u32,
     table: ChannelTable,
     reads: u64,
 }
@@ -48,13 +71,14 @@ impl OccupantReader {
                 word: 0,
                 occupant: Occupant::Idle,
             },
+            settled: 0,
             table: ChannelTable::new(chip.channels),
             reads: 0,
         }
     }
 
     /// What is on the engine now. Never sleeps; one register read for
-    /// [`Source::EngineStatus`] (two while a context is being switched).
+    /// [`Source::EngineStatus`] (two while a context is being switched, three when a TSG comes).
     ///
     /// # Errors
     ///
@@ -87,16 +111,40 @@ impl OccupantReader {
         self.reads = self.reads.saturating_add(1);
         // The meaning of a word in a switch changes while the word stays the same.
         let needs_loading = EngineStatus::needs_loading_bit(word);
-        if word == self.last.word && !needs_loading {
+        if word == self.settled && !needs_loading {
             return Ok(self.last.occupant);
         }
         let loading = needs_loading && {
             self.reads = self.reads.saturating_add(1);
             Mailbox::read(mmio)?.loading()
         };
-        let occupant = EngineStatus::decode(word, loading)?;
+        let mut occupant = EngineStatus::decode(word, loading)?;
+        self.settled = word;
+        if let Occupant::Tsg { context, .. } = &mut occupant {
+            if self.offset == COMPUTE && EngineStatus::shows_tsg(word) {
+                *context = self.read_context(mmio, word)?;
+            }
+        }
         self.last = Reading { word, occupant };
         Ok(occupant)
+    }
+
+    /// The context of the TSG that the engine's status word names; 0 if it is not there any more,
+    /// or the firmware has not stored it yet: it is asked for again then.
+    #[inline(never)]
+    fn read_context(&mut self, mmio: &impl Mmio, word: u32) -> Result<u32, Error> {
+        self.reads = self.reads.saturating_add(1);
+        self.settled = UNSETTLED;
+        let current = CurrentCtx::read(mmio)?;
+        if !current.valid() {
+            return Ok(0);
+        }
+        self.reads = self.reads.saturating_add(1);
+        if mmio.read32(self.offset) != word {
+            return Ok(0);
+        }
+        self.settled = word;
+        Ok(current.context())
     }
 
     fn read_table(&mut self, mmio: &impl Mmio) -> Result<Occupant, Error> {
@@ -128,7 +176,7 @@ impl<M: Mmio> Mmio for Counted<'_, M> {
 mod tests {
     use super::super::{FakeMmio, Family, USERD_SLOT};
     use super::*;
-    use crate::ids::{Chid, Chipset};
+    use crate::ids::{Chid, Chipset, TsgId};
 
     const CHIP: Chip = Chip {
         chipset: Chipset::new(0xf1),
@@ -162,6 +210,32 @@ mod tests {
         mmio.set(0x40_9808, 0x0008_0000);
         assert_eq!(reader.read(&mmio), channel(9));
         assert_eq!(reader.reads(), 4);
+    }
+
+    #[test]
+    fn read_of_a_tsg_has_the_context_of_its_channel() {
+        let mut reader = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
+        let mut mmio = FakeMmio::new([(0x2640, 0x8000_3007), (0x40_9b00, 0)]);
+        let tsg = |context| {
+            let id = TsgId::from_bits(7);
+            Ok(Occupant::Tsg { id, context })
+        };
+        // The firmware has not stored it yet.
+        assert_eq!(reader.read(&mmio), tsg(0));
+        mmio.set(0x40_9b00, 0xa000_1234);
+        assert_eq!(reader.read(&mmio), tsg(0x2000_1234));
+        assert_eq!((reader.reads(), mmio.reads()), (5, 5));
+        // Known from now on.
+        assert_eq!(reader.read(&mmio), tsg(0x2000_1234));
+        assert_eq!(reader.reads(), 6);
+        // While its context is being saved, the pointer may be that of the next one.
+        mmio.set(0x2640, 0x8000_d007);
+        mmio.set(0x40_9b00, 0xa000_5678);
+        assert_eq!(reader.read(&mmio), tsg(0));
+        // Other engines have no such pointer.
+        let mut copies = OccupantReader::new(Source::EngineStatus, &CHIP, 4);
+        let mmio = FakeMmio::new([(0x2660, 0x8000_3007), (0x40_9b00, 0xa000_1234)]);
+        assert_eq!((copies.read(&mmio), mmio.reads()), (tsg(0), 1));
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl Books {
         let ran = |us: &u16| Slot {
             ran: Ns::from_us((*us).into()),
             runs: 1,
+            ..Slot::default()
         };
         let count = self.processes.len();
         let slots: Vec<_> = times.iter().take(count).map(ran).collect();

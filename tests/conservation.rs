@@ -25,7 +25,10 @@ fn occupant() -> impl Strategy<Value = Occupant> {
         Just(Occupant::Unknown),
         (0u32..4096).prop_map(|id| Occupant::Channel(Chid::from_bits(id))),
         (0u32..24).prop_map(|id| Occupant::Channel(Chid::from_bits(id))),
-        (0u32..4096).prop_map(|id| Occupant::Tsg(TsgId::from_bits(id))),
+        (0u32..4096, 0u32..3).prop_map(|(id, context)| {
+            let id = TsgId::from_bits(id);
+            Occupant::Tsg { id, context }
+        }),
     ]
 }
 

@@ -5,9 +5,11 @@
 //! owner has an entry; every mapping waits at the gate of its page; and every record is removed in
 //! the end.
 //!
-//! The world around the records is a model: processes that fork and end, an RM that gives each
-//! page to one process at a time, files that are prepared, inherited and passed on, and
-//! mappings with and without page-table entries. The steps are those of `src/glue/gpu/holdings.rs`.
+//! The world around the records is a model: processes that fork, execute another program and end; an
+//! RM that gives each page to one process at a time and frees it when the control file is closed,
+//! which outlives its process if another one holds it; channels that are disabled; files that are
+//! prepared, inherited and passed on; and mappings with and without page-table entries. The steps
+//! are those of `src/glue/gpu/holdings.rs`.
 
 use loga::account::{EngineKind, Slot};
 use loga::ids::{Chid, ClientId};
@@ -30,6 +32,12 @@ enum Step {
     Allocate(Pid),
     /// A process frees the channels of one of its pages; the record learns it later.
     Free(Pid),
+    /// A process gives its control file to another one.
+    Pass(Pid, Pid),
+    /// The channels of a page are enabled, or disabled: they run only while they are enabled.
+    Enable(u16, bool),
+    /// A process executes another program: its mappings go, its files stay.
+    Exec(Pid),
     /// A process has the driver prepare a page of its own for mapping: a new file, which another
     /// process has opened.
     Prepare(Pid, Pid),
@@ -59,6 +67,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(Step::Unmap),
         1 => (any::<usize>(), pid()).prop_map(|(at, pid)| Step::Copy(at, pid)),
         4 => any::<usize>().prop_map(Step::Touch),
+        1 => (pid(), pid()).prop_map(|(pid, to)| Step::Pass(pid, to)),
+        2 => (0..PAGES, any::<bool>()).prop_map(|(page, on)| Step::Enable(page, on)),
+        1 => pid().prop_map(Step::Exec),
         1 => pid().prop_map(Step::Exit),
         2 => any::<u8>().prop_map(Step::Decide),
         1 => Just(Step::Reread),
@@ -92,8 +103,11 @@ struct Client {
 /// A page as the RM sees it.
 #[derive(Clone, Copy, Debug, Default)]
 struct RmPage {
+    /// The process whose control file the channels were allocated through.
     process: Option<u64>,
     channels: u8,
+    /// Its channels do not run.
+    disabled: bool,
     /// Mapped since the process got it.
     mapped: bool,
 }
@@ -102,6 +116,8 @@ struct World {
     /// Number of the process in each place; never used again.
     processes: [u64; PROCESSES],
     next: u64,
+    /// Who holds the control file that a process opened: a process lives while it is among them.
+    holders: Vec<(u64, u64)>,
     rm: [RmPage; PAGES as usize],
     files: Vec<File>,
     mappings: Vec<Mapping>,
@@ -118,6 +134,7 @@ impl World {
         World {
             processes: core::array::from_fn(|at| at as u64 + 1),
             next: PROCESSES as u64 + 1,
+            holders: (1..=PROCESSES as u64).map(|one| (one, one)).collect(),
             rm: Default::default(),
             files: Vec::new(),
             mappings: Vec::new(),
@@ -160,11 +177,8 @@ impl World {
     }
 
     fn live_channels(&self, number: u16) -> Option<u8> {
-        let page = self.pages.get(number)?;
-        let owner_lives = self.lives(self.clients[page.at()].process);
-        let rm = self.rm[usize::from(number)];
-        // Channels of a process that has ended are idle in this model.
-        Some(if owner_lives { rm.channels } else { 0 })
+        self.pages.get(number)?;
+        Some(self.rm[usize::from(number)].channels)
     }
 
     fn read_channels(&mut self, number: u16) {
@@ -250,17 +264,26 @@ impl World {
     fn exit(&mut self, pid: Pid) {
         let process = self.processes[pid];
         self.processes[pid] = self.next;
+        self.holders.push((self.next, self.next));
         self.next += 1;
+        self.drop_mappings_of(pid);
+        self.holders.retain(|(_, holder)| *holder != process);
+        for rm in &mut self.rm {
+            let is_held = |file| self.holders.iter().any(|(held, _)| *held == file);
+            if rm.process.is_some_and(|file| !is_held(file)) {
+                *rm = RmPage::default();
+            }
+        }
+        self.pages.doubt_all();
+    }
+
+    fn drop_mappings_of(&mut self, pid: Pid) {
         for at in (0..self.mappings.len()).rev() {
             self.mappings[at].holders.retain(|holder| *holder != pid);
             if self.mappings[at].holders.is_empty() {
                 self.drop_mapping(at);
             }
         }
-        for rm in self.rm.iter_mut().filter(|rm| rm.process == Some(process)) {
-            *rm = RmPage::default();
-        }
-        self.pages.doubt_all();
     }
 
     /// Books the phase, and reads the channels afterwards.
@@ -303,6 +326,12 @@ impl World {
                 }
                 self.pages.doubt_all();
             }
+            Step::Pass(pid, to) => {
+                let passed = (self.processes[pid], self.processes[to]);
+                self.holders.push(passed);
+            }
+            Step::Enable(page, on) => self.rm[usize::from(page)].disabled = !on,
+            Step::Exec(pid) => self.drop_mappings_of(pid),
             Step::Prepare(pid, opener) => {
                 let allocator = self.processes[pid];
                 let own = self.rm.iter().position(|rm| rm.process == Some(allocator));
@@ -343,16 +372,18 @@ impl World {
         let slot = Slot {
             ran: Ns::new(1),
             runs: 1,
+            ..Slot::default()
         };
         let owner = self.pages.charge(EngineKind::Compute, chid, &slot, true);
         let client = owner.and_then(|at| self.clients.get(at));
         assert!(client.is_some(), "time of channel {chid:?} is unknown");
     }
 
-    /// What holds after every step. All channels run in it.
+    /// What holds after every step. All channels run in it that are enabled.
     fn check(&mut self) {
         for (number, rm) in (0u16..).zip(self.rm) {
-            for slot in (0..SLOTS as u16).filter(|slot| rm.mapped && rm.channels >> slot & 1 == 1) {
+            let runs = |slot: &u16| rm.mapped && !rm.disabled && rm.channels >> slot & 1 == 1;
+            for slot in (0..SLOTS as u16).filter(runs) {
                 self.ran.insert(number * SLOTS as u16 + slot);
             }
         }

@@ -4,7 +4,7 @@
 
 use super::machine::{ChannelSetup, Machine};
 use super::rm::{Caller, Kind, Outcome, Rm, VA_END};
-use crate::gpu::{Chid, CE0, ENGINES, GR};
+use crate::gpu::{regs, Chid, CE0, ENGINES, GR};
 use crate::rm;
 use crate::rm::class::status;
 use crate::rm::{class, submit};
@@ -13,6 +13,9 @@ use kernel::prelude::*;
 /// Channels that share one page of USERD.
 const CHIDS_PER_PAGE: usize = (super::PAGE / submit::USERD_SLOT) as usize;
 
+/// Channels of one TSG: the length in a runlist has six bits.
+const TSG_CHANNELS_MAX: usize = 63;
+
 /// Use of a hardware channel id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
@@ -20,6 +23,7 @@ pub(super) enum Slot {
     Used {
         pid: i32,
         runlist: u32,
+        tsg: Option<u16>,
     },
     /// Freed by its owner, still on an engine.
     Draining {
@@ -51,6 +55,13 @@ impl Rm {
         };
         // CAST: an index below ENGINES.
         let runlist = engine as u32;
+        let tsg = match self.object(caller, at.root, at.parent) {
+            Ok(Kind::Group(tsg)) => Some(*tsg),
+            _ => None,
+        };
+        if tsg.is_some() && self.members(runlist, tsg).count() >= TSG_CHANNELS_MAX {
+            return Err(status::INSUFFICIENT_RESOURCES);
+        }
         let (space, pid) = {
             let client = self.client(caller, at.root)?;
             (client.space, client.pid)
@@ -64,7 +75,7 @@ impl Rm {
             at.handle,
             Kind::Channel { chid, runlist },
         )?;
-        self.slots[usize::from(chid.0)] = Slot::Used { pid, runlist };
+        self.slots[usize::from(chid.0)] = Slot::Used { pid, runlist, tsg };
         let setup = ChannelSetup {
             pid,
             space,
@@ -76,6 +87,25 @@ impl Rm {
         self.submit(machine, runlist);
         machine.kick();
         Ok(())
+    }
+
+    /// Allocates a group of channels.
+    pub fn alloc_group(&mut self, caller: Caller, at: &rm::Alloc) -> Outcome {
+        let free = self.tsgs.iter().position(|used| !used);
+        let free = free.ok_or(status::INSUFFICIENT_RESOURCES)?;
+        // CAST: below the number of channels, 4096.
+        let kind = Kind::Group(free as u16);
+        self.insert(caller, at.root, at.parent, at.handle, kind)?;
+        self.tsgs[free] = true;
+        Ok(())
+    }
+
+    /// Channels in use of a runlist that are in this TSG, or in none.
+    fn members(&self, runlist: u32, tsg: Option<u16>) -> impl Iterator<Item = u32> + '_ {
+        let is_member = move |slot: &Slot| matches!(slot, Slot::Used { runlist: own, tsg: of, .. } if *own == runlist && *of == tsg);
+        // CAST: below the number of channels, 4096.
+        let chids = self.slots.iter().enumerate();
+        chids.filter_map(move |(chid, slot)| is_member(slot).then_some(chid as u32))
     }
 
     /// Enables or disables a channel.
@@ -123,15 +153,29 @@ impl Rm {
         self.reap(machine);
     }
 
-    /// Submits the list of the channels in use of a runlist.
+    /// Submits the list of the channels in use of a runlist: those of a TSG behind an entry for it.
     fn submit(&mut self, machine: &Machine, runlist: u32) {
-        self.list.clear();
-        for (chid, slot) in self.slots.iter().enumerate() {
-            if matches!(slot, Slot::Used { runlist: own, .. } if *own == runlist) {
-                // The capacity is the number of channels, so that this cannot fail.
-                let _ = self.list.push(chid as u16, GFP_KERNEL);
+        let mut list = core::mem::replace(&mut self.list, KVVec::new());
+        list.clear();
+        // There is room for each channel and each TSG, so that this cannot fail.
+        let push = |list: &mut KVVec<u32>, entry| {
+            let _ = list.push_within_capacity(entry);
+        };
+        for member in self.members(runlist, None) {
+            push(&mut list, member);
+        }
+        for (tsg, _) in self.tsgs.iter().enumerate().filter(|(_, used)| **used) {
+            // CAST (both): below the number of channels, 4096.
+            let count = self.members(runlist, Some(tsg as u16)).count() as u32;
+            if count != 0 {
+                let length = count << regs::RUNLIST_ENTRY_COUNT_SHIFT;
+                push(&mut list, tsg as u32 | regs::RUNLIST_ENTRY_TSG | length);
+                for member in self.members(runlist, Some(tsg as u16)) {
+                    push(&mut list, member);
+                }
             }
         }
+        self.list = list;
         debug_assert!((runlist as usize) < ENGINES);
         machine.submit_runlist(runlist, &self.list);
     }

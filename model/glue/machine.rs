@@ -320,19 +320,19 @@ impl Machine {
         })
     }
 
-    /// Submits a runlist.
-    pub fn submit_runlist(&self, runlist: u32, chids: &[u16]) {
+    /// Submits a runlist: the first words of its entries.
+    pub fn submit_runlist(&self, runlist: u32, entries: &[u32]) {
         self.with(|core| {
             let base = u64::from(runlist) * RUNLIST_SIZE;
-            for (index, &chid) in chids.iter().enumerate() {
+            for (index, &entry) in entries.iter().enumerate() {
                 let at = base + 8 * index as u64;
-                core.board.vidmem.write(at, u32::from(chid));
+                core.board.vidmem.write(at, entry);
                 core.board.vidmem.write(at + 4, 0);
             }
-            // CAST: below the size of video memory; at most 4096 channels.
+            // CAST: below the size of video memory; at most 4096 channels and as many TSGs.
             core.gpu
                 .mmio_write(regs::RUNLIST_BASE, (base >> 12) as u32, &mut core.board);
-            let word = (runlist << 20) | chids.len() as u32;
+            let word = (runlist << 20) | entries.len() as u32;
             core.gpu
                 .mmio_write(regs::RUNLIST_SUBMIT, word, &mut core.board);
             core.gpu

@@ -95,6 +95,7 @@ impl Call<'_> {
                 let params: rm::MemoryParams = self.params(data.params)?;
                 self.rm(under, |rm, _| rm.alloc_memory(caller, data, params.limit))
             }
+            class::CHANNEL_GROUP_A => self.rm(under, |rm, _| rm.alloc_group(caller, data)),
             class::CHANNEL_GPFIFO_A | class::CHANNEL_GPFIFO_B => {
                 let params: KBox<rm::ChannelParams> =
                     KBox::new(self.params(data.params)?, GFP_KERNEL)

@@ -42,6 +42,8 @@ pub enum Kind {
         /// Its runlist.
         runlist: u32,
     },
+    /// A group of channels, by the number of its TSG.
+    Group(u16),
     /// Completions go to a file.
     Event(Arc<Listener>),
 }
@@ -67,8 +69,10 @@ pub struct Rm {
     clients: KVec<Client>,
     /// By channel id.
     pub(super) slots: KVVec<Slot>,
+    /// TSGs that are in use, by number.
+    pub(super) tsgs: KVVec<bool>,
     /// Room to write a runlist down.
-    pub(super) list: KVVec<u16>,
+    pub(super) list: KVVec<u32>,
 }
 
 /// The caller of an RM call.
@@ -87,7 +91,9 @@ impl Rm {
         Ok(Self {
             clients: KVec::with_capacity(SPACES, GFP_KERNEL)?,
             slots: KVVec::from_elem(Slot::Free, channels, GFP_KERNEL)?,
-            list: KVVec::with_capacity(channels, GFP_KERNEL)?,
+            tsgs: KVVec::from_elem(false, channels, GFP_KERNEL)?,
+            // Every channel in a TSG of its own.
+            list: KVVec::with_capacity(2 * channels, GFP_KERNEL)?,
         })
     }
 
@@ -367,6 +373,7 @@ impl Rm {
                 Self::forget_memory(machine, space, &memory);
             }
             Kind::Event(listener) => machine.remove_listener(space, &listener),
+            Kind::Group(tsg) => self.tsgs[usize::from(tsg)] = false,
             Kind::Plain(_) => {}
         }
     }

@@ -58,7 +58,8 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let mut group: Option<(u16, u32)> = None;
         let mut tail: Option<u16> = None;
         let mut good = true;
-        for index in 0..count.min(regs::CHANNELS) {
+        // At most every channel in a TSG of its own.
+        for index in 0..count.min(2 * regs::CHANNELS) {
             let Some(word) = bus.vidmem_read(address.saturating_add(u64::from(index) * 8)) else {
                 good = false;
                 break;

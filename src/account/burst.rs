@@ -2,7 +2,7 @@
 
 //! [pure] `accounting=burst`: the engine is polled without a break during polling phases.
 
-use super::{clear, slot_of, PhaseTotals, Slot, UsedSlots};
+use super::{clear, goes_on, slot_of, PhaseTotals, Slot, UsedSlots};
 use crate::regs::Occupant;
 use crate::units::Ns;
 
@@ -49,8 +49,12 @@ impl Accountant {
             return;
         }
         self.charge(slots, now);
-        self.totals.switches = self.totals.switches.saturating_add(1);
+        let is_new = !goes_on(self.current, occupant);
         self.current = occupant;
+        if !is_new {
+            return;
+        }
+        self.totals.switches = self.totals.switches.saturating_add(1);
         if let Some(slot) = slot_of(occupant).and_then(|index| slots.get_mut(index)) {
             slot.runs = slot.runs.saturating_add(1);
             self.used.mark(slot_of(occupant));
@@ -117,6 +121,7 @@ impl Accountant {
         match slot_of(self.current).and_then(|index| slots.get_mut(index)) {
             Some(slot) => {
                 slot.ran = slot.ran.saturating_add(time);
+                slot.note_context(self.current);
                 self.totals.ran = self.totals.ran.saturating_add(time);
                 self.used.mark(slot_of(self.current));
             }
@@ -134,6 +139,7 @@ impl Default for Accountant {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_burst))]
 mod tests {
+    use super::super::{tsg_of, MAX_SLOTS};
     use super::*;
     use crate::ids::{Chid, TsgId};
 
@@ -147,6 +153,11 @@ mod tests {
     /// Slots for the first few channels: enough for a test.
     fn slots() -> [Slot; 8] {
         [Slot::default(); 8]
+    }
+
+    const fn tsg(id: u32, context: u32) -> Occupant {
+        let id = TsgId::from_bits(id);
+        Occupant::Tsg { id, context }
     }
 
     fn ns(time: u64) -> Ns {
@@ -194,7 +205,7 @@ mod tests {
             slots[1],
             Slot {
                 ran: ns(100),
-                runs: 0
+                ..Slot::default()
             }
         );
         assert_eq!(totals.ran, totals.length);
@@ -211,7 +222,8 @@ mod tests {
             slots[2],
             Slot {
                 ran: ns(55),
-                runs: 1
+                runs: 1,
+                ..Slot::default()
             }
         );
         assert_eq!(totals.length, ns(100));
@@ -237,7 +249,7 @@ mod tests {
             slots[1],
             Slot {
                 ran: ns(40),
-                runs: 0
+                ..Slot::default()
             }
         );
         assert_eq!(totals.switches, 0);
@@ -281,7 +293,7 @@ mod tests {
         let (mut slots, mut accountant) = (slots(), Accountant::new());
         accountant.begin(&mut slots, ns(0), Occupant::Unknown);
         accountant.observe(&mut slots, ns(10), channel(4000));
-        accountant.observe(&mut slots, ns(30), Occupant::Tsg(TsgId::from_bits(1)));
+        accountant.observe(&mut slots, ns(30), tsg(1, 0));
         let totals = accountant.end(&mut slots, ns(60));
         assert_eq!(totals.unknown, ns(60));
         assert_eq!(totals.ran, Ns::ZERO);
@@ -314,8 +326,27 @@ mod tests {
     fn slot_of_channels_and_groups_never_overlap() {
         assert_eq!(slot_of(channel(0)), Some(0));
         assert_eq!(slot_of(channel(4095)), Some(4095));
-        assert_eq!(slot_of(Occupant::Tsg(TsgId::from_bits(0))), Some(4096));
+        assert_eq!(slot_of(tsg(0, 0)), Some(4096));
         assert_eq!(slot_of(Occupant::Idle), None);
+    }
+
+    #[test]
+    fn tsg_goes_on_with_another_channel_and_keeps_the_last_context() {
+        let mut slots = [Slot::default(); MAX_SLOTS];
+        let mut accountant = Accountant::new();
+        accountant.begin(&mut slots, ns(0), tsg(3, 0));
+        accountant.observe(&mut slots, ns(10), tsg(3, 77));
+        accountant.observe(&mut slots, ns(20), tsg(3, 0));
+        accountant.observe(&mut slots, ns(30), A);
+        let totals = accountant.end(&mut slots, ns(40));
+        let (ran, runs, context) = (ns(30), 0, 77);
+        let at = slot_of(tsg(3, 0)).unwrap_or(0);
+        assert_eq!(
+            (slots[at], totals.switches),
+            (Slot { ran, runs, context }, 1)
+        );
+        assert_eq!(tsg_of(at), Some(TsgId::from_bits(3)));
+        assert_eq!((tsg_of(4095), tsg_of(MAX_SLOTS)), (None, None));
     }
 
     // Regression: the prototype lost up to a microsecond at every switch.

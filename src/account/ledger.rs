@@ -88,6 +88,7 @@ mod tests {
         let slot = |ran| Slot {
             ran: Ns::new(ran),
             runs: 1,
+            ..Slot::default()
         };
         let slots = [slot(10), slot(20), slot(30), slot(40)];
         let mut totals = PhaseTotals {
@@ -118,6 +119,7 @@ mod tests {
         let slots = [Slot {
             ran: Ns::new(10),
             runs: 1,
+            ..Slot::default()
         }];
         let mut totals = PhaseTotals {
             length: Ns::new(10),
@@ -137,6 +139,7 @@ mod tests {
         let slots = [Slot {
             ran: Ns::new(10),
             runs: 1,
+            ..Slot::default()
         }];
         let mut totals = PhaseTotals {
             length: Ns::new(10),

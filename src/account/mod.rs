@@ -33,7 +33,7 @@ pub use commands::Commands;
 pub use copies::{Copied, Copies, POLLS_PER_LOOK};
 pub use ledger::{settle, Accounts, Charge, Owner};
 
-use crate::ids::MAX_CHANNELS;
+use crate::ids::{TsgId, MAX_CHANNELS};
 use crate::names::named;
 use crate::regs::Occupant;
 use crate::units::Ns;
@@ -72,6 +72,9 @@ pub struct Slot {
     /// Times the engine took up its work. A run that was already there when the
     /// phase began is not counted again.
     pub runs: u32,
+    /// Of a TSG: the context of a channel of it that ran, 0 if none was seen. Source:
+    /// [`Occupant::Tsg`].
+    pub context: u32,
 }
 
 /// Index of the slot of an occupant: channels first, TSGs from [`MAX_CHANNELS`].
@@ -79,8 +82,30 @@ pub struct Slot {
 pub const fn slot_of(occupant: Occupant) -> Option<usize> {
     match occupant {
         Occupant::Channel(chid) => Some(chid.index()),
-        Occupant::Tsg(tsg) => Some(MAX_CHANNELS + tsg.index()),
+        Occupant::Tsg { id, .. } => Some(MAX_CHANNELS + id.index()),
         Occupant::Idle | Occupant::Unknown => None,
+    }
+}
+
+/// The TSG whose slot has this index.
+pub fn tsg_of(index: usize) -> Option<TsgId> {
+    let id = u32::try_from(index.checked_sub(MAX_CHANNELS)?).ok()?;
+    (index < MAX_SLOTS).then(|| TsgId::from_bits(id))
+}
+
+/// Whether two observations in a row are of one run: a channel of the same TSG goes on.
+fn goes_on(before: Occupant, after: Occupant) -> bool {
+    before == after || slot_of(before).is_some_and(|slot| slot_of(after) == Some(slot))
+}
+
+impl Slot {
+    /// Notes the context of a TSG that is charged.
+    fn note_context(&mut self, occupant: Occupant) {
+        if let Occupant::Tsg { context, .. } = occupant {
+            if context != 0 {
+                self.context = context;
+            }
+        }
     }
 }
 

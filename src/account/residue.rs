@@ -21,7 +21,7 @@
 //! *Cost*: ten samples in a phase, and one for each doubling after a decision that throttles: four
 //! in ten milliseconds.
 
-use crate::ids::Chid;
+use super::slot_of;
 use crate::random::XorShift;
 use crate::regs::Occupant;
 use crate::units::Ns;
@@ -46,10 +46,10 @@ pub struct Residue {
     charged: Ns,
     /// End of the phase.
     until: Ns,
-    found: [(Chid, Ns); SAMPLES_MAX],
+    found: [(Occupant, Ns); SAMPLES_MAX],
     len: usize,
     /// As `found`, on the copy engine.
-    copied: [(Chid, Ns); SAMPLES_MAX],
+    copied: [(Occupant, Ns); SAMPLES_MAX],
     copies: usize,
     /// What the last sample stood for.
     last: Ns,
@@ -66,9 +66,9 @@ impl Residue {
             end: Ns::ZERO,
             charged: Ns::ZERO,
             until: Ns::ZERO,
-            found: [(Chid::from_bits(0), Ns::ZERO); SAMPLES_MAX],
+            found: [(Occupant::Idle, Ns::ZERO); SAMPLES_MAX],
             len: 0,
-            copied: [(Chid::from_bits(0), Ns::ZERO); SAMPLES_MAX],
+            copied: [(Occupant::Idle, Ns::ZERO); SAMPLES_MAX],
             copies: 0,
             last: Ns::ZERO,
         }
@@ -95,8 +95,9 @@ impl Residue {
         }
         let time = self.end.saturating_sub(self.charged);
         (self.charged, self.last) = (self.end, time);
-        if let (Occupant::Channel(chid), Some(place)) = (occupant, self.found.get_mut(self.len)) {
-            *place = (chid, time);
+        let place = self.found.get_mut(self.len);
+        if let Some(place) = place.filter(|_| slot_of(occupant).is_some()) {
+            *place = (occupant, time);
             self.len = self.len.saturating_add(1);
         }
         self.draw()
@@ -104,20 +105,20 @@ impl Residue {
 
     /// Notes the occupant of the copy engine at the sample that was noted last.
     pub fn sample_copies(&mut self, occupant: Occupant) {
-        if let (Occupant::Channel(chid), Some(place)) = (occupant, self.copied.get_mut(self.copies))
-        {
-            *place = (chid, self.last);
+        let place = self.copied.get_mut(self.copies);
+        if let Some(place) = place.filter(|_| slot_of(occupant).is_some()) {
+            *place = (occupant, self.last);
             self.copies = self.copies.saturating_add(1);
         }
     }
 
-    /// The channels found, and the time that each is to be charged.
-    pub fn found(&self) -> &[(Chid, Ns)] {
+    /// The channels and TSGs found, and the time that each is to be charged.
+    pub fn found(&self) -> &[(Occupant, Ns)] {
         self.found.get(..self.len).unwrap_or_default()
     }
 
     /// As [`Residue::found`], on the copy engine.
-    pub fn found_copying(&self) -> &[(Chid, Ns)] {
+    pub fn found_copying(&self) -> &[(Occupant, Ns)] {
         self.copied.get(..self.copies).unwrap_or_default()
     }
 
@@ -144,10 +145,11 @@ impl Residue {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_residue))]
 mod tests {
     use super::*;
+    use crate::ids::Chid;
 
     const START: Ns = Ns::from_ms(1000);
     const PHASE: Ns = Ns::from_ms(10);
-    const THROTTLED: Chid = Chid::from_bits(3);
+    const THROTTLED: Occupant = Occupant::Channel(Chid::from_bits(3));
 
     /// Samples a phase in which the throttled client runs for `rest`, then none. Returns the
     /// samples made and the time that it is charged.
@@ -158,7 +160,7 @@ mod tests {
             next = residue.sample(
                 now,
                 if now < START.saturating_add(rest) {
-                    Occupant::Channel(THROTTLED)
+                    THROTTLED
                 } else {
                     Occupant::Idle
                 },
@@ -194,7 +196,7 @@ mod tests {
             let (mut samples, mut next) = (0, residue.begin(START, length, false));
             while let Some(now) = next {
                 samples += 1;
-                next = residue.sample(now, Occupant::Channel(THROTTLED));
+                next = residue.sample(now, THROTTLED);
             }
             let times = residue.found().iter().map(|(_, time)| *time);
             assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
@@ -208,7 +210,7 @@ mod tests {
         let mut residue = Residue::new(3);
         let mut next = residue.begin(START, length, true);
         while let Some(now) = next {
-            next = residue.sample(now, Occupant::Channel(THROTTLED));
+            next = residue.sample(now, THROTTLED);
         }
         assert!(residue.found().len() < SAMPLES_MAX);
         let times = residue.found().iter().map(|(_, time)| *time);
@@ -238,7 +240,7 @@ mod tests {
         assert!(first.is_some());
         // Late by several strata: up to the end of the one of 960 to 1960 us.
         let late = START.saturating_add(Ns::from_us(1000));
-        assert!(residue.sample(late, Occupant::Channel(THROTTLED)) > Some(late));
+        assert!(residue.sample(late, THROTTLED) > Some(late));
         assert_eq!(residue.found(), [(THROTTLED, Ns::from_us(1960))]);
     }
 
@@ -248,7 +250,7 @@ mod tests {
         let mut next = residue.begin(START, PHASE, true);
         while let Some(now) = next {
             next = residue.sample(now, Occupant::Idle);
-            residue.sample_copies(Occupant::Channel(THROTTLED));
+            residue.sample_copies(THROTTLED);
         }
         assert!(residue.found().is_empty());
         let times = residue.found_copying().iter().map(|(_, time)| *time);
@@ -262,7 +264,7 @@ mod tests {
         let mut residue = Residue::new(1);
         residue.begin(START, PHASE, true);
         let late = START.saturating_add(Ns::from_ms(11));
-        assert_eq!(residue.sample(late, Occupant::Channel(THROTTLED)), None);
+        assert_eq!(residue.sample(late, THROTTLED), None);
         assert_eq!(residue.found(), [(THROTTLED, PHASE)]);
     }
 }

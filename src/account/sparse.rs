@@ -30,7 +30,7 @@
 //! What it costs: one sample, with the interrupt of its timer, each `S`. See [`Pace`]
 //! for how `S` is chosen.
 
-use super::{clear, slot_of, PhaseTotals, Slot, UsedSlots};
+use super::{clear, goes_on, slot_of, PhaseTotals, Slot, UsedSlots};
 use crate::regs::Occupant;
 use crate::units::Ns;
 
@@ -157,7 +157,7 @@ impl Sparse {
 
     fn charge(&mut self, slots: &mut [Slot], time: Ns, occupant: Occupant) {
         self.totals.length = self.totals.length.saturating_add(time);
-        let is_new = occupant != self.current;
+        let is_new = !goes_on(self.current, occupant);
         self.current = occupant;
         self.totals.switches = self.totals.switches.saturating_add(is_new.into());
         if occupant == Occupant::Idle {
@@ -169,6 +169,7 @@ impl Sparse {
             Some(slot) => {
                 slot.ran = slot.ran.saturating_add(time);
                 slot.runs = slot.runs.saturating_add(is_new.into());
+                slot.note_context(occupant);
                 self.totals.ran = self.totals.ran.saturating_add(time);
                 self.used.mark(index);
             }

@@ -84,6 +84,7 @@ fn period_of_both(
         .map(|part| Slot {
             ran: Ns::new(length.get() * part / 100),
             runs: 1,
+            ..Slot::default()
         })
         .collect();
     let ran = slots
@@ -349,6 +350,7 @@ fn strata_follow_what_sparse_phases_show_and_not_what_others_do() {
     let slots = [Slot {
         ran: Ns::from_ms(1_500),
         runs: 1,
+        ..Slot::default()
     }];
     let ended = Ended {
         totals: PhaseTotals {

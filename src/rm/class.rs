@@ -18,6 +18,9 @@ pub const SUBDEVICE: u32 = 0x2080;
 pub const CHANNEL_GPFIFO_A: u32 = 0xa06f;
 /// GPFIFO channel of GK110. Source: OGKM 515 `class/cla16f.h`, `KEPLER_CHANNEL_GPFIFO_B`.
 pub const CHANNEL_GPFIFO_B: u32 = 0xa16f;
+/// Group of channels that the GPU schedules as one (a TSG); its channels have it as their parent.
+/// Source: OGKM 515 `class/cla06c.h`, `KEPLER_CHANNEL_GROUP_A`.
+pub const CHANNEL_GROUP_A: u32 = 0xa06c;
 /// Compute engine of GK104. Source: nouveau `nvif/class.h`, `KEPLER_COMPUTE_A`.
 pub const COMPUTE_A: u32 = 0xa0c0;
 /// Compute engine of GK110. Source: nouveau `nvif/class.h`, `KEPLER_COMPUTE_B`.

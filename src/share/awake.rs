@@ -225,6 +225,8 @@ impl<S: Storage> Shares<S> {
             return;
         }
         let state_index = group.state_index;
+        let state = self.states.all().get(state_index);
+        group.was_throttled = state.is_some_and(|state| state.throttled);
         self.awake_groups = self.awake_groups.saturating_sub(1);
         self.swap_states(state_index, self.awake_groups);
         if let Some(state) = self.states.all_mut().get_mut(self.awake_groups) {
@@ -299,6 +301,7 @@ mod tests {
             let slot = Slot {
                 ran: Ns::from_us(100),
                 runs: 1,
+                ..Slot::default()
             };
             shares.charge_at(at, EngineKind::Compute, &slot);
             shares.gather(settings, Ns::ZERO, Ns::ZERO);

@@ -119,15 +119,25 @@ impl<S: Storage> Shares<S> {
     }
 
     /// GPU time by which the group of a process's user that is furthest ahead is ahead of the
-    /// system, where processes are groups.
-    pub(super) fn lead_of_user(&self, identity: &Identity, t_sys: VTime) -> Ns {
+    /// system, where processes are groups, and whether that group waits.
+    pub(super) fn lead_of_user(&self, identity: &Identity, t_sys: VTime) -> (Ns, bool) {
         if self.group_by != GroupBy::Process {
-            return Ns::ZERO;
+            return (Ns::ZERO, false);
         }
         let groups = self.groups().iter().enumerate();
         let own = groups.filter(|(_, group)| group.identity.user == identity.user);
-        let leads = own.map(|(at, _)| self.lead(at, t_sys));
-        leads.max().unwrap_or(Ns::ZERO)
+        let leads = own.map(|(at, _)| (self.lead(at, t_sys), self.waits(at, t_sys)));
+        let ahead = leads.filter(|(lead, _)| !lead.is_zero());
+        ahead.max().unwrap_or_default()
+    }
+
+    /// Whether a process that joins a group waits until the next decision: the group is throttled,
+    /// or its last process ended while it was, and it is ahead still.
+    pub(super) fn waits(&self, at: usize, t_sys: VTime) -> bool {
+        let waited = |one: &Group| one.awake == 0 && one.was_throttled;
+        let waited = self.groups().get(at).is_some_and(waited);
+        let is_throttled = self.state_of(at).is_some_and(|state| state.throttled);
+        is_throttled || (waited && !self.lead(at, t_sys).is_zero())
     }
 
     /// Sets a group further ahead.

@@ -321,6 +321,8 @@ pub struct Group {
     pub(super) is_remembered: bool,
     /// Its processes that take part in decisions.
     pub(super) awake: u32,
+    /// It was throttled when the last of them ceased to take part.
+    pub(super) was_throttled: bool,
     /// Position of its state.
     pub(super) state_index: usize,
     pub(super) account: Account,

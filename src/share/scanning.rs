@@ -212,6 +212,7 @@ mod tests {
         let slot = Slot {
             ran: Ns::from_ms(1),
             runs: 1,
+            ..Slot::default()
         };
         assert!(shares.charge_at(1, EngineKind::Compute, &slot));
         shares.gather(&settings, Ns::from_ms(1), Ns::from_ms(6));

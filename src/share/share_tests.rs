@@ -76,6 +76,7 @@ fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
     let slot = Slot {
         ran: Ns::from_us(us),
         runs: 1,
+        ..Slot::default()
     };
     assert!(shares.charge_at(at, EngineKind::Compute, &slot));
 }
@@ -141,24 +142,28 @@ mod tests {
         let mut shares = shares(&mut store.tables, GroupBy::Process);
         let joined = shares.join(ClientId::new(1), identity(1, 7), &settings, T_SYS);
         assert_eq!(joined, Ok(0));
-        shares.states_mut()[0].vtime = VTime::new(5_000_000);
-        // Another user owes nothing; a child owes what its parent does.
+        let state = &mut shares.states_mut()[0];
+        (state.vtime, state.throttled) = (VTime::new(5_000_000), true);
+        // Another user owes nothing; a child owes what its parent does, and waits as it does.
         let joined = shares.join(ClientId::new(2), identity(2, 8), &settings, T_SYS);
         assert_eq!(joined, Ok(1));
-        assert_eq!(shares.states()[1].vtime, T_SYS);
+        let state = shares.states()[1];
+        assert_eq!((state.vtime, state.throttled), (T_SYS, false));
         shares.leave(0, T_SYS);
         let joined = shares.join(ClientId::new(3), identity(3, 7), &settings, T_SYS);
         assert_eq!(joined, Ok(1));
         let group = shares.members()[1].group();
         let state = shares.state_of(group).unwrap_or_default();
         assert_eq!(state.vtime, VTime::new(5_000_000));
+        assert!(state.throttled && shares.members()[1].throttled_by().is_some());
         // What has been paid is not inherited.
         shares.leave(1, VTime::new(6_000_000));
         let later = VTime::new(6_000_000);
         let joined = shares.join(ClientId::new(4), identity(4, 7), &settings, later);
         assert_eq!(joined, Ok(1));
         let group = shares.members()[1].group();
-        assert_eq!(shares.state_of(group).unwrap_or_default().vtime, later);
+        let state = shares.state_of(group).unwrap_or_default();
+        assert_eq!((state.vtime, state.throttled), (later, false));
     }
 
     #[test]
@@ -299,11 +304,7 @@ mod tests {
             }
             if shares.members()[0].throttled_by().is_none() {
                 ran += u32::from(at > 200);
-                let slot = Slot {
-                    ran: Ns::from_ms(1),
-                    runs: 0,
-                };
-                assert!(shares.charge_at(0, EngineKind::Compute, &slot));
+                use_us(&mut shares, 0, 1000);
             }
             shares.gather(&settings, Ns::ZERO, Ns::ZERO);
             shares.book(&mut settings, &period(at * 6));

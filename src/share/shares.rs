@@ -200,7 +200,8 @@ impl<S: Storage> Shares<S> {
         if !self.has_room() {
             return Err(full);
         }
-        let (lead, groups) = (self.lead_of_user(&identity, t_sys), self.next);
+        let (lead, mut waits) = self.lead_of_user(&identity, t_sys);
+        let groups = self.next;
         let legacy = self.legacy_of_user(identity.user);
         let group = self.group_for(&identity, settings, t_sys).ok_or(full)?;
         if self.next != groups {
@@ -209,7 +210,8 @@ impl<S: Storage> Shares<S> {
                 self.begin_with(group, legacy);
             }
         }
-        let throttled = self.state_of(group).is_some_and(|state| state.throttled);
+        // Until the next decision, a fresh process would submit without waiting.
+        waits |= self.waits(group, t_sys);
         self.generation = 0;
         let at = self
             .members
@@ -218,11 +220,14 @@ impl<S: Storage> Shares<S> {
                 identity,
                 resolved: settings.resolve(&identity),
                 group,
-                throttled_by: throttled.then_some(ThrottledBy::Policy),
+                throttled_by: waits.then_some(ThrottledBy::Policy),
                 ..Member::default()
             })
             .ok_or(full)?;
         self.wake(at);
+        if let Some(state) = self.state_mut(group).filter(|_| waits) {
+            state.throttled = true;
+        }
         Ok(at)
     }
 

@@ -17,6 +17,9 @@ impl<S: Storage> Shares<S> {
         for state in self.states_mut() {
             state.throttled = false;
         }
+        for group in self.groups.all_mut() {
+            group.was_throttled = false;
+        }
         // Throttled processes are awake.
         self.each_awake(|member| member.set_throttled_by(None, now));
     }

@@ -17,7 +17,7 @@
 //! owner, still wait where those of the present owner wait.
 
 use crate::account::{Commands, EngineKind, Slot};
-use crate::ids::{Chid, ClientId, MAX_CHANNELS};
+use crate::ids::{Chid, ClientId, TsgId, MAX_CHANNELS};
 use crate::storage::{find_near, Bounded, Storage};
 use crate::units::Ns;
 
@@ -37,6 +37,10 @@ pub struct ChannelRecord {
     pub copied: Ns,
     /// Where it was at the last scan.
     pub commands: Commands,
+    /// Its instance block, as the channel table had it last; 0: none.
+    context: u32,
+    /// The TSG in which it ran last.
+    tsg: Option<TsgId>,
 }
 
 /// One page of submission slots.
@@ -354,6 +358,39 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         (page.doubtful, page.ended) = (false, false);
         if live == 0 && page.mappings == 0 {
             self.table.remove(at);
+        }
+    }
+
+    /// Notes the instance blocks of the channels of a page, see [`Pages::channel_of_tsg`].
+    pub fn set_contexts(&mut self, number: u16, contexts: &[u32; SLOTS]) {
+        let at = self.find(number).ok();
+        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+            for (record, context) in page.slots.iter_mut().zip(contexts) {
+                record.context = *context;
+            }
+        }
+    }
+
+    /// A channel of a TSG: the one with this instance block, or, if that is 0, one that ran in the
+    /// TSG before. All channels of a TSG belong to one RM client, and so to the owner of its page.
+    pub fn channel_of_tsg(&self, id: TsgId, context: u32) -> Option<Chid> {
+        let is_it = |record: &ChannelRecord| match context {
+            0 => record.tsg == Some(id),
+            _ => record.context == context,
+        };
+        let mut channels = self.channels();
+        channels.find_map(|(chid, _, record)| is_it(record).then_some(chid))
+    }
+
+    /// Notes the TSG in which a channel has run.
+    pub fn note_tsg(&mut self, chid: Chid, id: TsgId) {
+        let at = self.find(page_of(chid)).ok();
+        let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) else {
+            return;
+        };
+        // CAST: eight.
+        if let Some(record) = page.slots.get_mut(usize::from(chid.get() % SLOTS as u16)) {
+            record.tsg = Some(id);
         }
     }
 

@@ -5,7 +5,7 @@
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_pages))]
 mod tests {
     use crate::account::{EngineKind, Slot};
-    use crate::ids::{Chid, ClientId};
+    use crate::ids::{Chid, ClientId, TsgId};
     use crate::storage::Borrowed;
     use crate::track::pages::{Change, Claim, Page, Pages};
     use crate::units::Ns;
@@ -28,6 +28,7 @@ mod tests {
     const RAN: Slot = Slot {
         ran: Ns::from_us(10),
         runs: 1,
+        context: 0,
     };
 
     #[test]
@@ -121,6 +122,32 @@ mod tests {
         pages.end(5);
         pages.set_live(5, 0, |_, _, _, _| ());
         assert!(owner(&pages, 5).is_none() && pages.ended().is_none());
+    }
+
+    // Regression: time of a TSG was charged to no client.
+    #[test]
+    fn tsg_is_that_of_the_page_with_its_channel() {
+        let mut store = [Page::default(), Page::default()];
+        let mut pages = Few::new(&mut store[..]);
+        let id = TsgId::from_bits(5);
+        for (number, client) in [(5, 1), (6, 2)] {
+            assert!(pages.map(number, &claim(client, true), 7).is_some());
+            pages.set_live(number, 0b11, |_, _, _, _| ());
+        }
+        pages.set_contexts(6, &[0x200, 0x201, 0, 0, 0, 0, 0, 0]);
+        // The second channel of page 6.
+        let found = Chid::new(49);
+        assert_eq!(pages.channel_of_tsg(id, 0x201), found);
+        assert_eq!(pages.channel_of_tsg(id, 0x202), None);
+        // During a switch the context is not known.
+        assert_eq!(pages.channel_of_tsg(id, 0), None);
+        pages.note_tsg(Chid::from_bits(49), id);
+        assert_eq!(pages.channel_of_tsg(id, 0), found);
+        // It is freed, and another one is allocated.
+        pages.set_live(6, 0b01, |_, _, _, _| ());
+        pages.set_live(6, 0b11, |_, _, _, _| ());
+        assert_eq!(pages.channel_of_tsg(id, 0), None);
+        assert_eq!(pages.channel_of_tsg(id, 0x201), None);
     }
 
     #[test]

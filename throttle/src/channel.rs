@@ -127,13 +127,14 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Allocates a channel, maps its USERD slot and enables it.
+    /// Allocates a channel under the device, or a group, `parent`; maps its USERD slot and enables it.
     ///
     /// # Errors
     ///
     /// A call refused or the mapping failed.
     pub fn open(
         client: &mut Client,
+        parent: Handle,
         share: Share,
         layout: Layout,
         engine: Engine,
@@ -147,7 +148,7 @@ impl Channel {
             },
             ..Default::default()
         };
-        let handle = client.alloc(client.device(), class::CHANNEL_GPFIFO_B, &mut params)?;
+        let handle = client.alloc(parent, class::CHANNEL_GPFIFO_B, &mut params)?;
         let mut channel = Channel {
             handle,
             layout,
@@ -158,7 +159,7 @@ impl Channel {
             sequence: 0,
         };
         channel.map_userd(client)?;
-        client.schedule(handle)?;
+        client.schedule(handle, true)?;
         Ok(channel)
     }
 

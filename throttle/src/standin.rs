@@ -7,7 +7,7 @@ use crate::channel::{Channel, Layout, Share};
 use crate::error::Error;
 use crate::plan::{Engine, Plan, Wait};
 use crate::rm;
-use crate::rm::Client;
+use crate::rm::{Client, Handle};
 use nix::poll::{poll, PollFd, PollFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -71,6 +71,22 @@ pub fn open_channels(
     depth: u32,
     engine: Engine,
 ) -> Result<Vec<Channel>, Error> {
+    let device = client.device();
+    open_channels_in(client, device, count, depth, engine)
+}
+
+/// As [`open_channels`], in a group of channels or in none: under the device.
+///
+/// # Errors
+///
+/// A call refused or a mapping failed.
+pub fn open_channels_in(
+    client: &mut Client,
+    parent: Handle,
+    count: u32,
+    depth: u32,
+    engine: Engine,
+) -> Result<Vec<Channel>, Error> {
     let layout = Layout::for_depth(depth);
     let memory = Rc::new(client.alloc_memory(layout.length * u64::from(count))?);
     (0..count)
@@ -79,7 +95,7 @@ pub fn open_channels(
                 memory: memory.clone(),
                 start: layout.length * u64::from(i),
             };
-            Channel::open(client, share, layout, engine)
+            Channel::open(client, parent, share, layout, engine)
         })
         .collect()
 }

@@ -61,6 +61,8 @@ pub(crate) struct Books {
     next_id: u64,
     /// Clients before this position are still to be checked, see [`Books::sweep`].
     swept: usize,
+    /// Until when the last decision applies.
+    pub(super) decided_until: Ns,
     pub(crate) mappings: u32,
     /// Files that were open before LoGA was attached.
     pub(crate) unmanaged: u64,
@@ -201,6 +203,7 @@ impl Books {
             periods: WorkPeriods::new(users),
             next_id: 1,
             swept: 0,
+            decided_until: Ns::ZERO,
             mappings: 0,
             unmanaged: 0,
             unmanaged_mappings: 0,
@@ -262,7 +265,7 @@ impl Books {
             .join(id, identity)
             .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
-        let client = ClientKernel {
+        let mut client = ClientKernel {
             pid: process.clone(),
             tgid: process.initial_number(),
             comm: process.comm(),
@@ -282,6 +285,13 @@ impl Books {
         trace::client_create(self.gpu, id.get(), client.tgid, identity.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
             events::appeared(self.gpu, &client.about(member));
+            // A fresh process of a throttled group waits as the others do.
+            if let Some(by) = member.throttled_by() {
+                client.throttled_since = Some(client.since);
+                client.throttled_until = self.decided_until;
+                events::throttled(self.gpu, &client.about(member), by);
+                self.sums.revokes = self.sums.revokes.saturating_add(1);
+            }
         }
         // There is room: checked above.
         let _ = self.clients.push_within_capacity(client);
@@ -374,23 +384,6 @@ impl Books {
             process::exists(subject) || all.any(|one| holds(subject, one.identity()))
         };
         self.state.settings.retain(stays);
-    }
-
-    /// The first page from position `from` on that has a gate and an owner which has ended, this
-    /// client or any: its position, the owner's number in the caller's pid namespace, and the gate.
-    pub(super) fn page_of_ended(
-        &self,
-        from: usize,
-        client: Option<u64>,
-    ) -> Option<(usize, i32, Arc<Gate>)> {
-        let mut pages = self.pages.all().iter().enumerate().skip(from);
-        pages.find_map(|(position, page)| {
-            let is_meant = client.is_none_or(|client| client == page.owner().get());
-            let gate = page.gate().filter(|_| is_meant)?;
-            let owner = self.clients.get(page.at())?;
-            let has_ended = owner.pid.identity().is_none();
-            has_ended.then(|| (position, owner.pid.number(), gate.clone()))
-        })
     }
 
     /// Removes the client at `at` if it has exited, or updates its cgroup and user. While it owns a

@@ -5,11 +5,13 @@
 
 use super::books::Books;
 use super::holdings::list;
+use super::phase::Phase;
 use super::Gpu;
+use crate::account;
 use crate::glue::kernel::ffi;
 use crate::glue::trace;
 use crate::ids::Chid;
-use crate::regs::{ChannelState, Mmio, Work};
+use crate::regs::{ChannelState, Mmio};
 use crate::track::pages::{Change, SLOTS};
 use kernel::sync::atomic::Full;
 
@@ -17,22 +19,29 @@ use kernel::sync::atomic::Full;
 const PAGES_PER_DECISION: usize = 16;
 
 impl Books {
-    /// Reads from the channel table which channels of a page exist, one bit each. Nothing if there
-    /// is no such page, or if the device does not answer while the owner lives.
+    /// Reads from the channel table which channels of a page exist, one bit each, whether the owner
+    /// lives or not: the driver frees them when the control file is closed, which any process may
+    /// hold. Nothing if there is no such page, or if the device does not answer while the owner
+    /// lives.
     pub(super) fn live_channels(&self, gpu: &Gpu, number: u16) -> Option<u8> {
+        self.bound_channels(gpu, number).map(|bound| bound.live)
+    }
+
+    fn bound_channels(&self, gpu: &Gpu, number: u16) -> Option<Bound> {
         let page = self.pages.get(number).filter(|_| !gpu.device.is_away())?;
         let client = self.clients.get(page.at());
         let owner_lives = client.is_some_and(|client| client.pid.identity().is_some());
-        let live = live_slots(&gpu.device.bar0, number, owner_lives);
-        live.or((!owner_lives).then_some(0))
+        let bound = Bound::read(&gpu.device.bar0, number);
+        bound.or((!owner_lives).then(Bound::default))
     }
 
     /// Notes which channels of a page exist.
     pub(super) fn read_channels(&mut self, gpu: &Gpu, number: u16) {
-        let (Some(live), Some(page)) = (self.live_channels(gpu, number), self.pages.get(number))
+        let (Some(bound), Some(page)) = (self.bound_channels(gpu, number), self.pages.get(number))
         else {
             return;
         };
+        let live = bound.live;
         let client = self.clients.get(page.at());
         if let (Some(gate), Some(client)) = (page.gate(), client) {
             let before = gate.place();
@@ -43,6 +52,7 @@ impl Books {
             }
         }
         self.note_live(number, live);
+        self.pages.set_contexts(number, &bound.contexts);
     }
 
     /// Notes which channels of a page exist, for traces too.
@@ -96,6 +106,24 @@ impl Books {
         }
     }
 
+    /// Reads the channels of all pages, if a TSG has run of which no channel is known: they were
+    /// allocated since the last read. Called when a phase has ended, before it is booked.
+    pub(super) fn find_tsgs(&mut self, phase: &Phase, gpu: &Gpu) {
+        let is_unknown = |index: usize| {
+            let slot = phase.slots.get(index).filter(|slot| slot.context != 0);
+            let tsg = account::tsg_of(index).zip(slot);
+            tsg.is_some_and(|(id, slot)| self.pages.channel_of_tsg(id, slot.context).is_none())
+        };
+        if gpu.device.is_away() || !phase.used().iter().any(is_unknown) {
+            return;
+        }
+        for at in (0..self.pages.all().len()).rev() {
+            if let Some(number) = self.pages.all().get(at).map(|page| page.number()) {
+                self.read_channels(gpu, number);
+            }
+        }
+    }
+
     /// Passes the number of channels to the engine; wakes the main thread if a decision is due.
     pub(super) fn note_channels(&mut self, gpu: &Gpu) {
         let census = self.census();
@@ -126,20 +154,28 @@ fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
     computes
 }
 
-/// The slots of a page whose channel exists, one bit each; `None` if the device has gone. A channel
-/// of an owner that has exited counts only while it has work.
-fn live_slots(mmio: &impl Mmio, page: u16, owner_lives: bool) -> Option<u8> {
-    let mut live = 0u8;
-    // CAST: eight.
-    let first = page.checked_mul(SLOTS as u16)?;
-    for slot in 0..SLOTS as u16 {
-        let chid = Chid::new(first.saturating_add(slot))?;
-        let exists = if owner_lives {
-            ChannelState::is_bound(mmio, chid).ok()?
-        } else {
-            ChannelState::read(mmio, chid).ok()?.work() != Work::None
-        };
-        live |= u8::from(exists).checked_shl(slot.into()).unwrap_or(0);
+/// What the channel table says of the channels of a page.
+#[derive(Default)]
+struct Bound {
+    /// Slots whose channel exists, one bit each.
+    live: u8,
+    /// Their instance blocks.
+    contexts: [u32; SLOTS],
+}
+
+impl Bound {
+    /// Reads it; `None` if the device has gone.
+    fn read(mmio: &impl Mmio, page: u16) -> Option<Self> {
+        let mut bound = Self::default();
+        // CAST: eight.
+        let first = page.checked_mul(SLOTS as u16)?;
+        for (slot, context) in (0u16..).zip(bound.contexts.iter_mut()) {
+            let chid = Chid::new(first.saturating_add(slot))?;
+            if let Some(found) = ChannelState::bound(mmio, chid).ok()? {
+                bound.live |= 1u8.checked_shl(slot.into()).unwrap_or(0);
+                *context = found;
+            }
+        }
+        Some(bound)
     }
-    Some(live)
 }

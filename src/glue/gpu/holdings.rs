@@ -247,11 +247,29 @@ impl Books {
         }
     }
 
+    /// The first page from position `from` on that has a gate and an owner which has ended, this
+    /// client or any: its position, the owner's number in the caller's pid namespace, and the gate.
+    pub(super) fn page_of_ended(
+        &self,
+        from: usize,
+        client: Option<u64>,
+    ) -> Option<(usize, i32, Arc<Gate>)> {
+        let mut pages = self.pages.all().iter().enumerate().skip(from);
+        pages.find_map(|(position, page)| {
+            let is_meant = client.is_none_or(|client| client == page.owner().get());
+            let gate = page.gate().filter(|_| is_meant)?;
+            let owner = self.clients.get(page.at())?;
+            let has_ended = owner.pid.identity().is_none();
+            has_ended.then(|| (position, owner.pid.number(), gate.clone()))
+        })
+    }
+
     /// Opens and shuts gates according to the decision, which applies for `patience` at most.
     /// [`Gpu::turn_gates`] does the rest. A client that is asleep is not throttled: its gates are
     /// open.
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
+        self.decided_until = until;
         let mut throttled: u32 = 0;
         for at in self.state.shares.awake() {
             let (Some(member), Some(client)) = (

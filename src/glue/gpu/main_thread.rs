@@ -9,7 +9,7 @@ use super::gate::Gate;
 use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
-use crate::account::{Accounting, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
+use crate::account::{self, Accounting, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
@@ -191,6 +191,7 @@ impl Books {
         let now = ffi::now();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.reads();
+        self.find_tsgs(phase, gpu);
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);
         self.report_fallback(decision.fallback);
@@ -329,8 +330,17 @@ impl Owner for Owners<'_> {
             EngineKind::Copy => self.phase.copied()?.slots,
         };
         let slot = slots.get(index)?;
-        let chid = u16::try_from(index).ok().and_then(Chid::new);
-        let owner = chid.and_then(|chid| self.pages.charge(on, chid, slot, self.counts_runs));
+        let tsg = account::tsg_of(index);
+        let chid = match tsg {
+            Some(id) => self.pages.channel_of_tsg(id, slot.context),
+            None => u16::try_from(index).ok().and_then(Chid::new),
+        };
+        let owner = chid.and_then(|chid| {
+            if let Some(id) = tsg {
+                self.pages.note_tsg(chid, id);
+            }
+            self.pages.charge(on, chid, slot, self.counts_runs)
+        });
         if owner.is_none() && !slot.ran.is_zero() && on == EngineKind::Compute {
             self.unknown = Some(index);
         }

@@ -104,9 +104,13 @@ impl Books {
             return;
         };
         let pages = &self.pages;
-        let client = |(chid, time): &(Chid, Ns)| {
-            let page = pages.page_of_channel(*chid)?;
-            Some((page.owner(), *time))
+        let client = |&(occupant, time): &(Occupant, Ns)| {
+            let chid = match occupant {
+                Occupant::Channel(chid) => chid,
+                Occupant::Tsg { id, context } => pages.channel_of_tsg(id, context)?,
+                Occupant::Idle | Occupant::Unknown => return None,
+            };
+            Some((pages.page_of_channel(chid)?.owner(), time))
         };
         let found = residue.found().iter().filter_map(client);
         let copied = residue.found_copying().iter().filter_map(client);

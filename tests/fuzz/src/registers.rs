@@ -15,8 +15,8 @@ use std::collections::HashMap;
 /// Registers that the code reads: PMC_BOOT_0, the number of channels, the base of USERD, the status
 /// words, the clock, the firmware's mailbox and context, and entries of the channel table.
 const OFFSETS: [u32; 16] = [
-    0, 0x2008, 0x2254, 0x2640, 0x2648, 0x9400, 0x9410, 0x40_9808, 0x40_9a0c, 0x80_0000, 0x80_0004,
-    0x80_0008, 0x80_000c, 0x80_0018, 0x80_001c, 0x80_7ff8,
+    0, 0x2008, 0x2254, 0x2640, 0x2648, 0x9400, 0x9410, 0x40_9808, 0x40_9a0c, 0x40_9b00, 0x80_0000,
+    0x80_0004, 0x80_0008, 0x80_000c, 0x80_0018, 0x80_001c,
 ];
 
 /// A card with the registers of the input: some have a word, and some of them another one from the
@@ -84,7 +84,8 @@ fn by_the_manual(word: u32, loading: bool) -> Result<Occupant, DeviceGone> {
     let one = |id: u32| {
         let tsg = id & 0x1000 != 0;
         if tsg {
-            Occupant::Tsg(loga::ids::TsgId::from_bits(id))
+            let (id, context) = (loga::ids::TsgId::from_bits(id), 0);
+            Occupant::Tsg { id, context }
         } else {
             Occupant::Channel(Chid::from_bits(id))
         }
@@ -177,7 +178,8 @@ fn card(card: &Card, input: &mut Input<'_>) {
                 "{source:?} miscounts"
             );
             let most = match source {
-                Source::EngineStatus => 2,
+                // The word, and the loading bit, or the context of a TSG and the word again.
+                Source::EngineStatus => 3,
                 // Context, the entry known, the whole table, its state.
                 Source::ChannelTable => u32::from(chip.channels) + 3,
             };

@@ -7,7 +7,8 @@
 use super::Loga;
 use crate::world::Machine;
 use loga::account::Accounting;
-use loga::ids::{Chid, ClientId};
+use loga::ids::ClientId;
+use loga::regs::Occupant;
 use loga::units::Ns;
 
 impl Loga {
@@ -46,7 +47,11 @@ impl Loga {
         if !std::mem::take(&mut self.residues.samples) {
             return;
         }
-        let client = |(chid, time): &(Chid, Ns)| -> Option<(ClientId, Ns)> {
+        let client = |(occupant, time): &(Occupant, Ns)| -> Option<(ClientId, Ns)> {
+            // The simulated GPU has no TSGs.
+            let Occupant::Channel(chid) = *occupant else {
+                return None;
+            };
             let client = self.owner[chid.index()]?;
             Some((self.kept[client].id?, *time))
         };

@@ -32,10 +32,15 @@ crate::ktap::tests![
     forged_free_changes_no_owner: timed,
     mapping_outlives_its_process_and_is_throttled: timed,
     processes_of_one_burst_are_charged: timed,
+    queue_of_an_ended_process_is_charged: timed,
+    disabled_queue_of_an_ended_process_is_charged: timed,
+    channels_of_a_group_are_charged: timed,
 ];
 
 /// The tests of `make test`.
-pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[3], TESTS[4], TESTS[5], TESTS[8]];
+pub(super) const QUICK: &[crate::ktap::Test] = &[
+    TESTS[0], TESTS[3], TESTS[4], TESTS[5], TESTS[8], TESTS[11], TESTS[12],
+];
 
 /// Time of a measurement.
 pub(super) const WINDOW: Duration = Duration::from_millis(6000);
@@ -60,7 +65,12 @@ pub(super) struct Figures {
 
 /// Runs a program next to a client of 100 us kernels, and returns what each side saw.
 pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String> {
-    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
+    measure_with(ENFORCING, program, window)
+}
+
+/// As [`measure`], with these parameters of LoGA.
+fn measure_with(parameters: &str, program: &str, window: Duration) -> Result<Figures, String> {
+    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), parameters)?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
     let mut hostile = Program::start(program)?;
     std::thread::sleep(WARM_UP);
@@ -118,8 +128,11 @@ fn check(program: &str) -> Verdict {
 
 /// As [`check`], with a measurement of `window`.
 fn check_for(program: &str, window: Duration) -> Verdict {
+    check_figures(program, &measure(program, window)?)
+}
+
+fn check_figures(program: &str, figures: &Figures) -> Verdict {
     let plain = baseline()?;
-    let figures = measure(program, window)?;
     within("percent of nobody known", figures.unknown, ..0.5)?;
     within(
         "percent used and not charged",
@@ -181,12 +194,33 @@ fn mapping_outlives_its_process_and_is_throttled() -> Verdict {
     check("orphan")
 }
 
-/// Clients come and go in a phase: what they are charged is in the totals of their user.
 fn processes_of_one_burst_are_charged() -> Verdict {
+    check_totals("respawn", "process")
+}
+
+fn queue_of_an_ended_process_is_charged() -> Verdict {
+    check_totals("bequest", "process")?;
+    check_totals("bequest", "user")
+}
+
+fn disabled_queue_of_an_ended_process_is_charged() -> Verdict {
+    check_totals("sleeper", "user")
+}
+
+fn channels_of_a_group_are_charged() -> Verdict {
+    check("group")?;
+    let parameters = "enforce=1 accounting=burst randomize=1";
+    check_figures("group", &measure_with(parameters, "group", WINDOW)?)
+}
+
+/// As [`check`], of a program whose clients come and go, several at a time: what they are charged is
+/// in the totals of their user.
+fn check_totals(program: &str, group_by: &str) -> Verdict {
     let plain = baseline()?;
-    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), ENFORCING)?;
+    let parameters = format!("{ENFORCING} group_by={group_by}");
+    let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), &parameters)?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
-    let hostile = Program::start("respawn")?;
+    let mut hostile = Program::start(program)?;
     std::thread::sleep(WARM_UP);
     let calls = Calls::open()?;
     let charged = || -> Result<u64, String> {
@@ -200,11 +234,15 @@ fn processes_of_one_burst_are_charged() -> Verdict {
     std::thread::sleep(LONG_WINDOW);
     let charged = charged()? - before;
     let truth = Truth::read()?;
+    ensure!(
+        hostile.runs()?,
+        "{program} ended before the figures were taken"
+    );
     let charged = 100.0 * charged as f64 / truth.window_ns as f64;
     let pids = truth.pids().filter(|pid| *pid != other.pid());
     let used = 100.0 * pids.map(|pid| truth.ran_share(pid)).sum::<f64>();
     println!(
-        "# respawn: used {used:.1} %, charged {charged:.1} %, the plain hog {:.1} %",
+        "# {program}: used {used:.1} %, charged {charged:.1} %, the plain hog {:.1} %",
         plain.used
     );
     within(

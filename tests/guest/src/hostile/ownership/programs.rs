@@ -8,7 +8,7 @@
 use super::{WARM_UP, WINDOW};
 use crate::ktap::ensure;
 use loga::rm as abi;
-use loga::rm::nr;
+use loga::rm::{class, nr};
 use nix::sys::wait::WaitStatus;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::plan::Engine;
 use throttle::rm::{Client, ReadyToMap};
-use throttle::standin::open_channels;
+use throttle::standin::{open_channels, open_channels_in};
 use throttle::sys::{Mapping, Visibility};
 use throttle::{rm, sys};
 
@@ -34,6 +34,9 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("ctl2", |_| ctl2()),
     ("forge", |_| forge()),
     ("orphan", |_| orphan()),
+    ("bequest", |_| bequest(false)),
+    ("sleeper", |_| bequest(true)),
+    ("group", |_| group()),
 ];
 
 /// Length of a hog's kernels.
@@ -363,6 +366,85 @@ fn orphan() -> Result<(), String> {
         sys::exit_now(0);
     }
     keep_busy(first(&mut channels)?, LIFE);
+    Ok(())
+}
+
+/// The channels are in a group: the status word of the GPU names the group, and no channel.
+fn group() -> Result<(), String> {
+    let mut client = Client::open(0).map_err(text)?;
+    let device = client.device();
+    let group = client.alloc(device, class::CHANNEL_GROUP_A, &mut ());
+    let group = group.map_err(text)?;
+    let mut channels =
+        open_channels_in(&mut client, group, 2, DEPTH, Engine::Compute).map_err(text)?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        for channel in &mut channels {
+            if channel.sequence().wrapping_sub(channel.completed()) < DEPTH / 2 {
+                channel.prepare(KERNEL_US * 1000, false);
+                channel.submit();
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
+}
+
+/// Fresh processes queue kernels with one store and end; a child holds the control file until the
+/// kernels have run, and maps nothing. With `disabled` the channel is disabled when the kernels are
+/// queued, and the child enables it after its parent has ended.
+fn bequest(disabled: bool) -> Result<(), String> {
+    const QUEUE: u32 = 60;
+    // Beside each other: a channel waits long before it is enabled.
+    let lines = if disabled { 4 } else { 1 };
+    for _ in 0..lines {
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            let since = Instant::now();
+            while since.elapsed() < LIFE {
+                let done = nix::unistd::pipe().map_err(|errno| errno.to_string())?;
+                match sys::fork().map_err(|error| error.to_string())? {
+                    Some(pid) => {
+                        drop(done.1);
+                        let status = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+                        status.map_err(|errno| errno.to_string())?;
+                        // Ends with the last process that has the other end.
+                        let mut nothing = [0];
+                        let _ = nix::unistd::read(&done.0, &mut nothing);
+                    }
+                    None => sys::exit_now(i32::from(bequeath(QUEUE, disabled).is_err())),
+                }
+            }
+            sys::exit_now(0);
+        }
+    }
+    std::thread::sleep(LIFE);
+    Ok(())
+}
+
+/// One process of [`bequest`], and its child.
+fn bequeath(queue: u32, disabled: bool) -> Result<(), String> {
+    /// Decisions that LoGA makes meanwhile: some.
+    const SOME_DECISIONS: Duration = Duration::from_millis(200);
+    let (client, mut channels) = open(1, queue)?;
+    let channel = first(&mut channels)?;
+    if disabled {
+        client.schedule(channel.handle(), false).map_err(text)?;
+    }
+    for _ in 0..queue {
+        channel.prepare(KERNEL_US * 1000, false);
+    }
+    channel.submit();
+    if sys::fork().map_err(|error| error.to_string())?.is_some() {
+        sys::exit_now(0);
+    }
+    channel.unmap_userd();
+    if disabled {
+        std::thread::sleep(SOME_DECISIONS);
+        client.schedule(channel.handle(), true).map_err(text)?;
+    }
+    while channel.completed() != channel.sequence() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
     Ok(())
 }
 
