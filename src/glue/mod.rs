@@ -26,8 +26,12 @@
 //! inside it.
 //! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; only
 //! `Gpu::threads` is taken inside it. The same is true of the locks of `SharedPoller`. The locks of
-//! `events`, and `Gpu::took`, are taken inside `Gpu::books`, and no lock inside them. A fault waits
-//! for its release with none of them held.
+//! `events`, which are spinlocks, and `Gpu::took` are taken inside `Gpu::books`, and no lock inside
+//! them. A fault waits for its release with none of them held.
+//!
+//! `Gpu::books`, `Gate::files` and `Tracker::files` give their holder the priority of those that
+//! wait. A call of an application is not preempted while it has the books (`Gpu::brief_books`), and
+//! so takes no lock there that sleeps.
 
 mod control;
 mod driver;

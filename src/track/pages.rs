@@ -278,6 +278,14 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         })
     }
 
+    /// Notes that a mapping of a page has been copied.
+    pub fn copy(&mut self, number: u16) {
+        let at = self.find(number).ok();
+        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+            page.mappings = page.mappings.saturating_add(1);
+        }
+    }
+
     /// Notes that a mapping of a page has gone. True if it was the last one.
     pub fn unmap(&mut self, number: u16) -> bool {
         let Ok(at) = self.find(number) else {

@@ -24,12 +24,12 @@ use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
 use kernel::error::to_result;
-use kernel::new_mutex;
+use kernel::new_spinlock;
 use kernel::pid_namespace::PidNamespace;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, SpinLock};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 use kernel::types::Opaque;
@@ -51,7 +51,7 @@ pub(super) struct Listener {
     /// Pid namespace in which the file was opened.
     pids: ARef<PidNamespace>,
     #[pin]
-    queue: Mutex<Queue>,
+    queue: SpinLock<Queue>,
     /// 1 while nothing waits. Changed with `queue` locked.
     empty: Atomic<u32>,
     /// When the last paced snapshot was taken.
@@ -83,7 +83,7 @@ struct Wants {
 
 kernel::sync::global_lock! {
     // SAFETY: Initialised in `prepare`, before anything else can reach it.
-    unsafe(uninit) static LISTENERS: Mutex<KVec<Subscriber>> = KVec::new();
+    unsafe(uninit) static LISTENERS: SpinLock<KVec<Subscriber>> = KVec::new();
 }
 
 /// A listener that has subscribed, and the process that did it.
@@ -104,7 +104,7 @@ static COUNT: Atomic<usize> = Atomic::new(0);
 pub(crate) fn prepare() -> Result {
     // SAFETY: Called once, before the module is reachable from anywhere.
     unsafe { LISTENERS.init() };
-    LISTENERS.lock().reserve(2 * MAX_LISTENERS, GFP_KERNEL)?;
+    *LISTENERS.lock() = KVec::with_capacity(2 * MAX_LISTENERS, GFP_KERNEL)?;
     // SAFETY: Called once; `finish` takes it back.
     let started = to_result(unsafe { ffi::loga_wake_wq_start() });
     if started.is_err() {
@@ -131,7 +131,7 @@ impl Listener {
         Arc::pin_init(
             pin_init!(Self {
                 pids,
-                queue <- new_mutex!(Queue { wants: None }),
+                queue <- new_spinlock!(Queue { wants: None }),
                 empty: Atomic::new(1),
                 last_snapshot: Atomic::new(0),
                 arrival <- Opaque::ffi_init(|slot| {

@@ -170,6 +170,10 @@ unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
     // SAFETY: Installed by `wrap` only.
     let mapping = unsafe { mapping_of(vma) };
     mapping.parts.fetch_add(1, Relaxed);
+    if !mapping.gpu.copied(mapping.page) {
+        // SAFETY: The area is being made, by `fork` or in the caller's address space.
+        unsafe { ffi::loga_copy_no_more(vma) };
+    }
     if let Some(open) = mapping.driver().and_then(|ops| ops.open) {
         // SAFETY: The driver's own function, called for its own area.
         unsafe { open(vma) };
@@ -184,6 +188,7 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
         unsafe { close(vma) };
     }
     if mapping.parts.fetch_sub(1, Full) != 1 {
+        mapping.gpu.unmapped(mapping.page);
         return;
     }
     mapping.gate.remove_file(mapping.file);

@@ -13,17 +13,17 @@ use crate::glue::gpu::claims::ClaimTable;
 use crate::glue::gpu::shared_poller::SharedPoller;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card, MAX_GPUS};
+use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
 use crate::knobs::Poller;
 use crate::track::call::Call;
 use core::ptr::NonNull;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
-use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{Arc, Mutex, SetOnce};
+use kernel::sync::{Arc, SetOnce};
 
 /// Minor number of the control node.
 const CONTROL_MINOR: u32 = 255;
@@ -35,7 +35,7 @@ pub(crate) struct Tracker {
     /// The claims on all GPUs.
     pub(crate) claims: Arc<ClaimTable>,
     #[pin]
-    pub(super) files: Mutex<Files>,
+    pub(super) files: PiMutex<Files>,
 }
 
 /// GPUs that LoGA follows; dropping it ends their threads.
@@ -126,7 +126,7 @@ impl Tracker {
             pin_init!(Self {
                 gpus,
                 claims,
-                files <- new_mutex!(Files::new()),
+                files <- new_pi_mutex!(Files::new()),
             }),
             GFP_KERNEL,
         )
@@ -344,7 +344,7 @@ impl Tracker {
         let process = record.opener.as_ref()?;
         Some(Usage {
             address: gpu.device.address,
-            client: gpu.books.lock().used_by(process),
+            client: gpu.brief_books().used_by(process),
         })
     }
 

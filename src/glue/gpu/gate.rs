@@ -17,16 +17,16 @@
 //! the flag is set: no entry appears after a revocation.
 
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
 use crate::ids::Chid;
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
-use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 /// Time that a fault waits for a late release, beyond what the last decision promised: a change of
@@ -58,7 +58,7 @@ pub(crate) struct Gate {
     #[pin]
     queue: Opaque<bindings::wait_queue_head_t>,
     #[pin]
-    files: Mutex<KVec<MappedFile>>,
+    files: PiMutex<KVec<MappedFile>>,
 }
 
 /// A file through which the page is mapped: its address space reaches all those mappings.
@@ -96,7 +96,7 @@ impl Gate {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                     unsafe { ffi::loga_init_waitqueue(slot) }
                 }),
-                files <- new_mutex!(KVec::new()),
+                files <- new_pi_mutex!(KVec::new()),
             }),
             GFP_KERNEL_ACCOUNT,
         )

@@ -10,17 +10,22 @@ use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
+use crate::ids::ClientId;
 use crate::track::pages::Claim;
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// Mappings of submission pages that one client may have. CUDA makes some dozens for a process;
-/// each one adds a microsecond to a revocation.
+/// Areas in which one client may have submission pages mapped, copies of forked children included.
+/// CUDA makes some dozens for a process; each one adds a microsecond to a revocation.
 const MAX_MAPPINGS: u32 = 512;
-/// Above this number of mappings, forked children get no copies: forks would multiply them.
+/// Above this number of areas, a new one is not copied into forked children.
 const MAX_COPIED: u32 = 128;
+/// From this number of areas on, those that a fork copies are not copied again, and neither are
+/// their originals: a fork cannot be refused. Those that were not copied so far can add to it once,
+/// so that there are [`MAX_MAPPINGS`] and [`MAX_COPIED`] at most.
+const MAX_COPIES: u32 = 256;
 /// TIMEOUT: new clients may use up the room while it is made; this bounds the retries.
 const TRIES: usize = 8;
 
@@ -49,7 +54,7 @@ impl Gpu {
         let gate = Gate::new(page)?;
         let mut room = None;
         for _ in 0..TRIES {
-            let mut books = self.books.lock();
+            let mut books = self.brief_books();
             let spare = room.take().and_then(|room| books.grow(room));
             let before = books.clients.len();
             let wanted = match books.client_of(&claimant.process) {
@@ -58,7 +63,9 @@ impl Gpu {
                     let taken = books.take(self, page, at, claimant.proven, gate);
                     drop(books);
                     drop(spare);
-                    self.turn_gates();
+                    if let Ok(taken) = &taken {
+                        self.turn_gate(&taken.gate);
+                    }
                     self.map_slots();
                     if is_new {
                         self.settle_claims(&claimant.process);
@@ -81,7 +88,7 @@ impl Gpu {
         let Some(claimed) = self.claims.appeared(process, gpu) else {
             return;
         };
-        let books = self.books.lock();
+        let books = self.brief_books();
         let at = books.find_process(process);
         let client = at.and_then(|at| {
             let member = books.state.shares.members().get(at)?;
@@ -95,15 +102,25 @@ impl Gpu {
     /// Maps the slots of the channels, if submissions are decided on and the driver has moved them.
     pub(super) fn map_slots(&self) {
         if self.engaged.is_on() {
-            let chip = self.books.lock().presence.chip;
+            let chip = self.brief_books().presence.chip;
             self.engaged.map_slots(&self.device, chip);
         }
     }
 
-    /// Removes a mapping of a page, all parts of which are gone. While a phase is measured, a page
+    /// Adds an area with a page: a copy for a forked child, or one that is moved or split. False if it
+    /// is not to be copied again.
+    pub(crate) fn copied(&self, page: u16) -> bool {
+        let mut books = self.brief_books();
+        books.mappings = books.mappings.saturating_add(1);
+        books.pages.copy(page);
+        let owner = books.pages.get(page).map(|page| page.owner());
+        books.areas_of(owner, page) < MAX_COPIES
+    }
+
+    /// Removes an area with a page. While a phase is measured, a page
     /// whose channels are gone too keeps its owner until that is booked: they may have run in it.
     pub(crate) fn unmapped(&self, page: u16) {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.mappings = books.mappings.saturating_sub(1);
         if books.pages.unmap(page) && books.live_channels(self, page) == Some(0) {
             books.pages.end(page);
@@ -112,6 +129,20 @@ impl Gpu {
             }
         }
         books.note_channels(self);
+    }
+
+    /// Turns one gate, if that is due: a call of an application does the work of no other.
+    fn turn_gate(&self, gate: &Arc<Gate>) {
+        let mut books = self.brief_books();
+        let mut turns = books.turns.iter();
+        let at = turns.position(|turn| Arc::ptr_eq(&turn.gate, gate));
+        let turn = at.and_then(|at| books.turns.remove(at).ok());
+        drop(books);
+        if let Some(turn) = turn {
+            let begin = ffi::now();
+            turn.gate.turn();
+            self.note_turned(&turn, ffi::now().saturating_sub(begin));
+        }
     }
 
     /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
@@ -181,11 +212,7 @@ impl Books {
         let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
         let of_page = self.pages.get(number).map(|page| page.owner());
         let payer = of_page.filter(|_| !proven).unwrap_or(owner);
-        // A page that changes its owner brings its mappings along.
-        let pages = self.pages.all().iter();
-        let mappings = pages
-            .filter(|page| page.owner() == payer || page.number() == number)
-            .fold(0u32, |count, page| count.saturating_add(page.mappings()));
+        let mappings = self.areas_of(Some(payer), number);
         if mappings >= MAX_MAPPINGS {
             return Err(EMFILE);
         }
@@ -219,6 +246,14 @@ impl Books {
             gate,
             copied: mappings < MAX_COPIED,
         })
+    }
+
+    /// Areas of a client, and those with this page: one that changes its owner brings them along.
+    fn areas_of(&self, owner: Option<ClientId>, number: u16) -> u32 {
+        let pages = self.pages.all().iter();
+        pages
+            .filter(|page| Some(page.owner()) == owner || page.number() == number)
+            .fold(0u32, |count, page| count.saturating_add(page.mappings()))
     }
 
     /// Decides on each submission from now on, or no more. The gates have to be turned then.

@@ -61,13 +61,16 @@ use self::phase::Phase;
 use self::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::{PiGuard, PiMutex};
+use crate::glue::kernel::preempt::PreemptGuard;
 use crate::glue::kernel::process::Process;
 use crate::glue::kernel::thread::{Thread, Waker};
 use crate::track::pages::page_of;
 use crate::track::submission;
+use core::ops::{Deref, DerefMut};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, Mutex, SetOnce};
 
 /// One GPU.
 #[pin_data]
@@ -80,7 +83,7 @@ pub(crate) struct Gpu {
     /// The claims on it, and on all other GPUs.
     pub(crate) claims: Arc<ClaimTable>,
     #[pin]
-    pub(crate) books: Mutex<Books>,
+    pub(crate) books: PiMutex<Books>,
     /// Durations of LoGA's own operations. Innermost lock.
     #[pin]
     pub(crate) took: Mutex<Took>,
@@ -101,8 +104,32 @@ pub(crate) struct Gpu {
     pub(crate) overruns: Atomic<u64>,
     /// The one poller of all GPUs, if they share one.
     shared: Option<Arc<SharedPoller>>,
+    /// The main thread, once it is there: to wake it takes no lock.
+    main: SetOnce<Waker>,
     #[pin]
     threads: Mutex<Option<Threads>>,
+}
+
+/// The books, locked by a thread that is not preempted meanwhile: the threads that wait for them, of
+/// whatever priority, wait for no other thread. It must not sleep.
+pub(crate) struct BriefBooks<'a> {
+    // Unlocked first.
+    books: PiGuard<'a, Books>,
+    _stays: PreemptGuard,
+}
+
+impl Deref for BriefBooks<'_> {
+    type Target = Books;
+
+    fn deref(&self) -> &Books {
+        &self.books
+    }
+}
+
+impl DerefMut for BriefBooks<'_> {
+    fn deref_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
 }
 
 struct Threads {
@@ -120,10 +147,10 @@ impl Gpu {
         }
     }
 
-    /// Wakes the main thread.
+    /// Wakes the main thread. Any context.
     pub(crate) fn wake(&self) {
-        if let Some(threads) = self.threads.lock().as_ref() {
-            threads.scheduler.wake();
+        if let Some(main) = self.main.as_ref() {
+            main.wake();
         }
     }
 
@@ -203,7 +230,7 @@ impl Gpu {
     }
 
     pub(crate) fn file_opened(&self) {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_add(1);
         // A GPU that was asleep answers now.
         books.presence.ask_whether_back(&self.device, ffi::now());
@@ -211,7 +238,7 @@ impl Gpu {
 
     /// Records that a file is closed; `opener` is the process that opened it.
     pub(crate) fn file_closed(&self, opener: Option<&Process>) {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
             books.refresh_client(at);
@@ -219,15 +246,32 @@ impl Gpu {
     }
 
     pub(crate) fn file_unmanaged(&self) {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.unmanaged = books.unmanaged.saturating_add(1);
         books.presence.open_files = books.presence.open_files.saturating_add(1);
     }
 
     /// Counts a mapping of a submission page that LoGA failed to take over.
     pub(crate) fn mapping_unmanaged(&self) {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.unmanaged_mappings = books.unmanaged_mappings.saturating_add(1);
+    }
+
+    /// Locks the books for a call of an application.
+    pub(crate) fn brief_books(&self) -> BriefBooks<'_> {
+        let stays = PreemptGuard::new();
+        if let Some(books) = self.books.try_lock() {
+            return BriefBooks {
+                books,
+                _stays: stays,
+            };
+        }
+        drop(stays);
+        let books = self.books.lock();
+        BriefBooks {
+            books,
+            _stays: PreemptGuard::new(),
+        }
     }
 
     /// Wakes the main thread for a decision, since settings have changed.

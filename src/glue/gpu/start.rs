@@ -18,12 +18,13 @@ use super::{Gpu, Threads};
 use crate::engine::Engine;
 use crate::glue::control::params::Settings;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::new_pi_mutex;
 use crate::glue::kernel::thread::Thread;
 use crate::regs;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 impl Gpu {
     /// Starts to follow a GPU: starts both threads, which sleep at first. May sleep.
@@ -61,7 +62,7 @@ impl Gpu {
                 engaged: engaged.clone(),
                 claims,
                 took <- new_mutex!(Took::new()?),
-                books <- new_mutex!(Books::new(number, engine, chip, engaged.clone())?),
+                books <- new_pi_mutex!(Books::new(number, engine, chip, engaged.clone())?),
                 readers <- new_mutex!(()),
                 phase <- new_mutex!(Phase::new(device.clone())?),
                 stop_polling: Atomic::new(0),
@@ -69,6 +70,7 @@ impl Gpu {
                 throttled: Atomic::new(0),
                 overruns: Atomic::new(0),
                 shared,
+                main: SetOnce::new(),
                 threads <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -93,6 +95,7 @@ impl Gpu {
                 Some(Thread::spawn(c"loga-poll/%u", number, poller, cpu)?)
             }
         };
+        gpu.main.populate(scheduler.waker());
         *gpu.threads.lock() = Some(Threads {
             scheduler,
             watcher,

@@ -109,6 +109,8 @@ extern "C" {
     pub(crate) fn loga_others_runnable() -> bool;
     pub(crate) fn loga_thread_sleep_ns(ns: u64);
     pub(crate) fn loga_preempt_disable();
+    pub(crate) fn loga_stay();
+    pub(crate) fn loga_stay_no_more();
     pub(crate) fn loga_need_resched() -> bool;
     pub(crate) fn loga_preempt_enable();
 
@@ -125,6 +127,7 @@ extern "C" {
     pub(crate) fn loga_refill(vma: *mut bindings::vm_area_struct) -> c_int;
     pub(crate) fn loga_set_writable(vma: *mut bindings::vm_area_struct, writable: bool);
     pub(crate) fn loga_do_not_copy(vma: *mut bindings::vm_area_struct);
+    pub(crate) fn loga_copy_no_more(copy: *mut bindings::vm_area_struct);
     pub(crate) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);
     pub(crate) fn loga_wake_all(queue: *mut bindings::wait_queue_head_t);
 

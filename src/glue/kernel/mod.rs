@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `ffi`, `shim.c`, `process.c` | C functions that the other files call |
 //! | `thread` | kernel threads, and how they are woken |
+//! | `pi_mutex` | a mutex with priority inheritance |
 //! | `preempt` | disabling preemption, and yielding |
 //! | `process` | identity of a process, and how a caller sees it |
 //! | `storage` | tables in vectors |
@@ -15,6 +16,7 @@
 
 pub(crate) mod ffi;
 pub(crate) mod order;
+pub(crate) mod pi_mutex;
 pub(crate) mod preempt;
 pub(crate) mod print;
 pub(crate) mod process;

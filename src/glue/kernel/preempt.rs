@@ -15,22 +15,23 @@ const STRETCH: Ns = Ns::from_us(100);
 /// random.
 const REST: Ns = Ns::from_us(20);
 
-/// While it lives, preemption is disabled and the calling thread must not sleep.
+/// While it lives, preemption is disabled and the calling thread must not sleep. On PREEMPT_RT it does
+/// nothing: spinlocks sleep there, and mutexes give their holder the priority of those that wait.
 pub(crate) struct PreemptGuard(PhantomData<*mut ()>);
 
 impl PreemptGuard {
     /// Process context.
     pub(crate) fn new() -> Self {
         // SAFETY: Process context; `drop` ends it, in the same thread: the type is not `Send`.
-        unsafe { ffi::loga_preempt_disable() };
+        unsafe { ffi::loga_stay() };
         Self(PhantomData)
     }
 }
 
 impl Drop for PreemptGuard {
     fn drop(&mut self) {
-        // SAFETY: `new` disabled preemption.
-        unsafe { ffi::loga_preempt_enable() };
+        // SAFETY: `new` called its counterpart.
+        unsafe { ffi::loga_stay_no_more() };
     }
 }
 

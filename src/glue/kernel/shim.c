@@ -15,6 +15,7 @@
 #include <linux/pci.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
+#include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
@@ -154,6 +155,19 @@ void loga_preempt_disable(void)
 	preempt_disable();
 }
 
+/* A call of an application holds a lock for a moment. */
+void loga_stay(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_disable();
+}
+
+void loga_stay_no_more(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_enable();
+}
+
 /* Does the scheduler want to run another thread? */
 bool loga_need_resched(void)
 {
@@ -165,6 +179,37 @@ void loga_preempt_enable(void)
 {
 	preempt_enable();
 	cond_resched_tasks_rcu_qs();
+}
+
+/* ------------------------------------------------------------------ locks */
+
+/* pi_mutex.rs has room for one: ROOM. */
+#define LOGA_PI_MUTEX_ROOM 256
+static_assert(sizeof(struct rt_mutex) <= LOGA_PI_MUTEX_ROOM);
+
+void loga_pi_mutex_init(void *lock, const char *name, struct lock_class_key *key)
+{
+	__rt_mutex_init(lock, name, key);
+}
+
+void loga_pi_mutex_lock(void *lock)
+{
+	rt_mutex_lock((struct rt_mutex *)lock);
+}
+
+bool loga_pi_mutex_trylock(void *lock)
+{
+	return rt_mutex_trylock(lock);
+}
+
+void loga_pi_mutex_unlock(void *lock)
+{
+	rt_mutex_unlock(lock);
+}
+
+void loga_pi_mutex_assert_held(void *lock)
+{
+	lockdep_assert_held((struct rt_mutex *)lock);
 }
 
 /* ----------------------------------------------------------------- faults */
@@ -292,6 +337,23 @@ void loga_set_writable(struct vm_area_struct *vma, bool writable)
 void loga_do_not_copy(struct vm_area_struct *vma)
 {
 	vm_flags_set(vma, VM_DONTCOPY);
+}
+
+/*
+ * An area was copied by fork(): neither the copy nor the original is copied again. Called by the
+ * area's open(); the caller of fork() has both address spaces locked.
+ */
+void loga_copy_no_more(struct vm_area_struct *copy)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *original;
+
+	vm_flags_set(copy, VM_DONTCOPY);
+	if (!mm || copy->vm_mm == mm)
+		return;
+	original = vma_lookup(mm, copy->vm_start);
+	if (original && original->vm_ops == copy->vm_ops)
+		vm_flags_set(original, VM_DONTCOPY);
 }
 
 /* Sleeps while *@empty is not 0; 0, or -ERESTARTSYS on a signal. */

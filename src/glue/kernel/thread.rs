@@ -33,6 +33,9 @@ pub(crate) struct Waker {
 // SAFETY: A task may be woken, and a reference on it dropped, from any thread.
 unsafe impl Send for Waker {}
 
+// SAFETY: Several threads may wake a task at the same time.
+unsafe impl Sync for Waker {}
+
 impl Waker {
     /// See [`Thread::wake`].
     pub(crate) fn wake(&self) {

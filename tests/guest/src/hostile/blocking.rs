@@ -29,16 +29,20 @@ crate::ktap::tests![
     many_mappings_are_revoked_at_once_and_more_are_refused: timed,
     store_beside_a_mapping_is_no_way_past_the_gate: timed,
     full_quota_of_one_user_leaves_room_for_others: timed,
+    mappings_in_many_forked_children_are_revoked_at_once: timed,
+    preempted_threads_of_the_lowest_priority_stop_nobody: timed,
 ];
 
 /// The tests of `make test`.
-pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[1]];
+pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[1], TESTS[4], TESTS[5]];
 
 /// The programs of this file.
 pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
     ("directory", directory),
     ("maps", maps),
     ("remap", |_| remap()),
+    ("forks", |_| forks()),
+    ("lazy", |_| lazy()),
     ("crowd", |_| crowd()),
 ];
 
@@ -195,6 +199,95 @@ fn maps(words: &[String]) -> Result<(), String> {
         }
     }
     keep_busy(&mut channels[0], LIFE);
+    Ok(())
+}
+
+fn mappings_in_many_forked_children_are_revoked_at_once() -> Verdict {
+    make_place()?;
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let mut program = Program::start("forks")?;
+    let text = program.line(Duration::from_secs(60))?;
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    stage.wait_until_throttled(program.pid())?;
+    let longest = Bystander::open()?.watch(WATCH)?;
+    let worst = revocations()?.into_iter().max().unwrap_or(0);
+    println!("# {}: revoked within {worst} ns; {longest}", text.trim());
+    ensure!(worst > 0, "nothing was revoked");
+    ensure!(worst <= 1_000_000, "revoking took {worst} ns");
+    longest.check()?;
+    drop((program, other));
+    stage.teardown()
+}
+
+/// A hog with many mappings of its page, which forks many children that stay.
+fn forks() -> Result<(), String> {
+    const MAPPINGS: u32 = 120;
+    const CHILDREN: u32 = 100;
+    let (client, mut channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    for _ in 0..MAPPINGS {
+        map_at(&ready, std::ptr::null_mut())?;
+    }
+    for _ in 0..CHILDREN {
+        fork_after(|| true)?;
+    }
+    println!("{MAPPINGS} mappings, {CHILDREN} children");
+    keep_busy(&mut channels[0], LIFE);
+    Ok(())
+}
+
+fn preempted_threads_of_the_lowest_priority_stop_nobody() -> Verdict {
+    make_place()?;
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let program = Program::start("lazy")?;
+    let hog = Load::start("--kernel-us 1000 --depth 4 --wait block --channels 1")?;
+    let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    stage.wait_until_throttled(hog.pid())?;
+    let before = stage.stat()?;
+    let longest = Bystander::open()?.watch(WATCH)?;
+    let after = stage.stat()?;
+    println!(
+        "# {longest}; {} decisions, late {}",
+        after.polls - before.polls,
+        after.fallbacks - before.fallbacks
+    );
+    stage.check_no_fallback()?;
+    longest.check()?;
+    drop((program, hog, other));
+    stage.teardown()
+}
+
+/// Processes of the lowest priority map and unmap their page and open the GPU, over and over, while
+/// others of ordinary priority keep all processors busy: they are preempted wherever they are.
+fn lazy() -> Result<(), String> {
+    let (client, channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    let address = map_at(&ready, std::ptr::null_mut())?;
+    for _ in 0..4 {
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            loop {
+                let since = Instant::now();
+                while since.elapsed() < Duration::from_micros(1500) {
+                    std::hint::spin_loop();
+                }
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: changes the calling process; the parameter lives until the end of the call.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    ensure!(set == 0, "SCHED_IDLE: {}", Errno::last());
+    for _ in 0..3 {
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            break;
+        }
+    }
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        map_at(&ready, address)?;
+        drop(rm::open_node(&rm::gpu_path(0)).map_err(|error| error.to_string())?);
+    }
     Ok(())
 }
 
