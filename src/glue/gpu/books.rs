@@ -19,8 +19,8 @@ use crate::gpu::GpuState;
 use crate::ids::ClientId;
 use crate::regs::Chip;
 use crate::share::{
-    Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals, MAX_SETTINGS,
-    MAX_TOTALS,
+    rows_of_user, Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals,
+    MAX_CLIENTS, MAX_CLIENTS_OF_USER, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -31,11 +31,6 @@ use kernel::sync::Arc;
 
 /// Initial capacity in clients.
 const FIRST_CLIENTS: usize = 16;
-/// Most clients of one GPU, including live processes without channels.
-const MAX_CLIENTS: usize = 16_384;
-/// Most clients of one user. Further processes of the user are accounted with its first one, so
-/// that no user can fill the table.
-const MAX_CLIENTS_OF_USER: usize = 2_048;
 
 /// A page of submission slots.
 pub(crate) type Page = pages::Page<Arc<Gate>>;
@@ -252,7 +247,7 @@ impl Books {
         let count = self.clients.len();
         if !self.state.shares.has_room() || count == self.clients.capacity() {
             if count >= MAX_CLIENTS {
-                return Err(NoClient::Refused(ENOMEM));
+                return Err(NoClient::Refused(ENFILE));
             }
             return Err(NoClient::Room(count.saturating_mul(2).max(FIRST_CLIENTS)));
         }
@@ -288,8 +283,8 @@ impl Books {
         Ok(at)
     }
 
-    /// The client that further processes of a user are accounted with, if the user has
-    /// [`MAX_CLIENTS_OF_USER`] clients.
+    /// The client that further processes of a user are accounted with, if the user has as many
+    /// clients as it may have.
     fn overflow_of(&self, identity: &Identity) -> Option<usize> {
         if self.clients.len() < MAX_CLIENTS_OF_USER {
             return None;
@@ -297,7 +292,8 @@ impl Books {
         let members = self.state.shares.members().iter().enumerate();
         let mut own = members.filter(|(_, member)| member.identity().user == identity.user);
         let (first, _) = own.next()?;
-        (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
+        let count = own.count().saturating_add(1);
+        (count >= rows_of_user(self.clients.len())).then_some(first)
     }
 
     /// Number and times of a process's client, if it is one.
