@@ -3,7 +3,7 @@
 //! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
 //! the driver, and its answer goes back unchanged.
 
-use super::inside::InWrapper;
+use super::inside::{InModule, InWrapper};
 use super::operations::Members;
 use super::rm_call;
 use crate::glue::kernel::ffi::Ioctl;
@@ -71,9 +71,8 @@ unsafe fn call(
     cmd: c_uint,
     arg: usize,
 ) -> c_long {
-    let inside = InWrapper::enter();
-    let (tracker, driver) = inside.current();
-    let Some(ioctl) = choose(driver) else {
+    let _returns_here = InModule::enter();
+    let Some(ioctl) = choose(InWrapper::enter().current().1) else {
         return ENOTTY.to_errno() as c_long;
     };
     // Read before the call: the driver may block long, and the caller may change its argument.
@@ -81,7 +80,9 @@ unsafe fn call(
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
     if let Some(call) = asked.filter(|_| answer == 0) {
-        tracker.called(file, &call);
+        if let Some(tracker) = InWrapper::enter().tracker() {
+            tracker.called(file, &call);
+        }
     }
     answer
 }

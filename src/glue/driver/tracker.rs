@@ -240,12 +240,25 @@ impl Tracker {
         self.gpus().position(has)
     }
 
-    /// Accepts new mappings again.
+    /// Notes that it is not.
     pub(super) fn reopen(&self) {
         self.files.lock().closed = false;
     }
 
-    /// Accepts no more new mappings.
+    /// Checks that no mapping and no address space has come since [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`.
+    pub(super) fn is_closed(&self) -> Result {
+        if self.files.lock().closed {
+            Ok(())
+        } else {
+            Err(EBUSY)
+        }
+    }
+
+    /// Notes that LoGA is about to leave the driver.
     ///
     /// # Errors
     ///
