@@ -30,10 +30,14 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
         // As a device cgroup answers.
         return EPERM.to_errno();
     }
+    let room = match tracker.room_for(file) {
+        Ok(room) => room,
+        Err(error) => return error.to_errno(),
+    };
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.open)(inode, file) };
     if answer == 0 {
-        tracker.opened(file);
+        tracker.opened(file, room);
     }
     answer
 }

@@ -12,7 +12,7 @@ use crate::engine::{Census, ClientState, Engine};
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{self, Process};
-use crate::glue::kernel::storage::{storage, Vectors};
+use crate::glue::kernel::storage::{common_storage, storage, Vectors};
 use crate::glue::trace;
 use crate::glue::trace::work_period::WorkPeriods;
 use crate::gpu::GpuState;
@@ -25,7 +25,6 @@ use crate::share::{
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
 use crate::units::Ns;
-use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -59,8 +58,9 @@ pub(crate) struct Books {
     pub(crate) mappings: u32,
     /// Files that were open before LoGA was attached.
     pub(crate) unmanaged: u64,
-    /// Mappings of submission pages that LoGA failed to take over.
+    /// Mappings of submission pages that LoGA does not control, and which reasons were logged.
     pub(crate) unmanaged_mappings: u64,
+    pub(super) named: u32,
 }
 
 /// Sums since attaching.
@@ -142,11 +142,11 @@ impl Room {
         // A group without members stays until it has paid its debt.
         let groups = clients.saturating_mul(2);
         Ok(Self {
-            members: storage(clients)?,
-            groups: storage(groups)?,
-            states: storage(groups)?,
-            clients: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
-            users: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
+            members: common_storage(clients)?,
+            groups: common_storage(groups)?,
+            states: common_storage(groups)?,
+            clients: KVVec::with_capacity(clients, GFP_KERNEL)?,
+            users: KVVec::with_capacity(clients, GFP_KERNEL)?,
         })
     }
 }
@@ -199,6 +199,7 @@ impl Books {
             mappings: 0,
             unmanaged: 0,
             unmanaged_mappings: 0,
+            named: 0,
         })
     }
 

@@ -244,7 +244,10 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     std::thread::sleep(Duration::from_millis(300));
     let since = Instant::now();
     let detached = modules::set(LOGA, "attach", "0");
-    println!("# detach beside the call: {detached:?} after {:?}", since.elapsed());
+    println!(
+        "# detach beside the call: {detached:?} after {:?}",
+        since.elapsed()
+    );
     ensure!(detached.is_ok(), "{detached:?}");
     ensure!(!attached(), "attached after the detach");
     let again = modules::set(LOGA, "attach", "1");
