@@ -23,6 +23,7 @@
 //! | `budget` | how a hard limit is kept |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
+//! | `rows` | how many rows of these tables one user may have |
 //! | `groups` | how groups come and go |
 //! | `remembered` | what groups attained whose processes have ended |
 //! | `awake` | which processes take part in decisions |
@@ -40,6 +41,7 @@ mod member;
 mod remembered;
 #[cfg(any(test, loga_kunit))]
 mod remembered_tests;
+mod rows;
 mod scanning;
 mod setting;
 mod settings;
@@ -56,6 +58,7 @@ pub use booking::Period;
 pub use budget::{Budget, Spent, BURST, MAX_LIMIT_THROTTLE};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
+pub use rows::{rows_of_user, MAX_CLIENTS, MAX_CLIENTS_OF_USER};
 pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;

@@ -121,8 +121,8 @@ pub struct Gpu {
     pub overdue_drains: u64,
     /// * Files that were open before LoGA was attached and are passed through.
     pub unmanaged_files: u64,
-    /// Mappings of submission pages that LoGA could not take on, for want of memory: their
-    /// channels run unthrottled.
+    /// Mappings of submission pages that LoGA neither controls nor has refused: their channels
+    /// run unthrottled. The log says why, and of which process.
     pub unmanaged_mappings: u64,
     /// * Time between two samples on average, if accounting is sparse; else zero.
     pub sample_interval_ns: u64,

@@ -15,6 +15,7 @@ pub(super) struct Files {
     pub(crate) open: RBTree<usize, FileRecord>,
     /// Files with an address space made by LoGA: they pin the attachment.
     pub(super) adopted: u32,
+    /// LoGA is about to leave the driver, and no mapping has come since it tries to.
     pub(super) closed: bool,
 }
 

@@ -4,14 +4,15 @@
 //!
 //! A call may be inside a wrapper without a reference on this module (`owner` is the driver).
 //! Detaching therefore restores the driver's members, waits until no task can be on the way into
-//! a wrapper (RCU-tasks), until all calls have left the wrappers (a counter), and once more for
-//! those on their last instructions. A caller can keep a call inside the driver by an argument
-//! whose page does not arrive: detaching waits for [`PATIENCE`], then puts LoGA's members back.
+//! a wrapper (RCU-tasks), until no call uses LoGA's state (a counter), and once more for those on
+//! their last instructions. A caller can keep an ioctl inside the driver by an argument whose page
+//! does not arrive: it uses no state meanwhile, and only unloading waits for it. For other calls
+//! detaching waits for [`PATIENCE`], then puts LoGA's members back.
 //!
 //! No lock is held while it waits: `/dev/loga` and the parameter `attach` stay readable.
 
 use super::inside::{self, Current};
-use super::leaving::{drain, let_go, synchronize, PATIENCE};
+use super::leaving::{drain, let_go, wait_for_all_calls, PATIENCE};
 use super::members::OURS;
 use super::operations::Driver;
 use super::tracker::Tracker;
@@ -216,7 +217,7 @@ pub(crate) fn detach_for_good() {
         }
         fsleep(Delta::from_millis(100));
     }
-    synchronize();
+    wait_for_all_calls();
 }
 
 /// Hooks the driver and starts accounting. May sleep; on failure nothing has changed.
@@ -298,7 +299,7 @@ fn build(occasion: Occasion) -> Result<Attachment> {
 ///
 /// # Errors
 ///
-/// `EBUSY` while mappings of submission pages exist, while calls stay inside the driver, if
+/// `EBUSY` while mappings of submission pages exist or come, while calls stay inside the driver, if
 /// another module hooked the driver on top of LoGA, or while another thread attaches or detaches;
 /// `EINTR`: the caller has a fatal signal. Nothing has changed then.
 fn detach(patience: Option<Delta>) -> Result {

@@ -1,42 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [glue] Calls inside LoGA's functions: their number, and the state they use.
+//!
+//! An ioctl may stay in the driver as long as its caller likes, by an argument whose page does not
+//! arrive. It does not use the state meanwhile: detaching does not wait for it, only unloading does.
 
 use super::operations::Members;
 use super::tracker::Tracker;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
 
-/// Calls inside a wrapper.
+/// Calls inside a wrapper: they return to code of this module.
 static IN_FLIGHT: Atomic<i64> = Atomic::new(0);
+/// Those of them that use the state of the wrappers.
+static USERS: Atomic<i64> = Atomic::new(0);
 
 /// State that the wrappers use: set before the first member is replaced, cleared after the last
-/// call has returned.
+/// call that was made through a replaced member has read it.
 static CURRENT: Atomic<usize> = Atomic::new(0);
 
 /// Proof that the current call is counted as inside a wrapper.
-pub(super) struct InWrapper(());
+pub(super) struct InModule(());
 
-impl InWrapper {
+impl InModule {
     pub(super) fn enter() -> Self {
         IN_FLIGHT.fetch_add(1, Full);
         Self(())
     }
+}
 
-    /// The tracker and the driver's own members.
+impl Drop for InModule {
+    fn drop(&mut self) {
+        IN_FLIGHT.fetch_sub(1, Full);
+    }
+}
+
+/// Proof that the current call is also counted as one that uses the state.
+pub(super) struct InWrapper(InModule);
+
+impl InWrapper {
+    pub(super) fn enter() -> Self {
+        let module = InModule::enter();
+        USERS.fetch_add(1, Full);
+        Self(module)
+    }
+
+    /// The tracker and the driver's own members, in a call through a replaced member that has used
+    /// the state since it began.
     pub(crate) fn current(&self) -> (&Tracker, &Members) {
         let attachment = CURRENT.load(Acquire) as *const Current;
         // SAFETY: A wrapper is only reached while attached, `CURRENT` was set before, and
-        // `hook::detach` does not free it before the count that `self` stands for has dropped.
+        // `leaving` does not clear it before the count that `self` stands for has dropped.
         let current = unsafe { &*attachment };
         (&current.tracker, &current.members)
+    }
+
+    /// The tracker in a call that has used the state before and has come back from the driver;
+    /// none if LoGA was detached meanwhile.
+    pub(crate) fn tracker(&self) -> Option<&Tracker> {
+        let attachment = CURRENT.load(Acquire) as *const Current;
+        // SAFETY: Null, or not freed before the count that `self` stands for has dropped: see
+        // `forget_current`.
+        let current = unsafe { attachment.as_ref() }?;
+        Some(&current.tracker)
     }
 }
 
 impl Drop for InWrapper {
     fn drop(&mut self) {
-        IN_FLIGHT.fetch_sub(1, Full);
+        USERS.fetch_sub(1, Full);
     }
 }
 
@@ -66,11 +100,23 @@ pub(super) fn count() -> i64 {
     IN_FLIGHT.load(Relaxed)
 }
 
-/// Frees the state of the wrappers. None can be running or start.
+/// Those of them that use the state.
+pub(super) fn users() -> i64 {
+    USERS.load(Relaxed)
+}
+
+/// Frees the state of the wrappers. None can be running or start, but for calls that come back from
+/// the driver. Sleeps.
 pub(super) fn forget_current() {
     let current = CURRENT.xchg(0, Full) as *mut Current;
+    // TIMEOUT: none is needed: they note what they did, and wait for no user.
+    while USERS.load(Acquire) != 0 {
+        fsleep(Delta::from_millis(1));
+    }
     if !current.is_null() {
         // SAFETY: From `KBox::into_raw` in `use_current`; the caller has waited for the wrappers.
+        // Calls that come back now find null: they count themselves before they read it, and it
+        // was cleared before they were counted here.
         drop(unsafe { KBox::from_raw(current) });
     }
 }

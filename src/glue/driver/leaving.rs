@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Leaving the driver: its members are restored, and no call is inside a wrapper any more.
+//! [glue] Leaving the driver: its members are restored, and no call uses LoGA's state any more.
 
 use super::inside;
 use super::operations::{Driver, Hooked};
@@ -14,7 +14,13 @@ pub(super) const PATIENCE: Delta = Delta::from_secs(3);
 /// Interval of checking whether the calls have returned.
 const CHECK: Delta = Delta::from_millis(2);
 
-/// Restores the driver's members and waits until no call is inside a wrapper.
+/// Restores the driver's members and waits until no call uses LoGA's state, see `inside`. On failure
+/// LoGA's members are put back. A mapping that comes meanwhile through LoGA's `mmap` is taken over as
+/// ever, and is a failure.
+///
+/// # Errors
+///
+/// As `hook::detach`.
 pub(super) fn let_go(driver: &Driver, tracker: &Tracker, patience: Option<Delta>) -> Result {
     let hooked = driver.hooked();
     if hooked == Hooked::Others {
@@ -29,7 +35,7 @@ pub(super) fn let_go(driver: &Driver, tracker: &Tracker, patience: Option<Delta>
         tracker.reopen();
         return Err(hooked_after(patience));
     }
-    let mut gone = drain(patience);
+    let mut gone = drain(patience).and_then(|()| tracker.is_closed());
     if gone.is_ok() {
         // Last: if LoGA's members must be put back, no file with a record was closed unseen.
         driver.unhook_release();
@@ -42,10 +48,11 @@ pub(super) fn let_go(driver: &Driver, tracker: &Tracker, patience: Option<Delta>
         tracker.reopen();
         if *error == EBUSY {
             pr_err!(
-                "cannot detach: {} calls stay inside the driver; end the programs that use the GPU first\n",
-                inside::count()
+                "cannot detach: submission pages are mapped, or {} calls stay inside the driver; end the programs that use the GPU first\n",
+                inside::users()
             );
         }
+        pr_warn!("submission pages mapped while LoGA tried to detach are neither charged nor throttled\n");
     })
 }
 
@@ -57,7 +64,8 @@ fn hooked_after(patience: Option<Delta>) -> Error {
     EBUSY
 }
 
-/// Waits until no call can be inside a wrapper: for `patience`, or without a bound.
+/// Waits until no call through a replaced member can use LoGA's state: for `patience`, or without a
+/// bound.
 ///
 /// # Errors
 ///
@@ -66,7 +74,7 @@ pub(super) fn drain(patience: Option<Delta>) -> Result {
     synchronize();
     let since = ffi::now();
     let mut warned = false;
-    while inside::count() != 0 {
+    while inside::users() != 0 {
         let waited = ffi::now().saturating_sub(since).get();
         // CAST: a small constant.
         let is_long = waited > PATIENCE.as_nanos() as u64;
@@ -80,7 +88,7 @@ pub(super) fn drain(patience: Option<Delta>) -> Result {
                 if is_long && !core::mem::replace(&mut warned, true) {
                     pr_warn!(
                         "unloading waits for {} calls inside the driver\n",
-                        inside::count()
+                        inside::users()
                     );
                 }
                 fsleep(CHECK);
@@ -91,8 +99,28 @@ pub(super) fn drain(patience: Option<Delta>) -> Result {
     Ok(())
 }
 
+/// Waits until no call is inside a wrapper, before code that calls return to is freed. Sleeps.
+pub(super) fn wait_for_all_calls() {
+    let since = ffi::now();
+    let mut warned = false;
+    // TIMEOUT: none. The callers may end when they like; the warning says what to do.
+    while inside::count() != 0 {
+        let waited = ffi::now().saturating_sub(since).get();
+        // CAST: a small constant.
+        let is_long = waited > PATIENCE.as_nanos() as u64;
+        if is_long && !core::mem::replace(&mut warned, true) {
+            pr_warn!(
+                "unloading waits for {} calls inside the driver: end the programs that made them\n",
+                inside::count()
+            );
+        }
+        fsleep(CHECK);
+    }
+    synchronize();
+}
+
 /// Waits until no task can be on the way into a wrapper. May sleep.
-pub(super) fn synchronize() {
+fn synchronize() {
     // SAFETY: Sleeps; called from process context without a lock that a hooked call takes.
     unsafe { ffi::loga_synchronize_rcu_tasks() };
 }

@@ -3,7 +3,7 @@
 //! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
 //! the driver, and its answer goes back unchanged.
 
-use super::inside::InWrapper;
+use super::inside::{InModule, InWrapper};
 use super::operations::Members;
 use super::rm_call;
 use crate::glue::kernel::ffi::Ioctl;
@@ -30,10 +30,14 @@ unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file
         // As a device cgroup answers.
         return EPERM.to_errno();
     }
+    let room = match tracker.room_for(file) {
+        Ok(room) => room,
+        Err(error) => return error.to_errno(),
+    };
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { (driver.open)(inode, file) };
     if answer == 0 {
-        tracker.opened(file);
+        tracker.opened(file, room);
     }
     answer
 }
@@ -71,9 +75,8 @@ unsafe fn call(
     cmd: c_uint,
     arg: usize,
 ) -> c_long {
-    let inside = InWrapper::enter();
-    let (tracker, driver) = inside.current();
-    let Some(ioctl) = choose(driver) else {
+    let _returns_here = InModule::enter();
+    let Some(ioctl) = choose(InWrapper::enter().current().1) else {
         return ENOTTY.to_errno() as c_long;
     };
     // Read before the call: the driver may block long, and the caller may change its argument.
@@ -81,7 +84,9 @@ unsafe fn call(
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
     if let Some(call) = asked.filter(|_| answer == 0) {
-        tracker.called(file, &call);
+        if let Some(tracker) = InWrapper::enter().tracker() {
+            tracker.called(file, &call);
+        }
     }
     answer
 }

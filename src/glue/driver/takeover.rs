@@ -8,7 +8,7 @@ use super::mapping::Fresh;
 use super::tracker::Tracker;
 use crate::glue::gpu::absence::Away;
 use crate::glue::gpu::holdings::{Claimant, Taken};
-use crate::glue::gpu::Gpu;
+use crate::glue::gpu::{Gpu, Mapped, Unmanaged};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -16,6 +16,7 @@ use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
+use kernel::sync::Arc;
 
 /// Page size of the host.
 const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
@@ -23,7 +24,8 @@ const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
 impl Tracker {
     /// Makes an area that the driver is about to map inaccessible, if it may be a page whose
     /// owner is throttled or asked about each store: a store before LoGA takes the area over would
-    /// pass the gate. True if it did.
+    /// pass the gate. An area of one page always: through a mapping that LoGA refuses, a store
+    /// would be charged to nobody. True if it did.
     ///
     /// # Safety
     ///
@@ -35,9 +37,13 @@ impl Tracker {
     ) -> bool {
         // SAFETY: The file is in use by the caller.
         let index = self.gpu_of_minor(unsafe { ffi::loga_file_minor(file) });
-        let gpu = index.and_then(|index| self.gpu(index));
+        let Some(gpu) = index.and_then(|index| self.gpu(index)) else {
+            return false;
+        };
         // SAFETY: The area is under construction.
-        gpu.is_some_and(|gpu| gpu.stops_stores()) && unsafe { ffi::loga_hide(vma) }
+        let is_page = unsafe { Area::of(vma) }.len() == PAGE;
+        // SAFETY: As above.
+        (is_page || gpu.stops_stores()) && unsafe { ffi::loga_hide(vma) }
     }
 
     /// Checks a mapping that the driver has made, and takes it over if it maps a submission page.
@@ -50,8 +56,8 @@ impl Tracker {
     /// # Errors
     ///
     /// `EPERM` for a mapping of submission pages that no application needs; `EMFILE` for more
-    /// mappings than one client may have. On a failure of LoGA the mapping stays the driver's, and
-    /// is counted.
+    /// mappings than one client may have; `ENFILE` for more clients than a GPU may have; `ENOMEM`
+    /// if the caller's memory cgroup is full.
     pub(crate) unsafe fn mapped(
         &self,
         file: *mut bindings::file,
@@ -71,44 +77,37 @@ impl Tracker {
         taken.map(|_| ())
     }
 
-    /// As [`mapped`](Self::mapped); returns whether LoGA took the area over.
+    /// As [`mapped`](Self::mapped); returns whether LoGA took the area over. Where it did not, the
+    /// area is no submission page, or is counted.
     unsafe fn take_over(
         &self,
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> Result<bool> {
         // SAFETY: The caller passes an area under construction.
-        let (flags, start, end) = unsafe {
-            let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
-            (
-                (*vma).__bindgen_anon_2.vm_flags,
-                range.vm_start,
-                range.vm_end,
-            )
-        };
+        let area = unsafe { Area::of(vma) };
         // CAST: flags in the low 32 bits. A private mapping stays the driver's: stores through it
         // go to a copy, and do not reach the device.
         let kind = (bindings::VM_SHARED | bindings::VM_MAYWRITE) as usize;
-        let is_private = flags & kind == bindings::VM_MAYWRITE as usize;
-        if flags & (bindings::VM_PFNMAP as usize) == 0 || is_private {
+        let is_private = area.flags & kind == bindings::VM_MAYWRITE as usize;
+        if area.flags & (bindings::VM_PFNMAP as usize) == 0 || is_private {
             return Ok(false);
         }
         // SAFETY: As above, and it is a PFN mapping.
-        let Some(physical) = (unsafe { first_frame(vma, start) }) else {
+        let Some(physical) = (unsafe { first_frame(vma, area.start) }) else {
+            // SAFETY: The file is in use by the caller.
+            let minor = unsafe { ffi::loga_file_minor(file) };
+            let gpu = self.gpu_of_minor(minor).and_then(|at| self.gpu(at));
+            if let Some(gpu) = gpu.filter(|_| area.len() == PAGE) {
+                gpu.mapping_unmanaged(Unmanaged::Empty);
+            }
             return Ok(false);
         };
-        let len = end.saturating_sub(start) as u64;
-        let mut bound = self
-            .gpus()
-            .filter(|gpu| !gpu.device.is_away_for(Away::Unbound));
-        let found = bound.find_map(|gpu| {
-            let (page, count) = gpu.submission_pages(physical, len)?;
-            Some((gpu, page, count))
-        });
-        let Some((gpu, page, count)) = found else {
+        let Some((gpu, page, count)) = self.slots_at(physical, area.len()) else {
             return Ok(false);
         };
         if !self.is_managed(file)? {
+            gpu.mapping_unmanaged(Unmanaged::OldFile);
             return Ok(false);
         }
         // The driver maps the slots of one channel. A mapping of several pages could have several
@@ -116,16 +115,8 @@ impl Tracker {
         if count != 1 {
             return Err(EPERM);
         }
-        let fresh = match self.claim(gpu, page, file) {
-            Ok(Some(taken)) => taken,
-            Ok(None) => return Ok(false),
-            Err(error) if error == EMFILE => return Err(error),
-            Err(_) => {
-                gpu.mapping_unmanaged();
-                return Ok(false);
-            }
-        };
-        if !fresh.copied {
+        let taken = self.claim(gpu, page, file)?;
+        if !taken.copied {
             // SAFETY: The area is under construction.
             unsafe { ffi::loga_do_not_copy(vma) };
         }
@@ -133,30 +124,58 @@ impl Tracker {
             // CAST: physical page numbers fit a word of the machine.
             first_pfn: (physical / PAGE) as usize,
             page,
-            gate: fresh.gate,
+            gate: taken.gate,
             gpu: gpu.clone(),
         };
         // SAFETY: The caller's promise.
-        if unsafe { fresh.wrap(file, vma) }.is_err() {
-            gpu.unmapped(page);
-            gpu.mapping_unmanaged();
-            return Ok(false);
+        let Err(error) = (unsafe { fresh.wrap(file, vma) }) else {
+            return Ok(true);
+        };
+        // Channels of the page stay charged to its owner.
+        gpu.unmapped(page);
+        if error != ENODEV {
+            return Err(error);
         }
-        Ok(true)
+        gpu.mapping_unmanaged(Unmanaged::Unloading);
+        Ok(false)
     }
 
-    /// Records the mapping of a page through a file. `None` while LoGA takes no new mappings.
-    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Option<Taken>> {
-        let caller = Process::of_caller()?;
-        let (claimant, closed) = {
-            let files = self.files.lock();
-            let record = files.open.get(&(file as usize));
-            (claimant(record, caller), files.closed)
-        };
-        if closed {
-            return Ok(None);
+    /// The submission pages in a physical range: their GPU, number of the first, and count. A range
+    /// that may be such pages is counted.
+    fn slots_at(&self, physical: u64, len: u64) -> Option<(&Arc<Gpu>, u16, u16)> {
+        let bound = |gpu: &&Arc<Gpu>| !gpu.device.is_away_for(Away::Unbound);
+        for gpu in self.gpus().filter(bound) {
+            match gpu.range(physical, len) {
+                Mapped::Slots { first, count } => return Some((gpu, first, count)),
+                Mapped::Unknown => {
+                    gpu.mapping_unmanaged(Unmanaged::Blind);
+                    return None;
+                }
+                Mapped::Other => {}
+            }
         }
-        gpu.take(page, &claimant).map(Some)
+        None
+    }
+
+    /// Records the mapping of a page through a file. A detach that has begun gives up.
+    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Taken> {
+        let caller = Process::of_caller()?;
+        let claimant = {
+            let mut files = self.files.lock();
+            files.closed = false;
+            claimant(files.open.get(&(file as usize)), caller.clone())
+        };
+        match gpu.take(page, &claimant) {
+            // It has begun to exit meanwhile. The caller has not, and is of the same user.
+            Err(error) if error == ESRCH => gpu.take(
+                page,
+                &Claimant {
+                    process: caller,
+                    proven: claimant.proven,
+                },
+            ),
+            taken => taken,
+        }
     }
 
     /// Whether LoGA saw the file being opened. A file that it did not see is counted, once.
@@ -164,13 +183,16 @@ impl Tracker {
     /// # Errors
     ///
     /// `EPERM` for the control node, through which submission pages are not mapped: its
-    /// mappings could not be revoked one by one.
+    /// mappings could not be revoked one by one. `ENOMEM`.
     fn is_managed(&self, file: *mut bindings::file) -> Result<bool> {
         // SAFETY: The file is in use by the caller.
         let minor = unsafe { ffi::loga_file_minor(file) };
         let Some(index) = self.gpu_of_minor(minor) else {
             return Err(EPERM);
         };
+        if let Some(record) = self.files.lock().open.get(&(file as usize)) {
+            return Ok(record.managed);
+        }
         let record = FileRecord {
             gpu: Some(index),
             managed: false,
@@ -178,12 +200,10 @@ impl Tracker {
             allocator: None,
             space: None,
         };
-        let node = RBTreeNode::new(file as usize, record, GFP_KERNEL_ACCOUNT);
+        let node = RBTreeNode::new(file as usize, record, GFP_KERNEL_ACCOUNT)?;
         let mut files = self.files.lock();
-        if let Some(record) = files.open.get(&(file as usize)) {
-            return Ok(record.managed);
-        }
-        if let Ok(node) = node {
+        // Another thread may map it for the first time, too.
+        if files.open.get(&(file as usize)).is_none() {
             files.open.insert(node);
             drop(files);
             if let Some(gpu) = self.gpu(index) {
@@ -191,6 +211,34 @@ impl Tracker {
             }
         }
         Ok(false)
+    }
+}
+
+/// An area under construction.
+struct Area {
+    flags: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Area {
+    /// # Safety
+    ///
+    /// `vma` must be an area under construction in `mmap`.
+    unsafe fn of(vma: *const bindings::vm_area_struct) -> Self {
+        // SAFETY: The caller's promise: there is no other writer.
+        unsafe {
+            let range = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
+            Self {
+                flags: (*vma).__bindgen_anon_2.vm_flags,
+                start: range.vm_start,
+                end: range.vm_end,
+            }
+        }
+    }
+
+    const fn len(&self) -> u64 {
+        self.end.saturating_sub(self.start) as u64
     }
 }
 

@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNode;
+use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SetOnce};
 
@@ -73,6 +73,13 @@ impl Gpus {
             shared.stop();
         }
     }
+}
+
+/// Memory for the record of a file that is being opened.
+pub(super) struct Opening {
+    node: RBTreeNodeReservation<usize, FileRecord>,
+    /// For a driver that gives its files no address space of their own.
+    space: Option<KBox<Space>>,
 }
 
 /// What `fdinfo` of a file shows.
@@ -240,12 +247,25 @@ impl Tracker {
         self.gpus().position(has)
     }
 
-    /// Accepts new mappings again.
+    /// Notes that it is not.
     pub(super) fn reopen(&self) {
         self.files.lock().closed = false;
     }
 
-    /// Accepts no more new mappings.
+    /// Checks that no mapping and no address space has come since [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`.
+    pub(super) fn is_closed(&self) -> Result {
+        if self.files.lock().closed {
+            Ok(())
+        } else {
+            Err(EBUSY)
+        }
+    }
+
+    /// Notes that LoGA is about to leave the driver.
     ///
     /// # Errors
     ///
@@ -275,7 +295,24 @@ impl Tracker {
         gpu.is_some_and(|gpu| caller().is_some_and(|identity| gpu.denies(&identity)))
     }
 
-    pub(super) fn opened(&self, file: *mut bindings::file) {
+    /// Memory for the record of a file, allocated before the driver opens it: without memory there
+    /// is nothing to undo then.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn room_for(&self, file: *mut bindings::file) -> Result<Opening> {
+        // SAFETY: The VFS has set the inode of the file.
+        let minor = unsafe { ffi::loga_file_minor(file) };
+        let is_control = minor == CONTROL_MINOR;
+        Ok(Opening {
+            node: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+            space: (!is_control).then(Space::new).transpose()?,
+        })
+    }
+
+    /// Records that the driver has opened a file.
+    pub(super) fn opened(&self, file: *mut bindings::file, room: Opening) {
         // SAFETY: The driver's `open` has just succeeded on this file.
         let minor = unsafe { ffi::loga_file_minor(file) };
         let index = self.gpu_of_minor(minor);
@@ -284,28 +321,24 @@ impl Tracker {
         }
         // SAFETY: As above.
         let wants_space = index.is_some() && unsafe { ffi::loga_shares_inode_mapping(file) };
-        let space = wants_space.then(|| Space::new().ok()).flatten();
-        // LoGA passes a file without a record through: it fails open.
-        let Ok(node) = RBTreeNode::new(
-            file as usize,
-            FileRecord {
-                gpu: index,
-                managed: !wants_space || space.is_some(),
-                opener: Process::of_caller().ok(),
-                allocator: None,
-                space: None,
-            },
-            GFP_KERNEL_ACCOUNT,
-        ) else {
-            return;
+        let space = room.space.filter(|_| wants_space);
+        let record = FileRecord {
+            gpu: index,
+            managed: !wants_space || space.is_some(),
+            opener: Process::of_caller().ok(),
+            allocator: None,
+            space: None,
         };
+        let node = room.node.into_node(file as usize, record);
         // `closed` undoes this count when it gets the record.
         if let Some(gpu) = index.and_then(|index| self.gpu(index)) {
             gpu.file_opened();
         }
         let mut files = self.files.lock();
         files.open.insert(node);
-        if let Some(space) = space.filter(|_| !files.closed) {
+        if let Some(space) = space {
+            // A detach that has begun gives up.
+            files.closed = false;
             files.adopt(file, space);
         }
     }

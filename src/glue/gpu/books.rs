@@ -12,30 +12,24 @@ use crate::engine::{Census, ClientState, Engine};
 use crate::glue::control::events::{self, About};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{self, Process};
-use crate::glue::kernel::storage::{storage, Vectors};
+use crate::glue::kernel::storage::{common_storage, storage, Vectors};
 use crate::glue::trace;
 use crate::glue::trace::work_period::WorkPeriods;
 use crate::gpu::GpuState;
 use crate::ids::ClientId;
 use crate::regs::Chip;
 use crate::share::{
-    Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals, MAX_SETTINGS,
-    MAX_TOTALS,
+    rows_of_user, Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals,
+    MAX_CLIENTS, MAX_CLIENTS_OF_USER, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
 use crate::units::Ns;
-use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// Initial capacity in clients.
 const FIRST_CLIENTS: usize = 16;
-/// Most clients of one GPU, including live processes without channels.
-const MAX_CLIENTS: usize = 16_384;
-/// Most clients of one user. Further processes of the user are accounted with its first one, so
-/// that no user can fill the table.
-const MAX_CLIENTS_OF_USER: usize = 2_048;
 
 /// A page of submission slots.
 pub(crate) type Page = pages::Page<Arc<Gate>>;
@@ -66,8 +60,9 @@ pub(crate) struct Books {
     pub(crate) mappings: u32,
     /// Files that were open before LoGA was attached.
     pub(crate) unmanaged: u64,
-    /// Mappings of submission pages that LoGA failed to take over.
+    /// Mappings of submission pages that LoGA does not control, and which reasons were logged.
     pub(crate) unmanaged_mappings: u64,
+    pub(super) named: u32,
 }
 
 /// Sums since attaching.
@@ -149,11 +144,11 @@ impl Room {
         // A group without members stays until it has paid its debt.
         let groups = clients.saturating_mul(2);
         Ok(Self {
-            members: storage(clients)?,
-            groups: storage(groups)?,
-            states: storage(groups)?,
-            clients: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
-            users: KVVec::with_capacity(clients, GFP_KERNEL_ACCOUNT)?,
+            members: common_storage(clients)?,
+            groups: common_storage(groups)?,
+            states: common_storage(groups)?,
+            clients: KVVec::with_capacity(clients, GFP_KERNEL)?,
+            users: KVVec::with_capacity(clients, GFP_KERNEL)?,
         })
     }
 }
@@ -207,6 +202,7 @@ impl Books {
             mappings: 0,
             unmanaged: 0,
             unmanaged_mappings: 0,
+            named: 0,
         })
     }
 
@@ -255,7 +251,7 @@ impl Books {
         let count = self.clients.len();
         if !self.state.shares.has_room() || count == self.clients.capacity() {
             if count >= MAX_CLIENTS {
-                return Err(NoClient::Refused(ENOMEM));
+                return Err(NoClient::Refused(ENFILE));
             }
             return Err(NoClient::Room(count.saturating_mul(2).max(FIRST_CLIENTS)));
         }
@@ -298,8 +294,8 @@ impl Books {
         Ok(at)
     }
 
-    /// The client that further processes of a user are accounted with, if the user has
-    /// [`MAX_CLIENTS_OF_USER`] clients.
+    /// The client that further processes of a user are accounted with, if the user has as many
+    /// clients as it may have.
     fn overflow_of(&self, identity: &Identity) -> Option<usize> {
         if self.clients.len() < MAX_CLIENTS_OF_USER {
             return None;
@@ -307,7 +303,8 @@ impl Books {
         let members = self.state.shares.members().iter().enumerate();
         let mut own = members.filter(|(_, member)| member.identity().user == identity.user);
         let (first, _) = own.next()?;
-        (own.count() >= MAX_CLIENTS_OF_USER).then_some(first)
+        let count = own.count().saturating_add(1);
+        (count >= rows_of_user(self.clients.len())).then_some(first)
     }
 
     /// Number and times of a process's client, if it is one.

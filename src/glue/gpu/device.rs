@@ -83,13 +83,13 @@ impl Device {
         self.lost.load(Acquire) != 0
     }
 
-    /// Offset of the submission slots in BAR1: read from the GPU, or the last value while it is
-    /// away. The caller has locked the books.
+    /// Offset of the submission slots in BAR1: read from the GPU, or the last value while the GPU is
+    /// away or does not answer. The caller has locked the books.
     pub(super) fn userd_base(&self) -> Option<u64> {
-        if self.is_away() {
+        let read = || regs::userd_base(&self.bar0);
+        let Some(base) = (!self.is_away()).then(read).flatten() else {
             return self.userd.load(Relaxed).checked_sub(1);
-        }
-        let base = regs::userd_base(&self.bar0)?;
+        };
         self.userd.store(base.saturating_add(1), Relaxed);
         Some(base)
     }

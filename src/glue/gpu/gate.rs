@@ -33,6 +33,10 @@ use kernel::types::Opaque;
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
+/// Elements that a list of files has room for at first.
+const FIRST_FILES: usize = 4;
+/// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
+const TRIES: usize = 8;
 /// The owner's submissions are not decided on.
 const NO_PLACE: u32 = u32::MAX;
 
@@ -76,7 +80,9 @@ unsafe impl Sync for Gate {}
 unsafe impl Send for Gate {}
 
 impl Gate {
-    /// An open gate, of the page with this number.
+    /// An open gate, of the page with this number. Its memory is charged to nobody: a GPU has at
+    /// most [`MAX_PAGES`](crate::track::pages::MAX_PAGES) of them, and one thread makes one at a
+    /// time.
     ///
     /// # Errors
     ///
@@ -98,7 +104,7 @@ impl Gate {
                 }),
                 files <- new_pi_mutex!(KVec::new()),
             }),
-            GFP_KERNEL_ACCOUNT,
+            GFP_KERNEL,
         )
     }
 
@@ -233,18 +239,38 @@ impl Gate {
         self.files.lock()
     }
 
-    /// Adds a mapping through a file.
+    /// Adds a mapping through a file. May sleep; memory is charged to the caller.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; nothing has changed then.
     pub(crate) fn add_file(&self, file: *mut bindings::file) -> Result {
-        let mut files = self.files.lock();
-        match files.iter_mut().find(|entry| entry.file == file) {
-            Some(entry) => entry.mappings = entry.mappings.saturating_add(1),
-            None => files.push(MappedFile { file, mappings: 1 }, GFP_KERNEL_ACCOUNT)?,
+        // Allocated and freed without the lock, for which revocations and faults wait.
+        let mut room = KVec::<MappedFile>::new();
+        for _ in 0..TRIES {
+            let mut files = self.files.lock();
+            if let Some(entry) = files.iter_mut().find(|entry| entry.file == file) {
+                entry.mappings = entry.mappings.saturating_add(1);
+                return Ok(());
+            }
+            let count = files.len();
+            if count == files.capacity() && count < room.capacity() {
+                core::mem::swap(&mut *files, &mut room);
+                for entry in room.drain_all() {
+                    // There is room: checked above.
+                    let _ = files.push_within_capacity(entry);
+                }
+            }
+            if count < files.capacity() {
+                // There is room: checked above.
+                let _ = files.push_within_capacity(MappedFile { file, mappings: 1 });
+                return Ok(());
+            }
+            drop(files);
+            let wanted = count.saturating_mul(2).max(FIRST_FILES);
+            room = KVec::with_capacity(wanted, GFP_KERNEL_ACCOUNT)?;
         }
-        Ok(())
+        Err(ENOMEM)
     }
 
     /// Removes a mapping through a file.

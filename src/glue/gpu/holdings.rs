@@ -48,8 +48,9 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings. Any other error is a failure of LoGA:
-    /// `ENOMEM`, or `ESRCH` for a process that has begun to exit. Nothing has changed then.
+    /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings; `ENFILE` if the table of clients is full
+    /// and the user has none; `ESRCH` for a process that has begun to exit and is no client;
+    /// `ENOMEM` if the machine has no memory. Nothing has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<Taken> {
         let gate = Gate::new(page)?;
         let mut room = None;

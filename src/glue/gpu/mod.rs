@@ -132,6 +132,41 @@ impl DerefMut for BriefBooks<'_> {
     }
 }
 
+/// What a physical range is that the driver maps.
+pub(crate) enum Mapped {
+    /// Pages of submission slots: number of the first, and count.
+    Slots { first: u16, count: u16 },
+    /// It may be such pages: in BAR1 of a GPU that has never told where its slots are.
+    Unknown,
+    /// Something else.
+    Other,
+}
+
+/// Why LoGA does not control a mapping of a submission page, or what may be one. None of these is a
+/// want of memory or room: for that, calls are refused.
+#[derive(Clone, Copy)]
+pub(crate) enum Unmanaged {
+    /// Its file was opened while LoGA was not attached.
+    OldFile,
+    /// The GPU has answered at no time since LoGA found it.
+    Blind,
+    /// The driver has made no entry: what the page is shows at the first touch.
+    Empty,
+    /// The module is being unloaded.
+    Unloading,
+}
+
+impl Unmanaged {
+    const fn text(self) -> &'static str {
+        match self {
+            Unmanaged::OldFile => "it maps a file that was opened while LoGA was not attached",
+            Unmanaged::Blind => "the GPU has not told where its submission pages are",
+            Unmanaged::Empty => "the driver has not filled the page in",
+            Unmanaged::Unloading => "the module is being unloaded",
+        }
+    }
+}
+
 struct Threads {
     scheduler: Thread,
     watcher: Thread,
@@ -190,24 +225,33 @@ impl Gpu {
         }
     }
 
-    /// The pages of submission slots that a physical range touches: number of the first, and
-    /// count.
-    pub(crate) fn submission_pages(&self, physical: u64, len: u64) -> Option<(u16, u16)> {
+    /// What a physical range is.
+    pub(crate) fn range(&self, physical: u64, len: u64) -> Mapped {
         let mut books = self.books.lock();
         books.presence.detect(&self.device);
-        let chip = books.presence.chip?;
-        let base = self.device.userd_base()?;
+        let chip = books.presence.chip;
+        let is_followed = chip.is_some() || !books.presence.is_refused();
+        let base = chip.and_then(|_| self.device.userd_base());
         drop(books);
-        let range = submission::classify(
-            physical,
-            len,
-            self.device.bar1.clone(),
-            base,
-            chip.userd_slot?,
-            chip.channels,
-        )?;
-        let (first, last) = (page_of(range.first), page_of(range.last()));
-        Some((first, last.saturating_sub(first).saturating_add(1)))
+        let bar1 = self.device.bar1.clone();
+        let (Some(chip), Some(base)) = (chip, base) else {
+            // It has answered at no time since LoGA found it.
+            return if is_followed && bar1.contains(&physical) {
+                Mapped::Unknown
+            } else {
+                Mapped::Other
+            };
+        };
+        let slots = chip
+            .userd_slot
+            .and_then(|slot| submission::classify(physical, len, bar1, base, slot, chip.channels));
+        slots.map_or(Mapped::Other, |slots| {
+            let (first, last) = (page_of(slots.first), page_of(slots.last()));
+            Mapped::Slots {
+                first,
+                count: last.saturating_sub(first).saturating_add(1),
+            }
+        })
     }
 
     /// See [`Engaged::enter`].
@@ -251,10 +295,24 @@ impl Gpu {
         books.presence.open_files = books.presence.open_files.saturating_add(1);
     }
 
-    /// Counts a mapping of a submission page that LoGA failed to take over.
-    pub(crate) fn mapping_unmanaged(&self) {
+    /// Counts a mapping of a submission page, of the calling process, that LoGA neither takes over
+    /// nor refuses. Logs the first one for each reason.
+    pub(crate) fn mapping_unmanaged(&self, why: Unmanaged) {
         let mut books = self.brief_books();
         books.unmanaged_mappings = books.unmanaged_mappings.saturating_add(1);
+        // CAST: a small number.
+        let bit = 1u32.checked_shl(why as u32).unwrap_or(0);
+        let is_new = books.named & bit == 0;
+        books.named |= bit;
+        drop(books);
+        let caller = Process::of_caller().ok().filter(|_| is_new);
+        if let Some(number) = caller.map(|caller| caller.initial_number()) {
+            pr_warn!(
+                "{}: process {number} may use the GPU without being charged or throttled: {}\n",
+                self.device.address,
+                why.text()
+            );
+        }
     }
 
     /// Locks the books for a call of an application.

@@ -71,6 +71,11 @@ impl Presence {
         }
     }
 
+    /// Whether the chip is one that LoGA does not follow.
+    pub(super) const fn is_refused(&self) -> bool {
+        self.refused
+    }
+
     /// Time of the next probe, if the GPU does not answer.
     pub(super) fn next_probe(&self, device: &Device) -> Option<Ns> {
         let asks = self.open_files != 0 && !device.is_away();

@@ -294,6 +294,8 @@ int loga_refill(struct vm_area_struct *vma)
 		unsigned long first, end;
 		int err;
 
+		/* An area may have as many pages as the GPU's memory. */
+		cond_resched();
 		if (follow_pfnmap_start(&walk)) {
 			at += PAGE_SIZE;
 			continue;
@@ -304,6 +306,7 @@ int loga_refill(struct vm_area_struct *vma)
 			struct follow_pfnmap_args next = { .vma = vma, .address = end };
 			unsigned long pfn;
 
+			cond_resched();
 			if (follow_pfnmap_start(&next))
 				break;
 			pfn = next.pfn;

@@ -4,6 +4,7 @@
 
 use crate::storage::Storage;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 
 /// Tables in vectors of the kernel.
@@ -19,7 +20,21 @@ impl Storage for Vectors {
 ///
 /// `ENOMEM`.
 pub(crate) fn storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
+    filled(count, GFP_KERNEL_ACCOUNT)
+}
+
+/// As [`storage`], charged to nobody: for tables with a bound that serve all users. The user who
+/// happens to let one grow has no part in whether that works.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn common_storage<T: Clone + Default>(count: usize) -> Result<KVVec<T>> {
+    filled(count, GFP_KERNEL)
+}
+
+fn filled<T: Clone + Default>(count: usize, flags: Flags) -> Result<KVVec<T>> {
     let mut store = KVVec::new();
-    store.extend_with(count, T::default(), GFP_KERNEL_ACCOUNT)?;
+    store.extend_with(count, T::default(), flags)?;
     Ok(store)
 }

@@ -4,17 +4,19 @@
 //!
 //! The kernel lets the n-th allocation of a task (kmalloc, a page) fail. Each call is repeated with
 //! n from 1 on, until it ends without reaching the n-th. Whatever the call answers, the stage must
-//! be as usable as before, and both modules must unload. Lost memory shows at the end of the run
-//! (`leaks`).
+//! be as usable as before, and both modules must unload. What survives is in LoGA's hands: a page
+//! that is mapped has an owner, whose figures show its channels, and nothing runs free. Lost memory
+//! shows at the end of the run (`leaks`).
 //!
 //! Source: Documentation/fault-injection/fault-injection.rst, "fail-nth".
 
-use crate::caller::Caller;
+use crate::caller::{Caller, SOON};
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
 use crate::modules;
 use crate::modules::LOGA;
 use crate::stage::{Stage, LAZY};
+use crate::truth::Truth;
 use loga::uapi;
 use loga_cli::device::Device;
 use nix::sys::wait::waitpid;
@@ -24,9 +26,12 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use throttle::channel::Channel;
 use throttle::plan::Engine;
 use throttle::rm::Client;
 use throttle::standin::open_channels;
+use throttle::sys::Visibility;
 use throttle::{rm, sys};
 
 crate::ktap::tests![
@@ -158,6 +163,55 @@ fn check(stage: &Stage) -> Verdict {
     Ok(())
 }
 
+/// Nothing is passed through unmanaged, and with `channels` this process is charged for them.
+fn check_managed(stage: &Stage, channels: u32) -> Verdict {
+    let stat = stage.stat()?;
+    ensure!(
+        (stat.unmanaged_mappings, stat.unmanaged_files) == (0, 0),
+        "{} mappings and {} files run free",
+        stat.unmanaged_mappings,
+        stat.unmanaged_files
+    );
+    let own = stat
+        .clients
+        .iter()
+        .find(|client| u32::try_from(client.pid) == Ok(std::process::id()));
+    let owned = own.map_or(0, |own| own.channels);
+    ensure!(
+        owned >= channels,
+        "{owned} of {channels} channels are this process's"
+    );
+    Ok(())
+}
+
+/// Runs a kernel: by LoGA's figures, this process has run as long as by the model's.
+fn check_charged(stage: &Stage, channel: &mut Channel) -> Verdict {
+    let (from, before) = (Truth::read()?, measured(stage)?);
+    let sequence = channel.prepare(20_000_000, false);
+    channel.submit();
+    while channel.completed() != sequence {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The period in which it ran is booked.
+    let since = Instant::now();
+    while measured(stage)? == before {
+        ensure!(
+            since.elapsed() < SOON,
+            "20 ms of the engine are charged to nobody"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ran = Truth::read()?.now_ns - from.now_ns;
+    println!("# charged within {} ms", ran / 1_000_000);
+    Ok(())
+}
+
+/// What LoGA has charged this process, in ns.
+fn measured(stage: &Stage) -> Result<u64, String> {
+    let own = stage.client(std::process::id())?;
+    Ok(own.map_or(0, |own| own.measured_ns))
+}
+
 fn text(error: impl ToString) -> String {
     error.to_string()
 }
@@ -169,6 +223,24 @@ fn failing_allocations_in_open() -> Verdict {
         let open = || File::open(path).map_err(text);
         injector.each(&format!("open {path}"), open, |_| Ok(()))?;
     }
+    // What survived each failure is known to LoGA: it is found through a mapping.
+    let mut client = Client::open(0).map_err(text)?;
+    let mut channels = open_channels(&mut client, 1, 3, Engine::Compute).map_err(text)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    channel.unmap_userd();
+    let path = rm::gpu_path(client.gpu());
+    let ready = || {
+        client
+            .prepare_map(channel.handle(), loga::rm::PAGE_SIZE, &path)
+            .map_err(text)
+    };
+    injector.each("open and prepare", ready, |ready| {
+        let mapping = ready.map(Visibility::Shared).map_err(text)?;
+        let managed = check_managed(&stage, 1);
+        drop(mapping);
+        managed
+    })?;
+    drop((channels, client));
     check(&stage)?;
     stage.teardown()
 }
@@ -183,9 +255,10 @@ fn failing_allocations_in_first_channels_and_mmap() -> Verdict {
     };
     // Channels go before their client.
     injector.each("two channels", open, |(channels, client)| {
+        let managed = check_managed(&stage, 2);
         drop(channels);
         drop(client);
-        Ok(())
+        managed
     })?;
     let (mut channels, client) = open()?;
     let channel = channels.first_mut().ok_or("no channel")?;
@@ -195,8 +268,9 @@ fn failing_allocations_in_first_channels_and_mmap() -> Verdict {
             channel.unmap_userd();
             channel.map_userd(&client).map_err(text)
         },
-        |()| Ok(()),
+        |()| check_managed(&stage, 2),
     )?;
+    check_charged(&stage, channel)?;
     drop(channels);
     drop(client);
     check(&stage)?;
@@ -213,7 +287,8 @@ fn failing_allocations_in_fork() -> Verdict {
         None => sys::exit_now(0),
     };
     injector.each("fork", fork, |pid| {
-        waitpid(pid, None).map(drop).map_err(text)
+        waitpid(pid, None).map(drop).map_err(text)?;
+        check_managed(&stage, 1)
     })?;
     drop(channels);
     drop(client);

@@ -234,6 +234,7 @@ fn attaching_needs_no_node() -> Verdict {
     stage.teardown()
 }
 
+/// A detach that fails leaves a time in which mappings come unseen: no user may make it fail.
 fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     const USERFAULTFD: &str = "/proc/sys/vm/unprivileged_userfaultfd";
     let stage = Stage::set(&model(LAZY), "")?;
@@ -242,52 +243,23 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     inside.line(Duration::from_secs(20))?;
     std::thread::sleep(Duration::from_millis(300));
     let since = Instant::now();
-    let ends = AtomicBool::new(false);
-    let (refused, slowest) = std::thread::scope(|scope| {
-        let readers = scope.spawn(|| {
-            let mut slowest = Duration::ZERO;
-            while !ends.load(Ordering::Relaxed) {
-                let since = Instant::now();
-                let _ = fs::read_to_string(ATTACH);
-                let _ = stage.stat();
-                let _ = fs::read_to_string("/sys/kernel/debug/loga/costs");
-                slowest = slowest.max(since.elapsed());
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            slowest
-        });
-        // A detach without a bound would block this test for ever.
-        let (pid, ends) = (inside.pid(), &ends);
-        scope.spawn(move || {
-            while !ends.load(Ordering::Relaxed) && since.elapsed() < Duration::from_secs(10) {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            if ends.load(Ordering::Relaxed) {
-                return;
-            }
-            // CAST: process ids are positive.
-            let pid = nix::unistd::Pid::from_raw(pid as i32);
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
-        });
-        let refused = modules::set(LOGA, "attach", "0");
-        ends.store(true, Ordering::Relaxed);
-        (refused, readers.join())
-    });
-    let took = since.elapsed();
-    let slowest = slowest.map_err(|_| "a reader failed")?;
-    println!("# refused with {refused:?}; the slowest reader took {slowest:?}");
-    ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
-    // The detaching thread waits three seconds; readers share two processors with it.
-    ensure!(
-        slowest < Duration::from_secs(1),
-        "a reader waited {slowest:?} for the detach ({took:?})"
+    let detached = modules::set(LOGA, "attach", "0");
+    println!(
+        "# detach beside the call: {detached:?} after {:?}",
+        since.elapsed()
     );
-    ensure!(attached(), "not attached after EBUSY");
-    drop(inside);
-    // LoGA's functions are installed again.
+    ensure!(detached.is_ok(), "{detached:?}");
+    ensure!(!attached(), "attached after the detach");
+    let again = modules::set(LOGA, "attach", "1");
+    ensure!(again.is_ok(), "attach beside the call: {again:?}");
     let mut caller = Caller::with_channels(1)?;
     caller.check_work()?;
     stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
+    // The call returns to a module that was detached and attached meanwhile.
+    drop(inside);
+    caller.check_work()?;
+    let free = stage.stat()?.unmanaged_mappings;
+    ensure!(free == 0, "{free} mappings run free");
     drop(caller);
     let detached = modules::set(LOGA, "attach", "0");
     ensure!(detached.is_ok(), "detach afterwards: {detached:?}");

@@ -13,6 +13,7 @@
 //! | [`bystander`] | how long calls of an uninvolved process wait next to each program |
 //! | [`blocking`] | throttled programs that try to block others too |
 //! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
+//! | [`failures`] | programs that make LoGA fail while it takes a mapping over |
 //! | [`fuzz`] | random system calls, compared with a driver without LoGA |
 //! | [`loading`] | loading, attaching and detaching while users interfere |
 //! | [`memory`] | what the kernel has given out, for `storms` |
@@ -24,6 +25,7 @@
 mod blocking;
 mod bystander;
 mod devices;
+mod failures;
 mod fuzz;
 mod loading;
 mod memory;
@@ -53,6 +55,7 @@ type Act = fn(&[String]) -> Result<(), String>;
 const PROGRAMS: &[&[(&str, Act)]] = &[
     ownership::PROGRAMS,
     blocking::PROGRAMS,
+    failures::PROGRAMS,
     fuzz::PROGRAMS,
     storms::PROGRAMS,
     loading::PROGRAMS,
@@ -66,6 +69,7 @@ pub(crate) fn quick() -> Vec<Test> {
     const QUICK: &[&[Test]] = &[
         ownership::QUICK,
         blocking::QUICK,
+        failures::TESTS,
         fuzz::QUICK,
         storms::QUICK,
         devices::TESTS,
@@ -83,6 +87,7 @@ pub(crate) fn all() -> Vec<Test> {
         ownership::TESTS,
         blocking::TESTS,
         bystander::TESTS,
+        failures::TESTS,
         fuzz::QUICK,
         fuzz::LONG,
         storms::QUICK,

@@ -117,7 +117,7 @@ metrics! {
     UnknownSeconds: Counter of Gpu, "loga_gpu_unknown_seconds_total", "", "Time observed in which channels without a known owner were on the engine.";
     Fallbacks: Counter of Gpu, "loga_fallbacks_total", "", "Times that all processes ran against a decision, since a policy or the machine was at fault.";
     Evasions: Counter of Gpu, "loga_evasions_total", "", "Times that a process was found to avoid the phases in which the engine is observed.";
-    UnmanagedMappings: Counter of Gpu, "loga_unmanaged_mappings_total", "", "Submission pages that could not be taken on, for want of memory; their channels run unthrottled.";
+    UnmanagedMappings: Counter of Gpu, "loga_unmanaged_mappings_total", "", "Mappings of submission pages that LoGA neither controls nor has refused; their channels run unthrottled.";
     UnmanagedFiles: Counter of Gpu, "loga_unmanaged_files_total", "", "Files of the GPU that were open before LoGA was attached and are passed through.";
     OverdueDrains: Counter of Gpu, "loga_overdue_drains_total", "", "Times that a channel did not run empty within the bound of a policy that waits for it.";
     Decisions: Counter of Gpu, "loga_decisions_total", "", "Decisions of the policy.";

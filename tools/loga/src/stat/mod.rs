@@ -166,7 +166,8 @@ pub struct Stat {
     pub open_files: u32,
     /// Files that were open before and are passed through.
     pub unmanaged_files: u64,
-    /// Mappings of submission pages that LoGA could not take on: their channels run unthrottled.
+    /// Mappings of submission pages that LoGA neither controls nor has refused: their channels
+    /// run unthrottled. The log says why, and of which process.
     #[serde(default)]
     pub unmanaged_mappings: u64,
     /// The last channel without a known owner that was on the engine; ids of TSGs count

@@ -7,7 +7,7 @@
 
 mod programs;
 
-pub(super) use programs::{keep_busy, open, prepare_through, ready, LIFE, PROGRAMS};
+pub(super) use programs::{keep_busy, open, prepare_file, prepare_through, ready, LIFE, PROGRAMS};
 
 use super::{branch, model, Program, USER};
 use crate::calls::Calls;

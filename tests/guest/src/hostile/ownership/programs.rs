@@ -256,6 +256,16 @@ pub(in crate::hostile) fn prepare_through(
     channel: &Channel,
 ) -> Result<ReadyToMap, String> {
     let file = rm::open_node(&rm::gpu_path(client.gpu())).map_err(text)?;
+    prepare_file(file, ctl, client, channel)
+}
+
+/// As [`prepare_through`], for mapping through this file.
+pub(in crate::hostile) fn prepare_file(
+    file: File,
+    ctl: &File,
+    client: &Client,
+    channel: &Channel,
+) -> Result<ReadyToMap, String> {
     let version = rm::check_version(ctl).map_err(text)?;
     let by_physical = version.version.starts_with(b"340.");
     let map = abi::MapMemory {
