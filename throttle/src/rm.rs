@@ -312,15 +312,15 @@ impl Client {
         Ok(arg.dma_offset)
     }
 
-    /// Enables a channel.
+    /// Enables or disables a channel.
     ///
     /// # Errors
     ///
     /// [`Error::Call`] or [`Error::Refused`], naming GPFIFO_SCHEDULE.
-    pub fn schedule(&self, channel: Handle) -> Result<(), Error> {
+    pub fn schedule(&self, channel: Handle, enable: bool) -> Result<(), Error> {
         const CALL: &str = "RM_CONTROL(GPFIFO_SCHEDULE)";
         let mut params = rm::ScheduleParams {
-            enable: 1,
+            enable: enable.into(),
             skip_submit: 0,
         };
         let mut arg = rm::Control {

@@ -100,6 +100,15 @@ impl Gpu {
         }
     }
 
+    /// A channel may have been allocated: where submissions are decided on, no page is taken for one
+    /// of copies until its channels are read again. May sleep; no lock of LoGA's may be held.
+    pub(crate) fn doubt_copies(&self) {
+        if self.engaged.is_on() {
+            self.books.lock().doubt_copies();
+            self.turn_gates();
+        }
+    }
+
     /// Removes a mapping of a page, all parts of which are gone. While a phase is measured, a page
     /// whose channels are gone too keeps its owner until that is booked: they may have run in it.
     pub(crate) fn unmapped(&self, page: u16) {

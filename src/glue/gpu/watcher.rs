@@ -147,8 +147,8 @@ impl Engaged {
             };
             // Held while registers are read, see `suspend`.
             let _slots = self.slots.lock();
-            let computing = gate.computing();
-            computing
+            let channels = gate.channels().map(|(_, chid)| chid);
+            channels
                 .filter(|chid| works(&gpu.device, *chid))
                 .for_each(|chid| found.add(chid));
             if found.is_full() {
@@ -164,7 +164,7 @@ impl Engaged {
     /// Reads whether the channels have work, and passes the turn on if they have not. `undecided`:
     /// channels that had work that passed without a decision when the turn began.
     fn read(&self, gpu: &Gpu, running: &Running, undecided: &Running) {
-        let busy = self.is_surely_busy(gpu, || running.all().iter().copied());
+        let busy = self.is_surely_busy(gpu, |_| true, || running.all().iter().copied());
         let left = match busy {
             Some(false) => {
                 let _slots = self.slots.lock();
@@ -211,8 +211,9 @@ impl Engaged {
     fn look_at_protected(&self, gpu: &Gpu) {
         let busy = {
             let protected_pages = self.protected_pages.lock();
-            self.is_surely_busy(gpu, || {
-                protected_pages.iter().flat_map(|gate| gate.computing())
+            self.is_surely_busy(gpu, ChannelState::is_compute, || {
+                let channels = protected_pages.iter().flat_map(|gate| gate.channels());
+                channels.map(|(_, chid)| chid)
             })
         };
         let mut locked = self.state.lock();
@@ -238,24 +239,33 @@ impl Engaged {
     fn is_surely_busy<I: Iterator<Item = Chid>>(
         &self,
         gpu: &Gpu,
+        counts: fn(ChannelState) -> bool,
         channels: impl Fn() -> I,
     ) -> Option<bool> {
-        match self.is_busy(&gpu.device, channels())? {
+        match self.is_busy(&gpu.device, counts, channels())? {
             true => Some(true),
-            false => self.is_busy(&gpu.device, channels()),
+            false => self.is_busy(&gpu.device, counts, channels()),
         }
     }
 
-    /// Whether one of the channels has commands to fetch or to end; `None` if the device does not
-    /// answer. A channel that waits for a semaphore has none: what it waits for may wait for its
-    /// turn.
-    fn is_busy(&self, device: &Device, channels: impl Iterator<Item = Chid>) -> Option<bool> {
+    /// Whether one of the channels that count has commands to fetch or to end; `None` if the device
+    /// does not answer. A channel that waits for a semaphore has none: what it waits for may wait for
+    /// its turn.
+    fn is_busy(
+        &self,
+        device: &Device,
+        counts: fn(ChannelState) -> bool,
+        channels: impl Iterator<Item = Chid>,
+    ) -> Option<bool> {
         let slots = self.slots.lock();
         if device.is_away() {
             return Some(false);
         }
         for chid in channels {
             let state = ChannelState::read(&device.bar0, chid).ok()?;
+            if !counts(state) {
+                continue;
+            }
             let queued = || {
                 let ring = slots.as_ref().and_then(|slots| Ring::read(slots, chid));
                 ring.is_some_and(|ring| ring.put != ring.get) && state.is_schedulable()
@@ -273,13 +283,16 @@ impl Engaged {
     }
 }
 
-/// Whether a channel is on the engine or waits for it. The slots are locked.
+/// Whether a channel is on the compute engine or waits for it. The slots are locked.
 fn works(device: &Device, chid: Chid) -> bool {
     if device.is_away() {
         return false;
     }
-    let work = ChannelState::read(&device.bar0, chid).map(ChannelState::work);
-    matches!(work, Ok(ChannelWork::Waits | ChannelWork::Runs))
+    let Ok(state) = ChannelState::read(&device.bar0, chid) else {
+        return false;
+    };
+    let works = matches!(state.work(), ChannelWork::Waits | ChannelWork::Runs);
+    works && state.is_compute()
 }
 
 /// The watcher's work.
