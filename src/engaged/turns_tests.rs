@@ -402,3 +402,17 @@ fn client_beyond_the_room_is_refused() {
     turns.left(US(0), 3);
     assert_eq!(turns.join(prt(1)), Some(3));
 }
+
+#[test]
+fn work_beside_the_turn_of_a_client_that_comes_before_is_paid() {
+    let mut turns = prio(&[prt(1), prt(5)]);
+    turns.arrive(US(0), 1);
+    turns.arrive(US(0), 0);
+    assert!(turns.ran_beside(Ns::from_ms(40), 0, Ns::from_ms(30)));
+    assert!(!turns.ran_beside(Ns::from_ms(40), 1, Ns::from_ms(30)));
+    let step = turns.completed(Ns::from_ms(40), 1, US(1));
+    assert_eq!(granted(step), None);
+    let again = step.timer.unwrap();
+    assert!(again > Ns::from_ms(20_000) && again < Ns::from_ms(31_000));
+    assert_eq!(granted(turns.timer(again)), Some(0));
+}

@@ -283,6 +283,7 @@ impl Engaged {
             };
             let had_turn = turns.holder() == Some(at);
             let step = turns.left(now, at);
+            state.leftovers.remove(|_, of| of == at);
             if had_turn {
                 state.watch = Watch::default();
                 state.running = Running::NONE;

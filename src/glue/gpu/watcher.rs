@@ -4,12 +4,13 @@
 //! commands have ended, and passes the turn on. It sleeps until something is due, and for good
 //! while no submission is decided on.
 
+use super::bar::Window;
 use super::device::Device;
 use super::engaged::{Engaged, HEARTBEAT};
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::Gpu;
-use crate::engaged::{Due, MAX_GRANT};
+use crate::engaged::{Doing, Due, Left, Leftovers, LEFTOVERS, MAX_GRANT};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
@@ -48,6 +49,12 @@ impl Engaged {
             if state.protected.next().is_some_and(|at| at <= now) {
                 drop(locked);
                 self.look_at_protected(gpu);
+                continue;
+            }
+            if state.leftovers.next().is_some_and(|at| at <= now) {
+                let leftovers = state.leftovers;
+                drop(locked);
+                self.read_leftovers(gpu, &leftovers);
                 continue;
             }
             if state.timer.is_some_and(|at| at <= now) {
@@ -118,6 +125,8 @@ impl Engaged {
             .all()
             .iter()
             .for_each(|chid| state.running.add(*chid));
+        let goes_on = |chid, _| stored.all().contains(&chid);
+        state.leftovers.remove(goes_on);
         if let Some(at) = state.watch.close(now, !stored.is_empty()) {
             if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
                 let step = turns.returned(now, at);
@@ -165,6 +174,10 @@ impl Engaged {
     /// channels that had work that passed without a decision when the turn began.
     fn read(&self, gpu: &Gpu, running: &Running, undecided: &Running) {
         let busy = self.is_surely_busy(gpu, |_| true, || running.all().iter().copied());
+        let rest = match busy {
+            Some(false) => self.resting(&gpu.device, running),
+            _ => Running::NONE,
+        };
         let left = match busy {
             Some(false) => {
                 let _slots = self.slots.lock();
@@ -183,19 +196,25 @@ impl Engaged {
         };
         let late = now >= state.undecided_until;
         state.undecided = if late { Running::NONE } else { left };
-        let Some(ended) = state.watch.read(now, busy) else {
+        let of_turn = match (busy, rest.is_empty()) {
+            (true, _) => Left::Work,
+            (false, false) => Left::Rest,
+            (false, true) => Left::Nothing,
+        };
+        let Some(ended) = state.watch.read(now, of_turn) else {
             return;
         };
         state.running = Running::NONE;
         let Some(at) = state.turns.as_ref().and_then(|turns| turns.holder()) else {
             return;
         };
+        state.leave_over(now, at, &rest);
         let used = ended.each.saturating_mul(ended.count.into());
         // CAST: few places.
         trace::turn_end(gpu.device.number(), at as u32, ended.count, used.get());
         for _ in 0..ended.count {
             if let Some(turns) = state.turns(now) {
-                let step = match undecided.is_empty() {
+                let step = match undecided.is_empty() && !ended.beside {
                     true => turns.completed(now, at, ended.each),
                     false => turns.completed_beside_others(now, at, ended.each),
                 };
@@ -205,6 +224,45 @@ impl Engaged {
                 }
             }
         }
+    }
+
+    /// Reads what goes on after its turn, and charges its clients what of it was on the engine.
+    fn read_leftovers(&self, gpu: &Gpu, leftovers: &Leftovers) {
+        let mut doing = [Doing::Rests; LEFTOVERS];
+        {
+            let slots = self.slots.lock();
+            if gpu.device.is_blind() {
+                drop(slots);
+                self.state.lock().leftovers = Leftovers::default();
+                return;
+            }
+            for ((_, chid), doing) in leftovers.channels().zip(doing.iter_mut()) {
+                *doing = doing_of(&gpu.device, slots.as_ref(), chid);
+            }
+        }
+        let mut found = leftovers.channels().zip(doing).peekable();
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let now = ffi::now();
+        let ran = state.leftovers.note(now, |position, chid| {
+            // Others have only removed some since.
+            while found.next_if(|((at, _), _)| *at < position).is_some() {}
+            match found.peek() {
+                Some((at, doing)) if *at == (position, chid) => *doing,
+                _ => Doing::Rests,
+            }
+        });
+        if let (Some((at, ran)), Some(turns)) = (ran, state.turns.as_mut()) {
+            if turns.ran_beside(now, at, ran) {
+                state.watch.beside(now, ran);
+            }
+        }
+    }
+
+    /// Those of the channels that have work that rests.
+    fn resting(&self, device: &Device, running: &Running) -> Running {
+        let slots = self.slots.lock();
+        running.only(|chid| doing_of(device, slots.as_ref(), chid) == Doing::Rests)
     }
 
     /// Looks whether protected clients have work.
@@ -280,6 +338,29 @@ impl Engaged {
             }
         }
         Some(false)
+    }
+}
+
+/// What a channel does that has no turn. The slots are locked.
+fn doing_of(device: &Device, slots: Option<&Window>, chid: Chid) -> Doing {
+    if device.is_away() || !ChannelState::is_bound(&device.bar0, chid).unwrap_or(false) {
+        return Doing::Nothing;
+    }
+    let Ok(state) = ChannelState::read(&device.bar0, chid) else {
+        return Doing::Nothing;
+    };
+    match state.work() {
+        ChannelWork::Runs => Doing::Runs,
+        ChannelWork::Waits => Doing::Waits,
+        ChannelWork::Acquires => Doing::Rests,
+        ChannelWork::None => {
+            let ring = slots.and_then(|slots| Ring::read(slots, chid));
+            let queued = ring.is_some_and(|ring| ring.put != ring.get);
+            match queued && state.is_schedulable() {
+                true => Doing::Waits,
+                false => Doing::Nothing,
+            }
+        }
     }
 }
 

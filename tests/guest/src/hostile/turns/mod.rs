@@ -24,6 +24,7 @@ use throttle::statistics::Frames;
 crate::ktap::tests![
     channel_allocated_after_its_page_was_mapped_is_decided_on: timed,
     channel_allocated_in_a_page_of_copies_is_decided_on: timed,
+    work_behind_a_semaphore_is_paid_by_its_client: timed,
 ];
 
 /// The tests of `make test`.
@@ -133,4 +134,8 @@ fn channel_allocated_after_its_page_was_mapped_is_decided_on() -> Verdict {
 
 fn channel_allocated_in_a_page_of_copies_is_decided_on() -> Verdict {
     check_submissions(&check("late-copy")?)
+}
+
+fn work_behind_a_semaphore_is_paid_by_its_client() -> Verdict {
+    check("acquire").map(drop)
 }
