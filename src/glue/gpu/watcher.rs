@@ -356,9 +356,11 @@ fn doing_of(device: &Device, slots: Option<&Window>, chid: Chid) -> Doing {
         ChannelWork::None => {
             let ring = slots.and_then(|slots| Ring::read(slots, chid));
             let queued = ring.is_some_and(|ring| ring.put != ring.get);
-            match queued && state.is_schedulable() {
-                true => Doing::Waits,
-                false => Doing::Nothing,
+            match (queued, state.is_schedulable()) {
+                (false, _) => Doing::Nothing,
+                (true, true) => Doing::Waits,
+                // Until it is enabled.
+                (true, false) => Doing::Rests,
             }
         }
     }

@@ -25,6 +25,7 @@ crate::ktap::tests![
     channel_allocated_after_its_page_was_mapped_is_decided_on: timed,
     channel_allocated_in_a_page_of_copies_is_decided_on: timed,
     work_behind_a_semaphore_is_paid_by_its_client: timed,
+    queue_of_a_disabled_channel_is_paid_by_its_client: timed,
 ];
 
 /// The tests of `make test`.
@@ -138,4 +139,8 @@ fn channel_allocated_in_a_page_of_copies_is_decided_on() -> Verdict {
 
 fn work_behind_a_semaphore_is_paid_by_its_client() -> Verdict {
     check("acquire").map(drop)
+}
+
+fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
+    check("disabled").map(drop)
 }
