@@ -48,6 +48,31 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
     }
 
+    /// Whether a client passes without a decision, since that of the turn is overdue.
+    pub fn is_open_for(&self, at: usize) -> bool {
+        self.open && self.holder() != Some(at)
+    }
+
+    /// The turn ends if it is this client's. What it ran beside clients that come before it and had
+    /// to pass, it pays.
+    pub(super) fn end_turn(&mut self, now: Ns, at: usize) {
+        self.turn = self.turn.filter(|turn| turn.client != at);
+        if self.turn.is_none() {
+            self.open = false;
+            if let Some(since) = self.overlaps.take() {
+                self.pay_overlap(now, at, now.saturating_sub(since));
+            }
+        }
+    }
+
+    /// A client passes, since that of the turn is overdue.
+    pub(super) fn note_overlap(&mut self, now: Ns, passes: usize) {
+        let before = |holder| self.comes_before(passes, holder);
+        if self.holder().is_some_and(before) {
+            self.overlaps.get_or_insert(now);
+        }
+    }
+
     /// Whether a client comes before another one whenever both are ready.
     pub(super) fn comes_before(&self, first: usize, other: usize) -> bool {
         let settings = [first, other].map(|at| self.client(at).map(|client| client.setting));

@@ -20,8 +20,8 @@
 //! - Of several ready clients, the [dispatcher](crate::policies::dispatch) says which is first;
 //!   among equals, the one that has waited longest. One that has waited for [`STARVED`] comes
 //!   before it, if neither has a reserve: see `floor`.
-//! - Without a completion for [`MAX_GRANT`] while others wait, all clients pass (*fail open*) until
-//!   what is in flight has completed or its owner has left.
+//! - Without a completion for [`MAX_GRANT`] while others wait, all other clients pass (*fail open*)
+//!   until what is in flight has completed or its owner has left.
 //!
 //! | file | contents |
 //! |---|---|

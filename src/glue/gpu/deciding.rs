@@ -153,7 +153,11 @@ impl State {
     pub(super) fn carry_out(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
-            places.iter().for_each(|place| place.unblock());
+            // That of the turn waits for its end.
+            let holder = self.turns.as_ref().and_then(|turns| turns.holder());
+            let others = places.iter().enumerate();
+            let others = others.filter(|(at, _)| Some(*at) != holder);
+            others.for_each(|(_, place)| place.unblock());
         }
         if let Some(grant) = step.grant {
             self.watch.grant(now, grant);
@@ -214,7 +218,7 @@ impl State {
             return Entry::Passes;
         };
         // Without a client the place is being given anew.
-        if turns.client(at).is_none() || turns.is_open() {
+        if turns.client(at).is_none() || turns.is_open_for(at) {
             self.leaked = true;
             return Entry::Passes;
         }

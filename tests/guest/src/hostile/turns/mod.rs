@@ -26,6 +26,7 @@ crate::ktap::tests![
     channel_allocated_in_a_page_of_copies_is_decided_on: timed,
     work_behind_a_semaphore_is_paid_by_its_client: timed,
     queue_of_a_disabled_channel_is_paid_by_its_client: timed,
+    ring_that_is_kept_full_takes_no_priority_away: timed,
 ];
 
 /// The tests of `make test`.
@@ -143,4 +144,8 @@ fn work_behind_a_semaphore_is_paid_by_its_client() -> Verdict {
 
 fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
     check("disabled").map(drop)
+}
+
+fn ring_that_is_kept_full_takes_no_priority_away() -> Verdict {
+    check("full").map(drop)
 }
