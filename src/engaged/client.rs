@@ -3,6 +3,7 @@
 //! [pure] One client of an engaged GPU, and what is set for it.
 
 use super::history::{History, Record};
+use super::leftovers::Overlap;
 use super::misses::Bond;
 use super::waits::{Held, Waits};
 use super::{Forecast, HT_DEPTH};
@@ -113,6 +114,10 @@ pub struct Client<R> {
     pub(super) strikes: u32,
     /// Time from its arrivals to their grants, as far as it is booked.
     pub(super) waits: Waits,
+    /// What it may run beside the turns of clients that come before it.
+    pub(super) overlap: Overlap,
+    /// It had more channels that rest than are noted: no grant before this.
+    pub(super) barred: Ns,
 }
 
 impl<R: DerefMut<Target = [Record]>> Client<R> {
@@ -128,6 +133,8 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             history: History::new(records),
             strikes: 0,
             waits: Waits::default(),
+            overlap: Overlap::default(),
+            barred: Ns::ZERO,
         }
     }
 
@@ -141,6 +148,14 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.history.clear();
         self.strikes = 0;
         self.waits = Waits::default();
+        self.overlap = Overlap::default();
+        self.barred = Ns::ZERO;
+    }
+
+    /// From when on what it ran beside others lets it pass.
+    pub(super) fn from(&self, now: Ns) -> Ns {
+        let overlap = self.overlap.owes(now).then(|| self.overlap.from(now));
+        overlap.unwrap_or(Ns::ZERO).max(self.barred)
     }
 
     /// What is set for it.

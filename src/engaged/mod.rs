@@ -20,14 +20,17 @@
 //! - Of several ready clients, the [dispatcher](crate::policies::dispatch) says which is first;
 //!   among equals, the one that has waited longest. One that has waited for [`STARVED`] comes
 //!   before it, if neither has a reserve: see `floor`.
-//! - Without a completion for [`MAX_GRANT`] while others wait, all clients pass (*fail open*) until
-//!   what is in flight has completed or its owner has left.
+//! - Without a completion for [`MAX_GRANT`] while others wait, all other clients pass (*fail open*)
+//!   until what is in flight has completed or its owner has left.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `turns` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
+//! | `account` | time that is earned and paid, for `floor` and `leftovers` |
+//! | `beside` | what they use beside the turns of others |
+//! | `leftovers` | channels with work that goes on after its turn has ended |
 //! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
 //! | `linger` | for how long the engine is kept free after their work |
 //! | `client` | one client, and what is set for it |
@@ -47,9 +50,11 @@
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
 //! `docs/engaged.md` names what differs and why.
 
+mod account;
 mod admission;
 mod apriori;
 mod bandwidth;
+mod beside;
 mod client;
 #[cfg(test)]
 mod flights_tests;
@@ -57,6 +62,7 @@ mod floor;
 #[cfg(test)]
 mod floor_tests;
 mod history;
+mod leftovers;
 mod linger;
 mod misses;
 #[cfg(test)]
@@ -85,6 +91,7 @@ pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
+pub use leftovers::{Doing, Leftovers, LEFTOVERS};
 pub use misses::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
@@ -93,7 +100,7 @@ pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use waits::{Cause, Waits};
-pub use watch::{Due, Ended, Watch, RETURN, WINDOW};
+pub use watch::{Due, Ended, Left, Watch, RETURN, WINDOW};
 
 use crate::units::{signed, Ns};
 

@@ -29,6 +29,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             },
         };
         let prio = client.setting.prio;
+        let offer = Offer {
+            from: offer.from.max(client.from(now)),
+            ..offer
+        };
         Some((Candidate { prio, offer }, waiting.ticket))
     }
 

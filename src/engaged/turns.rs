@@ -40,7 +40,7 @@ pub struct Step {
     pub grant: Option<Grant>,
     /// When [`Turns::timer`] wants to be called, if nothing else happens before.
     pub timer: Option<Ns>,
-    /// Whether all clients that wait may pass: see [`Turns::is_open`].
+    /// Whether all clients that wait but that of the turn may pass: see [`Turns::is_open`].
     pub opened: bool,
     /// The submission that has ended was late.
     pub miss: Option<Miss>,
@@ -93,6 +93,8 @@ pub struct Turns<S: Storage<Of<Record>: 'static>> {
     /// The client that was granted last.
     pub(super) last: Option<usize>,
     pub(super) open: bool,
+    /// Since when a client that comes before that of the turn passes, since that is overdue.
+    pub(super) overlaps: Option<Ns>,
     pub(super) shield: Shield,
     pub(super) floor: Floor,
     pub(super) counters: Counters,
@@ -114,6 +116,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             turn: None,
             last: None,
             open: false,
+            overlaps: None,
             shield: Shield::default(),
             floor: Floor::default(),
             counters: Counters::default(),
@@ -145,7 +148,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.turn.map(|turn| turn.client)
     }
 
-    /// Whether all clients pass, because nothing completed for [`MAX_GRANT`].
+    /// Whether all clients but that of the turn pass, because nothing of it completed for
+    /// [`MAX_GRANT`].
     pub const fn is_open(&self) -> bool {
         self.open
     }
@@ -168,11 +172,12 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client wants to submit. Threads of it that wait at the same time count as one arrival: a
     /// grant lets the client pass, and those that did not make it arrive again.
     pub fn arrive(&mut self, now: Ns, at: usize) -> Step {
-        let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
+        let Some(client) = self.client(at) else {
             return self.select(now);
         };
-        if self.open {
-            let forecast = client.history.forecast();
+        let forecast = client.history.forecast();
+        if self.is_open_for(at) {
+            self.note_overlap(now, at);
             return Step {
                 grant: Some(Grant {
                     client: at,
@@ -182,8 +187,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 ..Step::default()
             };
         }
-        if client.waiting.is_none() {
-            let forecast = client.history.forecast();
+        if let Some(client) = self.clients.get_mut(at).filter(|client| !client.waits()) {
             let ticket = self.tickets;
             self.tickets = ticket.saturating_add(1);
             client.waiting = Some(Waiting {
@@ -243,8 +247,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             self.disturb_all(Void::Fallback);
         }
         if ended {
-            self.turn = self.turn.filter(|turn| turn.client != at);
-            self.open = self.open && self.turn.is_some();
+            self.end_turn(now, at);
         } else if let Some(turn) = self.turn.as_mut() {
             turn.progress = now;
         }
@@ -272,8 +275,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 .get(at)
                 .is_some_and(|client| client.in_flight() == 0)
             {
-                self.turn = self.turn.filter(|turn| turn.client != at);
-                self.open = self.open && self.turn.is_some();
+                self.end_turn(now, at);
             }
         }
         self.select(now)
@@ -296,8 +298,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.end = there
             .rfind(|at| self.client(*at).is_some())
             .map_or(0, |last| last.saturating_add(1));
-        self.turn = self.turn.filter(|turn| turn.client != at);
-        self.open = self.open && self.turn.is_some();
+        self.end_turn(now, at);
         self.last = self.last.filter(|last| *last != at);
         self.select(now)
     }
@@ -310,6 +311,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
         self.turn = None;
         self.open = false;
+        self.overlaps = None;
     }
 
     /// What a client has in flight is not waited for.
@@ -349,8 +351,13 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             self.open = true;
             self.counters.opens = self.counters.opens.saturating_add(1);
             self.void_all(now);
-            for at in self.positions() {
-                self.take_waiting(now, at);
+            // The client of the turn waits for its end.
+            let holder = self.holder();
+            let others = self.positions().filter(|at| Some(*at) != holder);
+            for at in others {
+                if self.take_waiting(now, at).is_some() {
+                    self.note_overlap(now, at);
+                }
             }
             return Step {
                 opened: true,

@@ -402,3 +402,49 @@ fn client_beyond_the_room_is_refused() {
     turns.left(US(0), 3);
     assert_eq!(turns.join(prt(1)), Some(3));
 }
+
+#[test]
+fn overdue_client_waits_while_the_others_pass_and_comes_after_what_it_ran_beside_them() {
+    let mut turns = prio(&[prt(1), prt(5)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(10), 0);
+    turns.arrive(US(20), 1);
+    let step = turns.timer(MAX_GRANT);
+    assert!(step.opened && turns.is_open_for(1) && !turns.is_open_for(0));
+    assert_eq!(granted(turns.arrive(MAX_GRANT, 1)), Some(1));
+    assert_eq!(granted(turns.arrive(MAX_GRANT, 0)), None);
+    // It goes on for 30 ms, of which it has 10 ms free of charge.
+    let end = Ns::from_ms(2_030);
+    let step = turns.completed(end, 0, end);
+    assert_eq!((granted(step), turns.is_open()), (None, false));
+    let again = step.timer.unwrap();
+    assert!(again > Ns::from_ms(2_030 + 20_000) && again < Ns::from_ms(2_030 + 31_000));
+    assert_eq!(granted(turns.timer(again)), Some(0));
+}
+
+#[test]
+fn overdue_client_pays_nothing_to_those_that_come_after_it() {
+    let mut turns = prio(&[prt(5), prt(5)]);
+    turns.arrive(US(0), 0);
+    turns.arrive(US(10), 0);
+    turns.arrive(US(20), 1);
+    assert!(turns.timer(MAX_GRANT).opened);
+    assert_eq!(
+        granted(turns.completed(Ns::from_ms(2_030), 0, US(1))),
+        Some(0)
+    );
+}
+
+#[test]
+fn work_beside_the_turn_of_a_client_that_comes_before_is_paid() {
+    let mut turns = prio(&[prt(1), prt(5)]);
+    turns.arrive(US(0), 1);
+    turns.arrive(US(0), 0);
+    assert!(turns.ran_beside(Ns::from_ms(40), 0, Ns::from_ms(30)));
+    assert!(!turns.ran_beside(Ns::from_ms(40), 1, Ns::from_ms(30)));
+    let step = turns.completed(Ns::from_ms(40), 1, US(1));
+    assert_eq!(granted(step), None);
+    let again = step.timer.unwrap();
+    assert!(again > Ns::from_ms(20_000) && again < Ns::from_ms(31_000));
+    assert_eq!(granted(turns.timer(again)), Some(0));
+}

@@ -12,7 +12,7 @@
 //! | running | its commands run | sleeps until they should end, then reads |
 //!
 //! *All that was stored while the entry was there is one submission.* Its commands have ended when
-//! no channel of it has work. A command that is expected to last longer is read when the time
+//! no channel of it has work, or only work that has rested for [`REST`]. A command that is expected to last longer is read when the time
 //! since it began has grown by half, so that a length is known at least to that: without these
 //! reads none would ever be found shorter than expected. From the expected end on, less a margin,
 //! reads are a sixteenth of the time since then apart, [`MOST_STEP`] at most: so late is an end seen,
@@ -22,6 +22,7 @@
 //! need its processor. It expects a client that was granted to come back soon, so that the client
 //! need not wake it.
 
+use super::leftovers::REST;
 use super::Grant;
 use crate::units::Ns;
 
@@ -57,6 +58,17 @@ pub enum Due {
     Read,
 }
 
+/// What the channels of a turn have left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// Only work that cannot go on by itself: see [`Leftovers`](super::Leftovers).
+    Rest,
+    /// Work for the engine.
+    Work,
+}
+
 /// Commands that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -64,6 +76,8 @@ pub struct Ended {
     pub count: u32,
     /// How long each of them used the engine.
     pub each: Ns,
+    /// Whether others were on the engine meanwhile: that time is not in `each`.
+    pub beside: bool,
 }
 
 /// A grant that has not been used.
@@ -98,6 +112,10 @@ struct Run {
     first: Ns,
     /// The next read.
     next: Ns,
+    /// Since when they only wait for a semaphore.
+    rests: Option<Ns>,
+    /// For how long others were on the engine.
+    beside: Ns,
 }
 
 /// The turn of one client, as the watcher sees it.
@@ -209,6 +227,7 @@ impl Watch {
             Some(run) => (run.count.saturating_add(1), run.since, run.end.max(opened)),
             None => (1, opened, opened),
         };
+        let beside = self.run.map_or(Ns::ZERO, |run| run.beside);
         let end = begin.saturating_add(grant.expected);
         let first = end.saturating_sub(grant.margin.max(LEAST_MARGIN));
         self.run = Some(Run {
@@ -217,20 +236,45 @@ impl Watch {
             end,
             first,
             next: now.saturating_add(FIRST_READ),
+            rests: None,
+            beside,
         });
     }
 
-    /// The channels were read; `busy`: one of them has work. Returns what has ended.
-    pub fn read(&mut self, now: Ns, busy: bool) -> Option<Ended> {
+    /// Another client was on the engine for this time, until now.
+    pub fn beside(&mut self, now: Ns, ran: Ns) {
+        if let Some(run) = self.run.as_mut() {
+            // Not before the first of them could use it.
+            let ran = ran.min(now.saturating_sub(run.since));
+            run.beside = run.beside.saturating_add(ran);
+        }
+    }
+
+    /// The channels were read; what is left of them to do. Returns what has ended.
+    pub fn read(&mut self, now: Ns, left: Left) -> Option<Ended> {
         let run = self.run.as_mut()?;
-        if !busy {
-            let used = now.saturating_sub(run.since).get();
+        let rests = match left {
+            Left::Nothing => Some(Ns::ZERO),
+            Left::Rest => Some(*run.rests.get_or_insert(now)),
+            Left::Work => {
+                run.rests = None;
+                None
+            }
+        };
+        if rests.is_some_and(|since| since.is_zero() || since.saturating_add(REST) <= now) {
+            let used = now.saturating_sub(run.since).saturating_sub(run.beside);
+            let each = used.get().checked_div(run.count.into());
             let ended = Ended {
                 count: run.count,
-                each: Ns::new(used.checked_div(run.count.into()).unwrap_or(0)),
+                each: Ns::new(each.unwrap_or(0)),
+                beside: !run.beside.is_zero(),
             };
             self.run = None;
             return Some(ended);
+        }
+        if let Some(since) = rests {
+            run.next = since.saturating_add(REST);
+            return None;
         }
         run.next = if now < run.first {
             let lasts = now.saturating_sub(run.since).get() / 2;
@@ -354,7 +398,10 @@ mod tests {
         watch.begin_close();
         assert_eq!((watch.due(us(130)), watch.open_for()), (None, None));
         assert_eq!(watch.close(us(130), false), Some(CLIENT));
-        assert_eq!((watch.next(), watch.read(us(131), false)), (None, None));
+        assert_eq!(
+            (watch.next(), watch.read(us(131), Left::Nothing)),
+            (None, None)
+        );
     }
 
     #[test]
@@ -389,28 +436,29 @@ mod tests {
         let mut reads = 0;
         while let Some(at) = watch.next().filter(|at| *at < us(580)) {
             assert_eq!(watch.due(at), Some(Due::Read));
-            assert_eq!(watch.read(at, true), None);
+            assert_eq!(watch.read(at, Left::Work), None);
             reads += 1;
         }
         // 135, 152, 178, 217, 275, 362 and 493 us.
         assert_eq!(reads, 7);
         assert_eq!(watch.next(), Some(us(580)));
-        assert_eq!(watch.read(us(580), true), None);
+        assert_eq!(watch.read(us(580), Left::Work), None);
         assert_eq!(watch.next(), Some(us(582)));
         let ended = Ended {
             count: 1,
             each: us(503),
+            beside: false,
         };
-        assert_eq!(watch.read(us(603), false), Some(ended));
+        assert_eq!(watch.read(us(603), Left::Nothing), Some(ended));
         assert_eq!(watch.next(), None);
     }
 
     #[test]
     fn reads_of_a_late_command_grow_apart_up_to_a_bound() {
         let mut watch = running(us(500));
-        assert_eq!(watch.read(us(580 + 1600), true), None);
+        assert_eq!(watch.read(us(580 + 1600), Left::Work), None);
         assert_eq!(watch.next(), Some(us(580 + 1700)));
-        assert_eq!(watch.read(us(1_000_000), true), None);
+        assert_eq!(watch.read(us(1_000_000), Left::Work), None);
         assert_eq!(watch.next(), Some(us(1_000_200)));
     }
 
@@ -424,13 +472,14 @@ mod tests {
         watch.begin_close();
         assert_eq!(watch.close(us(232), true), Some(CLIENT));
         assert_eq!(watch.next(), Some(us(242)));
-        assert_eq!(watch.read(us(1080), true), None);
+        assert_eq!(watch.read(us(1080), Left::Work), None);
         assert_eq!(watch.next(), Some(us(1082)));
         let ended = Ended {
             count: 2,
             each: us(501),
+            beside: false,
         };
-        assert_eq!(watch.read(us(1102), false), Some(ended));
+        assert_eq!(watch.read(us(1102), Left::Nothing), Some(ended));
     }
 
     #[test]
@@ -444,5 +493,25 @@ mod tests {
         assert_eq!(watch.due(us(400)), None);
         watch.close(us(400), false);
         assert!(watch.open(us(401), CLIENT));
+    }
+
+    #[test]
+    fn turn_of_a_channel_that_rests_ends_a_little_later() {
+        let mut watch = running(us(500));
+        assert_eq!(watch.read(us(200), Left::Rest), None);
+        assert_eq!(watch.next(), Some(us(300)));
+        assert_eq!(watch.read(us(290), Left::Work), None);
+        assert_eq!(watch.read(us(400), Left::Rest), None);
+        let ended = watch.read(us(500), Left::Rest).unwrap();
+        assert_eq!((ended.each, ended.beside), (us(400), false));
+    }
+
+    #[test]
+    fn time_of_others_on_the_engine_is_not_that_of_the_turn() {
+        let mut watch = running(us(500));
+        watch.beside(us(110), us(50));
+        watch.beside(us(300), us(90));
+        let ended = watch.read(us(700), Left::Nothing).unwrap();
+        assert_eq!((ended.each, ended.beside), (us(500), true));
     }
 }

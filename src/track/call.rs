@@ -56,6 +56,11 @@ pub const fn is_of_interest(nr: u32) -> bool {
     matches!(nr, nr::ALLOC | nr::MAP_MEMORY | nr::FREE)
 }
 
+/// Whether a request of this number may allocate, whatever its argument says.
+pub const fn may_allocate(nr: u32) -> bool {
+    matches!(nr, nr::ALLOC | nr::XFER_CMD)
+}
+
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_call))]
 mod tests {

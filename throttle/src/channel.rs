@@ -22,7 +22,13 @@ const SLOT_BYTES: u64 = 64;
 const LEAST_ENTRIES: u32 = 64;
 
 const _: () = assert!(LEAST_ENTRIES >= submit::GP_ENTRIES_MIN);
-const _: () = assert!(submit::COMMAND_WORDS as u64 * 4 <= SLOT_BYTES);
+/// Words of an acquire before a command.
+const ACQUIRE_WORDS: usize = 5;
+/// Where the semaphore lies that a held command waits for, behind that of completions.
+const HOLD: u64 = 16;
+
+const _: () = assert!((ACQUIRE_WORDS + submit::COMMAND_WORDS) as u64 * 4 <= SLOT_BYTES);
+const _: () = assert!(HOLD + 4 <= SLOT_BYTES);
 
 /// Where the parts of one channel lie in its share of the memory, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -139,6 +145,24 @@ impl Channel {
         layout: Layout,
         engine: Engine,
     ) -> Result<Self, Error> {
+        let mut channel = Channel::alloc(client, parent, share, layout, engine)?;
+        channel.map_userd(client)?;
+        client.schedule(channel.handle, true)?;
+        Ok(channel)
+    }
+
+    /// As [`Channel::open`]; its USERD slot is not mapped, and it is not enabled.
+    ///
+    /// # Errors
+    ///
+    /// The call was refused.
+    pub fn alloc(
+        client: &mut Client,
+        parent: Handle,
+        share: Share,
+        layout: Layout,
+        engine: Engine,
+    ) -> Result<Self, Error> {
         let mut params = ChannelParams {
             gpfifo_offset: share.memory.gpu_va + share.start,
             gpfifo_entries: layout.entries,
@@ -149,7 +173,7 @@ impl Channel {
             ..Default::default()
         };
         let handle = client.alloc(parent, class::CHANNEL_GPFIFO_B, &mut params)?;
-        let mut channel = Channel {
+        Ok(Channel {
             handle,
             layout,
             share,
@@ -157,10 +181,7 @@ impl Channel {
             userd_slot: 0,
             engine,
             sequence: 0,
-        };
-        channel.map_userd(client)?;
-        client.schedule(handle, true)?;
-        Ok(channel)
+        })
     }
 
     /// The channel object.
@@ -199,21 +220,62 @@ impl Channel {
 
     /// Writes the next command to memory; returns its number, from 1.
     pub fn prepare(&mut self, length_ns: u64, interrupt: bool) -> u32 {
+        let slot = self.next(length_ns, interrupt);
+        self.put(slot.index, slot.entry, &slot.words);
+        self.sequence
+    }
+
+    /// As [`Channel::prepare`]; the command waits until [`Channel::release`] has stored its number.
+    pub fn prepare_held(&mut self, length_ns: u64) -> u32 {
+        let slot = self.next(length_ns, false);
+        let hold = self.share.memory.gpu_va + self.share.start + self.hold();
+        // CAST (both): halves of an address.
+        let acquire: [u32; ACQUIRE_WORDS] = [
+            submit::incrementing(submit::SUBCHANNEL_HOST, submit::method::SEMAPHORE_A, 4),
+            (hold >> 32) as u32,
+            hold as u32,
+            self.sequence,
+            submit::SEMAPHORE_ACQUIRE,
+        ];
+        let words: Vec<u32> = acquire.into_iter().chain(slot.words).collect();
+        let va = submit::gp_entry_va(slot.entry);
+        // CAST: a handful of words.
+        self.put(slot.index, submit::gp_entry(va, words.len() as u32), &words);
+        self.sequence
+    }
+
+    /// Lets the command with this number run, see [`Channel::prepare_held`].
+    pub fn release(&self, sequence: u32) {
+        // CAST: the mapping checks the range.
+        let at = (self.share.start + self.hold()) as usize;
+        self.share.memory.map.publish(at, sequence);
+    }
+
+    /// Where the semaphore lies that commands of [`Channel::prepare_held`] wait for.
+    const fn hold(&self) -> u64 {
+        self.layout.semaphore + HOLD
+    }
+
+    /// The next command.
+    fn next(&mut self, length_ns: u64, interrupt: bool) -> Slot {
         self.sequence = self.sequence.wrapping_add(1);
         let base = self.share.memory.gpu_va + self.share.start;
-        let slot = encode(
+        encode(
             &self.layout,
             base,
             self.engine,
             self.sequence,
             length_ns,
             interrupt,
-        );
-        let at = self.layout.pushbuffer + u64::from(slot.index) * SLOT_BYTES;
-        self.share.write(at, &slot.words);
+        )
+    }
+
+    /// Writes a pushbuffer and its entry of the ring to memory.
+    fn put(&self, index: u32, entry: [u32; 2], words: &[u32]) {
+        let at = self.layout.pushbuffer + u64::from(index) * SLOT_BYTES;
+        self.share.write(at, words);
         self.share
-            .write(u64::from(slot.index) * submit::GP_ENTRY_SIZE, &slot.entry);
-        self.sequence
+            .write(u64::from(index) * submit::GP_ENTRY_SIZE, &entry);
     }
 
     /// Stores GP_PUT behind the last command prepared. Waits here while throttled.

@@ -236,7 +236,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let place = {
         // Held across check and insertion, so that no entry appears after a revocation.
         let _kept_out = gate.lock();
-        let decides = gate.place();
+        let decides = mapping.gpu.decides(&gate, stores);
         let (passes, place) = match (gate.is_shut(), decides) {
             (true, _) => (false, None),
             (false, Some(at)) if stores => (may_sleep && mapping.gpu.enter(&gate, at), decides),

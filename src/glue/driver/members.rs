@@ -7,6 +7,8 @@ use super::inside::{InModule, InWrapper};
 use super::operations::Members;
 use super::rm_call;
 use crate::glue::kernel::ffi::Ioctl;
+use crate::rm;
+use crate::track::call;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -87,6 +89,10 @@ unsafe fn call(
         if let Some(tracker) = InWrapper::enter().tracker() {
             tracker.called(file, &call);
         }
+    }
+    // By the number in the request, which the caller cannot change.
+    if call::may_allocate(rm::request_nr(cmd)) {
+        tracker.gpus().for_each(|gpu| gpu.doubt_copies());
     }
     answer
 }

@@ -4,6 +4,7 @@
 //! without any.
 
 use super::books::Books;
+use super::gate::Gate;
 use super::holdings::list;
 use super::phase::Phase;
 use super::Gpu;
@@ -44,8 +45,9 @@ impl Books {
         let live = bound.live;
         let client = self.clients.get(page.at());
         if let (Some(gate), Some(client)) = (page.gate(), client) {
-            let before = gate.place();
-            gate.set_slots(live, computing_slots(&gpu.device.bar0, number, live));
+            let (before, kinds) = (gate.place(), gate.kinds());
+            let computes = computing_slots(&gpu.device.bar0, number, live);
+            gate.set_kinds(kinds, live, computes);
             // Its first channel that computes: entries of before have to go.
             if before.is_none() && gate.place().is_some() {
                 list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
@@ -53,6 +55,19 @@ impl Books {
         }
         self.note_live(number, live);
         self.pages.set_contexts(number, &bound.contexts);
+    }
+
+    /// A channel may have been allocated in any page: stores to those of copies are decided on until
+    /// their channels are read again.
+    pub(super) fn doubt_copies(&mut self) {
+        for page in self.pages.all() {
+            let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
+                continue;
+            };
+            if gate.doubt() {
+                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            }
+        }
     }
 
     /// Notes which channels of a page exist, for traces too.
@@ -133,6 +148,14 @@ impl Books {
         if self.state.engine.count(ffi::now(), census) {
             gpu.wake();
         }
+    }
+}
+
+/// Reads again which channels the page of a gate has, for the fault handler: registers may be read.
+pub(super) fn read_kinds(mmio: &impl Mmio, gate: &Gate) {
+    let kinds = gate.kinds();
+    if let Some(live) = live_slots(mmio, gate.page(), true) {
+        gate.set_kinds(kinds, live, computing_slots(mmio, gate.page(), live));
     }
 }
 

@@ -8,8 +8,8 @@ use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
-    reserve_of, Client, Misses, Mode, Places, Prio, Protected, Setting, Step, Turns, Waits, Watch,
-    BACKGROUND, PLACES, RECORDS, SPECS,
+    reserve_of, Client, Leftovers, Misses, Mode, Places, Prio, Protected, Setting, Step, Turns,
+    Waits, Watch, BACKGROUND, PLACES, RECORDS, SPECS,
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) watch: Watch,
     pub(super) opening: Opening,
     pub(super) running: Running,
+    /// Channels with work that goes on after its turn.
+    pub(super) leftovers: Leftovers,
     /// Channels with work that passed without a decision, as far as it has not ended.
     pub(super) undecided: Running,
     /// How long its end is waited for.
@@ -114,6 +116,7 @@ impl State {
             watch: Watch::default(),
             opening: Opening::default(),
             running: Running::NONE,
+            leftovers: Leftovers::default(),
             undecided: Running::NONE,
             undecided_until: Ns::ZERO,
             given: Places::default(),
@@ -150,7 +153,11 @@ impl State {
     pub(super) fn carry_out(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
-            places.iter().for_each(|place| place.unblock());
+            // That of the turn waits for its end.
+            let holder = self.turns.as_ref().and_then(|turns| turns.holder());
+            let others = places.iter().enumerate();
+            let others = others.filter(|(at, _)| Some(*at) != holder);
+            others.for_each(|(_, place)| place.unblock());
         }
         if let Some(grant) = step.grant {
             self.watch.grant(now, grant);
@@ -160,9 +167,26 @@ impl State {
         }
     }
 
+    /// The turn of the client at a place has ended; these channels of it have work that rests.
+    pub(super) fn leave_over(&mut self, now: Ns, at: usize, rest: &Running) {
+        for chid in rest.all() {
+            if self.leftovers.add(now, *chid, at) {
+                continue;
+            }
+            if let Some(turns) = self.turns.as_mut() {
+                turns.bar(now, at);
+            }
+        }
+    }
+
     /// When the watcher has to run.
     pub(super) fn next(&self) -> Option<Ns> {
-        let all = [self.watch.next(), self.protected.next(), self.timer];
+        let all = [
+            self.watch.next(),
+            self.protected.next(),
+            self.leftovers.next(),
+            self.timer,
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -194,7 +218,7 @@ impl State {
             return Entry::Passes;
         };
         // Without a client the place is being given anew.
-        if turns.client(at).is_none() || turns.is_open() {
+        if turns.client(at).is_none() || turns.is_open_for(at) {
             self.leaked = true;
             return Entry::Passes;
         }
@@ -259,6 +283,7 @@ impl State {
         }
         self.watch = Watch::default();
         (self.running, self.undecided) = (Running::NONE, Running::NONE);
+        self.leftovers = Leftovers::default();
         (self.timer, self.asleep) = (None, None);
         places.iter().for_each(|place| place.unblock());
         core::mem::take(&mut self.opening)

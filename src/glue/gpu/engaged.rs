@@ -14,6 +14,7 @@
 //! away, and if the watcher does not run, all clients pass.
 
 use super::bar::Window;
+use super::channels;
 pub(crate) use super::deciding::{EngagedRoom, PlaceFigures};
 use super::deciding::{Entry, Followed, State};
 use super::device::Device;
@@ -282,6 +283,7 @@ impl Engaged {
             };
             let had_turn = turns.holder() == Some(at);
             let step = turns.left(now, at);
+            state.leftovers.remove(|_, of| of == at);
             if had_turn {
                 state.watch = Watch::default();
                 state.running = Running::NONE;
@@ -314,6 +316,15 @@ impl Engaged {
             None => state.leaked = true,
         }
         true
+    }
+
+    /// Reads which channels a page has.
+    pub(super) fn read_kinds(&self, device: &Device, gate: &Gate) {
+        // Held while registers are read, see `suspend`.
+        let _slots = self.slots.lock();
+        if !device.is_blind() {
+            channels::read_kinds(&device.bar0, gate);
+        }
     }
 
     /// Where the rings of a page are; `None` if that cannot be read.

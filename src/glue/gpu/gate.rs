@@ -39,6 +39,16 @@ const FIRST_FILES: usize = 4;
 const TRIES: usize = 8;
 /// The owner's submissions are not decided on.
 const NO_PLACE: u32 = u32::MAX;
+/// What is known of the channels of a page, below the number of times that it was doubted.
+const KINDS: u64 = 3;
+/// Nothing: the page has none, or they were not read.
+const UNKNOWN: u64 = 0;
+/// One computes at least.
+const COMPUTES: u64 = 1;
+/// All of them copy.
+const COPIES: u64 = 2;
+/// Doubted once more.
+const DOUBT: u64 = KINDS + 1;
 
 /// Where threads that touch one page wait while its owner is throttled.
 #[pin_data]
@@ -55,8 +65,8 @@ pub(crate) struct Gate {
     turning: Atomic<u32>,
     /// Number of the page.
     page: u16,
-    /// Slots with a channel: one bit for each, and above them one for each that computes.
-    slots: Atomic<u32>,
+    /// What is known of its channels, see [`KINDS`].
+    kinds: Atomic<u64>,
     /// Place of the owner in [`Engaged`](super::engaged::Engaged), or [`NO_PLACE`].
     place: Atomic<u32>,
     #[pin]
@@ -96,7 +106,7 @@ impl Gate {
                 sleepers: Atomic::new(0),
                 turning: Atomic::new(0),
                 page,
-                slots: Atomic::new(0),
+                kinds: Atomic::new(UNKNOWN),
                 place: Atomic::new(NO_PLACE),
                 queue <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
@@ -120,40 +130,67 @@ impl Gate {
         self.place.store(place.unwrap_or(NO_PLACE), Release);
     }
 
-    /// Sets which slots have a channel, and which of these one that computes. Any context.
-    pub(super) fn set_slots(&self, live: u8, computes: u8) {
-        self.slots
-            .store(u32::from(live) | u32::from(computes) << 8, Release);
+    /// What is known of its channels, for [`set_kinds`](Self::set_kinds): to be read before them.
+    pub(super) fn kinds(&self) -> u64 {
+        self.kinds.load(Acquire)
+    }
+
+    /// Sets which slots have a channel, and which of these one that computes, as read after `before`;
+    /// without effect if that was doubted or set since. Any context.
+    pub(super) fn set_kinds(&self, before: u64, live: u8, computes: u8) {
+        let kinds = match (live, computes) {
+            (0, _) => UNKNOWN,
+            (_, 0) => COPIES,
+            _ => COMPUTES,
+        };
+        // Whoever was faster has read it as well, or doubts it.
+        let _ = self.kinds.cmpxchg(before, before & !KINDS | kinds, Full);
+    }
+
+    /// A channel may have been allocated in the page. True if all that it has were known to copy:
+    /// [`turn`](Self::turn) removes the existing entries. Any context.
+    pub(super) fn doubt(&self) -> bool {
+        let mut before = self.kinds();
+        // TIMEOUT: each pass but the last, others have set it.
+        while before & KINDS != COMPUTES {
+            let doubted = (before & !KINDS).wrapping_add(DOUBT);
+            match self.kinds.cmpxchg(before, doubted, Full) {
+                Ok(_) => return before & KINDS == COPIES,
+                Err(other) => before = other,
+            }
+        }
+        false
+    }
+
+    /// Whether it is not known what its channels do. Any context.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.kinds() & KINDS == UNKNOWN
+    }
+
+    /// Whether one of its channels is known to compute. Any context.
+    pub(super) fn computes(&self) -> bool {
+        self.kinds() & KINDS == COMPUTES
     }
 
     /// The place of the owner, if its stores are decided on. Those to a page of which all channels
-    /// copy are not: they do not wait for kernels.
+    /// are known to copy are not: they do not wait for kernels.
     pub(crate) fn place(&self) -> Option<usize> {
         let place = self.place.load(Acquire);
-        let slots = self.slots.load(Acquire);
-        let copies = slots != 0 && slots >> 8 == 0;
+        let copies = self.kinds() & KINDS == COPIES;
         (place != NO_PLACE && !copies).then_some(place as usize)
     }
 
-    /// The channels of the page, each with its slot; all eight before any is known.
+    /// Number of the page.
+    pub(super) const fn page(&self) -> u16 {
+        self.page
+    }
+
+    /// The channels that the page can have, each with its slot: those that are allocated after it was
+    /// mapped are submitted to through the same entries.
     pub(super) fn channels(&self) -> impl Iterator<Item = (usize, Chid)> {
-        let slots = self.slots.load(Acquire);
-        self.with_bits(if slots == 0 { u32::MAX } else { slots })
-    }
-
-    /// The channels of the page that compute.
-    pub(super) fn computing(&self) -> impl Iterator<Item = Chid> {
-        let computing = self.with_bits(self.slots.load(Acquire) >> 8);
-        computing.map(|(_, chid)| chid)
-    }
-
-    /// The channels of the slots with these bits, each with its slot.
-    fn with_bits(&self, bits: u32) -> impl Iterator<Item = (usize, Chid)> {
         let page = self.page;
         // CAST (both): eight.
-        let all = 0..SLOTS as u16;
-        let exists = move |slot: &u16| bits >> slot & 1 != 0;
-        all.filter(exists).filter_map(move |slot| {
+        (0..SLOTS as u16).filter_map(move |slot| {
             let first = page.checked_mul(SLOTS as u16)?;
             Some((slot.into(), Chid::new(first.checked_add(slot)?)?))
         })

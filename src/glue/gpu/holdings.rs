@@ -108,6 +108,15 @@ impl Gpu {
         }
     }
 
+    /// A channel may have been allocated: where submissions are decided on, no page is taken for one
+    /// of copies until its channels are read again. May sleep; no lock of LoGA's may be held.
+    pub(crate) fn doubt_copies(&self) {
+        if self.engaged.is_on() {
+            self.brief_books().doubt_copies();
+            self.turn_gates();
+        }
+    }
+
     /// Adds an area with a page: a copy for a forked child, or one that is moved or split. False if it
     /// is not to be copied again.
     pub(crate) fn copied(&self, page: u16) -> bool {

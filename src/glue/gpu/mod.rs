@@ -264,6 +264,15 @@ impl Gpu {
         passes
     }
 
+    /// The place at which a store to a page waits, if it is decided on. Called by the fault handler,
+    /// with the gate's lock held.
+    pub(crate) fn decides(&self, gate: &Gate, stores: bool) -> Option<usize> {
+        if stores && gate.is_doubtful() && gate.place().is_some() {
+            self.engaged.read_kinds(&self.device, gate);
+        }
+        gate.place()
+    }
+
     /// Whether a client may not store to its pages just now.
     pub(crate) fn stops_stores(&self) -> bool {
         self.throttled.load(Relaxed) != 0 || self.engaged.is_on()

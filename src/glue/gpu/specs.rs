@@ -40,9 +40,7 @@ impl Books {
             let member = self.state.shares.members().get(page.at());
             let spec = member.and_then(|member| self.specs.resolve(member.identity()));
             let row = spec.and_then(|spec| self.specs.get(spec));
-            let computes = page
-                .gate()
-                .is_some_and(|gate| gate.computing().next().is_some());
+            let computes = page.gate().is_some_and(|gate| gate.computes());
             computes
                 && client.is_some_and(|client| client.place.is_some())
                 && row.is_some_and(|row| row.spec.mode == Mode::Free)

@@ -4,12 +4,13 @@
 //! commands have ended, and passes the turn on. It sleeps until something is due, and for good
 //! while no submission is decided on.
 
+use super::bar::Window;
 use super::device::Device;
 use super::engaged::{Engaged, HEARTBEAT};
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::Gpu;
-use crate::engaged::{Due, MAX_GRANT};
+use crate::engaged::{Doing, Due, Left, Leftovers, LEFTOVERS, MAX_GRANT};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
@@ -48,6 +49,12 @@ impl Engaged {
             if state.protected.next().is_some_and(|at| at <= now) {
                 drop(locked);
                 self.look_at_protected(gpu);
+                continue;
+            }
+            if state.leftovers.next().is_some_and(|at| at <= now) {
+                let leftovers = state.leftovers;
+                drop(locked);
+                self.read_leftovers(gpu, &leftovers);
                 continue;
             }
             if state.timer.is_some_and(|at| at <= now) {
@@ -118,6 +125,8 @@ impl Engaged {
             .all()
             .iter()
             .for_each(|chid| state.running.add(*chid));
+        let goes_on = |chid, _| stored.all().contains(&chid);
+        state.leftovers.remove(goes_on);
         if let Some(at) = state.watch.close(now, !stored.is_empty()) {
             if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
                 let step = turns.returned(now, at);
@@ -147,8 +156,8 @@ impl Engaged {
             };
             // Held while registers are read, see `suspend`.
             let _slots = self.slots.lock();
-            let computing = gate.computing();
-            computing
+            let channels = gate.channels().map(|(_, chid)| chid);
+            channels
                 .filter(|chid| works(&gpu.device, *chid))
                 .for_each(|chid| found.add(chid));
             if found.is_full() {
@@ -164,7 +173,11 @@ impl Engaged {
     /// Reads whether the channels have work, and passes the turn on if they have not. `undecided`:
     /// channels that had work that passed without a decision when the turn began.
     fn read(&self, gpu: &Gpu, running: &Running, undecided: &Running) {
-        let busy = self.is_surely_busy(gpu, || running.all().iter().copied());
+        let busy = self.is_surely_busy(gpu, |_| true, || running.all().iter().copied());
+        let rest = match busy {
+            Some(false) => self.resting(&gpu.device, running),
+            _ => Running::NONE,
+        };
         let left = match busy {
             Some(false) => {
                 let _slots = self.slots.lock();
@@ -183,19 +196,25 @@ impl Engaged {
         };
         let late = now >= state.undecided_until;
         state.undecided = if late { Running::NONE } else { left };
-        let Some(ended) = state.watch.read(now, busy) else {
+        let of_turn = match (busy, rest.is_empty()) {
+            (true, _) => Left::Work,
+            (false, false) => Left::Rest,
+            (false, true) => Left::Nothing,
+        };
+        let Some(ended) = state.watch.read(now, of_turn) else {
             return;
         };
         state.running = Running::NONE;
         let Some(at) = state.turns.as_ref().and_then(|turns| turns.holder()) else {
             return;
         };
+        state.leave_over(now, at, &rest);
         let used = ended.each.saturating_mul(ended.count.into());
         // CAST: few places.
         trace::turn_end(gpu.device.number(), at as u32, ended.count, used.get());
         for _ in 0..ended.count {
             if let Some(turns) = state.turns(now) {
-                let step = match undecided.is_empty() {
+                let step = match undecided.is_empty() && !ended.beside {
                     true => turns.completed(now, at, ended.each),
                     false => turns.completed_beside_others(now, at, ended.each),
                 };
@@ -207,12 +226,52 @@ impl Engaged {
         }
     }
 
+    /// Reads what goes on after its turn, and charges its clients what of it was on the engine.
+    fn read_leftovers(&self, gpu: &Gpu, leftovers: &Leftovers) {
+        let mut doing = [Doing::Rests; LEFTOVERS];
+        {
+            let slots = self.slots.lock();
+            if gpu.device.is_blind() {
+                drop(slots);
+                self.state.lock().leftovers = Leftovers::default();
+                return;
+            }
+            for ((_, chid), doing) in leftovers.channels().zip(doing.iter_mut()) {
+                *doing = doing_of(&gpu.device, slots.as_ref(), chid);
+            }
+        }
+        let mut found = leftovers.channels().zip(doing).peekable();
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
+        let now = ffi::now();
+        let ran = state.leftovers.note(now, |position, chid| {
+            // Others have only removed some since.
+            while found.next_if(|((at, _), _)| *at < position).is_some() {}
+            match found.peek() {
+                Some((at, doing)) if *at == (position, chid) => *doing,
+                _ => Doing::Rests,
+            }
+        });
+        if let (Some((at, ran)), Some(turns)) = (ran, state.turns.as_mut()) {
+            if turns.ran_beside(now, at, ran) {
+                state.watch.beside(now, ran);
+            }
+        }
+    }
+
+    /// Those of the channels that have work that rests.
+    fn resting(&self, device: &Device, running: &Running) -> Running {
+        let slots = self.slots.lock();
+        running.only(|chid| doing_of(device, slots.as_ref(), chid) == Doing::Rests)
+    }
+
     /// Looks whether protected clients have work.
     fn look_at_protected(&self, gpu: &Gpu) {
         let busy = {
             let protected_pages = self.protected_pages.lock();
-            self.is_surely_busy(gpu, || {
-                protected_pages.iter().flat_map(|gate| gate.computing())
+            self.is_surely_busy(gpu, ChannelState::is_compute, || {
+                let channels = protected_pages.iter().flat_map(|gate| gate.channels());
+                channels.map(|(_, chid)| chid)
             })
         };
         let mut locked = self.state.lock();
@@ -238,24 +297,33 @@ impl Engaged {
     fn is_surely_busy<I: Iterator<Item = Chid>>(
         &self,
         gpu: &Gpu,
+        counts: fn(ChannelState) -> bool,
         channels: impl Fn() -> I,
     ) -> Option<bool> {
-        match self.is_busy(&gpu.device, channels())? {
+        match self.is_busy(&gpu.device, counts, channels())? {
             true => Some(true),
-            false => self.is_busy(&gpu.device, channels()),
+            false => self.is_busy(&gpu.device, counts, channels()),
         }
     }
 
-    /// Whether one of the channels has commands to fetch or to end; `None` if the device does not
-    /// answer. A channel that waits for a semaphore has none: what it waits for may wait for its
-    /// turn.
-    fn is_busy(&self, device: &Device, channels: impl Iterator<Item = Chid>) -> Option<bool> {
+    /// Whether one of the channels that count has commands to fetch or to end; `None` if the device
+    /// does not answer. A channel that waits for a semaphore has none: what it waits for may wait for
+    /// its turn.
+    fn is_busy(
+        &self,
+        device: &Device,
+        counts: fn(ChannelState) -> bool,
+        channels: impl Iterator<Item = Chid>,
+    ) -> Option<bool> {
         let slots = self.slots.lock();
         if device.is_away() {
             return Some(false);
         }
         for chid in channels {
             let state = ChannelState::read(&device.bar0, chid).ok()?;
+            if !counts(state) {
+                continue;
+            }
             let queued = || {
                 let ring = slots.as_ref().and_then(|slots| Ring::read(slots, chid));
                 ring.is_some_and(|ring| ring.put != ring.get) && state.is_schedulable()
@@ -273,13 +341,41 @@ impl Engaged {
     }
 }
 
-/// Whether a channel is on the engine or waits for it. The slots are locked.
+/// What a channel does that has no turn. The slots are locked.
+fn doing_of(device: &Device, slots: Option<&Window>, chid: Chid) -> Doing {
+    if device.is_away() || !ChannelState::is_bound(&device.bar0, chid).unwrap_or(false) {
+        return Doing::Nothing;
+    }
+    let Ok(state) = ChannelState::read(&device.bar0, chid) else {
+        return Doing::Nothing;
+    };
+    match state.work() {
+        ChannelWork::Runs => Doing::Runs,
+        ChannelWork::Waits => Doing::Waits,
+        ChannelWork::Acquires => Doing::Rests,
+        ChannelWork::None => {
+            let ring = slots.and_then(|slots| Ring::read(slots, chid));
+            let queued = ring.is_some_and(|ring| ring.put != ring.get);
+            match (queued, state.is_schedulable()) {
+                (false, _) => Doing::Nothing,
+                (true, true) => Doing::Waits,
+                // Until it is enabled.
+                (true, false) => Doing::Rests,
+            }
+        }
+    }
+}
+
+/// Whether a channel is on the compute engine or waits for it. The slots are locked.
 fn works(device: &Device, chid: Chid) -> bool {
     if device.is_away() {
         return false;
     }
-    let work = ChannelState::read(&device.bar0, chid).map(ChannelState::work);
-    matches!(work, Ok(ChannelWork::Waits | ChannelWork::Runs))
+    let Ok(state) = ChannelState::read(&device.bar0, chid) else {
+        return false;
+    };
+    let works = matches!(state.work(), ChannelWork::Waits | ChannelWork::Runs);
+    works && state.is_compute()
 }
 
 /// The watcher's work.

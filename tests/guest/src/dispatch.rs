@@ -37,19 +37,19 @@ crate::ktap::tests![
 ];
 
 /// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
-const PRIO: &str = "policy=none dispatch=prio";
+pub(crate) const PRIO: &str = "policy=none dispatch=prio";
 /// Frames of four kernels of 500 us, one every 10 ms.
-const FRAMES: &str =
+pub(crate) const FRAMES: &str =
     "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 10000 --wait block";
 /// Length of one alone, in us: measured.
 const FRAME_US: f64 = 2040.0;
 /// What deciding on a submission costs at most, in us: waking up, the windows and the reads.
-const SUBMISSION_US: f64 = 150.0;
+pub(crate) const SUBMISSION_US: f64 = 150.0;
 /// Store that did not wait for a command, in us.
 const AT_ONCE_US: u64 = 50_000;
 
 /// Starts a load with this nice value.
-fn start_nice(nice: i32, arguments: &str) -> Result<Load, String> {
+pub(crate) fn start_nice(nice: i32, arguments: &str) -> Result<Load, String> {
     let load = Load::start(arguments)?;
     let pid = i32::try_from(load.pid()).ok().and_then(Pid::from_raw);
     setpriority_process(pid, nice).map_err(|error| format!("nice {nice}: {error}"))?;

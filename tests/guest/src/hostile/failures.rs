@@ -128,7 +128,7 @@ fn exits_meanwhile(_: &[String]) -> Result<(), String> {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     for turn in 0..EXITS {
         let fork = || sys::fork().map_err(text);
-        let (mut hears, mut says) = std::io::pipe().map_err(text)?;
+        let (mut hears, mut says) = pipe()?;
         if fork()?.is_some() {
             drop(says);
             // Until the child has mapped.
@@ -139,7 +139,7 @@ fn exits_meanwhile(_: &[String]) -> Result<(), String> {
             continue;
         }
         let file = rm::open_node(&rm::gpu_path(0)).map_err(text)?;
-        let (mut starts, mut start) = std::io::pipe().map_err(text)?;
+        let (mut starts, mut start) = pipe()?;
         if fork()?.is_some() {
             starts.read_exact(&mut [0]).map_err(text)?;
             std::thread::sleep(Duration::from_nanos(u64::from(turn % SPREAD) * STEP_NS));
@@ -160,6 +160,12 @@ fn exits_meanwhile(_: &[String]) -> Result<(), String> {
     }
     println!("done");
     Ok(())
+}
+
+/// A pipe: the end to read from, and that to write to.
+fn pipe() -> Result<(File, File), String> {
+    let (from, to) = nix::unistd::pipe().map_err(text)?;
+    Ok((from.into(), to.into()))
 }
 
 fn mappings_of_a_full_cgroup_are_charged_or_refused() -> Verdict {

@@ -21,6 +21,7 @@
 //! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
 //! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
 //! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
+//! | [`turns`] | getting past the decisions on submissions |
 
 mod blocking;
 mod bystander;
@@ -33,6 +34,7 @@ mod ownership;
 mod steering;
 pub(crate) mod storms;
 mod tenants;
+mod turns;
 
 use crate::ktap::Test;
 use nix::poll::{poll, PollFd, PollFlags};
@@ -62,6 +64,7 @@ const PROGRAMS: &[&[(&str, Act)]] = &[
     devices::PROGRAMS,
     tenants::PROGRAMS,
     steering::PROGRAMS,
+    turns::PROGRAMS,
 ];
 
 /// The tests that are part of `make test`.
@@ -75,6 +78,7 @@ pub(crate) fn quick() -> Vec<Test> {
         devices::TESTS,
         tenants::QUICK,
         steering::QUICK,
+        turns::QUICK,
     ];
     let mut tests = QUICK.concat();
     tests.extend(loading::quick());
@@ -96,6 +100,7 @@ pub(crate) fn all() -> Vec<Test> {
         devices::TESTS,
         tenants::TESTS,
         steering::ALL,
+        turns::TESTS,
     ];
     ALL.concat()
 }

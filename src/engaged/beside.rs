@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Work that is on the engine beside the turn of another client.
+
+use super::turns::Turns;
+use super::{Record, STARVED};
+use crate::policies::dispatch::DispatcherKind;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+    /// Work that a client submitted in an earlier turn was on the engine for this time, until now.
+    /// Its reserve pays; and if a client that comes before it has the turn, it pays for that too, see
+    /// `leftovers`. True if the turn is another client's.
+    pub fn ran_beside(&mut self, now: Ns, at: usize, ran: Ns) -> bool {
+        let holder = self.holder();
+        if holder == Some(at) {
+            // Its turn pays.
+            return false;
+        }
+        let Some(reserve) = self.client(at).map(|client| client.setting.reserve) else {
+            return holder.is_some();
+        };
+        if let Some(Some(reserve)) = self.reserves.get_mut(reserve) {
+            reserve.charge(now, ran);
+        }
+        let Some(holder) = holder else {
+            return false;
+        };
+        self.disturb(reserve, ran);
+        if self.comes_before(holder, at) {
+            self.pay_overlap(now, at, ran);
+        }
+        true
+    }
+
+    /// A client has left more work that rests than can be noted: it gets no grant for a while.
+    pub fn bar(&mut self, now: Ns, at: usize) {
+        if let Some(client) = self.clients.get_mut(at) {
+            client.barred = now.saturating_add(STARVED);
+        }
+    }
+
+    /// A client was on the engine beside clients that come before it.
+    pub(super) fn pay_overlap(&mut self, now: Ns, at: usize, ran: Ns) {
+        if let Some(client) = self.clients.get_mut(at) {
+            client.overlap.pay(now, ran);
+        }
+    }
+
+    /// Whether a client passes without a decision, since that of the turn is overdue.
+    pub fn is_open_for(&self, at: usize) -> bool {
+        self.open && self.holder() != Some(at)
+    }
+
+    /// The turn ends if it is this client's. What it ran beside clients that come before it and had
+    /// to pass, it pays.
+    pub(super) fn end_turn(&mut self, now: Ns, at: usize) {
+        self.turn = self.turn.filter(|turn| turn.client != at);
+        if self.turn.is_none() {
+            self.open = false;
+            if let Some(since) = self.overlaps.take() {
+                self.pay_overlap(now, at, now.saturating_sub(since));
+            }
+        }
+    }
+
+    /// A client passes, since that of the turn is overdue.
+    pub(super) fn note_overlap(&mut self, now: Ns, passes: usize) {
+        let before = |holder| self.comes_before(passes, holder);
+        if self.holder().is_some_and(before) {
+            self.overlaps.get_or_insert(now);
+        }
+    }
+
+    /// Whether a client comes before another one whenever both are ready.
+    pub(super) fn comes_before(&self, first: usize, other: usize) -> bool {
+        let settings = [first, other].map(|at| self.client(at).map(|client| client.setting));
+        let [Some(first), Some(other)] = settings else {
+            return false;
+        };
+        match self.dispatcher {
+            DispatcherKind::Prio => first.prio > other.prio,
+            DispatcherKind::Edf => {
+                let has = |place| {
+                    self.reserve(place)
+                        .is_some_and(|_| place != super::BACKGROUND)
+                };
+                has(first.reserve) && !has(other.reserve)
+            }
+        }
+    }
+}

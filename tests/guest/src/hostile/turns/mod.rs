@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Programs at nice 19 that try to get past the decisions on submissions, beside the frames
+//! of a client at nice -10: these must wait no longer than beside a program that submits one kernel
+//! after the other, and for one kernel more.
+//!
+//! What each program does is said in `programs`.
+
+mod programs;
+
+pub(super) use programs::PROGRAMS;
+
+use super::{model, Program};
+use crate::dispatch::{counters, start_nice, FRAMES, PRIO};
+use crate::ktap::{ensure, Verdict};
+use crate::limits::within;
+use crate::stage::{Stage, EXACT, FINE};
+use crate::truth::Truth;
+use programs::KERNEL_US;
+use std::sync::OnceLock;
+use std::time::Duration;
+use throttle::statistics::Frames;
+
+crate::ktap::tests![
+    channel_allocated_after_its_page_was_mapped_is_decided_on: timed,
+    channel_allocated_in_a_page_of_copies_is_decided_on: timed,
+    work_behind_a_semaphore_is_paid_by_its_client: timed,
+    queue_of_a_disabled_channel_is_paid_by_its_client: timed,
+    ring_that_is_kept_full_takes_no_priority_away: timed,
+];
+
+/// The tests of `make test`.
+pub(super) const QUICK: &[crate::ktap::Test] = TESTS;
+
+/// Time with frames before they are measured: what was queued before, for three seconds at most, has
+/// run.
+const WARM_UP: Duration = Duration::from_millis(4500);
+/// Time of a measurement: 600 frames.
+const WINDOW: Duration = Duration::from_secs(6);
+
+/// What one side and the other got.
+#[derive(Clone, Debug)]
+struct Got {
+    frames: Frames,
+    /// Share of the GPU of the program, by the model's log, in percent.
+    used: f64,
+    /// Its kernels, by the model's log.
+    kernels: u64,
+    /// Its submissions that have completed, by LoGA.
+    submissions: u64,
+}
+
+/// Frames beside a process; a program that gets past no decision is a plain load.
+fn measure(stage: &Stage, name: &str, pid: u32) -> Result<Got, String> {
+    std::thread::sleep(Duration::from_millis(700));
+    let frames = start_nice(-10, FRAMES)?;
+    std::thread::sleep(WARM_UP);
+    frames.stop()?;
+    let submissions = || -> Result<u64, String> {
+        let client = stage.client(pid)?;
+        Ok(client.map_or(0, |client| client.turns))
+    };
+    let (before, grants) = (submissions()?, counters()?);
+    Truth::reset()?;
+    let frames = start_nice(-10, FRAMES)?;
+    std::thread::sleep(WINDOW);
+    let truth = Truth::read()?;
+    let frames = frames.stop()?.summary.frames.ok_or("no frames")?;
+    let got = Got {
+        frames,
+        used: 100.0 * truth.ran_share(pid),
+        kernels: truth.usage(pid).commands,
+        submissions: submissions()?.saturating_sub(before),
+    };
+    println!(
+        "# {name}: {:.1} % of the GPU, {} kernels, {} submissions; counters {grants:?} to {:?}",
+        got.used,
+        got.kernels,
+        got.submissions,
+        counters()?
+    );
+    println!("# {name}: {:?}", got.frames);
+    Ok(got)
+}
+
+/// Frames beside one kernel after the other, measured once.
+fn beside_one_kernel_at_a_time() -> Result<Got, String> {
+    static PLAIN: OnceLock<Result<Got, String>> = OnceLock::new();
+    let plain = PLAIN.get_or_init(|| {
+        let stage = Stage::set(&model(FINE), &format!("{PRIO} {EXACT}"))?;
+        let load = start_nice(19, &format!("--kernel-us {KERNEL_US} --wait block"))?;
+        let got = measure(&stage, "one kernel at a time", load.pid())?;
+        drop(load);
+        stage.teardown()?;
+        Ok(got)
+    });
+    plain.clone()
+}
+
+/// Frames beside a program.
+fn beside(program: &str) -> Result<Got, String> {
+    let stage = Stage::set(&model(FINE), &format!("{PRIO} {EXACT}"))?;
+    let mut hostile = Program::start(program)?;
+    let got = measure(&stage, program, hostile.pid())?;
+    ensure!(hostile.runs()?, "{program} has ended");
+    drop(hostile);
+    stage.teardown()?;
+    Ok(got)
+}
+
+/// Checks that frames beside a program take as long as beside one kernel at a time, and one kernel
+/// more, but one in a hundred.
+fn check(program: &str) -> Result<Got, String> {
+    let plain = beside_one_kernel_at_a_time()?;
+    let got = beside(program)?;
+    // CAST: a thousand.
+    let most = plain.frames.p99_us + KERNEL_US as f64;
+    within("99 % of frames us", got.frames.p99_us, ..=most)?;
+    Ok(got)
+}
+
+/// Checks that each kernel of a program was a submission that was decided on.
+fn check_submissions(got: &Got) -> Verdict {
+    within(
+        "kernels for each submission",
+        // CAST: thousands.
+        got.kernels as f64 / got.submissions.max(1) as f64,
+        0.9..=1.1,
+    )?;
+    Ok(())
+}
+
+fn channel_allocated_after_its_page_was_mapped_is_decided_on() -> Verdict {
+    check_submissions(&check("late")?)
+}
+
+fn channel_allocated_in_a_page_of_copies_is_decided_on() -> Verdict {
+    check_submissions(&check("late-copy")?)
+}
+
+fn work_behind_a_semaphore_is_paid_by_its_client() -> Verdict {
+    check("acquire").map(drop)
+}
+
+fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
+    check("disabled").map(drop)
+}
+
+fn ring_that_is_kept_full_takes_no_priority_away() -> Verdict {
+    check("full").map(drop)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] The programs that try to get past the decisions on submissions.
+//!
+//! Every program has kernels of [`KERNEL_US`] for as long as it lives, at nice 19.
+
+use super::super::ownership::{open, ready, LIFE};
+use crate::ktap::ensure;
+use nix::errno::Errno;
+use nix::libc;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use throttle::channel::{Channel, Layout, Share};
+use throttle::plan::Engine;
+use throttle::rm::Client;
+use throttle::standin::open_channels;
+use throttle::sys::Visibility;
+
+pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
+    ("late", |_| late(Engine::Compute)),
+    ("late-copy", |_| late(Engine::Copy)),
+    ("acquire", |_| acquire()),
+    ("disabled", |_| disabled()),
+    ("full", |_| full()),
+];
+
+/// Length of a hog's kernels.
+pub(super) const KERNEL_US: u64 = 1000;
+/// Kernels that `late` has room for: it submits one after the other.
+const DEPTH: u32 = 1;
+/// Kernels that `acquire` and `disabled` queue with one store.
+const QUEUE: u32 = 300;
+/// Kernels with which `full` keeps its ring filled.
+const RING: u32 = 3000;
+/// How long a store that passes is seen within.
+const SEEN: Duration = Duration::from_millis(2);
+/// Pause between two looks at a channel.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// The lowest priority, for all threads that it will have.
+fn be_nice() -> Result<(), String> {
+    Errno::clear();
+    // SAFETY: concerns the calling thread; a failure shows in errno.
+    unsafe { libc::nice(19) };
+    let errno = Errno::last();
+    ensure!(errno == Errno::from_raw(0), "nice: {errno}");
+    Ok(())
+}
+
+/// A channel that is not mapped, with room for so many commands.
+fn alloc(client: &mut Client, depth: u32) -> Result<Channel, String> {
+    let layout = Layout::for_depth(depth);
+    let memory = Rc::new(client.alloc_memory(layout.length).map_err(text)?);
+    let share = Share { memory, start: 0 };
+    let device = client.device();
+    Channel::alloc(client, device, share, layout, Engine::Compute).map_err(text)
+}
+
+/// Submits to a channel that was allocated after its page had been mapped, through a mapping made
+/// for another one, which computes or copies.
+fn late(first: Engine) -> Result<(), String> {
+    be_nice()?;
+    let mut client = Client::open(0).map_err(text)?;
+    let mut before = open_channels(&mut client, 1, DEPTH, first).map_err(text)?;
+    let before = before.first_mut().ok_or("no channel")?;
+    let page = ready(&client, before)?
+        .map(Visibility::Shared)
+        .map_err(text)?;
+    before.prepare(1000, false);
+    before.submit();
+    let mut channel = alloc(&mut client, DEPTH)?;
+    let linear = ready(&client, &channel)?.linear;
+    channel.use_userd(page, linear);
+    client.schedule(channel.handle(), true).map_err(text)?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        channel.prepare(KERNEL_US * 1000, false);
+        channel.submit();
+        wait_for_all(&channel);
+    }
+    Ok(())
+}
+
+/// Queues many kernels that wait for a semaphore, and releases it when their turn has ended.
+fn acquire() -> Result<(), String> {
+    be_nice()?;
+    let (_client, mut channels) = open(1, QUEUE)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        let held = channel.prepare_held(KERNEL_US * 1000);
+        for _ in 1..QUEUE {
+            channel.prepare(KERNEL_US * 1000, false);
+        }
+        channel.submit();
+        std::thread::sleep(SEEN);
+        channel.release(held);
+        wait_for_all(channel);
+    }
+    Ok(())
+}
+
+/// Queues many kernels in a disabled channel, and enables it when their turn has ended.
+fn disabled() -> Result<(), String> {
+    be_nice()?;
+    let (client, mut channels) = open(1, QUEUE)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        client.schedule(channel.handle(), false).map_err(text)?;
+        for _ in 0..QUEUE {
+            channel.prepare(KERNEL_US * 1000, false);
+        }
+        channel.submit();
+        std::thread::sleep(SEEN);
+        client.schedule(channel.handle(), true).map_err(text)?;
+        wait_for_all(channel);
+    }
+    Ok(())
+}
+
+/// Keeps its ring filled with more work than any turn may last.
+fn full() -> Result<(), String> {
+    be_nice()?;
+    let (_client, mut channels) = open(1, RING)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        let under_way = channel.sequence().wrapping_sub(channel.completed());
+        for _ in under_way..RING {
+            channel.prepare(KERNEL_US * 1000, false);
+        }
+        if under_way < RING {
+            channel.submit();
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn wait_for_all(channel: &Channel) {
+    while channel.completed() != channel.sequence() {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn text(error: throttle::error::Error) -> String {
+    error.to_string()
+}
