@@ -85,14 +85,20 @@ unsafe fn call(
     let asked = rm_call::read(cmd, arg);
     // SAFETY: The driver's own function with the arguments meant for it.
     let answer = unsafe { ioctl(file, cmd, arg) };
-    if let Some(call) = asked.filter(|_| answer == 0) {
-        if let Some(tracker) = InWrapper::enter().tracker() {
+    let asked = asked.filter(|_| answer == 0);
+    // By the number in the request, which the caller cannot change.
+    let may_allocate = call::may_allocate(rm::request_nr(cmd));
+    if asked.is_none() && !may_allocate {
+        return answer;
+    }
+    let inside = InWrapper::enter();
+    if let Some(tracker) = inside.tracker() {
+        if let Some(call) = asked {
             tracker.called(file, &call);
         }
-    }
-    // By the number in the request, which the caller cannot change.
-    if call::may_allocate(rm::request_nr(cmd)) {
-        tracker.gpus().for_each(|gpu| gpu.doubt_copies());
+        if may_allocate {
+            tracker.gpus().for_each(|gpu| gpu.doubt_copies());
+        }
     }
     answer
 }

@@ -154,7 +154,7 @@ impl Books {
 /// Reads again which channels the page of a gate has, for the fault handler: registers may be read.
 pub(super) fn read_kinds(mmio: &impl Mmio, gate: &Gate) {
     let kinds = gate.kinds();
-    if let Some(live) = live_slots(mmio, gate.page(), true) {
+    if let Some(Bound { live, .. }) = Bound::read(mmio, gate.page()) {
         gate.set_kinds(kinds, live, computing_slots(mmio, gate.page(), live));
     }
 }

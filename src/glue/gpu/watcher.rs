@@ -343,7 +343,8 @@ impl Engaged {
 
 /// What a channel does that has no turn. The slots are locked.
 fn doing_of(device: &Device, slots: Option<&Window>, chid: Chid) -> Doing {
-    if device.is_away() || !ChannelState::is_bound(&device.bar0, chid).unwrap_or(false) {
+    let is_bound = || matches!(ChannelState::bound(&device.bar0, chid), Ok(Some(_)));
+    if device.is_away() || !is_bound() {
         return Doing::Nothing;
     }
     let Ok(state) = ChannelState::read(&device.bar0, chid) else {
