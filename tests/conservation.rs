@@ -2,7 +2,9 @@
 
 //! Property: no time is lost or made up, whatever the engine shows and whenever it is polled.
 
-use loga::account::{settle, Accountant, Copies, EngineKind, PhaseTotals, Slot, MAX_SLOTS};
+use loga::account::{
+    settle, slot_of, tsg_of, Accountant, Copies, EngineKind, PhaseTotals, Slot, MAX_SLOTS,
+};
 use loga::engine::{Action, Config, Engine, Wake};
 use loga::gpu::{Ended, GpuState};
 use loga::ids::{Chid, ClientId, GroupId, TsgId};
@@ -308,4 +310,27 @@ proptest! {
             }
         }
     }
+}
+
+/// Here and not beside the accountant: the table of all slots does not fit the stack of a kernel.
+#[test]
+fn tsg_goes_on_with_another_channel_and_keeps_the_last_context() {
+    let tsg = |context| {
+        let id = TsgId::from_bits(3);
+        Occupant::Tsg { id, context }
+    };
+    let mut slots = vec![Slot::default(); MAX_SLOTS];
+    let mut accountant = Accountant::new();
+    accountant.begin(&mut slots, Ns::ZERO, tsg(0));
+    accountant.observe(&mut slots, Ns::new(10), tsg(77));
+    accountant.observe(&mut slots, Ns::new(20), tsg(0));
+    let other = Occupant::Channel(Chid::from_bits(1));
+    accountant.observe(&mut slots, Ns::new(30), other);
+    let totals = accountant.end(&mut slots, Ns::new(40));
+    let (ran, runs, context) = (Ns::new(30), 0, 77);
+    let at = slot_of(tsg(0)).expect("a TSG has a slot");
+    assert_eq!(slots[at], Slot { ran, runs, context });
+    assert_eq!(totals.switches, 1);
+    assert_eq!(tsg_of(at), Some(TsgId::from_bits(3)));
+    assert_eq!((tsg_of(4095), tsg_of(MAX_SLOTS)), (None, None));
 }

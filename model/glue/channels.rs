@@ -130,12 +130,12 @@ impl Rm {
             .any(|slot| matches!(slot, Slot::Used { pid: owner, .. } if *owner == pid))
     }
 
-    /// Unbinds channels that were freed while they were busy and are idle now.
+    /// Gives out again the channels that were freed while they were busy and are unbound now.
     pub fn reap(&mut self, machine: &Machine) {
         for chid in 0..self.slots.len() {
             // CAST: below the number of channels, 4096.
             let idle = matches!(self.slots[chid], Slot::Draining { .. })
-                && machine.unbind_channel(Chid(chid as u16));
+                && machine.has_left(Chid(chid as u16));
             if idle {
                 self.slots[chid] = Slot::Free;
             }
@@ -144,10 +144,12 @@ impl Rm {
 
     pub(super) fn stop_channel(&mut self, machine: &Machine, chid: Chid, runlist: u32) {
         let slot = &mut self.slots[usize::from(chid.0)];
-        if let Slot::Used { pid, .. } = *slot {
+        let mut group = None;
+        if let Slot::Used { pid, tsg, .. } = *slot {
             *slot = Slot::Draining { pid };
+            group = tsg;
         }
-        machine.abandon_channel(chid, runlist);
+        machine.abandon_channel(chid, runlist, group);
         self.submit(machine, runlist);
         machine.kick();
         self.reap(machine);

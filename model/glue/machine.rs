@@ -39,6 +39,8 @@ const RUNLIST_SIZE: u64 = 0x10000;
 pub struct Core {
     pub(super) gpu: Gpu<KVVec<Channel>>,
     pub(super) board: Board,
+    /// Channels that the driver has stopped, until their last command ends.
+    leaving: KVVec<u16>,
     /// Short scans since the last full one.
     short_scans: u32,
 }
@@ -97,6 +99,7 @@ impl Machine {
         let core = Core {
             gpu,
             board,
+            leaving: KVVec::with_capacity(channels, GFP_KERNEL)?,
             short_scans: 0,
         };
         let mut listeners = KVVec::with_capacity(SPACES, GFP_KERNEL)?;
@@ -167,6 +170,7 @@ impl Machine {
         let Core {
             gpu,
             board,
+            leaving,
             short_scans,
         } = &mut *core;
         let doorbell = self.params.timing.doorbell_ns;
@@ -185,6 +189,7 @@ impl Machine {
                 _ => break,
             }
         }
+        unbind_idle(gpu, board, leaving);
         match next {
             // The pause counts from the end of the scan, so that CPU 0 has time for other work.
             Some(next) if gpu.idle() => self.arm(next.max(now().saturating_add(doorbell))),
@@ -295,29 +300,27 @@ impl Machine {
         self.with(|core| core.gpu.mmio_write(entry, word, &mut core.board));
     }
 
-    /// What a driver does to stop a channel: disable, forget its memory, preempt. A running
-    /// command goes on to its end; [`Machine::unbind_channel`] says when it is over.
-    pub fn abandon_channel(&self, chid: Chid, runlist: u32) {
+    /// What a driver does to stop a channel, of a TSG or of none: disable, forget its memory, preempt.
+    /// A running command goes on to its end; then the channel is unbound.
+    pub fn abandon_channel(&self, chid: Chid, runlist: u32, tsg: Option<u16>) {
         self.enable_channel(chid, runlist, false);
         self.with(|core| {
             let owner = &mut core.board.owners[usize::from(chid.0)];
             owner.space = None;
             core.board.truth.channel_destroyed(owner.pid);
-            core.gpu
-                .mmio_write(regs::PREEMPT, u32::from(chid.0), &mut core.board);
+            let preempt = match tsg {
+                Some(tsg) => u32::from(tsg) | regs::PREEMPT_TYPE_TSG,
+                None => u32::from(chid.0),
+            };
+            core.gpu.mmio_write(regs::PREEMPT, preempt, &mut core.board);
+            // There is room for all channels.
+            let _ = core.leaving.push_within_capacity(chid.0);
         });
     }
 
-    /// Unbinds an abandoned channel; false while it is still on an engine.
-    pub fn unbind_channel(&self, chid: Chid) -> bool {
-        self.with(|core| {
-            if core.gpu.on_engine(chid) {
-                return false;
-            }
-            let entry = regs::CHANNEL + 8 * u32::from(chid.0);
-            core.gpu.mmio_write(entry, 0, &mut core.board);
-            true
-        })
+    /// Whether an abandoned channel has left its engine, and was unbound.
+    pub fn has_left(&self, chid: Chid) -> bool {
+        self.with(|core| !core.leaving.contains(&chid.0))
     }
 
     /// Submits a runlist: the first words of its entries.
@@ -356,6 +359,18 @@ impl Machine {
     ) -> R {
         self.with(|core| f(&mut core.board.truth))
     }
+}
+
+/// Unbinds the channels that are leaving and are on no engine any more, as a driver does that waits
+/// for them.
+fn unbind_idle(gpu: &mut Gpu<KVVec<Channel>>, board: &mut Board, leaving: &mut KVVec<u16>) {
+    leaving.retain(|&mut chid| {
+        let stays = gpu.on_engine(Chid(chid));
+        if !stays {
+            gpu.mmio_write(regs::CHANNEL + 8 * u32::from(chid), 0, board);
+        }
+        stays
+    });
 }
 
 /// What [`Machine::bind_channel`] needs.

@@ -74,12 +74,10 @@ impl Engine {
         }
     }
 
-    /// Whether the channel or its context is on the engine or about to be.
-    pub(super) fn involves(&self, chid: Chid, context: Context) -> bool {
-        [self.resident, self.next]
-            .iter()
-            .flatten()
-            .any(|&(held, channel)| held == context || channel == chid)
+    /// Whether the channel is on the engine or about to be; of a TSG, one channel is.
+    pub(super) fn involves(&self, chid: Chid) -> bool {
+        let held = [self.resident, self.next];
+        held.iter().flatten().any(|&(_, channel)| channel == chid)
     }
 
     /// ENGINE_STATUS of the current state.

@@ -261,12 +261,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
 
     /// Whether the channel's context or command is on an engine, or about to be.
     pub fn on_engine(&self, chid: Chid) -> bool {
-        let Some(context) = self.context(chid) else {
-            return false;
-        };
-        self.engines
-            .iter()
-            .any(|engine| engine.involves(chid, context))
+        self.engines.iter().any(|engine| engine.involves(chid))
     }
 
     /// The context in which a channel executes.

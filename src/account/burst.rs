@@ -139,7 +139,6 @@ impl Default for Accountant {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_account_burst))]
 mod tests {
-    use super::super::{tsg_of, MAX_SLOTS};
     use super::*;
     use crate::ids::{Chid, TsgId};
 
@@ -328,25 +327,6 @@ mod tests {
         assert_eq!(slot_of(channel(4095)), Some(4095));
         assert_eq!(slot_of(tsg(0, 0)), Some(4096));
         assert_eq!(slot_of(Occupant::Idle), None);
-    }
-
-    #[test]
-    fn tsg_goes_on_with_another_channel_and_keeps_the_last_context() {
-        let mut slots = [Slot::default(); MAX_SLOTS];
-        let mut accountant = Accountant::new();
-        accountant.begin(&mut slots, ns(0), tsg(3, 0));
-        accountant.observe(&mut slots, ns(10), tsg(3, 77));
-        accountant.observe(&mut slots, ns(20), tsg(3, 0));
-        accountant.observe(&mut slots, ns(30), A);
-        let totals = accountant.end(&mut slots, ns(40));
-        let (ran, runs, context) = (ns(30), 0, 77);
-        let at = slot_of(tsg(3, 0)).unwrap_or(0);
-        assert_eq!(
-            (slots[at], totals.switches),
-            (Slot { ran, runs, context }, 1)
-        );
-        assert_eq!(tsg_of(at), Some(TsgId::from_bits(3)));
-        assert_eq!((tsg_of(4095), tsg_of(MAX_SLOTS)), (None, None));
     }
 
     // Regression: the prototype lost up to a microsecond at every switch.

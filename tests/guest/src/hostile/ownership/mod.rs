@@ -210,7 +210,8 @@ fn disabled_queue_of_an_ended_process_is_charged() -> Verdict {
 fn channels_of_a_group_are_charged() -> Verdict {
     check("group")?;
     let parameters = "enforce=1 accounting=burst randomize=1";
-    check_figures("group", &measure_with(parameters, "group", WINDOW)?)
+    let polled = measure_with(parameters, "group", WINDOW)?;
+    within("percent of nobody known, polled", polled.unknown, ..0.5)
 }
 
 /// As [`check`], of a program whose clients come and go, several at a time: what they are charged is
