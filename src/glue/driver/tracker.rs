@@ -365,7 +365,7 @@ impl Tracker {
         match record.gpu.and_then(|index| self.gpu(index)) {
             Some(gpu) => gpu.file_closed(record.opener.as_ref()),
             // The driver has freed the RM clients of the control file.
-            None => self.note_freed(),
+            None => self.gpus().for_each(|gpu| gpu.control_closed()),
         }
     }
 
@@ -400,14 +400,8 @@ impl Tracker {
                 unsafe { bindings::fput(prepared.as_ptr()) };
             }
             Call::MapMemory { fd: None } => {}
-            Call::Free => self.note_freed(),
-        }
-    }
-
-    /// Records that channels may have been freed: the next decision reads their pages again.
-    fn note_freed(&self) {
-        for gpu in self.gpus() {
-            gpu.freed.store(1, Relaxed);
+            // Channels may have been freed: the next decision reads their pages again.
+            Call::Free => self.gpus().for_each(|gpu| gpu.freed.store(1, Relaxed)),
         }
     }
 }

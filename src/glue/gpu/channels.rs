@@ -86,6 +86,27 @@ impl Books {
             });
     }
 
+    /// Ends the pages that are not mapped and have no channels any more: the driver has freed those of a
+    /// control file. Of many pages the next decisions end the rest.
+    pub(super) fn end_freed(&mut self, gpu: &Gpu) {
+        let mut at = 0;
+        for _ in 0..PAGES_PER_DECISION {
+            let mut rest = self.pages.all().iter().enumerate().skip(at);
+            let Some((found, page)) = rest.find(|(_, page)| page.mappings() == 0) else {
+                break;
+            };
+            at = found.saturating_add(1);
+            let number = page.number();
+            if self.live_channels(gpu, number) == Some(0) {
+                self.pages.end(number);
+            }
+        }
+        if self.state.engine.is_parked() {
+            self.forget_ended();
+        }
+        self.note_channels(gpu);
+    }
+
     /// Removes the pages that have ended, and clients that own no page then and have exited.
     pub(super) fn forget_ended(&mut self) {
         // TIMEOUT: each pass removes a page.

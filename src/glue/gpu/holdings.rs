@@ -141,6 +141,12 @@ impl Gpu {
         books.note_channels(self);
     }
 
+    /// The driver has closed a control file, and freed its channels.
+    pub(crate) fn control_closed(&self) {
+        self.freed.store(1, Relaxed);
+        self.brief_books().end_freed(self);
+    }
+
     /// Turns one gate, if that is due: a call of an application does the work of no other.
     fn turn_gate(&self, gate: &Arc<Gate>) {
         let mut books = self.brief_books();
