@@ -86,6 +86,8 @@ mod waits;
 #[cfg(test)]
 mod waits_tests;
 mod watch;
+#[cfg(test)]
+mod watch_tests;
 
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Prio, Setting};

@@ -347,16 +347,6 @@ mod tests {
         }
     }
 
-    /// A client that was granted, opened its window and stored at 100 us.
-    fn running(expected: Ns) -> Watch {
-        let mut watch = Watch::default();
-        watch.grant(us(90), grant(expected));
-        assert!(watch.open(us(100), CLIENT));
-        watch.begin_close();
-        assert_eq!(watch.close(us(125), true), Some(CLIENT));
-        watch
-    }
-
     #[test]
     fn grant_that_is_not_used_is_taken_back() {
         let mut watch = Watch::default();
@@ -431,58 +421,6 @@ mod tests {
     }
 
     #[test]
-    fn command_is_read_rarely_until_shortly_before_its_expected_end() {
-        let mut watch = running(us(500));
-        let mut reads = 0;
-        while let Some(at) = watch.next().filter(|at| *at < us(580)) {
-            assert_eq!(watch.due(at), Some(Due::Read));
-            assert_eq!(watch.read(at, Left::Work), None);
-            reads += 1;
-        }
-        // 135, 152, 178, 217, 275, 362 and 493 us.
-        assert_eq!(reads, 7);
-        assert_eq!(watch.next(), Some(us(580)));
-        assert_eq!(watch.read(us(580), Left::Work), None);
-        assert_eq!(watch.next(), Some(us(582)));
-        let ended = Ended {
-            count: 1,
-            each: us(503),
-            beside: false,
-        };
-        assert_eq!(watch.read(us(603), Left::Nothing), Some(ended));
-        assert_eq!(watch.next(), None);
-    }
-
-    #[test]
-    fn reads_of_a_late_command_grow_apart_up_to_a_bound() {
-        let mut watch = running(us(500));
-        assert_eq!(watch.read(us(580 + 1600), Left::Work), None);
-        assert_eq!(watch.next(), Some(us(580 + 1700)));
-        assert_eq!(watch.read(us(1_000_000), Left::Work), None);
-        assert_eq!(watch.next(), Some(us(1_000_200)));
-    }
-
-    #[test]
-    fn submission_beside_one_that_runs_ends_with_it() {
-        let mut watch = running(us(500));
-        watch.grant(us(200), grant(us(500)));
-        assert!(watch.open(us(210), CLIENT));
-        watch.look(us(230), true);
-        assert_eq!(watch.due(us(230)), Some(Due::Close));
-        watch.begin_close();
-        assert_eq!(watch.close(us(232), true), Some(CLIENT));
-        assert_eq!(watch.next(), Some(us(242)));
-        assert_eq!(watch.read(us(1080), Left::Work), None);
-        assert_eq!(watch.next(), Some(us(1082)));
-        let ended = Ended {
-            count: 2,
-            each: us(501),
-            beside: false,
-        };
-        assert_eq!(watch.read(us(1102), Left::Nothing), Some(ended));
-    }
-
-    #[test]
     fn grant_waits_for_the_window_before_it() {
         let mut watch = Watch::default();
         watch.grant(us(1), grant(us(500)));
@@ -493,25 +431,5 @@ mod tests {
         assert_eq!(watch.due(us(400)), None);
         watch.close(us(400), false);
         assert!(watch.open(us(401), CLIENT));
-    }
-
-    #[test]
-    fn turn_of_a_channel_that_rests_ends_a_little_later() {
-        let mut watch = running(us(500));
-        assert_eq!(watch.read(us(200), Left::Rest), None);
-        assert_eq!(watch.next(), Some(us(300)));
-        assert_eq!(watch.read(us(290), Left::Work), None);
-        assert_eq!(watch.read(us(400), Left::Rest), None);
-        let ended = watch.read(us(500), Left::Rest).unwrap();
-        assert_eq!((ended.each, ended.beside), (us(400), false));
-    }
-
-    #[test]
-    fn time_of_others_on_the_engine_is_not_that_of_the_turn() {
-        let mut watch = running(us(500));
-        watch.beside(us(110), us(50));
-        watch.beside(us(300), us(90));
-        let ended = watch.read(us(700), Left::Nothing).unwrap();
-        assert_eq!((ended.each, ended.beside), (us(500), true));
     }
 }

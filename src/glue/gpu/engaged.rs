@@ -14,11 +14,11 @@
 //! away, and if the watcher does not run, all clients pass.
 
 use super::bar::Window;
-use super::channels;
 pub(crate) use super::deciding::{EngagedRoom, PlaceFigures};
 use super::deciding::{Entry, Followed, State};
 use super::device::Device;
 use super::gate::Gate;
+use super::kinds;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
@@ -323,7 +323,7 @@ impl Engaged {
         // Held while registers are read, see `suspend`.
         let _slots = self.slots.lock();
         if !device.is_blind() {
-            channels::read_kinds(&device.bar0, gate);
+            kinds::read_kinds(&device.bar0, gate);
         }
     }
 

@@ -10,7 +10,7 @@
 //! | `books` | its clients, their pages and their time |
 //! | `claims` | what programs that are about to start will bring |
 //! | `holdings` | pages that are mapped and unmapped, and their gates |
-//! | `channels` | which channels of the pages exist |
+//! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
 //! | `gate` | takes a page away, and gives it back |
 //! | `engaged` | decides on each store to a page |
 //! | `deciding` | what is decided under its lock |
@@ -36,6 +36,7 @@ mod device;
 pub(crate) mod engaged;
 pub(crate) mod gate;
 pub(crate) mod holdings;
+mod kinds;
 mod knobs;
 pub(super) mod latencies;
 mod main_thread;
