@@ -219,6 +219,17 @@ unsafe extern "C" fn make_writable(vmf: *mut bindings::vm_fault) -> bindings::vm
     bindings::vm_fault_reason_VM_FAULT_NOPAGE
 }
 
+/// How long a thread sleeps that found the gate locked.
+const SHORTLY_NS: u64 = 20_000;
+
+/// How a thread waits whose store does not pass.
+enum Sleep {
+    /// At this place, or at the gate.
+    At(Option<usize>),
+    /// It tries again.
+    Shortly,
+}
+
 unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
     let mapping = unsafe { mapping_of((*vmf).__bindgen_anon_1.vma) };
@@ -232,10 +243,15 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
         && unsafe { ffi::loga_fault_may_wait(vmf) };
     // A reference of its own: the mapping may go with the fault lock.
     let gate = mapping.gate.clone();
-    // The place to wait at, if it is not the gate.
-    let place = {
+    // A client that has to wait does not need the gate for that.
+    let waits =
+        |at: &usize| stores && may_sleep && !gate.is_shut() && mapping.gpu.engaged.queue(*at);
+    let queued = gate.place().filter(waits);
+    // Where to sleep, if it is not the gate.
+    let place = if queued.is_some() {
+        Sleep::At(queued)
+    } else if let Some(_kept_out) = gate.lock_if(!may_sleep) {
         // Held across check and insertion, so that no entry appears after a revocation.
-        let _kept_out = gate.lock();
         let decides = mapping.gpu.decides(&gate, stores);
         let (passes, place) = match (gate.is_shut(), decides) {
             (true, _) => (false, None),
@@ -249,7 +265,9 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
                 mapping.fill(vmf)
             };
         }
-        place
+        Sleep::At(place)
+    } else {
+        Sleep::Shortly
     };
     if !may_sleep {
         let retries =
@@ -266,7 +284,11 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // SAFETY: The handler may drop the lock (checked above); area and record are not used any
     // more, and `gpu` and `gate` are references of their own.
     unsafe { ffi::loga_release_fault_lock(vmf) };
-    sleep(&gpu, &gate, place);
+    match place {
+        Sleep::At(place) => sleep(&gpu, &gate, place),
+        // SAFETY: No lock is held.
+        Sleep::Shortly => unsafe { ffi::loga_thread_sleep_ns(SHORTLY_NS) },
+    }
     drop((gpu, gate));
     // SAFETY: The reference from above. Unloading waits for tasks in this function.
     unsafe { bindings::module_put(crate::this_module()) };

@@ -76,6 +76,42 @@ pub(super) struct State {
     pub(super) watcher: Option<Waker>,
     /// Clients passed without being decided on: all entries have to go.
     pub(super) leaked: bool,
+    /// Whose threads have to be woken.
+    pub(super) wakes: Wakes,
+}
+
+/// Some of the places.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PlaceSet(u64);
+
+impl PlaceSet {
+    /// Adds a place.
+    pub(super) fn add(&mut self, at: usize) {
+        const { assert!(PLACES <= 64) };
+        // CAST: few places.
+        self.0 |= 1u64.checked_shl(at as u32).unwrap_or(0);
+    }
+
+    /// All of them.
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..PLACES).filter(move |at| self.0 >> *at & 1 != 0)
+    }
+}
+
+/// Whose threads have to be woken, once the lock is released.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wakes {
+    /// One thread of each of these.
+    pub(super) one: PlaceSet,
+    /// All threads of these.
+    pub(super) all: PlaceSet,
+}
+
+impl Wakes {
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.one.0 | self.all.0 == 0
+    }
 }
 
 /// Memory for [`Engaged::engage`].
@@ -127,6 +163,7 @@ impl State {
             asleep: None,
             watcher: None,
             leaked: false,
+            wakes: Wakes::default(),
         }
     }
 
@@ -149,21 +186,20 @@ impl State {
         Some(turns)
     }
 
-    /// Does what follows from an event.
-    pub(super) fn carry_out(&mut self, places: &[Arc<Place>], now: Ns, step: Step) {
+    /// Does what follows from an event. The caller calls [`Engaged::wake`](super::engaged::Engaged)
+    /// when it has released the lock.
+    pub(super) fn carry_out(&mut self, now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
             // That of the turn waits for its end.
             let holder = self.turns.as_ref().and_then(|turns| turns.holder());
-            let others = places.iter().enumerate();
-            let others = others.filter(|(at, _)| Some(*at) != holder);
-            others.for_each(|(_, place)| place.unblock());
+            (0..PLACES)
+                .filter(|at| Some(*at) != holder)
+                .for_each(|at| self.wakes.all.add(at));
         }
         if let Some(grant) = step.grant {
             self.watch.grant(now, grant);
-            if let Some(place) = places.get(grant.client) {
-                place.unblock();
-            }
+            self.wakes.one.add(grant.client);
         }
     }
 
@@ -175,6 +211,23 @@ impl State {
             }
             if let Some(turns) = self.turns.as_mut() {
                 turns.bar(now, at);
+            }
+        }
+    }
+
+    /// Threads that sleep while their client has no pending arrival, and no grant or window: those
+    /// that did not make it through the last one. They arrive.
+    pub(super) fn arrive_for_sleepers(&mut self, now: Ns) {
+        for at in 0..PLACES {
+            let sleeps = self.sleepers.get(at).is_some_and(|sleepers| *sleepers != 0);
+            if !sleeps || self.watch.granted() == Some(at) || self.watch.window_of() == Some(at) {
+                continue;
+            }
+            let turns = self.turns.as_ref().filter(|turns| !turns.is_open_for(at));
+            let client = turns.and_then(|turns| turns.client(at));
+            if client.is_some_and(|client| !client.waits()) {
+                let step = self.turns(now).map(|turns| turns.arrive(now, at));
+                self.carry_out(now, step.unwrap_or_default());
             }
         }
     }
@@ -205,6 +258,23 @@ impl State {
         }
     }
 
+    /// Has the caller's thread sleep at a place whose threads have to wait anyway. False if they need
+    /// not.
+    pub(super) fn queue(&mut self, places: &[Arc<Place>], at: usize) -> bool {
+        let blocked = places.get(at).is_some_and(|place| place.is_blocked());
+        let turns = self.turns.as_ref().filter(|turns| !turns.is_open_for(at));
+        let waits = turns
+            .and_then(|turns| turns.client(at))
+            .is_some_and(|client| client.waits());
+        if !blocked || !waits || self.watch.window_of() == Some(at) {
+            return false;
+        }
+        if let Some(sleepers) = self.sleepers.get_mut(at) {
+            *sleepers = sleepers.saturating_add(1);
+        }
+        true
+    }
+
     /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
     pub(super) fn enter(
         &mut self,
@@ -222,7 +292,7 @@ impl State {
             self.leaked = true;
             return Entry::Passes;
         }
-        self.set(places, now, at, Some(prio));
+        self.set(now, at, Some(prio));
         if self.watch.open_for() == Some(at) {
             match self.opening.add(gate) {
                 Some(true) => return Entry::Opens,
@@ -231,7 +301,7 @@ impl State {
             }
         }
         // While its own window is full or being closed, it tries again after that.
-        if self.watch.window_of() != Some(at) && self.opens(places, now, at) {
+        if self.watch.window_of() != Some(at) && self.opens(now, at) {
             self.opening.add(gate);
             self.wake_watcher();
             return Entry::Opens;
@@ -245,7 +315,7 @@ impl State {
     }
 
     /// Sets for the clients at a place what their spec says. `prio` is the priority of a thread.
-    pub(super) fn set(&mut self, places: &[Arc<Place>], now: Ns, at: usize, prio: Option<Prio>) {
+    pub(super) fn set(&mut self, now: Ns, at: usize, prio: Option<Prio>) {
         let spec = self.given.spec(at);
         let followed = spec.and_then(|spec| self.specs.get(spec)).copied();
         let Some(turns) = self.turns.as_mut() else {
@@ -263,21 +333,21 @@ impl State {
         };
         if setting != before {
             let step = self.turns(now).map(|turns| turns.set(now, at, setting));
-            self.carry_out(places, now, step.unwrap_or_default());
+            self.carry_out(now, step.unwrap_or_default());
         }
     }
 
     /// Opens the window of a client that may pass; else it waits for its turn.
-    fn opens(&mut self, places: &[Arc<Place>], now: Ns, at: usize) -> bool {
+    fn opens(&mut self, now: Ns, at: usize) -> bool {
         if self.watch.granted() != Some(at) {
             let step = self.turns(now).map(|turns| turns.arrive(now, at));
-            self.carry_out(places, now, step.unwrap_or_default());
+            self.carry_out(now, step.unwrap_or_default());
         }
         self.watch.open(now, at)
     }
 
     /// Forgets the turn: all clients pass, or try again.
-    pub(super) fn forget_turn(&mut self, places: &[Arc<Place>]) -> Opening {
+    pub(super) fn forget_turn(&mut self) -> Opening {
         if let Some(turns) = self.turns.as_mut() {
             turns.abandon(ffi::now());
         }
@@ -285,7 +355,7 @@ impl State {
         (self.running, self.undecided) = (Running::NONE, Running::NONE);
         self.leftovers = Leftovers::default();
         (self.timer, self.asleep) = (None, None);
-        places.iter().for_each(|place| place.unblock());
+        (0..PLACES).for_each(|at| self.wakes.all.add(at));
         core::mem::take(&mut self.opening)
     }
 }

@@ -118,13 +118,14 @@ impl Engaged {
     pub(super) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
         let before = {
             let mut state = self.state.lock();
-            let opening = state.forget_turn(&self.places);
+            let opening = state.forget_turn();
             state.past = state.sums();
             state.given = Places::default();
             let watcher = core::mem::replace(&mut state.watcher, watcher);
             (state.turns.replace(room.0), watcher, opening)
         };
         drop(before);
+        self.wake();
         self.on.store(1, Release);
     }
 
@@ -133,19 +134,26 @@ impl Engaged {
         self.on.store(0, Release);
         let before = {
             let mut state = self.state.lock();
-            let opening = state.forget_turn(&self.places);
+            let opening = state.forget_turn();
             state.past = state.sums();
             let turns = state.turns.take();
             state.protected.set(false);
             (turns, state.watcher.take(), opening)
         };
         drop(before);
+        self.wake();
         self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }
 
     /// Gives a new client of a user that follows a spec its place, if submissions are decided on.
     pub(super) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
+        let at = self.give(user, spec);
+        self.wake();
+        at
+    }
+
+    fn give(&self, user: u32, spec: Option<usize>) -> Option<usize> {
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let turns = state.turns.as_mut()?;
@@ -153,7 +161,7 @@ impl Engaged {
         if turns.client(at).is_none() {
             turns.join_at(at, Setting::default());
         }
-        state.set(&self.places, ffi::now(), at, None);
+        state.set(ffi::now(), at, None);
         Some(at)
     }
 
@@ -165,17 +173,17 @@ impl Engaged {
             let state = &mut *locked;
             state.turns.as_ref()?;
             if state.given.follow(at, spec) {
-                state.set(&self.places, ffi::now(), at, None);
+                state.set(ffi::now(), at, None);
                 state.wake_watcher();
+                drop(locked);
+                self.wake();
                 return Some(at);
             }
             // Its pages may have entries.
             state.leaked = true;
+            state.wakes.all.add(at);
         }
         self.leave(at);
-        if let Some(place) = self.places.get(at) {
-            place.unblock();
-        }
         self.join(user, spec)
     }
 
@@ -198,12 +206,14 @@ impl Engaged {
                 turns.set_bound(reserve_of(at), bound);
             }
         }
-        (0..PLACES).for_each(|at| state.set(&self.places, now, at, None));
+        (0..PLACES).for_each(|at| state.set(now, at, None));
         let step = state.turns(now).map(|turns| turns.timer(now));
         if let Some(step) = step {
-            state.carry_out(&self.places, now, step);
+            state.carry_out(now, step);
         }
         state.wake_watcher();
+        drop(locked);
+        self.wake();
     }
 
     /// Takes note of `protected_pages`, which the caller has changed.
@@ -223,9 +233,12 @@ impl Engaged {
                 .map(|turns| turns.protected(now, false)),
         };
         if let Some(step) = step {
-            state.carry_out(&self.places, now, step);
+            state.carry_out(now, step);
             state.wake_watcher();
         }
+        drop(locked);
+        drop(pages);
+        self.wake();
     }
 
     /// Keeps the engine free after work of protected clients as long as the knobs say.
@@ -289,11 +302,12 @@ impl Engaged {
                 state.running = Running::NONE;
                 gone = core::mem::take(&mut state.opening);
             }
-            state.carry_out(&self.places, now, step);
+            state.carry_out(now, step);
             state.wake_watcher();
         }
         // Without the lock.
         drop(gone);
+        self.wake();
     }
 
     /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).
@@ -301,7 +315,9 @@ impl Engaged {
     /// passes only.
     pub(super) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
         let prio = process::caller_prio();
-        match self.state.lock().enter(&self.places, at, prio, gate) {
+        let entry = self.state.lock().enter(&self.places, at, prio, gate);
+        self.wake();
+        match entry {
             Entry::Passes => return true,
             Entry::Waits => return false,
             Entry::Opens => {}
@@ -368,11 +384,12 @@ impl Engaged {
                 let now = ffi::now();
                 if let Some(turns) = state.turns(now) {
                     let step = turns.withdrawn(now, at);
-                    state.carry_out(&self.places, now, step);
+                    state.carry_out(now, step);
                     state.wake_watcher();
                 }
             }
         }
+        self.wake();
         if stuck {
             self.disengage();
         }
@@ -405,9 +422,10 @@ impl Engaged {
         let opening = {
             let mut state = self.state.lock();
             state.leaked = true;
-            state.forget_turn(&self.places)
+            state.forget_turn()
         };
         drop(opening);
+        self.wake();
     }
 
     /// Wakes the watcher if clients passed without being decided on.

@@ -271,6 +271,13 @@ impl Gate {
         files.iter().map(user).find(|number| *number != 0)
     }
 
+    /// As [`lock`](Self::lock); unless `patient`, only if nobody has it locked: threads that fault and
+    /// can try again do not queue before a revocation.
+    pub(crate) fn lock_if(&self, patient: bool) -> Option<impl Sized + '_> {
+        let locked = self.files.try_lock();
+        locked.or_else(|| patient.then(|| self.files.lock()))
+    }
+
     /// Blocks revocations while the guard lives.
     pub(crate) fn lock(&self) -> impl Sized + '_ {
         self.files.lock()

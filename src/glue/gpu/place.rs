@@ -5,9 +5,23 @@
 use crate::glue::kernel::ffi;
 use kernel::bindings;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
+
+/// Threads that are woken in one go, with interrupts off.
+const AT_A_TIME: c_int = 32;
+/// As often at most: as many threads as a machine can have.
+const MOST_TIMES: u32 = 1 << 17;
+
+/// Which threads of a place are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// One: the others wait for the next turn.
+    One,
+    /// All of them.
+    All,
+}
 
 /// Where the threads of one client sleep.
 #[pin_data]
@@ -42,20 +56,32 @@ impl Place {
         self.blocked.store(1, Release);
     }
 
-    /// Lets its threads try again. Any context.
-    pub(super) fn unblock(&self) {
-        if self.blocked.xchg(0, Full) != 0 {
+    /// Whether a store has to wait. Any context.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked.load(Acquire) != 0
+    }
+
+    /// Lets one of its threads try again, or all of them. Any context, without the lock of the turns.
+    pub(super) fn unblock(&self, whom: Whom) {
+        self.blocked.store(0, Release);
+        let (count, times) = match whom {
+            Whom::One => (1, 1),
+            Whom::All => (AT_A_TIME, MOST_TIMES),
+        };
+        for _ in 0..times {
             // SAFETY: The queue was initialised in `new`.
-            unsafe { ffi::loga_wake_all(self.queue.get()) };
+            if !unsafe { ffi::loga_wake_some(self.queue.get(), count) } {
+                break;
+            }
         }
     }
 
-    /// Sleeps until [`unblock`](Self::unblock), at most `ms`: 0, `-ETIME`, or else a signal is
-    /// pending. No lock may be held.
+    /// Sleeps until [`unblock`](Self::unblock) chooses this thread, at most `ms`: 0, `-ETIME`, or else a
+    /// signal is pending. No lock may be held.
     pub(super) fn wait(&self, ms: u32) -> c_int {
         // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of `u32`.
         unsafe {
-            ffi::loga_gate_wait(
+            ffi::loga_place_wait(
                 self.queue.get(),
                 core::ptr::from_ref(&self.blocked).cast(),
                 ms,

@@ -9,6 +9,7 @@ use super::device::Device;
 use super::engaged::{Engaged, HEARTBEAT};
 use super::gate::Gate;
 use super::opening::{Opening, Running};
+use super::place::Whom;
 use super::Gpu;
 use crate::engaged::{Doing, Due, Left, Leftovers, LEFTOVERS, MAX_GRANT};
 use crate::glue::kernel::ffi;
@@ -26,6 +27,7 @@ impl Engaged {
         // TIMEOUT: each pass ends a stage of the turn, or reads channels.
         loop {
             self.alive.store(ffi::now().get(), Relaxed);
+            self.wake();
             if gpu.device.is_blind() {
                 self.suspend();
                 return None;
@@ -63,11 +65,15 @@ impl Engaged {
                 if step.opened {
                     state.leaked = true;
                 }
-                state.carry_out(&self.places, now, step);
+                state.carry_out(now, step);
                 continue;
             }
             match state.watch.due(now) {
                 None => {
+                    state.arrive_for_sleepers(now);
+                    if !state.wakes.is_empty() {
+                        continue;
+                    }
                     state.watch.expect(now);
                     let waits = state.sleepers.iter().any(|sleepers| *sleepers != 0);
                     let beat = waits.then(|| now.saturating_add(HEARTBEAT));
@@ -78,7 +84,7 @@ impl Engaged {
                     let at = state.watch.take_back();
                     if let (Some(at), Some(turns)) = (at, state.turns(now)) {
                         let step = turns.returned(now, at);
-                        state.carry_out(&self.places, now, step);
+                        state.carry_out(now, step);
                     }
                 }
                 Some(Due::Look) => {
@@ -100,6 +106,22 @@ impl Engaged {
                 }
             }
         }
+    }
+
+    /// Wakes the threads of which decisions say so, without the lock.
+    pub(super) fn wake(&self) {
+        let wakes = core::mem::take(&mut self.state.lock().wakes);
+        for (places, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
+            for place in places.iter().filter_map(|at| self.places.get(at)) {
+                place.unblock(whom);
+            }
+        }
+    }
+
+    /// Whether the threads of a client have to wait, whatever its page: the caller has to
+    /// [`wait`](Self::wait) then. Called by the fault handler, without the gate's lock.
+    pub(crate) fn queue(&self, at: usize) -> bool {
+        self.state.lock().queue(&self.places, at)
     }
 
     /// Looks whether something was stored through a window.
@@ -130,10 +152,7 @@ impl Engaged {
         if let Some(at) = state.watch.close(now, !stored.is_empty()) {
             if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
                 let step = turns.returned(now, at);
-                state.carry_out(&self.places, now, step);
-            }
-            if let Some(place) = self.places.get(at) {
-                place.unblock();
+                state.carry_out(now, step);
             }
         }
         drop(locked);
@@ -218,7 +237,7 @@ impl Engaged {
                     true => turns.completed(now, at, ended.each),
                     false => turns.completed_beside_others(now, at, ended.each),
                 };
-                state.carry_out(&self.places, now, step);
+                state.carry_out(now, step);
                 if let Some(miss) = step.miss {
                     trace::reserve_miss(gpu.device.number(), &miss);
                 }
@@ -289,7 +308,7 @@ impl Engaged {
         let step = turns.protected(now, busy);
         let watched = turns.watches_protected(now, busy);
         state.protected.note(now, busy, watched);
-        state.carry_out(&self.places, now, step);
+        state.carry_out(now, step);
     }
 
     /// As [`is_busy`](Self::is_busy). A channel that takes up its next command may show none for a

@@ -240,6 +240,37 @@ int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 }
 
 /*
+ * As loga_gate_wait(), for one wake-up at most: 0 also if *@shut is still set. A waker wakes
+ * those that wait here one by one.
+ */
+int loga_place_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
+{
+	long left = msecs_to_jiffies(timeout_ms);
+	DEFINE_WAIT(wait);
+
+	prepare_to_wait_exclusive(queue, &wait, TASK_INTERRUPTIBLE | TASK_FREEZABLE);
+	if (READ_ONCE(*shut)) {
+		if (signal_pending(current))
+			left = -ERESTARTSYS;
+		else
+			left = schedule_timeout(left);
+	} else {
+		left = 1;
+	}
+	finish_wait(queue, &wait);
+	if (!left && signal_pending(current))
+		left = -ERESTARTSYS;
+	return left > 0 ? 0 : left == 0 ? -ETIME : left;
+}
+
+/* Wakes up to @count of those in loga_place_wait(); whether some may be left. */
+bool loga_wake_some(wait_queue_head_t *queue, int count)
+{
+	wake_up_nr(queue, count);
+	return waitqueue_active(queue);
+}
+
+/*
  * Makes the driver's mmap create entries without any access, for an area under
  * construction. Not for private mappings, which LoGA does not touch.
  */

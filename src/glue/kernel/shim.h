@@ -63,6 +63,8 @@ void loga_copy_no_more(struct vm_area_struct *copy);
 void loga_release_fault_lock(struct vm_fault *vmf);
 bool loga_fault_may_wait(const struct vm_fault *vmf);
 int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms);
+int loga_place_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms);
+bool loga_wake_some(wait_queue_head_t *queue, int count);
 int loga_wait(wait_queue_head_t *queue, const u32 *empty);
 bool loga_hide(struct vm_area_struct *vma);
 void loga_unhide(struct vm_area_struct *vma);

@@ -27,6 +27,7 @@ crate::ktap::tests![
     work_behind_a_semaphore_is_paid_by_its_client: timed,
     queue_of_a_disabled_channel_is_paid_by_its_client: timed,
     ring_that_is_kept_full_takes_no_priority_away: timed,
+    many_threads_of_one_process_end_no_decisions: timed,
 ];
 
 /// The tests of `make test`.
@@ -50,6 +51,9 @@ struct Got {
     kernels: u64,
     /// Its submissions that have completed then, by LoGA.
     submissions: u64,
+    /// Grants to all.
+    grants: u64,
+    fallbacks: u64,
 }
 
 /// Frames beside a process; a program that gets past no decision is a plain load.
@@ -72,6 +76,8 @@ fn measure(stage: &Stage, name: &str, pid: u32) -> Result<Got, String> {
         used: 100.0 * truth.ran_share(pid),
         kernels,
         submissions,
+        grants: counters()?[0].saturating_sub(grants[0]),
+        fallbacks: stage.stat()?.fallbacks,
     };
     println!(
         "# {name}: {:.1} % of the GPU, {} kernels, {} submissions; counters {grants:?} to {:?}",
@@ -156,4 +162,12 @@ fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
 
 fn ring_that_is_kept_full_takes_no_priority_away() -> Verdict {
     check("full").map(drop)
+}
+
+fn many_threads_of_one_process_end_no_decisions() -> Verdict {
+    let got = check("threads")?;
+    // Of each frame, one submission at least.
+    within("grants", got.grants, got.frames.count..)?;
+    within("fallbacks", got.fallbacks, ..=0)?;
+    Ok(())
 }

@@ -22,6 +22,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("acquire", |_| acquire()),
     ("disabled", |_| disabled()),
     ("full", |_| full()),
+    ("threads", |_| threads()),
 ];
 
 /// Length of a hog's kernels.
@@ -32,6 +33,10 @@ const DEPTH: u32 = 1;
 const QUEUE: u32 = 300;
 /// Kernels with which `full` keeps its ring filled.
 const RING: u32 = 3000;
+/// Threads of `threads`.
+const THREADS: u32 = 3000;
+/// Offset in a page of the last slot, of a channel that `threads` does not have.
+const LAST_SLOT: usize = 7 * 512;
 /// How long a store that passes is seen within.
 const SEEN: Duration = Duration::from_millis(2);
 /// Pause between two looks at a channel.
@@ -134,6 +139,34 @@ fn full() -> Result<(), String> {
             channel.submit();
         }
         std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Many threads store to a slot without a channel, in the page through which another submits.
+fn threads() -> Result<(), String> {
+    be_nice()?;
+    let (client, mut channels) = open(1, DEPTH)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let page = ready(&client, channel)?
+        .map(Visibility::Shared)
+        .map_err(text)?;
+    let slot = page.address() + LAST_SLOT;
+    for _ in 0..THREADS {
+        let builder = std::thread::Builder::new().stack_size(32 << 10);
+        let store = move || loop {
+            // SAFETY: the page stays mapped as long as the process lives, and the word is in a slot
+            // that no channel has.
+            unsafe { std::ptr::without_provenance_mut::<u32>(slot).write_volatile(0) };
+            std::thread::sleep(PAUSE);
+        };
+        builder.spawn(store).map_err(|error| error.to_string())?;
+    }
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        channel.prepare(KERNEL_US * 1000, false);
+        channel.submit();
+        wait_for_all(channel);
     }
     Ok(())
 }
