@@ -58,9 +58,9 @@ pub(crate) struct Engaged {
     /// The slots of the channels, while submissions are decided on.
     #[pin]
     pub(super) slots: Mutex<Option<Window>>,
-    /// Pages of protected clients, at most [`MAX_PROTECTED`]. Taken before `slots`.
+    /// Pages of protected clients, at most [`MAX_PROTECTED`]. Taken before `state`.
     #[pin]
-    pub(super) protected_pages: Mutex<KVec<Arc<Gate>>>,
+    pub(super) protected_pages: SpinLock<KVec<Arc<Gate>>>,
     pub(super) places: KVec<Arc<Place>>,
 }
 
@@ -82,7 +82,7 @@ impl Engaged {
                 alive: Atomic::new(0),
                 state <- new_spinlock!(State::new()),
                 slots <- new_mutex!(None),
-                protected_pages <- new_mutex!(protected_pages),
+                protected_pages <- new_spinlock!(protected_pages),
                 places,
             }),
             GFP_KERNEL,

@@ -6,7 +6,7 @@
 
 use super::bar::Window;
 use super::device::Device;
-use super::engaged::{Engaged, HEARTBEAT};
+use super::engaged::{Engaged, HEARTBEAT, MAX_PROTECTED};
 use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Whom;
@@ -17,6 +17,7 @@ use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
 use crate::ids::Chid;
 use crate::regs::{ChannelState, Ring, Work as ChannelWork};
+use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
@@ -286,13 +287,17 @@ impl Engaged {
 
     /// Looks whether protected clients have work.
     fn look_at_protected(&self, gpu: &Gpu) {
-        let busy = {
-            let protected_pages = self.protected_pages.lock();
-            self.is_surely_busy(gpu, ChannelState::is_compute, || {
-                let channels = protected_pages.iter().flat_map(|gate| gate.channels());
-                channels.map(|(_, chid)| chid)
-            })
-        };
+        let mut channels = [None; MAX_PROTECTED * SLOTS];
+        {
+            let pages = self.protected_pages.lock();
+            let all = pages.iter().flat_map(|gate| gate.channels());
+            for (place, (_, chid)) in channels.iter_mut().zip(all) {
+                *place = Some(chid);
+            }
+        }
+        let busy = self.is_surely_busy(gpu, ChannelState::is_compute, || {
+            channels.iter().flatten().copied()
+        });
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let Some(busy) = busy else {
