@@ -3,9 +3,10 @@
 //! [pure] Which clients have which place in [`Turns`](super::Turns).
 //!
 //! There are [`PLACES`]. A place has clients of one user that follow one [spec](super::specs). A user
-//! has [`OF_USER`] of them at most, so that no user takes all of them: further clients of the user
-//! share those with their spec, as one client each. Clients without a spec leave the last [`KEPT`]
-//! to others. Without a place to have or to share, they share the last, as if they had none.
+//! has [`OF_USER`] of them at most, and no more than it leaves to others, so that no few users take all
+//! of them: further clients of the user share those with their spec, as one client each. Clients
+//! without a spec leave the last [`KEPT`] to others. Without a place to have or to share, they share
+//! the last, as if they had none; its priority is that of nice 0, whoever stores.
 
 /// Clients that are told apart.
 pub const PLACES: usize = 64;
@@ -41,7 +42,10 @@ impl Places {
         let most = if spec.is_some() { CROWD } else { CROWD - KEPT };
         let own = |place: &&Place| place.clients != 0 && place.user == user;
         let given = self.0.iter().take(CROWD);
-        let may_have = given.clone().filter(own).count() < OF_USER;
+        let is_vacant = |place: &&Place| place.clients == 0;
+        let left = given.clone().take(most).filter(is_vacant).count();
+        let owns = given.clone().filter(own).count();
+        let may_have = owns < OF_USER && owns < left;
         let vacant = given.clone().position(|place| place.clients == 0);
         let vacant = vacant.filter(|at| may_have && *at < most);
         let shared = given.enumerate();
@@ -107,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn few_users_with_many_clients_leave_places_to_others() {
+        let mut places = Places::default();
+        for user in 0..3 {
+            (0..1000).for_each(|_| assert!(places.join(user, None) < CROWD));
+        }
+        // 16, 16 and 8 of 47 places.
+        assert_eq!(places.join(8, None), 40);
+        assert_eq!(places.join(9, None), 41);
+    }
+
+    #[test]
     fn shared_place_is_vacant_when_the_last_client_has_left() {
         let mut places = Places::default();
         (0..OF_USER).for_each(|_| assert!(places.join(7, None) < OF_USER));
@@ -119,11 +134,11 @@ mod tests {
     fn clients_without_a_place_share_the_last_and_others_with_a_spec_have_one() {
         let mut places = Places::default();
         for client in 0..CROWD - KEPT {
-            // CAST: a few.
-            assert_eq!(places.join((client / OF_USER) as u32, None), client);
+            // CAST: as many users as clients.
+            assert_eq!(places.join(1 + client as u32, None), client);
         }
         assert_eq!(places.join(100, None), CROWD);
-        assert!(places.join(0, None) < OF_USER);
+        assert_eq!(places.join(1, None), 0);
         assert_eq!(places.join(100, Some(3)), CROWD - KEPT);
         assert_eq!(places.spec(CROWD - KEPT), Some(3));
         // A client of the crowd follows no spec, and none becomes that of the crowd.

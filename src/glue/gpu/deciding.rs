@@ -9,7 +9,7 @@ use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
     reserve_of, Client, Leftovers, Misses, Mode, Places, Prio, Protected, Setting, Step, Turns,
-    Waits, Watch, BACKGROUND, PLACES, RECORDS, SPECS,
+    Waits, Watch, BACKGROUND, CROWD, PLACES, RECORDS, SPECS,
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
@@ -292,6 +292,8 @@ impl State {
             self.leaked = true;
             return Entry::Passes;
         }
+        // No user decides for those of others.
+        let prio = if at == CROWD { Prio::NORMAL } else { prio };
         self.set(now, at, Some(prio));
         if self.watch.open_for() == Some(at) {
             match self.opening.add(gate) {
