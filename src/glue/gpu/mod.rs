@@ -228,7 +228,7 @@ impl Gpu {
 
     /// What a physical range is.
     pub(crate) fn range(&self, physical: u64, len: u64) -> Mapped {
-        let mut books = self.books.lock();
+        let mut books = self.brief_books();
         books.presence.detect(&self.device);
         let chip = books.presence.chip;
         let is_followed = chip.is_some() || !books.presence.is_refused();

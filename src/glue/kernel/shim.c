@@ -140,7 +140,7 @@ bool loga_others_runnable(void)
 	return !single_task_running();
 }
 
-/* Sleeps for @ns. For kernel threads only. */
+/* Sleeps for @ns, which is short: signals do not end it. */
 void loga_thread_sleep_ns(u64 ns)
 {
 	ktime_t time = ns_to_ktime(ns);
