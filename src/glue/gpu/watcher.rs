@@ -135,8 +135,19 @@ impl Engaged {
     /// Takes the entries of a window away, and notes what was submitted through it.
     fn close(&self, gpu: &Gpu, opening: &Opening) {
         let begin = ffi::now();
+        let (running, undecided, leftovers) = {
+            let state = self.state.lock();
+            (state.running, state.undecided, state.leftovers)
+        };
         opening.gates().for_each(|gate| gate.revoke());
         let mut stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
+        // GP_PUT may have come around the ring to where it was.
+        let had_work = |chid| {
+            let known = running.all().iter().chain(undecided.all()).copied();
+            let mut all = known.chain(leftovers.channels().map(|(_, chid)| chid));
+            all.any(|known| known == chid)
+        };
+        self.add_working(gpu, opening, &mut stored, had_work);
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let now = ffi::now();
@@ -158,6 +169,25 @@ impl Engaged {
         }
         drop(locked);
         gpu.took.lock().close.add(now.saturating_sub(begin));
+    }
+
+    /// Adds the channels of a window that have work, but those that had some before.
+    fn add_working(
+        &self,
+        gpu: &Gpu,
+        opening: &Opening,
+        stored: &mut Running,
+        had_work: impl Fn(Chid) -> bool,
+    ) {
+        let slots = self.slots.lock();
+        if gpu.device.is_blind() {
+            return;
+        }
+        for (_, chid) in opening.gates().flat_map(|gate| gate.channels()) {
+            if !had_work(chid) && doing_of(&gpu.device, slots.as_ref(), chid) != Doing::Nothing {
+                stored.add(chid);
+            }
+        }
     }
 
     /// Notes which channels have work that passed without a decision: lengths that are measured

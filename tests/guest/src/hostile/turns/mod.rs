@@ -16,7 +16,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::stage::{Stage, EXACT, FINE};
 use crate::truth::Truth;
-use programs::KERNEL_US;
+use programs::{AROUND, KERNEL_US};
 use std::sync::OnceLock;
 use std::time::Duration;
 use throttle::statistics::Frames;
@@ -27,6 +27,7 @@ crate::ktap::tests![
     work_behind_a_semaphore_is_paid_by_its_client: timed,
     queue_of_a_disabled_channel_is_paid_by_its_client: timed,
     ring_that_is_kept_full_takes_no_priority_away: timed,
+    ring_that_comes_around_is_decided_on: timed,
     many_threads_of_one_process_end_no_decisions: timed,
 ];
 
@@ -162,6 +163,16 @@ fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
 
 fn ring_that_is_kept_full_takes_no_priority_away() -> Verdict {
     check("full").map(drop)
+}
+
+fn ring_that_comes_around_is_decided_on() -> Verdict {
+    let got = beside("around")?;
+    within(
+        "kernels for each submission",
+        // CAST: thousands.
+        got.kernels as f64 / got.submissions.max(1) as f64,
+        ..=1.1 * f64::from(AROUND),
+    )
 }
 
 fn many_threads_of_one_process_end_no_decisions() -> Verdict {

@@ -22,6 +22,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("acquire", |_| acquire()),
     ("disabled", |_| disabled()),
     ("full", |_| full()),
+    ("around", |_| around()),
     ("threads", |_| threads()),
 ];
 
@@ -33,6 +34,8 @@ const DEPTH: u32 = 1;
 const QUEUE: u32 = 300;
 /// Kernels with which `full` keeps its ring filled.
 const RING: u32 = 3000;
+/// Kernels that `around` submits with two stores: as many as the least ring has entries.
+pub(super) const AROUND: u32 = 64;
 /// Threads of `threads`.
 const THREADS: u32 = 3000;
 /// Offset in a page of the last slot, of a channel that `threads` does not have.
@@ -139,6 +142,28 @@ fn full() -> Result<(), String> {
             channel.submit();
         }
         std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Fills its ring but for one entry, and when the first command has been fetched, the last entry too:
+/// GP_PUT is then where it was before.
+fn around() -> Result<(), String> {
+    be_nice()?;
+    let (_client, mut channels) = open(1, AROUND - 1)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    ensure!(channel.depth_max() == AROUND - 1, "a ring of another size");
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        let before = channel.sequence() % AROUND;
+        for _ in 0..AROUND {
+            channel.prepare(KERNEL_US * 1000, false);
+        }
+        channel.store_put((before + AROUND - 1) % AROUND);
+        let at = Instant::now();
+        while channel.get() == Some(before) && at.elapsed() < SEEN {}
+        channel.store_put(before);
+        wait_for_all(channel);
     }
     Ok(())
 }
