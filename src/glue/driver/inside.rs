@@ -3,10 +3,12 @@
 //! [glue] Calls inside LoGA's functions: their number, and the state they use.
 //!
 //! An ioctl may stay in the driver as long as its caller likes, by an argument whose page does not
-//! arrive. It does not use the state meanwhile: detaching does not wait for it, only unloading does.
+//! arrive. It does not use the state meanwhile: detaching does not wait for it, and unloading is
+//! refused at once, as the module is in use.
 
 use super::operations::Members;
 use super::tracker::Tracker;
+use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
@@ -34,6 +36,35 @@ impl InModule {
 impl Drop for InModule {
     fn drop(&mut self) {
         IN_FLIGHT.fetch_sub(1, Full);
+    }
+}
+
+/// A call that may stay in the driver as long as its caller likes.
+pub(super) struct Pinned {
+    /// The module was being unloaded already: that waits for this call.
+    is_late: bool,
+    /// Dropped last: the call returns to code of the module after the reference is given back.
+    _module: InModule,
+}
+
+impl Pinned {
+    pub(super) fn enter() -> Self {
+        let module = InModule::enter();
+        // SAFETY: The call was counted, so that the module's code is there.
+        let pinned = unsafe { bindings::try_module_get(crate::this_module()) };
+        Self {
+            is_late: !pinned,
+            _module: module,
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if !self.is_late {
+            // SAFETY: The reference from `enter`. Unloading that begins now waits for `_module`.
+            unsafe { bindings::module_put(crate::this_module()) };
+        }
     }
 }
 

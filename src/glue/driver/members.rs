@@ -3,7 +3,7 @@
 //! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
 //! the driver, and its answer goes back unchanged.
 
-use super::inside::{InModule, InWrapper};
+use super::inside::{InWrapper, Pinned};
 use super::operations::Members;
 use super::rm_call;
 use crate::glue::kernel::ffi::Ioctl;
@@ -77,7 +77,7 @@ unsafe fn call(
     cmd: c_uint,
     arg: usize,
 ) -> c_long {
-    let _returns_here = InModule::enter();
+    let _returns_here = Pinned::enter();
     let Some(ioctl) = choose(InWrapper::enter().current().1) else {
         return ENOTTY.to_errno() as c_long;
     };
@@ -97,7 +97,7 @@ unsafe fn call(
             tracker.called(file, &call);
         }
         if may_allocate {
-            tracker.gpus().for_each(|gpu| gpu.doubt_copies());
+            tracker.may_have_allocated(file);
         }
     }
     answer

@@ -381,6 +381,24 @@ impl Tracker {
         })
     }
 
+    /// The caller may have allocated a channel through a file, whatever its argument says. May sleep.
+    pub(super) fn may_have_allocated(&self, file: *mut bindings::file) {
+        let allocator = {
+            let files = self.files.lock();
+            let record = files.open.get(&(file as usize));
+            record.and_then(|record| {
+                record
+                    .allocator
+                    .as_ref()
+                    .or(record.opener.as_ref())
+                    .cloned()
+            })
+        };
+        for gpu in self.gpus() {
+            gpu.doubt_copies(allocator.as_ref());
+        }
+    }
+
     /// Records an RM call that the driver has answered, by the argument read before the call.
     pub(super) fn called(&self, file: *mut bindings::file, call: &Call) {
         match *call {

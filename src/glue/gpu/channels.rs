@@ -3,16 +3,19 @@
 //! [glue] Which channels of the clients' pages exist, by the GPU's channel table, and the end of pages
 //! without any.
 
-use super::books::Books;
+use super::books::{Books, Page};
+use super::gate::Gate;
 use super::holdings::list;
 use super::kinds::{computing_slots, Bound};
 use super::phase::Phase;
 use super::Gpu;
 use crate::account;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::process::Process;
 use crate::glue::trace;
 use crate::track::pages::Change;
 use kernel::sync::atomic::Full;
+use kernel::sync::Arc;
 
 /// Most pages whose channels a decision reads again.
 const PAGES_PER_DECISION: usize = 16;
@@ -55,17 +58,32 @@ impl Books {
         self.pages.set_contexts(number, &bound.contexts);
     }
 
-    /// A channel may have been allocated in any page: stores to those of copies are decided on until
-    /// their channels are read again.
-    pub(super) fn doubt_copies(&mut self) {
-        for page in self.pages.all() {
-            let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
-                continue;
-            };
-            if gate.doubt() {
-                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
-            }
-        }
+    /// The user of a process, if it is a client or lives.
+    pub(super) fn user_of(&self, process: &Process) -> Option<u32> {
+        let members = self.state.shares.members();
+        let member = self.find_process(process).and_then(|at| members.get(at));
+        let identity = member.map(|member| *member.identity());
+        identity
+            .or_else(|| process.identity())
+            .map(|identity| identity.user)
+    }
+
+    /// A channel may have been allocated in any page of these users, or of all: stores to those of
+    /// copies are decided on until their channels are read again. Returns the gate of one page, whose
+    /// entries have to go; `None`: there is no further one.
+    pub(super) fn doubt_copies(&self, users: Option<[u32; 2]>) -> Option<Arc<Gate>> {
+        let members = self.state.shares.members();
+        let concerns = |page: &&Page| {
+            let user = || members.get(page.at()).map(|member| member.identity().user);
+            users.is_none_or(|users| user().is_some_and(|user| users.contains(&user)))
+        };
+        let mut gates = self
+            .pages
+            .all()
+            .iter()
+            .filter(concerns)
+            .filter_map(Page::gate);
+        gates.find(|gate| gate.doubt()).cloned()
     }
 
     /// Notes which channels of a page exist, for traces too.

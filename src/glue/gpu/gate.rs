@@ -19,6 +19,7 @@
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
+use crate::glue::kernel::store_queue::{StoreQueue, Whom};
 use crate::ids::Chid;
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -27,7 +28,6 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 
 /// Time that a fault waits for a late release, beyond what the last decision promised: a change of
 /// settings may make the period longer than planned.
@@ -70,7 +70,7 @@ pub(crate) struct Gate {
     /// Place of the owner in [`Engaged`](super::engaged::Engaged), or [`NO_PLACE`].
     place: Atomic<u32>,
     #[pin]
-    queue: Opaque<bindings::wait_queue_head_t>,
+    queue: StoreQueue,
     #[pin]
     files: PiMutex<KVec<MappedFile>>,
 }
@@ -84,11 +84,6 @@ pub(crate) struct MappedFile {
 // SAFETY: The file is open while the element is in the list (see `Mapping`), and is only used
 // with the list locked.
 unsafe impl Send for MappedFile {}
-// SAFETY: The wait queue has a lock of its own; everything else is `Sync`.
-unsafe impl Sync for Gate {}
-// SAFETY: Nothing in a gate belongs to a thread.
-unsafe impl Send for Gate {}
-
 impl Gate {
     /// An open gate, of the page with this number. Its memory is charged to nobody: a GPU has at
     /// most [`MAX_PAGES`](crate::track::pages::MAX_PAGES) of them, and one thread makes one at a
@@ -108,10 +103,7 @@ impl Gate {
                 page,
                 kinds: Atomic::new(UNKNOWN),
                 place: Atomic::new(NO_PLACE),
-                queue <- Opaque::ffi_init(|slot| {
-                    // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
-                    unsafe { ffi::loga_init_waitqueue(slot) }
-                }),
+                queue <- StoreQueue::new(),
                 files <- new_pi_mutex!(KVec::new()),
             }),
             GFP_KERNEL,
@@ -232,8 +224,7 @@ impl Gate {
         // Ordered before reading the flag: a later change marks another call.
         self.turning.xchg(0, Full);
         if !self.is_shut() {
-            // SAFETY: The queue was initialised in `new`.
-            unsafe { ffi::loga_wake_all(self.queue.get()) };
+            self.queue.wake(Whom::All);
             if self.place().is_none() {
                 return;
             }
@@ -340,15 +331,7 @@ impl Gate {
         loop {
             let left = Ns::new(self.until.load(Relaxed)).saturating_sub(ffi::now());
             let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
-            // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
-            // `u32`.
-            let result = unsafe {
-                ffi::loga_gate_wait(
-                    self.queue.get(),
-                    core::ptr::from_ref(&self.shut).cast(),
-                    left_ms,
-                )
-            };
+            let result = self.queue.wait(&self.shut, left_ms);
             if result != ETIME.to_errno() {
                 return result;
             }

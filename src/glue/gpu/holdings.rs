@@ -11,7 +11,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
 use crate::ids::ClientId;
-use crate::track::pages::Claim;
+use crate::track::pages::{Claim, MAX_PAGES};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -108,12 +108,23 @@ impl Gpu {
         }
     }
 
-    /// A channel may have been allocated: where submissions are decided on, no page is taken for one
-    /// of copies until its channels are read again. May sleep; no lock of LoGA's may be held.
-    pub(crate) fn doubt_copies(&self) {
-        if self.engaged.is_on() {
-            self.brief_books().doubt_copies();
-            self.turn_gates();
+    /// A channel may have been allocated through a control file of `allocator`: where submissions are
+    /// decided on, no page of its user, or of the caller's, is taken for one of copies until its channels
+    /// are read again; no page at all if the user is not known. May sleep; no lock of LoGA's may be held.
+    pub(crate) fn doubt_copies(&self, allocator: Option<&Process>) {
+        if !self.engaged.is_on() {
+            return;
+        }
+        let users = Process::of_caller().ok().and_then(|caller| {
+            let books = self.brief_books();
+            Some([books.user_of(&caller)?, books.user_of(allocator?)?])
+        });
+        // TIMEOUT: a page whose channels are read meanwhile is not of copies any more.
+        for _ in 0..MAX_PAGES {
+            let Some(gate) = self.brief_books().doubt_copies(users) else {
+                return;
+            };
+            gate.turn();
         }
     }
 

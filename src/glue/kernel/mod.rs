@@ -10,6 +10,7 @@
 //! | `preempt` | disabling preemption, and yielding |
 //! | `process` | identity of a process, and how a caller sees it |
 //! | `storage` | tables in vectors |
+//! | `store_queue` | where threads sleep in a store |
 //! | `text` | the page of a file in sysfs |
 //! | `print` | texts of the pure parts, for the log |
 //! | `order` | sorting without a panic |
@@ -21,5 +22,6 @@ pub(crate) mod preempt;
 pub(crate) mod print;
 pub(crate) mod process;
 pub(crate) mod storage;
+pub(crate) mod store_queue;
 pub(crate) mod text;
 pub(crate) mod thread;

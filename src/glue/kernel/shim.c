@@ -227,23 +227,11 @@ bool loga_fault_may_wait(const struct vm_fault *vmf)
 }
 
 /*
- * Sleeps while *@shut is not 0, at most @timeout_ms. Returns 0 when released,
- * -ETIME when the time ran out, -ERESTARTSYS on a signal. A task that sleeps here
- * may be frozen: it holds no lock.
+ * Sleeps while *@shut is not 0, at most @timeout_ms, for one wake-up at most: 0 also
+ * if *@shut is still set; -ETIME when the time ran out, -ERESTARTSYS on a signal.
+ * A task that sleeps here may be frozen: it holds no lock.
  */
-int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
-{
-	long left = msecs_to_jiffies(timeout_ms);
-
-	left = wait_event_freezable_timeout(*queue, !READ_ONCE(*shut), left);
-	return left > 0 ? 0 : left == 0 ? -ETIME : left;
-}
-
-/*
- * As loga_gate_wait(), for one wake-up at most: 0 also if *@shut is still set. A waker wakes
- * those that wait here one by one.
- */
-int loga_place_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
+int loga_store_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 {
 	long left = msecs_to_jiffies(timeout_ms);
 	DEFINE_WAIT(wait);
@@ -263,11 +251,10 @@ int loga_place_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 	return left > 0 ? 0 : left == 0 ? -ETIME : left;
 }
 
-/* Wakes up to @count of those in loga_place_wait(); whether some may be left. */
-bool loga_wake_some(wait_queue_head_t *queue, int count)
+/* Wakes up to @count of those in loga_store_wait(); returns how many. */
+int loga_wake_some(wait_queue_head_t *queue, int count)
 {
-	wake_up_nr(queue, count);
-	return waitqueue_active(queue);
+	return __wake_up(queue, TASK_NORMAL, count, NULL);
 }
 
 /*

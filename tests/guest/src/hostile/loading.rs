@@ -25,7 +25,7 @@ crate::ktap::tests![
     storm_of_attaching_beside_unloading,
     loaded_before_the_driver_it_waits,
     attaching_needs_no_node,
-    call_that_stays_inside_does_not_stop_detaching,
+    call_that_stays_inside_stops_neither_detaching_nor_rmmod,
     hook_of_another_module_is_found,
 ];
 
@@ -234,14 +234,27 @@ fn attaching_needs_no_node() -> Verdict {
     stage.teardown()
 }
 
-/// A detach that fails leaves a time in which mappings come unseen: no user may make it fail.
-fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
+/// A detach that fails leaves a time in which mappings come unseen: no user may make it fail. And
+/// whoever unloads the module is told at once that it is in use: in the module's exit no signal
+/// would end the wait.
+fn call_that_stays_inside_stops_neither_detaching_nor_rmmod() -> Verdict {
     const USERFAULTFD: &str = "/proc/sys/vm/unprivileged_userfaultfd";
     let stage = Stage::set(&model(LAZY), "")?;
     fs::write(USERFAULTFD, "1").map_err(|error| format!("{USERFAULTFD}: {error}"))?;
     let mut inside = Program::start("stays-inside")?;
     inside.line(Duration::from_secs(20))?;
     std::thread::sleep(Duration::from_millis(300));
+    let in_use = || {
+        let since = Instant::now();
+        let removed = modules::remove(LOGA);
+        println!(
+            "# rmmod beside the call: {removed:?} after {:?}",
+            since.elapsed()
+        );
+        ensure!(removed == Err(Errno::EWOULDBLOCK), "rmmod: {removed:?}");
+        Ok(())
+    };
+    in_use()?;
     let since = Instant::now();
     let detached = modules::set(LOGA, "attach", "0");
     println!(
@@ -250,6 +263,7 @@ fn call_that_stays_inside_does_not_stop_detaching() -> Verdict {
     );
     ensure!(detached.is_ok(), "{detached:?}");
     ensure!(!attached(), "attached after the detach");
+    in_use()?;
     let again = modules::set(LOGA, "attach", "1");
     ensure!(again.is_ok(), "attach beside the call: {again:?}");
     let mut caller = Caller::with_channels(1)?;
