@@ -3,7 +3,7 @@
 //! [pure] Work that is on the engine beside the turn of another client.
 
 use super::turns::Turns;
-use super::{Record, STARVED};
+use super::{Owed, Record, STARVED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -37,14 +37,21 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client has left more work that rests than can be noted: it gets no grant for a while.
     pub fn bar(&mut self, now: Ns, at: usize) {
         if let Some(client) = self.clients.get_mut(at) {
-            client.barred = now.saturating_add(STARVED);
+            client.owed.barred = now.saturating_add(STARVED);
         }
+    }
+
+    /// What those at these positions owe that owe the most, whether they are still there or not.
+    pub fn owed(&self, now: Ns, places: impl Iterator<Item = usize>) -> Owed {
+        let all = places.filter_map(|at| self.clients.get(at));
+        let owed = all.map(|client| client.owed);
+        owed.max_by_key(|owed| owed.until(now)).unwrap_or_default()
     }
 
     /// A client was on the engine beside clients that come before it.
     pub(super) fn pay_overlap(&mut self, now: Ns, at: usize, ran: Ns) {
         if let Some(client) = self.clients.get_mut(at) {
-            client.overlap.pay(now, ran);
+            client.owed.overlap.pay(now, ran);
         }
     }
 

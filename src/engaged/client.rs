@@ -114,10 +114,25 @@ pub struct Client<R> {
     pub(super) strikes: u32,
     /// Time from its arrivals to their grants, as far as it is booked.
     pub(super) waits: Waits,
+    /// Kept when it leaves, for those of its user that come later.
+    pub(super) owed: Owed,
+}
+
+/// For what a client gets no grant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owed {
     /// What it may run beside the turns of clients that come before it.
     pub(super) overlap: Overlap,
     /// It had more channels that rest than are noted: no grant before this.
     pub(super) barred: Ns,
+}
+
+impl Owed {
+    /// From when on it lets the client pass.
+    pub(super) fn until(&self, now: Ns) -> Ns {
+        let overlap = self.overlap.owes(now).then(|| self.overlap.from(now));
+        overlap.unwrap_or(Ns::ZERO).max(self.barred)
+    }
 }
 
 impl<R: DerefMut<Target = [Record]>> Client<R> {
@@ -133,8 +148,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             history: History::new(records),
             strikes: 0,
             waits: Waits::default(),
-            overlap: Overlap::default(),
-            barred: Ns::ZERO,
+            owed: Owed::default(),
         }
     }
 
@@ -148,14 +162,6 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.history.clear();
         self.strikes = 0;
         self.waits = Waits::default();
-        self.overlap = Overlap::default();
-        self.barred = Ns::ZERO;
-    }
-
-    /// From when on what it ran beside others lets it pass.
-    pub(super) fn from(&self, now: Ns) -> Ns {
-        let overlap = self.overlap.owes(now).then(|| self.overlap.from(now));
-        overlap.unwrap_or(Ns::ZERO).max(self.barred)
     }
 
     /// What is set for it.

@@ -55,6 +55,8 @@ mod admission;
 mod apriori;
 mod bandwidth;
 mod beside;
+#[cfg(test)]
+mod beside_tests;
 mod client;
 #[cfg(test)]
 mod flights_tests;
@@ -90,7 +92,7 @@ mod watch;
 mod watch_tests;
 
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
-pub use client::{Client, Mode, Prio, Setting};
+pub use client::{Client, Mode, Owed, Prio, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};

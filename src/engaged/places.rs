@@ -7,6 +7,9 @@
 //! of them: further clients of the user share those with their spec, as one client each. Clients
 //! without a spec leave the last [`KEPT`] to others. Without a place to have or to share, they share
 //! the last, as if they had none; its priority is that of nice 0, whoever stores.
+//!
+//! What clients of a user owe is found by the places that it has or had: a vacant place remembers its
+//! last user, who gets it back before one that others had.
 
 /// Clients that are told apart.
 pub const PLACES: usize = 64;
@@ -24,6 +27,8 @@ struct Place {
     user: u32,
     spec: Option<usize>,
     clients: u32,
+    /// Somebody has or had it.
+    had: bool,
 }
 
 /// Which clients have which place.
@@ -46,15 +51,23 @@ impl Places {
         let left = given.clone().take(most).filter(is_vacant).count();
         let owns = given.clone().filter(own).count();
         let may_have = owns < OF_USER && owns < left;
-        let vacant = given.clone().position(|place| place.clients == 0);
-        let vacant = vacant.filter(|at| may_have && *at < most);
+        let vacant = given.clone().enumerate().take(most).filter(|_| may_have);
+        let vacant = vacant.filter(|(_, place)| is_vacant(place));
+        // Its own before, one that nobody had, one of another user.
+        let rank = |(at, place): &(usize, &Place)| match place.had {
+            true if place.user == user => (0, *at),
+            true => (2, *at),
+            false => (1, *at),
+        };
+        let vacant = vacant.min_by_key(rank).map(|(at, _)| at);
         let shared = given.enumerate();
         let shared = shared.filter(|(_, place)| own(place) && place.spec == spec);
         let shared = shared.min_by_key(|(_, place)| place.clients);
         let at = vacant.or(shared.map(|(at, _)| at)).unwrap_or(CROWD);
         if let Some(place) = self.0.get_mut(at) {
             if place.clients == 0 {
-                (place.user, place.spec) = (user, spec.filter(|_| at != CROWD));
+                (place.user, place.had) = (user, true);
+                place.spec = spec.filter(|_| at != CROWD);
             }
             place.clients = place.clients.saturating_add(1);
         }
@@ -72,6 +85,13 @@ impl Places {
             }
             _ => false,
         }
+    }
+
+    /// The places that a user has, and those that it had last. Not the one that all users share.
+    pub fn of_user(&self, user: u32) -> impl Iterator<Item = usize> + '_ {
+        let all = self.0.iter().take(CROWD).enumerate();
+        let own = all.filter(move |(_, place)| place.had && place.user == user);
+        own.map(|(at, _)| at)
     }
 
     /// The spec of the clients at a place.
@@ -99,7 +119,20 @@ mod tests {
         let mut join = |user| places.join(user, None);
         assert_eq!((join(7), join(7), join(8)), (0, 1, 2));
         assert!(places.leave(1));
+        assert_eq!((places.join(8, None), places.join(7, None)), (3, 1));
+    }
+
+    #[test]
+    fn user_gets_back_the_place_that_it_had() {
+        let mut places = Places::default();
+        let mut join = |user| places.join(user, None);
+        assert_eq!((join(7), join(8), join(9)), (0, 1, 2));
+        assert!(places.leave(1) && places.leave(0));
+        let of = |places: &Places, user| places.of_user(user).last();
+        assert_eq!((of(&places, 8), of(&places, 10)), (Some(1), None));
         assert_eq!(places.join(8, None), 1);
+        // One that nobody had, before one of another user.
+        assert_eq!((places.join(10, None), of(&places, 7)), (3, Some(0)));
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         };
         let prio = client.setting.prio;
         let offer = Offer {
-            from: offer.from.max(client.from(now)),
+            from: offer.from.max(client.owed.until(now)),
             ..offer
         };
         Some((Candidate { prio, offer }, waiting.ticket))

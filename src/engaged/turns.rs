@@ -8,7 +8,7 @@ use super::misses::{Miss, Misses};
 use super::select::charge;
 use super::shield::Shield;
 use super::waits::{Held, Waits};
-use super::{Client, Forecast, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
+use super::{Client, Forecast, Owed, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -157,14 +157,15 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client comes. Nothing if there is no room.
     pub fn join(&mut self, setting: Setting) -> Option<usize> {
         let at = self.clients.iter().position(|client| !client.present)?;
-        self.join_at(at, setting);
+        self.join_at(at, setting, Owed::default());
         Some(at)
     }
 
     /// A client comes to this position, which is vacant.
-    pub fn join_at(&mut self, at: usize, setting: Setting) {
+    pub fn join_at(&mut self, at: usize, setting: Setting, owed: Owed) {
         if let Some(client) = self.clients.get_mut(at) {
             client.reset(Some(setting));
+            client.owed = owed;
             self.end = self.end.max(at.saturating_add(1));
         }
     }

@@ -157,11 +157,15 @@ impl Engaged {
         let mut locked = self.state.lock();
         let state = &mut *locked;
         let turns = state.turns.as_mut()?;
+        let now = ffi::now();
+        // Nobody escapes by a new process. What is promised to a spec holds, whatever others owe.
+        let users = spec.is_none().then(|| state.given.of_user(user));
+        let owed = turns.owed(now, users.into_iter().flatten());
         let at = state.given.join(user, spec);
         if turns.client(at).is_none() {
-            turns.join_at(at, Setting::default());
+            turns.join_at(at, Setting::default(), owed);
         }
-        state.set(ffi::now(), at, None);
+        state.set(now, at, None);
         Some(at)
     }
 

@@ -27,6 +27,7 @@ crate::ktap::tests![
     work_behind_a_semaphore_is_paid_by_its_client: timed,
     queue_of_a_disabled_channel_is_paid_by_its_client: timed,
     ring_that_is_kept_full_takes_no_priority_away: timed,
+    ring_of_a_fresh_process_takes_no_priority_away: timed slow,
     ring_that_comes_around_is_decided_on: timed,
     many_threads_of_one_process_end_no_decisions: timed,
 ];
@@ -163,6 +164,10 @@ fn queue_of_a_disabled_channel_is_paid_by_its_client() -> Verdict {
 
 fn ring_that_is_kept_full_takes_no_priority_away() -> Verdict {
     check("full").map(drop)
+}
+
+fn ring_of_a_fresh_process_takes_no_priority_away() -> Verdict {
+    check("full-anew").map(drop)
 }
 
 fn ring_that_comes_around_is_decided_on() -> Verdict {

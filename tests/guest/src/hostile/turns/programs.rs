@@ -8,6 +8,7 @@ use super::super::ownership::{open, ready, LIFE};
 use crate::ktap::ensure;
 use nix::errno::Errno;
 use nix::libc;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use throttle::channel::{Channel, Layout, Share};
@@ -22,6 +23,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("acquire", |_| acquire()),
     ("disabled", |_| disabled()),
     ("full", |_| full()),
+    ("full-anew", |_| full_anew()),
     ("around", |_| around()),
     ("threads", |_| threads()),
 ];
@@ -142,6 +144,24 @@ fn full() -> Result<(), String> {
             channel.submit();
         }
         std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// A fresh process with a full ring after the other: each ends when others pass beside it.
+fn full_anew() -> Result<(), String> {
+    const EACH: Duration = Duration::from_millis(2500);
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        let mut command = Command::new(&own);
+        let mut child = command
+            .args(["hostile", "full"])
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        std::thread::sleep(EACH);
+        child.kill().map_err(|error| error.to_string())?;
+        child.wait().map_err(|error| error.to_string())?;
     }
     Ok(())
 }
