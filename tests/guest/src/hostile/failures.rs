@@ -8,6 +8,7 @@ use super::{model, Program};
 use crate::busy::pin;
 use crate::caller::Caller;
 use crate::cgroups::Cgroup;
+use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
@@ -30,6 +31,7 @@ crate::ktap::tests![
     mappings_of_a_full_cgroup_are_charged_or_refused: timed,
     mapping_of_a_process_that_exits_is_charged_to_its_mapper,
     mapping_made_while_the_card_does_not_answer_is_throttled: timed,
+    mapping_that_runs_free_is_counted_and_named_once,
 ];
 
 /// See [`super::PROGRAMS`].
@@ -256,5 +258,23 @@ fn mapping_made_while_the_card_does_not_answer_is_throttled() -> Verdict {
     );
     within("percent with a limit of 10", share, 5.0..=12.5)?;
     drop(hog);
+    stage.teardown()
+}
+
+fn mapping_that_runs_free_is_counted_and_named_once() -> Verdict {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    let (client, channels) = open(1, 4)?;
+    let before = ready(&client, channels.first().ok_or("no channel")?)?;
+    stage.add_loga("enforce=1")?;
+    let mut log = KernelLog::from_now()?;
+    for count in 1..=2 {
+        drop(before.map(Visibility::Shared).map_err(text)?);
+        let free = stage.stat()?.unmanaged_mappings;
+        ensure!(free == count, "{free} mappings are counted, not {count}");
+    }
+    let name = format!("process {} may", std::process::id());
+    let lines = log.with(&[&name, "opened while LoGA was not attached"])?;
+    ensure!(lines.len() == 1, "{} lines name it", lines.len());
+    drop((before, channels, client));
     stage.teardown()
 }
