@@ -27,7 +27,7 @@ pub(super) const PLACE: &str = "/tmp/hostile";
 /// Between two rounds of calls.
 const PAUSE: Duration = Duration::from_micros(500);
 /// Bound of every call.
-const LIMIT: Duration = Duration::from_millis(1);
+pub(super) const LIMIT: Duration = Duration::from_millis(1);
 
 /// The kinds of calls.
 const KINDS: [&str; 3] = [

@@ -18,6 +18,7 @@
 //! | [`loading`] | loading, attaching and detaching while users interfere |
 //! | [`memory`] | what the kernel has given out, for `storms` |
 //! | [`ownership`] | channels with an owner that LoGA must find out |
+//! | [`sharing_pages`] | submission pages that several processes, debuggers and the kernel reach |
 //! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
 //! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
 //! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
@@ -31,6 +32,7 @@ mod fuzz;
 mod loading;
 mod memory;
 mod ownership;
+mod sharing_pages;
 mod steering;
 pub(crate) mod storms;
 mod tenants;
@@ -56,6 +58,11 @@ type Act = fn(&[String]) -> Result<(), String>;
 /// Every hostile program, by name.
 const PROGRAMS: &[&[(&str, Act)]] = &[
     ownership::PROGRAMS,
+    sharing_pages::passing::PROGRAMS,
+    sharing_pages::buffers::PROGRAMS,
+    sharing_pages::debugging::PROGRAMS,
+    sharing_pages::moving::PROGRAMS,
+    sharing_pages::sleepers::PROGRAMS,
     blocking::PROGRAMS,
     failures::PROGRAMS,
     fuzz::PROGRAMS,
@@ -82,6 +89,7 @@ pub(crate) fn quick() -> Vec<Test> {
     ];
     let mut tests = QUICK.concat();
     tests.extend(loading::quick());
+    tests.extend(sharing_pages::quick());
     tests
 }
 
@@ -102,7 +110,9 @@ pub(crate) fn all() -> Vec<Test> {
         steering::ALL,
         turns::TESTS,
     ];
-    ALL.concat()
+    let mut tests = ALL.concat();
+    tests.extend(sharing_pages::all());
+    tests
 }
 
 /// The driver branch that the model stands in for.
