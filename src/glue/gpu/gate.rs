@@ -16,6 +16,7 @@
 //! and inserts its entry under the lock of `files`, and removing the entries takes that lock after
 //! the flag is set: no entry appears after a revocation.
 
+use super::place::AT_A_TIME;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
@@ -33,6 +34,11 @@ use kernel::types::Opaque;
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
+/// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
+/// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
+const AT_ONCE: u32 = 64;
+const APART: Ns = Ns::from_ms(8);
+const SPREAD: u32 = 16;
 /// Elements that a list of files has room for at first.
 const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
@@ -232,13 +238,24 @@ impl Gate {
         // Ordered before reading the flag: a later change marks another call.
         self.turning.xchg(0, Full);
         if !self.is_shut() {
-            // SAFETY: The queue was initialised in `new`.
-            unsafe { ffi::loga_wake_all(self.queue.get()) };
+            self.wake();
             if self.place().is_none() {
                 return;
             }
         }
         self.revoke();
+    }
+
+    /// Wakes all sleepers, some at a time: each time with interrupts off.
+    fn wake(&self) {
+        // One that is not counted yet will see that the gate is open.
+        let most = self.sleepers.load(Relaxed) / AT_A_TIME.unsigned_abs();
+        for _ in 0..=most {
+            // SAFETY: The queue was initialised in `new`.
+            if !unsafe { ffi::loga_wake_some(self.queue.get(), AT_A_TIME) } {
+                break;
+            }
+        }
     }
 
     /// Removes the entries. May sleep; no lock of LoGA's may be held.
@@ -330,15 +347,18 @@ impl Gate {
     /// `-ETIME` when the bound was reached and the gate was opened for it, else a signal is
     /// pending.
     pub(crate) fn wait(&self) -> c_int {
-        self.sleepers.fetch_add(1, Relaxed);
-        let result = self.wait_for_release();
+        let before = self.sleepers.fetch_add(1, Relaxed);
+        let steps = before / AT_ONCE % SPREAD;
+        let result = self.wait_for_release(APART.saturating_mul(steps.into()));
         self.sleepers.fetch_sub(1, Relaxed);
         result
     }
 
-    fn wait_for_release(&self) -> c_int {
+    /// As [`wait`](Self::wait), `longer` than the bound.
+    fn wait_for_release(&self, longer: Ns) -> c_int {
         loop {
-            let left = Ns::new(self.until.load(Relaxed)).saturating_sub(ffi::now());
+            let until = Ns::new(self.until.load(Relaxed)).saturating_add(longer);
+            let left = until.saturating_sub(ffi::now());
             let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
             // SAFETY: Queue and flag live as long as `self`; `Atomic<u32>` has the layout of
             // `u32`.

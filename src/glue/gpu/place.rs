@@ -10,7 +10,7 @@ use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 /// Threads that are woken in one go, with interrupts off.
-const AT_A_TIME: c_int = 32;
+pub(super) const AT_A_TIME: c_int = 32;
 /// As often at most: as many threads as a machine can have.
 const MOST_TIMES: u32 = 1 << 17;
 

@@ -235,7 +235,11 @@ int loga_gate_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 {
 	long left = msecs_to_jiffies(timeout_ms);
 
-	left = wait_event_freezable_timeout(*queue, !READ_ONCE(*shut), left);
+	/* wait_event_freezable_timeout() of an exclusive waiter: for loga_wake_some(). */
+	might_sleep();
+	left = ___wait_event(*queue, ___wait_cond_timeout(!READ_ONCE(*shut)),
+			     (TASK_INTERRUPTIBLE | TASK_FREEZABLE), 1, left,
+			     __ret = schedule_timeout(__ret));
 	return left > 0 ? 0 : left == 0 ? -ETIME : left;
 }
 
@@ -263,7 +267,7 @@ int loga_place_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
 	return left > 0 ? 0 : left == 0 ? -ETIME : left;
 }
 
-/* Wakes up to @count of those in loga_place_wait(); whether some may be left. */
+/* Wakes up to @count of those in loga_gate_wait() or loga_place_wait(); whether some may be left. */
 bool loga_wake_some(wait_queue_head_t *queue, int count)
 {
 	wake_up_nr(queue, count);

@@ -2,6 +2,7 @@
 
 //! [tool] Ten thousand threads that wait for one throttled page, and all go on at once.
 
+use super::super::blocking::costs;
 use super::super::bystander::Bystander;
 use super::super::ownership::{keep_busy, open, ready, LIFE};
 use super::super::{model, Program};
@@ -127,6 +128,8 @@ fn ten_thousand_sleepers_go_on_and_delay_nobody() -> Verdict {
     println!("# beside a throttled hog: {alone}");
     println!("# beside {SLEEPERS} sleepers: {asleep}");
     println!("# while they go on: {released}");
+    let woken = costs("restore_ns")?.into_iter().max().unwrap_or(0);
+    println!("# waking them took {} us at most", woken / 1000);
     println!(
         "# {SLEEPERS} threads: all have stored {} us after the limit was taken back",
         all.saturating_sub(since) / 1000
