@@ -10,6 +10,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`bad_input`] | calls in orders that make no sense, rings with wrong indices |
 //! | [`bystander`] | how long calls of an uninvolved process wait next to each program |
 //! | [`blocking`] | throttled programs that try to block others too |
 //! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
@@ -24,6 +25,7 @@
 //! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
 //! | [`turns`] | getting past the decisions on submissions |
 
+mod bad_input;
 mod blocking;
 mod bystander;
 mod devices;
@@ -63,7 +65,9 @@ const PROGRAMS: &[&[(&str, Act)]] = &[
     sharing_pages::debugging::PROGRAMS,
     sharing_pages::moving::PROGRAMS,
     sharing_pages::sleepers::PROGRAMS,
+    sharing_pages::epoll::PROGRAMS,
     blocking::PROGRAMS,
+    bad_input::PROGRAMS,
     failures::PROGRAMS,
     fuzz::PROGRAMS,
     storms::PROGRAMS,
@@ -79,6 +83,7 @@ pub(crate) fn quick() -> Vec<Test> {
     const QUICK: &[&[Test]] = &[
         ownership::QUICK,
         blocking::QUICK,
+        bad_input::QUICK,
         failures::TESTS,
         fuzz::QUICK,
         storms::QUICK,
@@ -99,6 +104,7 @@ pub(crate) fn all() -> Vec<Test> {
         ownership::TESTS,
         blocking::TESTS,
         bystander::TESTS,
+        bad_input::TESTS,
         failures::TESTS,
         fuzz::QUICK,
         fuzz::LONG,

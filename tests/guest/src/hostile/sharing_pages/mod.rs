@@ -10,12 +10,14 @@
 //! | [`uring`] | the calls of io_uring, for `buffers` |
 //! | [`debugging`] | stores by `ptrace` and `/proc/PID/mem` |
 //! | [`moving`] | `mremap` and other changes of the address space |
-//! | [`sleepers`] | ten thousand threads that wait for one page, and epoll |
+//! | [`sleepers`] | ten thousand threads that wait for one page |
+//! | [`epoll`] | epoll on the nodes of the driver and of LoGA |
 //!
 //! [`Place`] tells by `/proc/PID/mem` whether a process has a page-table entry for a page.
 
 pub(super) mod buffers;
 pub(super) mod debugging;
+pub(super) mod epoll;
 pub(super) mod moving;
 pub(super) mod passing;
 pub(super) mod sleepers;
@@ -50,6 +52,7 @@ pub(super) fn all() -> Vec<Test> {
         debugging::TESTS,
         moving::TESTS,
         sleepers::TESTS,
+        epoll::TESTS,
     ]
     .concat()
 }
