@@ -165,6 +165,17 @@ const NEIGHBOURS: &[&str] = &[
     "many 256 60000",
     "snapshots",
     "listen",
+    "clone-vm",
+    "vfork",
+    "clone-files",
+    "busy-buffers",
+    "poke",
+    "write-mem",
+    "interrupted",
+    "mover",
+    "epoll",
+    "wrong-indices",
+    "never-released",
 ];
 
 /// The longest calls of a bystander next to a program and a client of short kernels.
