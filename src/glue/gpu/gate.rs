@@ -33,6 +33,11 @@ use kernel::sync::Arc;
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
+/// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
+/// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
+const AT_ONCE: u32 = 64;
+const APART: Ns = Ns::from_ms(8);
+const SPREAD: u32 = 16;
 /// Elements that a list of files has room for at first.
 const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
@@ -321,15 +326,18 @@ impl Gate {
     /// `-ETIME` when the bound was reached and the gate was opened for it, else a signal is
     /// pending.
     pub(crate) fn wait(&self) -> c_int {
-        self.sleepers.fetch_add(1, Relaxed);
-        let result = self.wait_for_release();
+        let before = self.sleepers.fetch_add(1, Relaxed);
+        let steps = before / AT_ONCE % SPREAD;
+        let result = self.wait_for_release(APART.saturating_mul(steps.into()));
         self.sleepers.fetch_sub(1, Relaxed);
         result
     }
 
-    fn wait_for_release(&self) -> c_int {
+    /// As [`wait`](Self::wait), `longer` than the bound.
+    fn wait_for_release(&self, longer: Ns) -> c_int {
         loop {
-            let left = Ns::new(self.until.load(Relaxed)).saturating_sub(ffi::now());
+            let until = Ns::new(self.until.load(Relaxed)).saturating_add(longer);
+            let left = until.saturating_sub(ffi::now());
             let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
             let result = self.queue.wait(&self.shut, left_ms);
             if result != ETIME.to_errno() {

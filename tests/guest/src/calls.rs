@@ -7,7 +7,7 @@ use loga::uapi::Event;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -50,6 +50,12 @@ pub(crate) fn knob(name: &str, value: &str) -> Result<uapi::Configure, String> {
     let set = configure.set(name, value);
     set.map_err(|error| error.to_string())?;
     Ok(configure)
+}
+
+impl AsRawFd for Calls {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }
 
 impl Calls {

@@ -175,11 +175,16 @@ fn many_mappings_are_revoked_at_once_and_more_are_refused() -> Verdict {
 
 /// Time of the last revocations, in ns.
 fn revocations() -> Result<Vec<u64>, String> {
+    costs("revoke_ns")
+}
+
+/// Times that the last calls of one kind took, in ns.
+pub(super) fn costs(what: &str) -> Result<Vec<u64>, String> {
     const COSTS: &str = "/sys/kernel/debug/loga/costs";
     let text = fs::read_to_string(COSTS).map_err(|error| format!("{COSTS}: {error}"))?;
     let line = text
         .lines()
-        .find_map(|line| line.strip_prefix("gpu0 revoke_ns"));
+        .find_map(|line| line.strip_prefix("gpu0 ")?.strip_prefix(what));
     let words = line.unwrap_or_default().split_whitespace();
     Ok(words.filter_map(|word| word.parse().ok()).collect())
 }

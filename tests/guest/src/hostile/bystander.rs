@@ -27,7 +27,7 @@ pub(super) const PLACE: &str = "/tmp/hostile";
 /// Between two rounds of calls.
 const PAUSE: Duration = Duration::from_micros(500);
 /// Bound of every call.
-const LIMIT: Duration = Duration::from_millis(1);
+pub(super) const LIMIT: Duration = Duration::from_millis(1);
 
 /// The kinds of calls.
 const KINDS: [&str; 3] = [
@@ -165,6 +165,17 @@ const NEIGHBOURS: &[&str] = &[
     "many 256 60000",
     "snapshots",
     "listen",
+    "clone-vm",
+    "vfork",
+    "clone-files",
+    "busy-buffers",
+    "poke",
+    "write-mem",
+    "interrupted",
+    "mover",
+    "epoll",
+    "wrong-indices",
+    "never-released",
 ];
 
 /// The longest calls of a bystander next to a program and a client of short kernels.

@@ -10,6 +10,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`bad_input`] | calls in orders that make no sense, rings with wrong indices |
 //! | [`bystander`] | how long calls of an uninvolved process wait next to each program |
 //! | [`blocking`] | throttled programs that try to block others too |
 //! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
@@ -18,11 +19,13 @@
 //! | [`loading`] | loading, attaching and detaching while users interfere |
 //! | [`memory`] | what the kernel has given out, for `storms` |
 //! | [`ownership`] | channels with an owner that LoGA must find out |
+//! | [`sharing_pages`] | submission pages that several processes, debuggers and the kernel reach |
 //! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
 //! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
 //! | [`tenants`] | limits, groups and permissions: cgroups, user namespaces, `/dev/loga` |
 //! | [`turns`] | getting past the decisions on submissions |
 
+mod bad_input;
 mod blocking;
 mod bystander;
 mod devices;
@@ -31,6 +34,7 @@ mod fuzz;
 mod loading;
 mod memory;
 mod ownership;
+mod sharing_pages;
 mod steering;
 pub(crate) mod storms;
 mod tenants;
@@ -56,7 +60,14 @@ type Act = fn(&[String]) -> Result<(), String>;
 /// Every hostile program, by name.
 const PROGRAMS: &[&[(&str, Act)]] = &[
     ownership::PROGRAMS,
+    sharing_pages::passing::PROGRAMS,
+    sharing_pages::buffers::PROGRAMS,
+    sharing_pages::debugging::PROGRAMS,
+    sharing_pages::moving::PROGRAMS,
+    sharing_pages::sleepers::PROGRAMS,
+    sharing_pages::epoll::PROGRAMS,
     blocking::PROGRAMS,
+    bad_input::PROGRAMS,
     failures::PROGRAMS,
     fuzz::PROGRAMS,
     storms::PROGRAMS,
@@ -72,6 +83,7 @@ pub(crate) fn quick() -> Vec<Test> {
     const QUICK: &[&[Test]] = &[
         ownership::QUICK,
         blocking::QUICK,
+        bad_input::QUICK,
         failures::TESTS,
         fuzz::QUICK,
         storms::QUICK,
@@ -82,6 +94,7 @@ pub(crate) fn quick() -> Vec<Test> {
     ];
     let mut tests = QUICK.concat();
     tests.extend(loading::quick());
+    tests.extend(sharing_pages::quick());
     tests
 }
 
@@ -91,6 +104,7 @@ pub(crate) fn all() -> Vec<Test> {
         ownership::TESTS,
         blocking::TESTS,
         bystander::TESTS,
+        bad_input::TESTS,
         failures::TESTS,
         fuzz::QUICK,
         fuzz::LONG,
@@ -102,7 +116,9 @@ pub(crate) fn all() -> Vec<Test> {
         steering::ALL,
         turns::TESTS,
     ];
-    ALL.concat()
+    let mut tests = ALL.concat();
+    tests.extend(sharing_pages::all());
+    tests
 }
 
 /// The driver branch that the model stands in for.

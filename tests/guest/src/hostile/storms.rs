@@ -31,7 +31,7 @@ const BUSY: &str = "policy=maxmin enforce=1 poll_ms=1";
 const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
 /// TIMEOUT: for room on the card.
-const ROOM_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const ROOM_LIMIT: Duration = Duration::from_secs(30);
 
 /// TIMEOUT: tries to detach or unload while others have submission pages mapped.
 const TRIES: u32 = 2000;

@@ -47,7 +47,9 @@ pub(super) const WINDOW: Duration = Duration::from_millis(6000);
 /// The same for a program that queues 60 ms at once: the share of a window is exact to a few
 /// times 60 ms.
 const LONG_WINDOW: Duration = Duration::from_millis(24_000);
-/// Before that.
+/// Between the starts of two programs.
+const BETWEEN: Duration = Duration::from_millis(200);
+/// Before a measurement.
 const WARM_UP: Duration = Duration::from_millis(700);
 /// Parameters of LoGA.
 const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
@@ -70,17 +72,35 @@ pub(super) fn measure(program: &str, window: Duration) -> Result<Figures, String
 
 /// As [`measure`], with these parameters of LoGA.
 fn measure_with(parameters: &str, program: &str, window: Duration) -> Result<Figures, String> {
+    measure_all(parameters, &[(USER, program)], window)
+}
+
+/// As [`measure`], of several programs of these users, each started when the one before has begun.
+fn measure_all(
+    parameters: &str,
+    programs: &[(u32, &str)],
+    window: Duration,
+) -> Result<Figures, String> {
     let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), parameters)?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
-    let mut hostile = Program::start(program)?;
+    let mut hostile = Vec::new();
+    for (uid, program) in programs {
+        if !hostile.is_empty() {
+            std::thread::sleep(BETWEEN);
+        }
+        hostile.push(Program::start_as(*uid, program)?);
+    }
+    let program = programs.last().map_or("nothing", |(_, words)| *words);
     std::thread::sleep(WARM_UP);
     Truth::reset()?;
     let stat = stage.stat_during(window)?;
     let truth = Truth::read()?;
-    ensure!(
-        hostile.runs()?,
-        "{program} ended before the figures were taken"
-    );
+    for hostile in &mut hostile {
+        ensure!(
+            hostile.runs()?,
+            "{program} ended before the figures were taken"
+        );
+    }
     let share = |stat: &loga_cli::stat::Stat, pid| {
         client_of(stat, pid)
             .and_then(|client| client.share)
@@ -122,8 +142,14 @@ pub(super) fn baseline() -> Result<Figures, String> {
 }
 
 /// Checks that a program is charged what it used, and gets no more than the plain hog.
-fn check(program: &str) -> Verdict {
+pub(super) fn check(program: &str) -> Verdict {
     check_for(program, WINDOW)
+}
+
+/// As [`check`], of several programs of these users that work together.
+pub(super) fn check_all(programs: &[(u32, &str)]) -> Verdict {
+    let figures = measure_all(ENFORCING, programs, WINDOW)?;
+    check_figures("all together", &figures)
 }
 
 /// As [`check`], with a measurement of `window`.
@@ -216,7 +242,7 @@ fn channels_of_a_group_are_charged() -> Verdict {
 
 /// As [`check`], of a program whose clients come and go, several at a time: what they are charged is
 /// in the totals of their user.
-fn check_totals(program: &str, group_by: &str) -> Verdict {
+pub(super) fn check_totals(program: &str, group_by: &str) -> Verdict {
     let plain = baseline()?;
     let parameters = format!("{ENFORCING} group_by={group_by}");
     let stage = Stage::set(&model(&format!("{LAZY} {FINE}")), &parameters)?;
