@@ -19,7 +19,7 @@ help:
 	@echo 'make test-all         everything: three seeds, slow tests, hostile, debug and Slurm kernels, storms; hours'
 	@echo 'make flakes SEEDS=20  timed tests with many seeds: failures, and how far figures stay from limits'
 	@echo 'make reproduce        one image booted twice, beside a busy host: are both runs the same?'
-	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver'
+	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver, without and with each dispatcher'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
 	@echo 'make test-slurm       Slurm, its cgroups and its jobs with the kernel module and six GPUs, on a kernel for it'
 	@echo 'make fuzz SECONDS=60  parsers of foreign bytes under a coverage-guided fuzzer, 60 s each'
@@ -87,12 +87,12 @@ fuzz: kernel
 # Both in the time of the host: instruction counting would take days.
 cycles: kernel
 	@tests/vm/build all
-	@tests/vm/vm test --time fast --timeout 7200 --guest 'loga-guest cycles $(or $(CYCLES),1000) --seed $(or $(SEED),1)'
+	@tests/vm/vm test --time fast --timeout 7200 --guest 'loga-guest cycles $(or $(CYCLES),1000) --seed $(or $(SEED),1) $(DISPATCH:%=--dispatch %)'
 
 soak: kernel
 	@tests/vm/build all
 	@tests/vm/vm test --time fast --timeout $$(($(or $(SOAK),3600) * 2 + 600)) \
-		--guest 'loga-guest soak $(or $(SOAK),3600) --seed $(or $(SEED),1)'
+		--guest 'loga-guest soak $(or $(SOAK),3600) --seed $(or $(SEED),1) $(DISPATCH:%=--dispatch %)'
 
 vm: kernel
 	@tests/vm/build all

@@ -94,6 +94,9 @@ enum Command {
         /// Run all hostile programs instead, on the model of this driver branch.
         #[arg(long, value_name = "BRANCH")]
         hostile: Option<u32>,
+        /// With this dispatcher, of tests that choose none themselves.
+        #[arg(long, requires = "hostile")]
+        dispatch: Option<hostile::Dispatcher>,
         /// Do not judge times and shares, for kernels that are several times slower; scan for lost
         /// memory at the end if the kernel has kmemleak.
         #[arg(long)]
@@ -104,12 +107,18 @@ enum Command {
         count: u64,
         #[arg(long, default_value = "1")]
         seed: u64,
+        /// With this dispatcher.
+        #[arg(long)]
+        dispatch: Option<hostile::Dispatcher>,
     },
     /// Mixed load for SECONDS; all memory that the kernel gave out for it must come back.
     Soak {
         seconds: u64,
         #[arg(long, default_value = "1")]
         seed: u64,
+        /// With this dispatcher.
+        #[arg(long)]
+        dispatch: Option<hostile::Dispatcher>,
     },
     /// Show accounting, then fair sharing, and compare with the reference shares.
     Demo(demo::Arguments),
@@ -211,6 +220,7 @@ fn main() -> ExitCode {
             names,
             part,
             hostile,
+            dispatch,
             functional,
         } => match (hostile, functional) {
             (None, true) => self::functional(&names, part),
@@ -218,14 +228,29 @@ fn main() -> ExitCode {
             (Some(branch), functional) => {
                 ktap::set_functional(functional);
                 hostile::set_branch(branch);
+                hostile::set_dispatcher(dispatch);
                 ktap::run(&hostile::all(), &names.with_slow(), part)
             }
         },
-        Command::Cycles { count, seed } => ktap::one("cycles", || storms::cycles(seed, count)),
-        Command::Soak { seconds, seed } => ktap::one("soak", || {
-            let length = std::time::Duration::from_secs(seconds);
-            storms::soak(seed, length, SOAK_CLIENTS, seconds / SOAK_ROUND_S + 1)
-        }),
+        Command::Cycles {
+            count,
+            seed,
+            dispatch,
+        } => {
+            hostile::set_dispatcher(dispatch);
+            ktap::one("cycles", || storms::cycles(seed, count))
+        }
+        Command::Soak {
+            seconds,
+            seed,
+            dispatch,
+        } => {
+            hostile::set_dispatcher(dispatch);
+            ktap::one("soak", || {
+                let length = std::time::Duration::from_secs(seconds);
+                storms::soak(seed, length, SOAK_CLIENTS, seconds / SOAK_ROUND_S + 1)
+            })
+        }
         Command::Hostile { name, arguments } => hostile::program(&name, &arguments),
         Command::Demo(arguments) => match demo::run(&arguments) {
             Ok(as_expected) => as_expected,

@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::fs;
 use std::fs::File;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The module under test.
@@ -20,6 +21,16 @@ const REMOVE_TRIES: u32 = 100;
 /// Pause between two tries.
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
+/// Parameters of LoGA before those of a test; see [`set_defaults`].
+static DEFAULTS: Mutex<String> = Mutex::new(String::new());
+
+/// From now on LoGA is loaded with these parameters before those that a test gives: of a parameter
+/// that is given twice, the second counts.
+pub fn set_defaults(parameters: &str) {
+    let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
+    parameters.clone_into(&mut defaults);
+}
+
 /// Whether a module is loaded.
 pub fn is_loaded(name: &str) -> bool {
     Path::new("/sys/module").join(name).exists()
@@ -30,6 +41,14 @@ pub fn load(name: &str, parameters: &str) -> Result<(), Errno> {
     let path = format!("/lib/loga/{name}.ko");
     let file = File::open(&path)
         .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(Errno::ENOENT as i32)))?;
+    let defaults = match name {
+        LOGA => DEFAULTS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone(),
+        _ => String::new(),
+    };
+    let parameters = format!("{defaults} {parameters}");
     let parameters = CString::new(parameters).map_err(|_| Errno::EINVAL)?;
     finit_module(&file, &parameters, ModuleInitFlags::empty())
 }

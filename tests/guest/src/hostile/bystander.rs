@@ -199,7 +199,13 @@ fn beside(program: &str, loga: Option<&str>) -> Result<Longest, String> {
 fn calls_of_a_bystander_take_no_longer_beside_hostile_programs() -> Verdict {
     // For comparison: the times of the model's driver alone.
     beside("plain", None)?;
-    for program in NEIGHBOURS {
+    calls_beside(NEIGHBOURS)
+}
+
+/// Checks that a bystander's calls take no longer beside these programs than without LoGA, but for
+/// [`LIMIT`].
+pub(super) fn calls_beside(programs: &[&str]) -> Verdict {
+    for program in programs {
         let longest = beside(program, Some("enforce=1"))?;
         if longest.check().is_ok() {
             continue;

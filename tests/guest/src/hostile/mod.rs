@@ -5,7 +5,8 @@
 //! A program runs in a process of its own, as a user without privilege; the test that starts it
 //! compares the model's own log with what LoGA says and does. Tests of this folder load the
 //! model through [`model`], so that `loga-guest run --hostile BRANCH` repeats all of them on
-//! each branch of the driver. A test that a short run can afford is in `QUICK` of its file too,
+//! each branch of the driver, and `--dispatch prio` or `edf` all but those of [`turns`] with that
+//! dispatcher. A test that a short run can afford is in `QUICK` of its file too,
 //! and part of `make test`.
 //!
 //! | file | contents |
@@ -13,6 +14,7 @@
 //! | [`bad_input`] | calls in orders that make no sense, rings with wrong indices |
 //! | [`bystander`] | how long calls of an uninvolved process wait next to each program |
 //! | [`blocking`] | throttled programs that try to block others too |
+//! | [`dispatched`] | some of all that again, with a dispatcher |
 //! | [`devices`] | GPUs of another driver, and GPUs that are unbound and return |
 //! | [`failures`] | programs that make LoGA fail while it takes a mapping over |
 //! | [`fuzz`] | random system calls, compared with a driver without LoGA |
@@ -29,6 +31,7 @@ mod bad_input;
 mod blocking;
 mod bystander;
 mod devices;
+mod dispatched;
 mod failures;
 mod fuzz;
 mod loading;
@@ -41,6 +44,7 @@ mod tenants;
 mod turns;
 
 use crate::ktap::Test;
+use crate::modules;
 use nix::poll::{poll, PollFd, PollFlags};
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::Pid;
@@ -49,6 +53,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The user that hostile programs run as.
@@ -88,6 +93,7 @@ pub(crate) fn quick() -> Vec<Test> {
         fuzz::QUICK,
         storms::QUICK,
         devices::TESTS,
+        dispatched::QUICK,
         tenants::QUICK,
         steering::QUICK,
         turns::QUICK,
@@ -98,7 +104,8 @@ pub(crate) fn quick() -> Vec<Test> {
     tests
 }
 
-/// All tests of this folder.
+/// All tests of this folder that run with the dispatcher that is set, if any: those of `turns` choose
+/// one themselves, and run without.
 pub(crate) fn all() -> Vec<Test> {
     const ALL: &[&[Test]] = &[
         ownership::TESTS,
@@ -114,10 +121,12 @@ pub(crate) fn all() -> Vec<Test> {
         devices::TESTS,
         tenants::TESTS,
         steering::ALL,
-        turns::TESTS,
     ];
     let mut tests = ALL.concat();
     tests.extend(sharing_pages::all());
+    if dispatcher().is_none() {
+        tests.extend(turns::TESTS);
+    }
     tests
 }
 
@@ -132,6 +141,33 @@ pub(crate) fn set_branch(branch: u32) {
 /// The branch of the tests that run.
 pub(crate) fn branch() -> u32 {
     BRANCH.load(Ordering::Relaxed)
+}
+
+/// A dispatcher that LoGA may be loaded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Dispatcher {
+    /// By priority.
+    Prio,
+    /// By deadline.
+    Edf,
+}
+
+/// The dispatcher of the tests that run, if any.
+static DISPATCHER: Mutex<Option<Dispatcher>> = Mutex::new(None);
+
+/// From now on LoGA is loaded with this dispatcher, if any, by tests that choose none themselves.
+pub(crate) fn set_dispatcher(dispatcher: Option<Dispatcher>) {
+    *DISPATCHER.lock().unwrap_or_else(PoisonError::into_inner) = dispatcher;
+    modules::set_defaults(match dispatcher {
+        None => "",
+        Some(Dispatcher::Prio) => "dispatch=prio",
+        Some(Dispatcher::Edf) => "dispatch=edf",
+    });
+}
+
+/// The dispatcher of the tests that run.
+pub(crate) fn dispatcher() -> Option<Dispatcher> {
+    *DISPATCHER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Parameters of the model: the branch, and these.

@@ -5,7 +5,7 @@
 //! No open may fail and no command may be lost. A process that gets no channel because the model's
 //! card is full asks again: the refusal is the driver's own answer.
 
-use super::fuzz::{number, wait_until_empty};
+use super::fuzz::{fitting, number, wait_until_empty};
 use super::memory::{caches, grown, Given, SLAB_NOISE_KIB};
 use super::{model, Program, USER};
 use crate::ktap::{ensure, Verdict};
@@ -314,7 +314,8 @@ fn round(stage: &Stage, random: &mut Random, size: u64, length: Duration) -> Ver
         crate::sysfs::write("policy", policy)?;
         let words = format!("crowd-of-clients {} {size}", seed + turn);
         let clients = Program::start(&words)?;
-        let words = format!("crowd-of-calls {} {} 200", seed + turn, size / 8 + 1);
+        let calls = fitting("crowd-of-calls");
+        let words = format!("{calls} {} {} 200", seed + turn, size / 8 + 1);
         let calls = Program::start(&words)?;
         let said = clients.finish()?;
         ensure!(

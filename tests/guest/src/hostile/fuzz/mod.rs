@@ -6,11 +6,16 @@
 //! process is compared, call by call, with the same seed on a driver without LoGA; many at a time
 //! are not, but must leave nothing behind. A failing test names its seed: `loga-guest hostile
 //! sequence SEED CALLS FIRST` prints the calls from number FIRST on.
+//!
+//! Submission pages are stored to by the kernel, for a call. With a dispatcher that is refused (LoGA
+//! lets no kernel code wait for a turn), and the program stores itself, see [`own_store`]: these
+//! stores are decided on.
 
+mod own_store;
 mod sequence;
 mod system;
 
-use super::{model, Program, USER};
+use super::{dispatcher, model, Program, USER};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{Stage, LAZY};
@@ -25,8 +30,29 @@ const BLOCK: u64 = 100;
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The programs of this folder.
-pub(super) const PROGRAMS: &[(&str, super::Act)] =
-    &[("sequence", sequence), ("crowd-of-calls", crowd)];
+pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
+    ("sequence", |words| sequence(words, Stores::Kernel)),
+    ("sequence-storing", |words| sequence(words, Stores::Own)),
+    ("crowd-of-calls", |words| crowd(words, Stores::Kernel)),
+    ("crowd-of-calls-storing", |words| crowd(words, Stores::Own)),
+];
+
+/// Who stores to submission pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stores {
+    /// The kernel, in a call of the program.
+    Kernel,
+    /// The program.
+    Own,
+}
+
+/// The program of this name that fits the dispatcher of the tests.
+pub(super) fn fitting(name: &str) -> String {
+    match dispatcher() {
+        None => name.to_owned(),
+        Some(_) => format!("{name}-storing"),
+    }
+}
 
 // Tests that a short run can afford.
 crate::ktap::tests![
@@ -50,10 +76,10 @@ pub(super) fn number(arguments: &[String], at: usize) -> Result<u64, String> {
 
 /// `sequence SEED CALLS [FIRST]`: prints a digest for each [`BLOCK`] of calls, or the calls from the
 /// one with number `FIRST` on in words.
-fn sequence(arguments: &[String]) -> Result<(), String> {
+fn sequence(arguments: &[String], stores: Stores) -> Result<(), String> {
     let (seed, calls) = (number(arguments, 0)?, number(arguments, 1)?);
     let first = number(arguments, 2).ok();
-    let mut sequence = Sequence::new(seed, false)?;
+    let mut sequence = Sequence::new(seed, false, stores)?;
     let mut digest = 0u64;
     let mut done = 0;
     for call in 0..calls {
@@ -88,7 +114,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// `crowd-of-calls SEED PROCESSES CALLS`: many processes at a time, and `/dev/loga` among the calls.
-fn crowd(arguments: &[String]) -> Result<(), String> {
+fn crowd(arguments: &[String], stores: Stores) -> Result<(), String> {
     let (seed, processes, calls) = (
         number(arguments, 0)?,
         number(arguments, 1)?,
@@ -103,7 +129,7 @@ fn crowd(arguments: &[String]) -> Result<(), String> {
                 let mut random = Random::new(seed);
                 // Some end early, with all files open.
                 let calls = random.around(calls, 50);
-                let ended = Sequence::new(seed, true).map(|mut sequence| {
+                let ended = Sequence::new(seed, true, stores).map(|mut sequence| {
                     for _ in 0..calls {
                         sequence.step();
                     }
@@ -134,7 +160,7 @@ fn run(with_loga: bool, uid: u32, words: &str) -> Result<Vec<String>, String> {
     if with_loga {
         stage.add_loga("")?;
     }
-    let text = Program::start_as(uid, &format!("sequence {words}"))?.finish()?;
+    let text = Program::start_as(uid, &format!("{} {words}", fitting("sequence")))?.finish()?;
     stage.teardown()?;
     Ok(text.lines().map(str::to_owned).collect())
 }
@@ -194,7 +220,8 @@ fn compare(seed: u64, uid: u32, calls: u64, is_first: bool) -> Result<u64, Strin
         .ok_or_else(|| format!("seed {seed}: no end"))
 }
 
-fn answers(seeds: std::ops::Range<u64>, calls: u64) -> Verdict {
+/// Compares some seeds, with so many calls of each.
+pub(super) fn answers(seeds: std::ops::Range<u64>, calls: u64) -> Verdict {
     let (mut made, mut done) = (0, 0);
     let first = seeds.start;
     for seed in seeds {
@@ -202,7 +229,10 @@ fn answers(seeds: std::ops::Range<u64>, calls: u64) -> Verdict {
         done += compare(seed, uid, calls, seed == first)?;
         made += calls;
     }
-    println!("# {made} calls with LoGA, {done} of them did what was asked, 0 differences");
+    println!(
+        "# {made} calls with LoGA, dispatcher {:?}, {done} of them did what was asked, 0 differences",
+        dispatcher()
+    );
     ensure!(
         done * 5 > made,
         "{done} of {made} calls did something: too few"
@@ -242,9 +272,9 @@ fn crowds(seeds: std::ops::Range<u64>, processes: u64, calls: u64) -> Verdict {
     let mut made = 0;
     for seed in seeds {
         let load = Load::start("--kernel-us 200 --channels 1 --wait block")?;
-        let words = format!("crowd-of-calls {seed} {processes} {calls}");
-        let user = Program::start(&words)?;
-        let root = Program::start_as(0, &format!("crowd-of-calls {} 2 {calls}", seed + 1_000_000))?;
+        let name = fitting("crowd-of-calls");
+        let user = Program::start(&format!("{name} {seed} {processes} {calls}"))?;
+        let root = Program::start_as(0, &format!("{name} {} 2 {calls}", seed + 1_000_000))?;
         user.finish()
             .map_err(|error| format!("seed {seed}: {error}"))?;
         root.finish()
@@ -257,7 +287,10 @@ fn crowds(seeds: std::ops::Range<u64>, processes: u64, calls: u64) -> Verdict {
         );
         wait_until_empty(&stage).map_err(|error| format!("seed {seed}: {error}"))?;
     }
-    println!("# about {made} calls of many processes");
+    println!(
+        "# about {made} calls of many processes, dispatcher {:?}",
+        dispatcher()
+    );
     stage.teardown()
 }
 

@@ -5,6 +5,7 @@
 //! The arena lies at a fixed address, so that the same sequence has the same addresses in every
 //! process. Everything that a call may point at lies in it, or is not mapped at all.
 
+use super::own_store;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs::File;
@@ -167,6 +168,12 @@ impl Arena {
             nix::unistd::read(&pipe.from, &mut bytes)?;
         }
         result
+    }
+
+    /// Stores a word into a page that a file may be mapped at; a missing page is an error here, too.
+    pub(crate) fn store_itself(&self, at: u64, word: u32) -> Result<(), Errno> {
+        // SAFETY: the four bytes lie in the arena, where no Rust object lives.
+        unsafe { own_store::store(at as *mut u32, word) }
     }
 }
 

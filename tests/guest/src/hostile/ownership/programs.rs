@@ -23,7 +23,7 @@ use throttle::{rm, sys};
 
 /// The programs of this file.
 pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
-    ("plain", |_| plain()),
+    ("plain", plain),
     ("sibling", |_| sibling()),
     ("decoy", |_| decoy(false)),
     ("scapegoat", |_| decoy(true)),
@@ -73,11 +73,16 @@ fn map(ready: &ReadyToMap) -> Result<Mapping, String> {
 
 /// Keeps kernels queued for some time.
 pub(in crate::hostile) fn keep_busy(channel: &mut Channel, time: Duration) {
+    keep_busy_with(channel, KERNEL_US, time);
+}
+
+/// As [`keep_busy`], with kernels of this length.
+fn keep_busy_with(channel: &mut Channel, kernel_us: u64, time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {
         let under_way = channel.sequence().wrapping_sub(channel.completed());
         if under_way < DEPTH {
-            channel.prepare(KERNEL_US * 1000, false);
+            channel.prepare(kernel_us * 1000, false);
             channel.submit();
         } else {
             std::thread::sleep(Duration::from_micros(200));
@@ -85,10 +90,14 @@ pub(in crate::hostile) fn keep_busy(channel: &mut Channel, time: Duration) {
     }
 }
 
-/// The plain hog.
-fn plain() -> Result<(), String> {
+/// `plain [KERNEL_US]`: the plain hog, with kernels of this length.
+fn plain(words: &[String]) -> Result<(), String> {
+    let kernel_us = match words.first() {
+        Some(word) => word.parse().map_err(|_| format!("{word}: not a number"))?,
+        None => KERNEL_US,
+    };
     let (_client, mut channels) = open(1, DEPTH)?;
-    keep_busy(first(&mut channels)?, LIFE);
+    keep_busy_with(first(&mut channels)?, kernel_us, LIFE);
     Ok(())
 }
 
@@ -160,9 +169,13 @@ fn relay() -> Result<(), String> {
     Ok(())
 }
 
+/// Kernels that `unmap`, `bequest` and `sleeper` queue with one store.
+const QUEUE: u32 = 60;
+/// The length of such a submission.
+pub(super) const QUEUE_US: u64 = KERNEL_US * QUEUE as u64;
+
 /// Queues many kernels with one store, and has no page mapped while they run.
 fn unmap() -> Result<(), String> {
-    const QUEUE: u32 = 60;
     let (client, mut channels) = open(1, QUEUE)?;
     let channel = first(&mut channels)?;
     channel.unmap_userd();
@@ -404,7 +417,6 @@ fn group() -> Result<(), String> {
 /// kernels have run, and maps nothing. With `disabled` the channel is disabled when the kernels are
 /// queued, and the child enables it after its parent has ended.
 fn bequest(disabled: bool) -> Result<(), String> {
-    const QUEUE: u32 = 60;
     // Beside each other: a channel waits long before it is enabled.
     let lines = if disabled { 4 } else { 1 };
     for _ in 0..lines {
@@ -421,7 +433,7 @@ fn bequest(disabled: bool) -> Result<(), String> {
                         let mut nothing = [0];
                         let _ = nix::unistd::read(&done.0, &mut nothing);
                     }
-                    None => sys::exit_now(i32::from(bequeath(QUEUE, disabled).is_err())),
+                    None => sys::exit_now(i32::from(bequeath(disabled).is_err())),
                 }
             }
             sys::exit_now(0);
@@ -432,15 +444,15 @@ fn bequest(disabled: bool) -> Result<(), String> {
 }
 
 /// One process of [`bequest`], and its child.
-fn bequeath(queue: u32, disabled: bool) -> Result<(), String> {
+fn bequeath(disabled: bool) -> Result<(), String> {
     /// Decisions that LoGA makes meanwhile: some.
     const SOME_DECISIONS: Duration = Duration::from_millis(200);
-    let (client, mut channels) = open(1, queue)?;
+    let (client, mut channels) = open(1, QUEUE)?;
     let channel = first(&mut channels)?;
     if disabled {
         client.schedule(channel.handle(), false).map_err(text)?;
     }
-    for _ in 0..queue {
+    for _ in 0..QUEUE {
         channel.prepare(KERNEL_US * 1000, false);
     }
     channel.submit();

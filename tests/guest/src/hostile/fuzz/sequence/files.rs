@@ -4,7 +4,7 @@
 
 use super::super::system;
 use super::super::system::{Wanted, PAGE};
-use super::{answer, Answer, Node, Sequence, FILES_MAX};
+use super::{answer, Answer, Node, Sequence, Stores, FILES_MAX};
 use nix::errno::Errno;
 use nix::libc;
 use std::os::fd::AsRawFd;
@@ -154,10 +154,12 @@ impl Sequence {
             0 => self.below(PAGE / 4) * 4,
             _ => self.below(8) * 0x200 + 0x8c,
         };
-        let result = self
-            .arena
-            .store(&self.pipe, self.arena.slot(slot) + at, word)
-            .map(|()| 0);
+        let to = self.arena.slot(slot) + at;
+        let result = match self.stores {
+            Stores::Kernel => self.arena.store(&self.pipe, to, word),
+            Stores::Own => self.arena.store_itself(to, word),
+        };
+        let result = result.map(|()| 0);
         answer(format!("store {slot} {at:#x} {word}"), result)
     }
 

@@ -17,6 +17,7 @@ mod making;
 mod rm_calls;
 
 use super::system::{Arena, Pipe, Shared};
+use super::{own_store, Stores};
 use loga::rm::class;
 use loga::uapi;
 use nix::errno::Errno;
@@ -126,12 +127,17 @@ pub(crate) struct Sequence {
     depth: u32,
     /// Calls to `/dev/loga` are made, and stores with a delayed effect.
     storm: bool,
+    /// Who stores to submission pages.
+    stores: Stores,
 }
 
 impl Sequence {
     /// A process with nothing open. With `storm` it also calls `/dev/loga`.
-    pub(crate) fn new(seed: u64, storm: bool) -> Result<Self, String> {
+    pub(crate) fn new(seed: u64, storm: bool, stores: Stores) -> Result<Self, String> {
         let said = |errno: Errno| errno.to_string();
+        if stores == Stores::Own {
+            own_store::prepare().map_err(said)?;
+        }
         // Without LoGA another file has its descriptor.
         let loga = File::options().read(true).open(uapi::DEVICE_PATH);
         let loga = loga.or_else(|_| File::open("/dev/null"));
@@ -154,6 +160,7 @@ impl Sequence {
                 },
             depth: 0,
             storm,
+            stores,
         })
     }
 

@@ -3,7 +3,7 @@
 //! [tool] Calls of the driver, well-formed or with structures that it does not know.
 
 use super::super::system::{PAGE, PLAIN};
-use super::{is_channel, Call, Object, Sequence, OBJECTS_MAX};
+use super::{is_channel, Call, Object, Sequence, Stores, OBJECTS_MAX};
 use loga::rm as abi;
 use loga::rm::{class, nr};
 use std::os::fd::AsRawFd;
@@ -232,7 +232,15 @@ impl Sequence {
             3 => end - 8,
             4 => self.arena.read_only() + PAGE - 12,
             // A page of a file, if one is mapped there.
-            5 | 6 => self.arena.slot(self.random.next_u64() % 16) + self.below(PAGE),
+            5 | 6 => {
+                let page = self.arena.slot(self.random.next_u64() % 16);
+                let at = self.below(PAGE);
+                match self.stores {
+                    Stores::Kernel => page + at,
+                    // The kernel would store the answer there.
+                    Stores::Own => self.arena.read_only() + at,
+                }
+            }
             7 => 0xffff_8880_0000_0000 + self.below(PAGE),
             8 => u64::MAX - self.below(64),
             9 => good + 1 + self.below(7),
