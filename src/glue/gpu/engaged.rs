@@ -27,6 +27,7 @@ use crate::engaged::{
 };
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
+use crate::glue::kernel::store_queue::apart;
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
 use crate::knobs::Config;
@@ -45,6 +46,7 @@ pub(super) const MAX_PROTECTED: usize = 16;
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
 /// The watcher wakes at least that often while a client waits.
 pub(super) const HEARTBEAT: Ns = Ns::from_ms(500);
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Engaged scheduling of one GPU.
 #[pin_data]
@@ -365,7 +367,9 @@ impl Engaged {
         let Some(place) = self.places.get(at) else {
             return 0;
         };
-        let heartbeat = u32::try_from(HEARTBEAT.get() / 1_000_000).unwrap_or(500);
+        let before = self.state.lock().sleepers.get(at).copied();
+        let heartbeat = HEARTBEAT.saturating_add(apart(before.unwrap_or(0)));
+        let heartbeat = u32::try_from(heartbeat.get() / NS_PER_MS).unwrap_or(500);
         let mut result = ETIME.to_errno();
         let mut stuck = false;
         let since = ffi::now();

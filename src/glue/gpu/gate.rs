@@ -19,7 +19,7 @@
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
-use crate::glue::kernel::store_queue::{StoreQueue, Whom};
+use crate::glue::kernel::store_queue::{apart, StoreQueue, Whom};
 use crate::ids::Chid;
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -33,11 +33,6 @@ use kernel::sync::Arc;
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
 const NS_PER_MS: u64 = 1_000_000;
-/// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
-/// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
-const AT_ONCE: u32 = 64;
-const APART: Ns = Ns::from_ms(8);
-const SPREAD: u32 = 16;
 /// Elements that a list of files has room for at first.
 const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
@@ -327,8 +322,7 @@ impl Gate {
     /// pending.
     pub(crate) fn wait(&self) -> c_int {
         let before = self.sleepers.fetch_add(1, Relaxed);
-        let steps = before / AT_ONCE % SPREAD;
-        let result = self.wait_for_release(APART.saturating_mul(steps.into()));
+        let result = self.wait_for_release(apart(before));
         self.sleepers.fetch_sub(1, Relaxed);
         result
     }

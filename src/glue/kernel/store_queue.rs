@@ -3,6 +3,7 @@
 //! [glue] Where threads sleep in a store, until they may try again.
 
 use super::ffi;
+use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
@@ -12,6 +13,19 @@ use kernel::types::Opaque;
 const AT_A_TIME: c_int = 32;
 /// As often at most: as many threads as a machine can have.
 const MOST_TIMES: u32 = 1 << 17;
+
+/// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
+/// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
+const AT_ONCE: u32 = 64;
+/// Timers between 0.5 and 4 s are as coarse as this (`kernel/time/timer.c`, with 1000 ticks a second).
+const APART: Ns = Ns::from_ms(64);
+const SPREAD: u32 = 32;
+
+/// How much longer than its bound a thread waits before which so many wait: 2 s at most.
+pub(crate) fn apart(before: u32) -> Ns {
+    let steps = before / AT_ONCE % SPREAD;
+    APART.saturating_mul(steps.into())
+}
 
 /// Which threads are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
