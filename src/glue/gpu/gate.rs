@@ -37,8 +37,9 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
 /// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
 const AT_ONCE: u32 = 64;
-const APART: Ns = Ns::from_ms(8);
-const SPREAD: u32 = 16;
+/// Timers between 0.5 and 4 s are as coarse as this (`kernel/time/timer.c`, with 1000 ticks a second).
+const APART: Ns = Ns::from_ms(64);
+const SPREAD: u32 = 32;
 /// Elements that a list of files has room for at first.
 const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
