@@ -47,7 +47,7 @@ impl Longest {
     }
 
     /// Fails if a call took more than [`LIMIT`] longer than without LoGA.
-    fn check_beyond(&self, without: &Longest) -> Result<(), String> {
+    pub(super) fn check_beyond(&self, without: &Longest) -> Result<(), String> {
         for ((kind, took), own) in KINDS.iter().zip(self.0).zip(without.0) {
             ensure!(
                 took.saturating_sub(own) <= LIMIT,

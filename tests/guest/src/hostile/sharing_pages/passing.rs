@@ -221,12 +221,9 @@ fn take(words: &[String]) -> Result<(), String> {
         length: abi::PAGE_SIZE,
         offset,
     };
-    let page = match ready.map(Visibility::Shared) {
-        Ok(page) => page,
-        Err(error) => {
-            println!("{REFUSED}");
-            return Err(error.to_string());
-        }
+    let Ok(page) = ready.map(Visibility::Shared) else {
+        println!("{REFUSED}");
+        return Ok(());
     };
     Place::own(page.address()).tell();
     println!("{COMPLETE}");
@@ -258,7 +255,9 @@ fn give(words: &[String]) -> Result<(), String> {
             let sequence = channel.prepare(KERNEL_NS, false);
             let put = sequence % (channel.depth_max() + 1);
             // `take` stores them one after the other; while it is throttled they wait in the socket.
-            stream.write_all(&put.to_le_bytes()).map_err(said)?;
+            if stream.write_all(&put.to_le_bytes()).is_err() {
+                return Ok(());
+            }
         } else {
             std::thread::sleep(PAUSE);
         }
