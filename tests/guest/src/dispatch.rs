@@ -419,6 +419,8 @@ fn trace_has_each_turn_with_what_it_used() -> Verdict {
             lengths.len()
         );
         ensure!(turns.len() >= kernels, "{} turns", turns.len());
+        // What they used is charged to their client.
+        ensure!(empty.iter().all(|(_, used)| *used < 250_000), "{empty:?}");
         within("median us", median_us, kernel_us..kernel_us + 100)?;
     }
     drop((trace, long, short));

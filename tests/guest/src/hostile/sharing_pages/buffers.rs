@@ -9,7 +9,7 @@ use super::super::bystander::{Bystander, LIMIT, PLACE};
 use super::super::ownership::{keep_busy, open, ready, LIFE};
 use super::super::{model, Program};
 use super::uring::{Op, Uring};
-use super::{check_nothing_left, throttle, Place, SOON};
+use super::{check_nothing_left, throttle, Mapped, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::stage::{Stage, LAZY};
 use loga::rm as abi;
@@ -279,7 +279,7 @@ fn with_means(
         .map(Visibility::Shared)
         .map_err(|error| error.to_string())?;
     let address = page.address() + LAST_SLOT;
-    Place::own(page.address()).tell();
+    Mapped::own(page.address()).tell();
     std::thread::spawn(move || {
         let done = Means::make(address).and_then(act);
         if let Err(reason) = &done {
@@ -404,11 +404,11 @@ fn answers(program: &mut Program) -> Result<Vec<Answer>, String> {
 }
 
 /// Starts the program; its page.
-fn start() -> Result<(Program, Place), String> {
+fn start() -> Result<(Program, Mapped), String> {
     let mut program = Program::start("buffers")?;
     let line = program.line(SOON)?;
-    let place = Place::parse(&line).ok_or(line)?;
-    Ok((program, place))
+    let at = Mapped::parse(&line).ok_or(line)?;
+    Ok((program, at))
 }
 
 fn system_calls_on_a_throttled_page_fail_at_once() -> Verdict {
@@ -418,11 +418,11 @@ fn system_calls_on_a_throttled_page_fail_at_once() -> Verdict {
     drop(program);
     stage.teardown()?;
     let stage = Stage::set(&model(LAZY), "enforce=1")?;
-    let (mut program, place) = start()?;
+    let (mut program, at) = start()?;
     stage.wait_until_measured(program.pid())?;
     let free = answers(&mut program)?;
     throttle(&stage, program.pid())?;
-    place.wait_for_entry(false, super::REVOKED)?;
+    at.wait_for_entry(false, super::REVOKED)?;
     let before = stage.client(program.pid())?.ok_or("no client")?;
     let throttled = answers(&mut program)?;
     let after = stage.client(program.pid())?.ok_or("no client")?;
@@ -430,7 +430,7 @@ fn system_calls_on_a_throttled_page_fail_at_once() -> Verdict {
         after.state == "throttled" && after.throttled_count == before.throttled_count,
         "it was not throttled all the time"
     );
-    ensure!(!place.has_entry()?, "a call has made an entry");
+    ensure!(!at.has_entry()?, "a call has made an entry");
     for (index, (name, alone, _)) in alone.iter().enumerate() {
         let (_, free, _) = &free[index];
         let (_, outcomes, longest) = &throttled[index];

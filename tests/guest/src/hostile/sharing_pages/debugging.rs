@@ -5,7 +5,7 @@
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};
 use super::super::{model, Program};
-use super::{check_nothing_left, throttle, Place, SOON};
+use super::{check_nothing_left, throttle, Mapped, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::stage::{Stage, LAZY};
 use crate::truth::Truth;
@@ -139,7 +139,7 @@ fn debug(traces: bool, store: Store) -> Result<(), String> {
     drop(page);
     let tell = |pid: u32| {
         let address = traced.put as u64;
-        Place { pid, address }.tell();
+        Mapped { pid, address }.tell();
     };
     tell(u32::try_from(pid.as_raw()).unwrap_or(0));
     let mut said = Vec::new();
@@ -201,7 +201,7 @@ fn debugger_stores_nothing_to_a_throttled_page() -> Verdict {
         let stage = Stage::set(&model(LAZY), "enforce=1")?;
         let mut program = Program::start(words)?;
         let line = program.line(SOON)?;
-        let place = Place::parse(&line).ok_or(line)?;
+        let at = Mapped::parse(&line).ok_or(line)?;
         stage.wait_until_measured(program.pid())?;
         throttle(&stage, program.pid())?;
         let refused = program.line(SOON)?;
@@ -218,7 +218,7 @@ fn debugger_stores_nothing_to_a_throttled_page() -> Verdict {
             "it was not throttled all the time"
         );
         ensure!(kernels == 0, "{kernels} kernels of a throttled client");
-        ensure!(!place.has_entry()?, "a debugger has made an entry");
+        ensure!(!at.has_entry()?, "a debugger has made an entry");
         drop(program);
         check_nothing_left(&stage)?;
         stage.teardown()?;

@@ -13,7 +13,7 @@
 //! | [`sleepers`] | ten thousand threads that wait for one page |
 //! | [`epoll`] | epoll on the nodes of the driver and of LoGA |
 //!
-//! [`Place`] tells by `/proc/PID/mem` whether a process has a page-table entry for a page.
+//! [`Mapped`] tells by `/proc/PID/mem` whether a process has a page-table entry for a page.
 
 pub(super) mod buffers;
 pub(super) mod debugging;
@@ -59,39 +59,39 @@ pub(super) fn all() -> Vec<Test> {
 
 /// TIMEOUT: for a program to print a line, and for a process to touch its page.
 const SOON: Duration = Duration::from_secs(10);
-/// TIMEOUT: until a page that was taken away has no entry: a turn of the main thread.
+/// TIMEOUT: until a page that was taken away has no entry: the main thread removes it.
 const REVOKED: Duration = Duration::from_secs(1);
 /// How often a page is looked at while its owner is throttled, and the pause in between.
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(2);
-/// What a program prints when it has printed all of its places.
+/// What a program prints when it has printed all of its mappings.
 const COMPLETE: &str = "complete";
 
 /// Where a process has a page mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Mapped {
     pid: u32,
     address: u64,
 }
 
-impl Place {
+impl Mapped {
     /// Of the calling process.
     fn own(address: usize) -> Self {
-        Place {
+        Mapped {
             pid: std::process::id(),
             // CAST: user addresses are 64 bits here.
             address: address as u64,
         }
     }
 
-    /// Prints it for [`places`].
+    /// Prints it for [`mapped`].
     fn tell(self) {
         println!("at {} {}", self.pid, self.address);
     }
 
     fn parse(line: &str) -> Option<Self> {
         let (pid, address) = line.strip_prefix("at ")?.split_once(' ')?;
-        Some(Place {
+        Some(Mapped {
             pid: pid.parse().ok()?,
             address: address.parse().ok()?,
         })
@@ -125,15 +125,15 @@ impl Place {
     }
 }
 
-/// The places that a program prints.
-fn places(program: &mut Program) -> Result<Vec<Place>, String> {
-    let mut places = Vec::new();
+/// The mappings that a program prints.
+fn mapped(program: &mut Program) -> Result<Vec<Mapped>, String> {
+    let mut mapped = Vec::new();
     loop {
         let line = program.line(SOON)?;
         if line == COMPLETE {
-            return Ok(places);
+            return Ok(mapped);
         }
-        places.push(Place::parse(&line).ok_or(format!("{line:?} is no place"))?);
+        mapped.push(Mapped::parse(&line).ok_or(format!("{line:?} is no mapping"))?);
     }
 }
 
@@ -144,28 +144,28 @@ fn throttle(stage: &Stage, owner: u32) -> Result<(), String> {
     stage.wait_until_throttled(owner).map(drop)
 }
 
-/// Checks that none of these places has an entry while the owner of their page is throttled, and that
+/// Checks that none of these mappings has an entry while the owner of their page is throttled, and that
 /// each of them had one before: its process stores to it all the time.
-fn check_no_entry_while_throttled(stage: &Stage, owner: u32, places: &[Place]) -> Verdict {
-    for place in places {
-        place.wait_for_entry(true, SOON)?;
+fn check_no_entry_while_throttled(stage: &Stage, owner: u32, mapped: &[Mapped]) -> Verdict {
+    for at in mapped {
+        at.wait_for_entry(true, SOON)?;
     }
     throttle(stage, owner)?;
-    for place in places {
-        place.wait_for_entry(false, REVOKED)?;
+    for at in mapped {
+        at.wait_for_entry(false, REVOKED)?;
     }
     let before = stage.client(owner)?.ok_or("no client")?;
     let mut seen = 0;
     for _ in 0..LOOKS {
-        for place in places {
-            seen += u32::from(place.has_entry()?);
+        for at in mapped {
+            seen += u32::from(at.has_entry()?);
         }
         std::thread::sleep(PAUSE);
     }
     let after = stage.client(owner)?.ok_or("no client")?;
     println!(
-        "# {} places, {LOOKS} looks at each: {seen} entries",
-        places.len()
+        "# {} mappings, {LOOKS} looks at each: {seen} entries",
+        mapped.len()
     );
     ensure!(
         after.state == "throttled" && after.throttled_count == before.throttled_count,

@@ -4,7 +4,7 @@
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};
 use super::super::{model, Program};
-use super::{check_nothing_left, throttle, Place, COMPLETE, LOOKS, PAUSE, REVOKED, SOON};
+use super::{check_nothing_left, throttle, Mapped, COMPLETE, LOOKS, PAUSE, REVOKED, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY};
@@ -93,15 +93,15 @@ fn mover() -> Result<(), String> {
     let ready = ready(&client, channel)?;
     // CAST: less than a page.
     let put = (ready.linear % abi::PAGE_SIZE + USERD_GP_PUT) as usize;
-    let mut places = [reserve(1)?, reserve(1)?];
-    map_at(&ready, places[0]).map_err(|errno| errno.to_string())?;
+    let mut addresses = [reserve(1)?, reserve(1)?];
+    map_at(&ready, addresses[0]).map_err(|errno| errno.to_string())?;
     let since = Instant::now();
     while since.elapsed() < LIFE {
         if channel.sequence().wrapping_sub(channel.completed()) < DEPTH {
             let sequence = channel.prepare(KERNEL_NS, false);
-            move_to(places[0], places[1], 0).map_err(|errno| format!("mremap: {errno}"))?;
-            places.swap(0, 1);
-            store(places[0] + put, sequence % (channel.depth_max() + 1));
+            move_to(addresses[0], addresses[1], 0).map_err(|errno| format!("mremap: {errno}"))?;
+            addresses.swap(0, 1);
+            store(addresses[0] + put, sequence % (channel.depth_max() + 1));
         } else {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -216,7 +216,7 @@ fn changes() -> Result<(), String> {
             pages.extend(page);
         }
         for page in pages {
-            Place::own(page).tell();
+            Mapped::own(page).tell();
             std::thread::spawn(move || loop {
                 store(page + LAST_SLOT, 0);
                 std::thread::sleep(Duration::from_millis(1));
@@ -237,19 +237,19 @@ fn changes() -> Result<(), String> {
 }
 
 /// Has the program make its changes: what they answered, and where its pages are.
-fn make_changes(program: &mut Program) -> Result<(Vec<String>, Vec<Place>), String> {
+fn make_changes(program: &mut Program) -> Result<(Vec<String>, Vec<Mapped>), String> {
     program.send("go")?;
-    let (mut answers, mut places) = (Vec::new(), Vec::new());
+    let (mut answers, mut mapped) = (Vec::new(), Vec::new());
     loop {
         let line = program.line(SOON)?;
-        match Place::parse(&line) {
+        match Mapped::parse(&line) {
             _ if line == COMPLETE => break,
-            Some(place) => places.push(place),
+            Some(at) => mapped.push(at),
             None => answers.push(line),
         }
     }
     ensure!(answers.len() == CHANGES.len(), "{answers:?}");
-    Ok((answers, places))
+    Ok((answers, mapped))
 }
 
 fn changes_of_the_address_space_open_no_throttled_page() -> Verdict {
@@ -265,11 +265,11 @@ fn changes_of_the_address_space_open_no_throttled_page() -> Verdict {
     throttle(&stage, owner)?;
     std::thread::sleep(REVOKED);
     let before = stage.client(owner)?.ok_or("no client")?;
-    let (answers, places) = make_changes(&mut program)?;
+    let (answers, mapped) = make_changes(&mut program)?;
     let mut seen = 0;
     for _ in 0..LOOKS {
-        for place in &places {
-            seen += u32::from(place.has_entry()?);
+        for at in &mapped {
+            seen += u32::from(at.has_entry()?);
         }
         std::thread::sleep(PAUSE);
     }
@@ -280,7 +280,7 @@ fn changes_of_the_address_space_open_no_throttled_page() -> Verdict {
     }
     println!(
         "# {} pages, {LOOKS} looks at each: {seen} entries",
-        places.len()
+        mapped.len()
     );
     ensure!(
         after.state == "throttled" && after.throttled_count == before.throttled_count,
@@ -289,8 +289,8 @@ fn changes_of_the_address_space_open_no_throttled_page() -> Verdict {
     ensure!(seen == 0, "{seen} entries while the owner is throttled");
     // All of them wait for it.
     set(for_process(owner), limit(100))?;
-    for place in &places {
-        place.wait_for_entry(true, SOON)?;
+    for at in &mapped {
+        at.wait_for_entry(true, SOON)?;
     }
     drop(program);
     check_nothing_left(&stage)?;

@@ -7,7 +7,7 @@ use super::super::ownership::{
     baseline, check, check_all, check_totals, keep_busy, open, ready, LIFE,
 };
 use super::super::{branch, model, Program, USER};
-use super::{check_no_entry_while_throttled, check_nothing_left, places, Place, COMPLETE};
+use super::{check_no_entry_while_throttled, check_nothing_left, mapped, Mapped, COMPLETE};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::stage::{Stage, LAZY};
@@ -108,10 +108,10 @@ fn clone_vm() -> Result<(), String> {
         children.push((child, address, ready));
     }
     for (child, address, _) in &children {
-        let place = Place::own(*address);
-        place.tell();
+        let at = Mapped::own(*address);
+        at.tell();
         let pid = u32::try_from(child.as_raw()).unwrap_or(0);
-        Place { pid, ..place }.tell();
+        Mapped { pid, ..at }.tell();
     }
     println!("{COMPLETE}");
     std::thread::sleep(LIFE);
@@ -127,7 +127,7 @@ fn vfork() -> Result<(), String> {
     let before = map(&ready, &mut channel)?;
     start(libc::CLONE_VM | libc::CLONE_VFORK, move || {
         let address = map(&ready, &mut channel).unwrap_or(before);
-        Place::own(address).tell();
+        Mapped::own(address).tell();
         println!("{COMPLETE}");
         keep_busy(&mut channel, LIFE);
     })?;
@@ -225,7 +225,7 @@ fn take(words: &[String]) -> Result<(), String> {
         println!("{REFUSED}");
         return Ok(());
     };
-    Place::own(page.address()).tell();
+    Mapped::own(page.address()).tell();
     println!("{COMPLETE}");
     // CAST: less than a page.
     let put = (linear % abi::PAGE_SIZE + USERD_GP_PUT) as usize;
@@ -314,19 +314,19 @@ fn no_process_that_shares_a_throttled_page_has_an_entry() -> Verdict {
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
     for words in ["clone-vm", "vfork"] {
         let mut program = Program::start(words)?;
-        let places = places(&mut program)?;
+        let mapped = mapped(&mut program)?;
         println!("# {words}");
-        check_no_entry_while_throttled(&stage, program.pid(), &places)?;
+        check_no_entry_while_throttled(&stage, program.pid(), &mapped)?;
     }
     for uid in [USER, USER + 1].into_iter().filter(|_| passes()) {
         let mut taker = Program::start_as(uid, &format!("take {uid}"))?;
         std::thread::sleep(Duration::from_millis(200));
         let giver = Program::start(&format!("give {uid}"))?;
-        let places = places(&mut taker)?;
+        let mapped = mapped(&mut taker)?;
         // A process of another user does not pay for what a process maps.
         let owner = if uid == USER { &giver } else { &taker };
         println!("# passed to user {uid}");
-        check_no_entry_while_throttled(&stage, owner.pid(), &places)?;
+        check_no_entry_while_throttled(&stage, owner.pid(), &mapped)?;
     }
     drop(other);
     check_nothing_left(&stage)?;
