@@ -26,6 +26,7 @@ use crate::engaged::{
     PLACES, SPECS,
 };
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process;
 use crate::glue::kernel::store_queue::apart;
 use crate::glue::kernel::thread::Waker;
@@ -34,11 +35,10 @@ use crate::knobs::Config;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
-use kernel::new_mutex;
 use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
-use kernel::sync::{Arc, Mutex, SpinLock};
+use kernel::sync::{Arc, SpinLock};
 
 /// Pages of protected clients that are not stopped. Further ones are stopped as those of others.
 pub(super) const MAX_PROTECTED: usize = 16;
@@ -57,9 +57,10 @@ pub(crate) struct Engaged {
     pub(super) alive: Atomic<u64>,
     #[pin]
     pub(super) state: SpinLock<State>,
-    /// The slots of the channels, while submissions are decided on.
+    /// The slots of the channels, while submissions are decided on. Threads of applications hold
+    /// it, and the watcher and the main thread wait for it.
     #[pin]
-    pub(super) slots: Mutex<Option<Window>>,
+    pub(super) slots: PiMutex<Option<Window>>,
     /// Pages of protected clients, at most [`MAX_PROTECTED`]. Taken before `state`.
     #[pin]
     pub(super) protected_pages: SpinLock<KVec<Arc<Gate>>>,
@@ -83,7 +84,7 @@ impl Engaged {
                 on: Atomic::new(0),
                 alive: Atomic::new(0),
                 state <- new_spinlock!(State::new()),
-                slots <- new_mutex!(None),
+                slots <- new_pi_mutex!(None),
                 protected_pages <- new_spinlock!(protected_pages),
                 places,
             }),

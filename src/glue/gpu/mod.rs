@@ -87,7 +87,7 @@ pub(crate) struct Gpu {
     pub(crate) books: PiMutex<Books>,
     /// Durations of LoGA's own operations. Innermost lock.
     #[pin]
-    pub(crate) took: Mutex<Took>,
+    pub(crate) took: PiMutex<Took>,
     /// Lets one unprivileged caller at a time read the books. Taken before `books`.
     #[pin]
     pub(crate) readers: Mutex<()>,

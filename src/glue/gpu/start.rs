@@ -61,7 +61,7 @@ impl Gpu {
                 settings: *settings,
                 engaged: engaged.clone(),
                 claims,
-                took <- new_mutex!(Took::new()?),
+                took <- new_pi_mutex!(Took::new()?),
                 books <- new_pi_mutex!(Books::new(number, engine, chip, engaged.clone())?),
                 readers <- new_mutex!(()),
                 phase <- new_mutex!(Phase::new(device.clone())?),
