@@ -29,6 +29,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod account;
+pub mod candidate;
 pub mod claims;
 #[cfg(test)]
 mod claims_tests;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 /// Directories and files that both roots mount.
 const SHARED: &[&str] = &[
     "src/account",
+    "src/candidate.rs",
     "src/claims.rs",
     "src/engaged",
     "src/engine",

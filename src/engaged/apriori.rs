@@ -15,8 +15,9 @@
 //! Source: TimeGraph, 5.1 and 5.2.
 
 use super::posterior::ended;
-use super::reserve::{Keeper, Offer, Terms};
+use super::reserve::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under AE.

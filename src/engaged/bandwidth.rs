@@ -38,8 +38,9 @@
 //! arrival after `d` forgives debts.
 //! Source: Abeni and Buttazzo, RTSS 1998, for CBS; total-bandwidth server for what `v` does.
 
-use super::reserve::{Keeper, Offer, Terms};
+use super::reserve::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under CBS.

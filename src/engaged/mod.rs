@@ -91,15 +91,16 @@ mod watch;
 #[cfg(test)]
 mod watch_tests;
 
+pub use crate::candidate::{Offer, Prio};
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
-pub use client::{Client, Mode, Owed, Prio, Setting};
+pub use client::{Client, Mode, Owed, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
 pub use misses::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
-pub use reserve::{Kind, Offer, Reserve, Served, Terms};
+pub use reserve::{Kind, Reserve, Served, Terms};
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};

@@ -19,8 +19,9 @@
 //! the end of one period and given at the begin of the next may be used at once (the `2 * C`).
 //! Source: TimeGraph, 5.1 and 5.2.
 
-use super::reserve::{Keeper, Offer, Terms};
+use super::reserve::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under PE.

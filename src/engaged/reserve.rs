@@ -12,6 +12,7 @@ use super::apriori::Apriori;
 use super::bandwidth::Bandwidth;
 use super::misses::{Misses, Void};
 use super::posterior::Posterior;
+use crate::candidate::Offer;
 use crate::error::{in_range, Error};
 use crate::fair::mul_div;
 use crate::units::Ns;
@@ -79,17 +80,6 @@ impl Terms {
     pub(super) fn capacity_in(&self, time: Ns) -> Ns {
         Ns::new(mul_div(time.get(), self.capacity.get(), self.period.get()))
     }
-}
-
-/// When a command may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// Not before this time.
-    pub from: Ns,
-    /// By when the reserve promises it, if it promises anything.
-    pub deadline: Option<Ns>,
-    /// Whether it uses time beyond the promise: it comes after all that do not.
-    pub spare: bool,
 }
 
 /// What keeps a reserve of one kind.
