@@ -4,7 +4,7 @@
 
 use super::history::{History, Record};
 use super::leftovers::Overlap;
-use super::misses::Bond;
+use super::missed::Bond;
 use super::waits::{Held, Waits};
 use super::{Forecast, HT_DEPTH};
 use crate::candidate::Prio;

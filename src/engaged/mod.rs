@@ -32,10 +32,12 @@
 //! | `beside` | what they use beside the turns of others |
 //! | `leftovers` | channels with work that goes on after its turn has ended |
 //! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
+//! | `protecting` | what the turns are told of them |
 //! | `linger` | for how long the engine is kept free after their work |
 //! | `client` | one client, and what is set for it |
 //! | `places` | which clients have which position, when there are many |
-//! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
+//! | `terms` | what a reserve promises, and what its three kinds have in common |
+//! | `reserve` | GPU time that is promised to a client or several |
 //! | `specs` | what is set for processes, cgroups and users |
 //! | `promises` | reserves that come, change and go |
 //! | `posterior` | PE: pays afterwards |
@@ -44,8 +46,8 @@
 //! | `history` | how long the next command of a client will take |
 //! | `watch` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
-//! | `waits` | for what clients wait |
-//! | `misses` | deadlines that were missed, and why |
+//! | `waits`, `waiting` | for what clients wait; its books |
+//! | `missed`, `misses` | deadlines that were missed; when one is, and why |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
 //! `docs/engaged.md` names what differs and why.
@@ -66,6 +68,7 @@ mod floor_tests;
 mod history;
 mod leftovers;
 mod linger;
+mod missed;
 mod misses;
 #[cfg(test)]
 mod misses_tests;
@@ -75,15 +78,18 @@ mod promises;
 #[cfg(test)]
 mod promises_tests;
 mod protected;
+mod protecting;
 mod reserve;
 mod select;
 mod shield;
 #[cfg(test)]
 mod shield_tests;
 mod specs;
+mod terms;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
+mod waiting;
 mod waits;
 #[cfg(test)]
 mod waits_tests;
@@ -97,12 +103,13 @@ pub use client::{Client, Mode, Owed, Setting};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
-pub use misses::{Miss, Misses, Void};
+pub use missed::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
-pub use reserve::{Kind, Reserve, Served, Terms};
+pub use reserve::{Reserve, Served};
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
+pub use terms::{Kind, Terms};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use waits::{Cause, Waits};
 pub use watch::{Due, Ended, Left, Watch, RETURN, WINDOW};

@@ -19,7 +19,7 @@
 //! the end of one period and given at the begin of the next may be used at once (the `2 * C`).
 //! Source: TimeGraph, 5.1 and 5.2.
 
-use super::reserve::{Keeper, Terms};
+use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
 use crate::candidate::Offer;
 use crate::units::Ns;
@@ -123,7 +123,7 @@ pub(super) fn ended(next: Ns, period: Ns, now: Ns) -> u64 {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_posterior))]
 mod tests {
-    use super::super::reserve::{Kind, Reserve};
+    use super::super::{Kind, Reserve};
     use super::*;
 
     const MS: fn(u64) -> Ns = Ns::from_ms;
