@@ -13,18 +13,18 @@
 //! Everything fails open: without the slots' registers, with a GPU that does not answer or is
 //! away, and if the watcher does not run, all clients pass.
 
-use super::bar::Window;
-pub(crate) use super::deciding::{EngagedRoom, PlaceFigures};
-use super::deciding::{Entry, Followed, State};
-use super::device::Device;
-use super::gate::Gate;
-use super::kinds;
 use super::opening::{Opening, Running};
 use super::place::Place;
+pub(crate) use super::state::{EngagedRoom, PlaceFigures};
+use super::state::{Entry, Followed, State};
 use crate::engaged::{
     reserve_of, Counters, Misses, Places, Reserve, Row, Setting, Specs, Waits, Watch, CROWD,
     PLACES, SPECS,
 };
+use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::device::Device;
+use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::kinds;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process;
 use crate::glue::kernel::store_queue::apart;
@@ -72,7 +72,7 @@ impl Engaged {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let mut places = KVec::with_capacity(PLACES, GFP_KERNEL)?;
         for _ in 0..PLACES {
             places.push(Place::new()?, GFP_KERNEL)?;
@@ -97,7 +97,7 @@ impl Engaged {
     }
 
     /// Whether a thread sleeps at a place.
-    pub(super) fn has_sleepers(&self, at: usize) -> bool {
+    pub(crate) fn has_sleepers(&self, at: usize) -> bool {
         let state = self.state.lock();
         state
             .sleepers
@@ -117,7 +117,7 @@ impl Engaged {
     }
 
     /// Decides on each submission from now on. The caller gives clients their places.
-    pub(super) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
+    pub(crate) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
         let before = {
             let mut state = self.state.lock();
             let opening = state.forget_turn();
@@ -132,7 +132,7 @@ impl Engaged {
     }
 
     /// Decides on no submission any more: all that wait pass. May sleep.
-    pub(super) fn disengage(&self) {
+    pub(crate) fn disengage(&self) {
         self.on.store(0, Release);
         let before = {
             let mut state = self.state.lock();
@@ -149,7 +149,7 @@ impl Engaged {
     }
 
     /// Gives a new client of a user that follows a spec its place, if submissions are decided on.
-    pub(super) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
+    pub(crate) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
         let at = self.give(user, spec);
         self.wake();
         at
@@ -194,7 +194,7 @@ impl Engaged {
     }
 
     /// Decides by these specs from now on. Clients that follow others have to be told.
-    pub(super) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
+    pub(crate) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
         let bounds: [Option<Ns>; SPECS] = core::array::from_fn(|at| specs.bears(at));
         let mut locked = self.state.lock();
         let state = &mut *locked;
@@ -248,7 +248,7 @@ impl Engaged {
     }
 
     /// Keeps the engine free after work of protected clients as long as the knobs say.
-    pub(super) fn set_linger(&self, config: &Config) {
+    pub(crate) fn set_linger(&self, config: &Config) {
         if let Some(turns) = self.state.lock().turns.as_mut() {
             turns.set_linger(Ns::from_us(config.linger_us.into()), config.linger_adapts);
         }
@@ -288,7 +288,7 @@ impl Engaged {
     }
 
     /// A client is gone.
-    pub(super) fn leave(&self, at: usize) {
+    pub(crate) fn leave(&self, at: usize) {
         let mut gone = Opening::default();
         {
             let mut locked = self.state.lock();
@@ -319,7 +319,7 @@ impl Engaged {
     /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).
     /// Called by the fault handler, with the gate's lock held. Registers are read for a store that
     /// passes only.
-    pub(super) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
+    pub(crate) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
         let prio = process::caller_prio();
         let entry = self.state.lock().enter(&self.places, at, prio, gate);
         self.wake();
@@ -341,7 +341,7 @@ impl Engaged {
     }
 
     /// Reads which channels a page has.
-    pub(super) fn read_kinds(&self, device: &Device, gate: &Gate) {
+    pub(crate) fn read_kinds(&self, device: &Device, gate: &Gate) {
         // Held while registers are read, see `suspend`.
         let _slots = self.slots.lock();
         if !device.is_blind() {
@@ -405,7 +405,7 @@ impl Engaged {
     }
 
     /// Maps the slots of the channels, if the driver has moved them since. May sleep.
-    pub(super) fn map_slots(&self, device: &Device, chip: Option<Chip>) {
+    pub(crate) fn map_slots(&self, device: &Device, chip: Option<Chip>) {
         let mut slots = self.slots.lock();
         if device.is_away() || !self.is_on() {
             return;
@@ -425,7 +425,7 @@ impl Engaged {
     }
 
     /// The GPU is away: no register is read after this. All that wait pass. May sleep.
-    pub(super) fn suspend(&self) {
+    pub(crate) fn suspend(&self) {
         drop(self.slots.lock());
         let opening = {
             let mut state = self.state.lock();
@@ -437,7 +437,7 @@ impl Engaged {
     }
 
     /// Wakes the watcher if clients passed without being decided on.
-    pub(super) fn recheck(&self) {
+    pub(crate) fn recheck(&self) {
         let state = self.state.lock();
         if state.leaked {
             if let Some(watcher) = &state.watcher {

@@ -4,13 +4,13 @@
 //!
 //! Nothing here allocates, frees or sleeps.
 
-use super::gate::Gate;
 use super::opening::{Opening, Running};
 use super::place::Place;
 use crate::engaged::{
     reserve_of, Client, Leftovers, Misses, Mode, Places, Prio, Protected, Setting, Step, Turns,
     Waits, Watch, BACKGROUND, CROWD, PLACES, RECORDS, SPECS,
 };
+use crate::glue::gpu::gate::Gate;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
@@ -123,7 +123,7 @@ impl EngagedRoom {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(kind: DispatcherKind) -> Result<Self> {
+    pub(crate) fn new(kind: DispatcherKind) -> Result<Self> {
         let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
         for _ in 0..PLACES {
             clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
@@ -145,7 +145,7 @@ pub(super) enum Entry {
 
 impl State {
     /// No submission is decided on.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             turns: None,
             past: Default::default(),
@@ -186,7 +186,7 @@ impl State {
         Some(turns)
     }
 
-    /// Does what follows from an event. The caller calls [`Engaged::wake`](super::engaged::Engaged)
+    /// Does what follows from an event. The caller calls [`Engaged::wake`](super::scheduler::Engaged)
     /// when it has released the lock.
     pub(super) fn carry_out(&mut self, now: Ns, step: Step) {
         self.timer = step.timer;

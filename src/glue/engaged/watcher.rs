@@ -4,13 +4,13 @@
 //! commands have ended, and passes the turn on. It sleeps until something is due, and for good
 //! while no submission is decided on.
 
-use super::bar::Window;
-use super::device::Device;
-use super::engaged::{Engaged, HEARTBEAT, MAX_PROTECTED};
-use super::gate::Gate;
 use super::opening::{Opening, Running};
-use super::Gpu;
+use super::scheduler::{Engaged, HEARTBEAT, MAX_PROTECTED};
 use crate::engaged::{Doing, Due, Left, Leftovers, LEFTOVERS, MAX_GRANT};
+use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::device::Device;
+use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
@@ -434,7 +434,7 @@ fn works(device: &Device, chid: Chid) -> bool {
 }
 
 /// The watcher's work.
-pub(super) struct Watcher(pub(super) Arc<Gpu>);
+pub(crate) struct Watcher(pub(crate) Arc<Gpu>);
 
 impl Work for Watcher {
     fn run(self: Arc<Self>, flag: &WakeFlag) {

@@ -3,7 +3,7 @@
 //! [glue] The pages through which a client may store now, and the channels to which it has
 //! submitted. Nothing here allocates or sleeps.
 
-use super::gate::Gate;
+use crate::glue::gpu::gate::Gate;
 use crate::ids::Chid;
 use crate::track::pages::SLOTS;
 use kernel::sync::Arc;
