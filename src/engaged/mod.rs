@@ -3,11 +3,13 @@
 //! [pure] Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
 //!
 //! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
-//! the end of what it submitted (a *completion*) leads to the next grant. [`Turns`] keeps which
-//! clients wait and which one is on the engine. The caller owns the clock and the lock; it tells [`Turns`] what
-//! happened and gets back at most one grant and the time at which it wants to be called again. No
-//! call allocates, sleeps or takes longer than its number of clients, so that the fault path of the
-//! module can make it under a spinlock.
+//! the end of what it submitted (a *completion*) leads to the next grant. The [`Decider`] of a GPU
+//! is told of each store and of what is read of the GPU, and says what has to be done: the module
+//! has threads, pages and registers for that, and decides nothing itself. Within it, [`Turns`]
+//! keeps which clients wait and which one is on the engine; it is told what happened, and gives back
+//! at most one grant and the time at which it wants to be called again. The caller owns the clock and
+//! the lock. No call allocates, sleeps or takes longer than its number of clients, so that the fault
+//! path of the module can make it under a spinlock.
 //!
 //! # The contract of [`Turns`]
 //!
@@ -25,6 +27,9 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `decider` | what is decided on stores, and on clients that come, change and go |
+//! | `actions` | what the watcher has to do next, and what follows from what it reads |
+//! | `wakes`, `running` | whose threads have to be woken; whose end is waited for |
 //! | `turns` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
@@ -53,6 +58,7 @@
 //! `docs/engaged.md` names what differs and why.
 
 mod account;
+mod actions;
 mod admission;
 mod apriori;
 mod bandwidth;
@@ -60,6 +66,9 @@ mod beside;
 #[cfg(test)]
 mod beside_tests;
 mod client;
+mod decider;
+#[cfg(test)]
+mod decider_tests;
 #[cfg(test)]
 mod flights_tests;
 mod floor;
@@ -80,6 +89,7 @@ mod promises_tests;
 mod protected;
 mod protecting;
 mod reserve;
+mod running;
 mod select;
 mod shield;
 #[cfg(test)]
@@ -93,13 +103,16 @@ mod waiting;
 mod waits;
 #[cfg(test)]
 mod waits_tests;
+mod wakes;
 mod watch;
 #[cfg(test)]
 mod watch_tests;
 
 pub use crate::candidate::{Offer, Prio};
+pub use actions::{Action, Reading, TurnEnd, Work, HEARTBEAT};
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Owed, Setting};
+pub use decider::{Decider, Store};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
@@ -107,11 +120,13 @@ pub use missed::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
 pub use reserve::{Reserve, Served};
+pub use running::Running;
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use terms::{Kind, Terms};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use waits::{Cause, Waits};
+pub use wakes::{PlaceSet, Wakes};
 pub use watch::{Due, Ended, Left, Watch, RETURN, WINDOW};
 
 use crate::units::{signed, Ns};
