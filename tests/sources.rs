@@ -2,8 +2,8 @@
 
 //! Rules for sources, checked on their text. Files that the host and the kernel share use nothing
 //! that compiles on the host and fails only when the module is linked or loaded. Pure files import
-//! each other in one direction (`circles`), and so do those of the kernel side and of the
-//! simulator.
+//! each other in one direction (`circles`), and so do those of the kernel side, of the model and of
+//! the simulator.
 
 #[path = "sources/circles.rs"]
 mod circles;

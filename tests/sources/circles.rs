@@ -42,6 +42,13 @@ const TREES: &[Tree] = &[
         reexports: true,
     },
     Tree {
+        name: "model",
+        root: "crate",
+        mounts: &[("model", ""), ("src/rm", "rm")],
+        without: &["model/model_main.rs"],
+        reexports: false,
+    },
+    Tree {
         name: "eval",
         root: "crate",
         mounts: &[("eval/src", "")],
