@@ -28,7 +28,7 @@ fn turns() -> Option<Turns<Vectors>> {
 }
 
 /// With clients of so many users, at the places from 0 on.
-fn decider(clients: u32) -> Decider<Vectors> {
+pub(super) fn decider(clients: u32) -> Decider<Vectors> {
     let mut decider = Decider::default();
     decider.replace(US(0), &mut turns());
     for user in 0..clients {

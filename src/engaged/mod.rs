@@ -68,6 +68,8 @@ mod beside_tests;
 mod client;
 mod decider;
 #[cfg(test)]
+mod decider_random_tests;
+#[cfg(test)]
 mod decider_tests;
 #[cfg(test)]
 mod flights_tests;
