@@ -64,6 +64,7 @@
 //! section 6.5); virtual time as in the LoGA paper, section 3.4; dominant shares as in Ghodsi and
 //! others, Dominant Resource Fairness, NSDI 2011, which divides quantities that are known.
 
+use super::demand::{Demand, Engine, Level, OfEngine};
 use super::rivals::{Rivals, NEVER};
 use super::{ClientState, Phase, Policy, Rule, Sight};
 use crate::fair::{self, mul_div, WHOLE};
@@ -76,37 +77,6 @@ const LOSS: u64 = 10;
 /// A client that wants little may wait for this part of its time unnoticed.
 const TOLERANCE: u64 = 5;
 
-/// What is known of a client's demand of one engine. The times fade.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct OfEngine {
-    /// Time used.
-    used: Ns,
-    /// Time not spent waiting.
-    pub(super) free: Ns,
-    /// Time in which both were measured.
-    measured: Ns,
-    /// The share of the engine that follows from the first two; zero while the client wants nothing.
-    pub(super) want: u64,
-}
-
-/// What is known of a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    pub(super) compute: OfEngine,
-    pub(super) copies: OfEngine,
-    /// Its virtual time of the copy engine.
-    copy_vtime: VTime,
-}
-
-/// What is known of an engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Level {
-    /// The last level.
-    pub(super) level: u64,
-    /// Its system virtual time; that of the compute engine is the caller's.
-    pub(super) t_sys: VTime,
-}
-
 /// What is known of the periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
@@ -116,18 +86,6 @@ pub struct Past {
     copies: Level,
     /// Whether a client wanted to copy in the last period.
     copying: bool,
-}
-
-/// One of the two engines: where its part of everything is.
-pub(super) trait Engine {
-    fn used(client: &ClientState) -> Ns;
-    fn waited(client: &ClientState) -> Ns;
-    fn of(demand: &Demand) -> &OfEngine;
-    fn of_mut(demand: &mut Demand) -> &mut OfEngine;
-    /// Whether a client that is throttled still wants it.
-    fn still_wanted(demand: &Demand) -> bool;
-    fn vtime(client: &ClientState) -> VTime;
-    fn vtime_mut(client: &mut ClientState) -> &mut VTime;
 }
 
 struct Compute;

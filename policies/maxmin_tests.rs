@@ -2,7 +2,8 @@
 
 //! Tests of the rules of `maxmin`, one for each.
 
-use super::maxmin::{Demand, MaxMin, Past};
+use super::demand::Demand;
+use super::maxmin::{MaxMin, Past};
 use super::rivals::LONGEST_THROTTLE;
 use super::{ClientState, Phase};
 use crate::fair::WHOLE;

@@ -33,6 +33,7 @@ mod credit;
 mod credit_slo;
 #[cfg(any(test, loga_kunit))]
 mod credit_tests;
+mod demand;
 pub mod dispatch;
 mod event;
 mod event_cl;

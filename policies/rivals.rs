@@ -3,7 +3,7 @@
 //! [pure] The clients that compete for an engine under `maxmin`: who is behind, and how far another
 //! one may be ahead.
 
-use super::maxmin::{Engine, Level};
+use super::demand::{Engine, Level};
 use super::{ClientState, Phase};
 use crate::fair::{self, mul_div, WHOLE};
 use crate::units::{Ns, VTime};

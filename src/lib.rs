@@ -7,9 +7,9 @@
 //! word, [`account`] turns changes into time on the engine per channel, [`engine`] ends the phase
 //! and asks one of [`policies`], which computes with [`fair`]. [`share`] has the weights and limits
 //! of processes, users and cgroups, and their accounts. [`track`] has the meaning of an RM call or
-//! a mapping; [`rm`] has the numbers and structures of those calls. [`engaged`] decides on each
-//! submission; the simulator calls it too. [`placement`] says on which GPU a program should
-//! start, for the tools and the simulator.
+//! a mapping; [`rm`] has the numbers and structures of those calls. With a dispatcher, [`engaged`]
+//! decides on each submission: the module and the simulator call it. [`placement`] says on which
+//! GPU a program should start, for the tools and the simulator.
 //!
 //! Words used throughout:
 //! - *channel*: a queue of commands with a hardware id, the *chid*.
@@ -29,6 +29,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod account;
+pub mod candidate;
 pub mod claims;
 #[cfg(test)]
 mod claims_tests;

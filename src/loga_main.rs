@@ -3,6 +3,7 @@
 //! [glue] LoGA as a kernel module: the same sources as `lib.rs`, and `glue`.
 
 pub mod account;
+pub mod candidate;
 pub mod claims;
 #[cfg(loga_kunit)]
 mod claims_tests;

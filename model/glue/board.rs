@@ -2,7 +2,7 @@
 
 //! Everything that the state machine reaches: registers, memory, owners, the log.
 
-use super::machine::now;
+use super::clock::now;
 use super::memory::Aperture;
 use super::params::Params;
 use super::space::{Space, SPACES};

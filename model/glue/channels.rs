@@ -3,7 +3,7 @@
 //! The hardware channels that the resource manager hands out.
 
 use super::machine::{ChannelSetup, Machine};
-use super::rm::{Caller, Kind, Outcome, Rm, VA_END};
+use super::rm::{Caller, Kind, Outcome, Rm, Slot, VA_END};
 use crate::gpu::{regs, Chid, CE0, ENGINES, GR};
 use crate::rm;
 use crate::rm::class::status;
@@ -15,21 +15,6 @@ const CHIDS_PER_PAGE: usize = (super::PAGE / submit::USERD_SLOT) as usize;
 
 /// Channels of one TSG: the length in a runlist has six bits.
 const TSG_CHANNELS_MAX: usize = 63;
-
-/// Use of a hardware channel id.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
-    Free,
-    Used {
-        pid: i32,
-        runlist: u32,
-        tsg: Option<u16>,
-    },
-    /// Freed by its owner, still on an engine.
-    Draining {
-        pid: i32,
-    },
-}
 
 impl Rm {
     /// Allocates and starts a channel.

@@ -7,8 +7,9 @@
 //!
 //! Times are CLOCK_MONOTONIC; an interval appears when it ends.
 
-use super::machine;
+use super::clock;
 use super::pci::GPUS_MAX;
+use super::stand::machine;
 use crate::gpu::GR;
 use crate::truth::text::Line;
 use crate::truth::Entry;
@@ -67,7 +68,7 @@ fn print_summary(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(machine) = machine(*gpu) else {
         return Ok(());
     };
-    let now = machine::now();
+    let now = clock::now();
     let (start, kept, totals, rows) = machine.with_truth(|truth| {
         let kept = truth.positions();
         (
@@ -110,7 +111,7 @@ fn print_summary(gpu: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn reset(gpu: &usize, _: &mut UserSliceReader) -> Result {
     if let Some(machine) = machine(*gpu) {
-        let now = machine::now();
+        let now = clock::now();
         machine.with_truth(|truth| truth.reset(now));
     }
     Ok(())

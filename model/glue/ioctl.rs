@@ -4,12 +4,11 @@
 //!
 //! A call that is malformed returns an errno; one that RM refuses returns 0 and a status.
 
-use super::file::Private;
 use super::machine::Machine;
-use super::objects::set;
+use super::opened::{self, Private};
 use super::params::Branch;
-use super::rm::{Caller, Outcome, Rm};
-use super::{file, params, pci, Card, Stand};
+use super::rm::{set, Caller, Outcome, Rm};
+use super::{params, pci, Card, Stand};
 use crate::rm;
 use crate::rm::class::status;
 use crate::rm::nr;
@@ -280,7 +279,7 @@ impl Call<'_> {
     pub(super) fn with_fd<R>(&self, fd: i32, f: impl FnOnce(&Private) -> R) -> Option<R> {
         let file = LocalFile::fget(u32::try_from(fd).ok()?).ok()?;
         // SAFETY: `file` holds a reference during this function.
-        let private = unsafe { file::private(file.as_ptr()) }?;
+        let private = unsafe { opened::private(file.as_ptr()) }?;
         Some(f(&private))
     }
 

@@ -8,6 +8,7 @@
 //! afterwards, from an interrupt work, which PREEMPT_RT runs in a thread.
 
 use super::board::{Apertures, Board, Owner};
+pub use super::clock::now;
 use super::params::Params;
 use super::raw_lock::{new_raw_spinlock, RawSpinLock};
 use super::space::{Listeners, Space, SPACES};
@@ -69,12 +70,6 @@ unsafe impl Sync for Machine {}
 // SAFETY: As above; the object is pinned and may be dropped on any thread.
 unsafe impl Send for Machine {}
 
-/// Time as the log shows it: CLOCK_MONOTONIC in ns.
-pub fn now() -> u64 {
-    // SAFETY: The function has no preconditions: it may be called in any context.
-    unsafe { bindings::ktime_get_mono_fast_ns() }
-}
-
 /// Says so if timers only expire on ticks, which makes commands far too long.
 pub fn warn_if_coarse() {
     // SAFETY: A variable of the kernel that is written while the clock is set up.
@@ -111,7 +106,7 @@ impl Machine {
                 core <- new_raw_spinlock!(core, "loga_model_core"),
                 listeners <- new_spinlock_irq!(listeners, "loga_model_listeners"),
                 notices: Opaque::new(bindings::irq_work {
-                    func: Some(super::notices::deliver),
+                    func: Some(deliver),
                     ..Default::default()
                 }),
                 timer <- Opaque::ffi_init(|timer| {
@@ -405,4 +400,15 @@ unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer
 unsafe extern "C" fn kicked(machine: *mut c_void) {
     // SAFETY: `kick` passes itself and waits for this function.
     unsafe { &*machine.cast::<Machine>() }.tick(true);
+}
+
+/// Runs after the timer's callback, outside of the card's lock.
+unsafe extern "C" fn deliver(work: *mut bindings::irq_work) {
+    // SAFETY: As in `expired`, for the work of the same machine.
+    let machine = unsafe {
+        &*work
+            .byte_sub(core::mem::offset_of!(Machine, notices))
+            .cast::<Machine>()
+    };
+    machine.notify_listeners();
 }

@@ -6,33 +6,14 @@
 //!   refills the whole mapping (470 `nvidia/nv-mmap.c`).
 //! - 340: the offset is the physical address; there is no fault handler (340 `nv-mmap.c`).
 
-use super::file::Private;
-use super::memory::Memory;
+use super::opened::{self, Private, Target};
 use super::params::Branch;
-use super::{file, params, stand, Stand, PAGE};
+use super::{params, stand, Stand, PAGE};
 use crate::gpu::regs;
 use crate::rm::submit;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 use kernel::{bindings, pr_warn_once};
-
-/// What MAP_MEMORY attached to a file.
-#[derive(Clone)]
-pub enum Target {
-    /// System memory from an offset on.
-    Memory(Arc<Memory>, u64, u64),
-    /// Uncached pages of the card: physical address and length.
-    Card(u64, u64),
-}
-
-impl Target {
-    fn length(&self) -> u64 {
-        match self {
-            Target::Memory(_, _, length) | Target::Card(_, length) => *length,
-        }
-    }
-}
 
 #[allow(improper_ctypes)]
 extern "C" {
@@ -95,7 +76,7 @@ pub unsafe extern "C" fn mmap(
         return failure;
     }
     // SAFETY: The VFS holds the file during the call.
-    let private = unsafe { file::private(file) };
+    let private = unsafe { opened::private(file) };
     let (Some(private), Some(stand)) = (private, stand()) else {
         return ENODEV.to_errno();
     };
@@ -206,7 +187,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     };
     // SAFETY: As above.
     let (private, (start, length, page_offset)) =
-        unsafe { (file::private((*vma).vm_file), extent(vma)) };
+        unsafe { (opened::private((*vma).vm_file), extent(vma)) };
     let target = private.and_then(|private| private.target.lock().clone());
     // A private writable mapping must not get pages this way: the kernel checks with BUG_ON.
     let (Some(Target::Card(physical, mapped)), 0, false) = (target, page_offset, cow) else {

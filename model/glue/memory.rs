@@ -18,6 +18,9 @@ extern "C" {
     ) -> c_int;
 }
 
+/// Page size.
+pub const PAGE: u64 = crate::rm::PAGE_SIZE;
+
 /// The word at an offset of `size` bytes; `None` past the end or unaligned.
 fn word(address: *mut u8, size: u64, offset: u64) -> Option<*mut u32> {
     let inside = offset % 4 == 0 && offset.checked_add(4)? <= size;
@@ -44,7 +47,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Allocates `size` bytes, rounded up to pages. May sleep.
     pub fn new(size: u64) -> Result<Self> {
-        let size = size.checked_next_multiple_of(super::PAGE).ok_or(EINVAL)?;
+        let size = size.checked_next_multiple_of(PAGE).ok_or(EINVAL)?;
         // SAFETY: The function accepts any size and returns null on failure.
         let address = unsafe { loga_model_vmalloc_user(usize::try_from(size)?) };
         if address.is_null() {
@@ -92,7 +95,7 @@ impl Memory {
     ///
     /// `vma` is being set up by mmap: it is valid and write-locked.
     pub unsafe fn map(&self, vma: *mut bindings::vm_area_struct, offset: u64) -> Result {
-        let page = usize::try_from(offset / super::PAGE)?;
+        let page = usize::try_from(offset / PAGE)?;
         // SAFETY: The caller's promise for `vma`; by the invariant the address is a `vmalloc_user`
         // allocation, and the function checks the range against its size.
         let error = unsafe { remap_vmalloc_range(vma, self.address.cast(), page) };

@@ -9,6 +9,8 @@
 //! | [`pci`] | the PCI device and its apertures |
 //! | [`board`] | what the state machine reaches |
 //! | [`machine`] | state machine, lock, timer |
+//! | [`clock`] | the clock of all cards |
+//! | [`stand`] | all cards, and what the resource manager has on them |
 //! | [`registers`] | registers outside the state machine |
 //! | [`notices`] | completion notices: listeners are woken from an interrupt work |
 //! | [`raw_lock`] | a lock that hard interrupts may take |
@@ -17,12 +19,14 @@
 //! | [`space`] | what a client's channels reach, the listeners for completions |
 //! | [`ioctl`] | the calls on the nodes |
 //! | [`objects`] | the calls about objects |
+//! | [`opened`] | open files: what they carry |
 //! | [`file`] | the nodes: open, release, poll, registration |
 //! | [`mapping`] | mmap and page faults |
 //! | [`debugfs`] | the ground truth for people and tests |
 
 pub mod board;
 pub mod channels;
+pub mod clock;
 pub mod debugfs;
 pub mod file;
 pub mod ioctl;
@@ -31,80 +35,21 @@ pub mod mapping;
 pub mod memory;
 pub mod notices;
 pub mod objects;
+pub mod opened;
 pub mod params;
 pub mod pci;
 pub mod raw_lock;
 pub mod registers;
 pub mod rm;
 pub mod space;
+pub mod stand;
 
-use crate::gpu::regs;
-use core::sync::atomic::{AtomicPtr, Ordering};
-use kernel::new_mutex;
+pub use memory::PAGE;
+pub use stand::{stand, Card, Stand};
+
+use core::sync::atomic::Ordering;
 use kernel::prelude::*;
-use kernel::sync::Mutex;
-use machine::Machine;
-
-/// Page size.
-pub const PAGE: u64 = crate::rm::PAGE_SIZE;
-
-/// One card, and what the resource manager has on it.
-#[pin_data]
-pub struct Card {
-    /// The card.
-    pub machine: Pin<KBox<Machine>>,
-    /// The resource manager's clients, each with its objects on this card.
-    #[pin]
-    pub rm: Mutex<rm::Rm>,
-}
-
-/// Everything behind the nodes.
-pub struct Stand {
-    /// Parameters at load.
-    pub params: params::Params,
-    /// In the order of their minors; never empty.
-    pub cards: KVec<Pin<KBox<Card>>>,
-}
-
-impl Stand {
-    fn new(params: params::Params) -> Result<Self> {
-        let mut cards = KVec::with_capacity(params.gpus, GFP_KERNEL)?;
-        for gpu in 0..params.gpus {
-            let machine = Machine::new(params, pci::apertures(gpu))?;
-            if params::is_turing(gpu) {
-                machine.set_chip(regs::PMC_BOOT_0_TU104);
-            }
-            let rm = rm::Rm::new()?;
-            let card = KBox::pin_init(
-                pin_init!(Card {
-                    machine,
-                    rm <- new_mutex!(rm, "loga_model_rm"),
-                }),
-                GFP_KERNEL,
-            )?;
-            cards.push(card, GFP_KERNEL)?;
-        }
-        Ok(Self { params, cards })
-    }
-}
-
-/// The one stand, while the module is loaded.
-static STAND: AtomicPtr<Stand> = AtomicPtr::new(core::ptr::null_mut());
-
-/// The stand, while the module is loaded.
-///
-/// Callers are the nodes' operations, the timer, debugfs files and parameters, all of which end
-/// before [`LogaModel::drop`] frees it.
-pub fn stand() -> Option<&'static Stand> {
-    let stand = STAND.load(Ordering::Acquire);
-    // SAFETY: Set by `init` to an object that lives until `drop` has stopped every caller.
-    unsafe { stand.as_ref() }
-}
-
-/// A card, while the module is loaded.
-pub fn machine(gpu: usize) -> Option<&'static Machine> {
-    stand()?.cards.get(gpu).map(|card| &*card.machine)
-}
+use stand::STAND;
 
 extern "C" {
     fn loga_model_take_turns(on: bool) -> kernel::ffi::c_int;

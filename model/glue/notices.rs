@@ -7,12 +7,11 @@
 
 use super::machine::Machine;
 use super::space::Listener;
-use kernel::bindings;
 use kernel::sync::Arc;
 
 impl Machine {
     /// Wakes the listeners of all address spaces with new completions.
-    fn notify_listeners(&self) {
+    pub(super) fn notify_listeners(&self) {
         loop {
             let taken = self.with(|core| core.board.take_completed());
             let Some((slot, completed)) = taken else {
@@ -43,15 +42,4 @@ impl Machine {
         drop(listeners);
         drop(taken);
     }
-}
-
-/// Runs after the timer's callback, outside of the card's lock.
-pub(super) unsafe extern "C" fn deliver(work: *mut bindings::irq_work) {
-    // SAFETY: As in `expired`, for the work of the same machine.
-    let machine = unsafe {
-        &*work
-            .byte_sub(core::mem::offset_of!(Machine, notices))
-            .cast::<Machine>()
-    };
-    machine.notify_listeners();
 }

@@ -3,10 +3,10 @@
 //! The calls about objects: allocate, free, control, map.
 
 use super::ioctl::Call;
-use super::mapping::Target;
+use super::opened::{process_has_gpu_open, Target};
 use super::params::Branch;
-use super::rm::{Kind, Outcome};
-use super::{file, pci, Card, PAGE};
+use super::rm::{set, Kind, Outcome};
+use super::{pci, Card, PAGE};
 use crate::rm;
 use crate::rm::class::status;
 use crate::rm::{class, submit};
@@ -49,9 +49,7 @@ impl Call<'_> {
         let minor = params.device_id;
         let gpu = pci::card_with(minor).ok_or(status::INVALID_DEVICE)?;
         let card = self.stand.cards.get(gpu).ok_or(status::INVALID_DEVICE)?;
-        if self.branch() != Branch::B340
-            && !file::process_has_gpu_open(self.branch(), minor as usize)
-        {
+        if self.branch() != Branch::B340 && !process_has_gpu_open(self.branch(), minor as usize) {
             return Err(status::INSUFFICIENT_PERMISSIONS);
         }
         card.rm.lock().alloc_plain(self.caller, data)
@@ -237,9 +235,4 @@ impl Call<'_> {
         data.linear = linear;
         Ok(())
     }
-}
-
-/// Says in the answer how a call ended.
-pub fn set(to: &mut u32, outcome: Outcome) {
-    *to = outcome.err().unwrap_or(status::OK);
 }

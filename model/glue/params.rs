@@ -2,8 +2,6 @@
 
 //! Module parameters; `shim.c` declares them.
 
-use super::pci::GPUS_MAX;
-use super::registers::Registers;
 use crate::gpu::chip::Identity;
 use crate::gpu::Timing;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -35,6 +33,8 @@ fn value(parameter: &AtomicU32) -> u32 {
     parameter.load(Ordering::Relaxed)
 }
 
+/// Most cards.
+pub const GPUS_MAX: usize = 6;
 /// Longest time accepted for a parameter, in us.
 const US_MAX: u32 = 10_000_000;
 /// Bounds of `log_entries`.
@@ -188,39 +188,4 @@ pub fn fail_ioctl() -> u32 {
 /// Whether what shall fail does its work first.
 pub fn fail_after() -> bool {
     value(&loga_model_fail_after) != 0
-}
-
-/// Changes what the registers of the first card read. A parameter may be given before the card
-/// exists, where it makes no sense.
-fn set_registers(state: Registers) -> kernel::ffi::c_int {
-    match super::machine(0) {
-        Some(machine) => {
-            machine.set_registers(state);
-            0
-        }
-        None => EBUSY.to_errno(),
-    }
-}
-
-/// Called by `shim.c` when `registers` is written.
-#[no_mangle]
-extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
-    match what {
-        0 => set_registers(Registers::Live),
-        1 => set_registers(Registers::Still),
-        2 => set_registers(Registers::Random),
-        _ => {
-            pr_err!("registers must be 0, 1 or 2, not {what}\n");
-            EINVAL.to_errno()
-        }
-    }
-}
-
-/// Called by `shim.c` when `lost` is written.
-#[no_mangle]
-extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
-    match lost {
-        true => set_registers(Registers::Gone),
-        false => set_registers(Registers::Live),
-    }
 }

@@ -7,6 +7,7 @@
 //! BARs in memory have no side effects: a register is a word that the model updates.
 
 use super::board::Apertures;
+pub use super::params::GPUS_MAX;
 use kernel::bindings;
 use kernel::ffi::{c_int, c_uint};
 use kernel::prelude::*;
@@ -53,8 +54,6 @@ const WINDOW: u64 = 0x2000_0000;
 const FIRST_SIZE: u64 = 128 << 20;
 /// Bytes that each further card takes.
 const NEXT_SIZE: u64 = 64 << 20;
-/// Most cards.
-pub const GPUS_MAX: usize = 6;
 /// PCI domain of the bus; domain 0 belongs to the machine.
 pub const DOMAIN: u32 = 1;
 /// Vendor id.

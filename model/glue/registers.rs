@@ -3,6 +3,7 @@
 //! Registers that do not say what the card does.
 
 use super::machine::Machine;
+use kernel::prelude::*;
 
 /// Bytes of registers written while the lock is held.
 const RANDOM_PART: u64 = 0x1000;
@@ -51,5 +52,40 @@ impl Machine {
                 }
             });
         }
+    }
+}
+
+/// Changes what the registers of the first card read. A parameter may be given before the card
+/// exists, where it makes no sense.
+fn set_registers(state: Registers) -> kernel::ffi::c_int {
+    match super::stand::machine(0) {
+        Some(machine) => {
+            machine.set_registers(state);
+            0
+        }
+        None => EBUSY.to_errno(),
+    }
+}
+
+/// Called by `shim.c` when `registers` is written.
+#[no_mangle]
+extern "C" fn loga_model_set_registers(what: u32) -> kernel::ffi::c_int {
+    match what {
+        0 => set_registers(Registers::Live),
+        1 => set_registers(Registers::Still),
+        2 => set_registers(Registers::Random),
+        _ => {
+            pr_err!("registers must be 0, 1 or 2, not {what}\n");
+            EINVAL.to_errno()
+        }
+    }
+}
+
+/// Called by `shim.c` when `lost` is written.
+#[no_mangle]
+extern "C" fn loga_model_set_lost(lost: bool) -> kernel::ffi::c_int {
+    match lost {
+        true => set_registers(Registers::Gone),
+        false => set_registers(Registers::Live),
     }
 }

@@ -4,7 +4,6 @@
 //!
 //! Lock order: this table's mutex, then a file's mapping context, then the card's lock.
 
-use super::channels::Slot;
 use super::machine::Machine;
 use super::memory::Memory;
 use super::space::{GpuMap, Listener, Space, MAPS, SPACES};
@@ -62,6 +61,26 @@ pub(super) struct Client {
     next_va: u64,
     memory: u64,
     objects: KVec<Object>,
+}
+
+/// Use of a hardware channel id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    Free,
+    Used {
+        pid: i32,
+        runlist: u32,
+        tsg: Option<u16>,
+    },
+    /// Freed by its owner, still on an engine.
+    Draining {
+        pid: i32,
+    },
+}
+
+/// Says in the answer how a call ended.
+pub fn set(to: &mut u32, outcome: Outcome) {
+    *to = outcome.err().unwrap_or(status::OK);
 }
 
 /// Clients and channel ids.

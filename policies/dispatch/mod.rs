@@ -21,18 +21,9 @@ mod contract;
 mod edf;
 mod prio;
 
-use crate::engaged::{Offer, Prio};
+pub use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::names::{Kind, Value};
-
-/// A client that is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its priority.
-    pub prio: Prio,
-    /// What its reserve says of its next command.
-    pub offer: Offer,
-}
 
 /// A rule for which of the ready clients is first. See the contract at the top of this file.
 pub trait Dispatcher {

@@ -15,7 +15,7 @@
 //! Source: TimeGraph, 4.1.
 
 use super::{Candidate, Dispatcher};
-use crate::engaged::Prio;
+use crate::candidate::Prio;
 
 /// The highest priority first.
 pub(super) struct Highest;

@@ -26,6 +26,7 @@ mod guf;
 mod gwtmin;
 pub mod many;
 mod rtf;
+mod sums;
 mod wait;
 
 pub use wait::{expected, on};

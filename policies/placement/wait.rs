@@ -21,7 +21,7 @@
 //! Source: this project. Max-min filling as in policy `maxmin`; the wait for a command in service as
 //! in the M/G/1 queue, half its length for the part of the time that it runs.
 
-use super::many::Sums;
+use super::sums::Sums;
 use super::{Bound, Demand, Gpu, Newcomer, Policy, Question, Unit, PPM};
 use crate::fair::{level, mul_div, share, WHOLE};
 use crate::units::{Ns, Weight};

@@ -15,8 +15,9 @@
 //! Source: TimeGraph, 5.1 and 5.2.
 
 use super::posterior::ended;
-use super::reserve::{Keeper, Offer, Terms};
+use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under AE.
@@ -114,7 +115,7 @@ impl Keeper for Apriori {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_apriori))]
 mod tests {
-    use super::super::reserve::{Kind, Reserve};
+    use super::super::{Kind, Reserve};
     use super::*;
 
     /// GPU time that commands of this length back to back get in 100 periods of 10 ms, of which

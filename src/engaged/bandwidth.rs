@@ -38,8 +38,9 @@
 //! arrival after `d` forgives debts.
 //! Source: Abeni and Buttazzo, RTSS 1998, for CBS; total-bandwidth server for what `v` does.
 
-use super::reserve::{Keeper, Offer, Terms};
+use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under CBS.
@@ -133,7 +134,7 @@ impl Keeper for Bandwidth {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_bandwidth))]
 mod tests {
-    use super::super::reserve::{Kind, Reserve};
+    use super::super::{Kind, Reserve};
     use super::*;
 
     fn us(us: u64) -> Ns {

@@ -4,46 +4,12 @@
 
 use super::history::{History, Record};
 use super::leftovers::Overlap;
-use super::misses::Bond;
+use super::missed::Bond;
 use super::waits::{Held, Waits};
 use super::{Forecast, HT_DEPTH};
-use crate::error::{in_range, Error};
+use crate::candidate::Prio;
 use crate::units::Ns;
 use core::ops::DerefMut;
-
-/// How important a client is: 0 to 39, as 19 minus its nice value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Prio(u8);
-
-impl Prio {
-    /// Of a client for which nothing is set.
-    pub const LOWEST: Self = Self(0);
-    /// The most important.
-    pub const HIGHEST: Self = Self(39);
-    /// That of nice 0.
-    pub const NORMAL: Self = Self(19);
-
-    /// This priority.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfRange`] above 39.
-    pub fn new(raw: u32) -> Result<Self, Error> {
-        in_range("prio", raw.into(), 0, Self::HIGHEST.0.into())?;
-        Ok(Self(u8::try_from(raw).unwrap_or(0)))
-    }
-
-    /// The number.
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-}
-
-impl Default for Prio {
-    fn default() -> Self {
-        Self::LOWEST
-    }
-}
 
 /// When a client may submit beside its own commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,13 @@
 //! [pure] Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
 //!
 //! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
-//! the end of what it submitted (a *completion*) leads to the next grant. [`Turns`] keeps which
-//! clients wait and which one is on the engine. The caller owns the clock and the lock; it tells [`Turns`] what
-//! happened and gets back at most one grant and the time at which it wants to be called again. No
-//! call allocates, sleeps or takes longer than its number of clients, so that the fault path of the
-//! module can make it under a spinlock.
+//! the end of what it submitted (a *completion*) leads to the next grant. The [`Decider`] of a GPU
+//! is told of each store and of what is read of the GPU, and says what has to be done: the module
+//! has threads, pages and registers for that, and decides nothing itself. Within it, [`Turns`]
+//! keeps which clients wait and which one is on the engine; it is told what happened, and gives back
+//! at most one grant and the time at which it wants to be called again. The caller owns the clock and
+//! the lock. No call allocates, sleeps or takes longer than its number of clients, so that the fault
+//! path of the module can make it under a spinlock.
 //!
 //! # The contract of [`Turns`]
 //!
@@ -25,6 +27,9 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `decider` | what is decided on stores, and on clients that come, change and go |
+//! | `actions` | what the watcher has to do next, and what follows from what it reads |
+//! | `wakes`, `running` | whose threads have to be woken; whose end is waited for |
 //! | `turns` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
@@ -32,10 +37,12 @@
 //! | `beside` | what they use beside the turns of others |
 //! | `leftovers` | channels with work that goes on after its turn has ended |
 //! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
+//! | `protecting` | what the turns are told of them |
 //! | `linger` | for how long the engine is kept free after their work |
 //! | `client` | one client, and what is set for it |
 //! | `places` | which clients have which position, when there are many |
-//! | `reserve` | GPU time that is promised to a client or several, and its three kinds |
+//! | `terms` | what a reserve promises, and what its three kinds have in common |
+//! | `reserve` | GPU time that is promised to a client or several |
 //! | `specs` | what is set for processes, cgroups and users |
 //! | `promises` | reserves that come, change and go |
 //! | `posterior` | PE: pays afterwards |
@@ -44,13 +51,14 @@
 //! | `history` | how long the next command of a client will take |
 //! | `watch` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
-//! | `waits` | for what clients wait |
-//! | `misses` | deadlines that were missed, and why |
+//! | `waits`, `waiting` | for what clients wait; its books |
+//! | `missed`, `misses` | deadlines that were missed; when one is, and why |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
 //! `docs/engaged.md` names what differs and why.
 
 mod account;
+mod actions;
 mod admission;
 mod apriori;
 mod bandwidth;
@@ -58,6 +66,11 @@ mod beside;
 #[cfg(test)]
 mod beside_tests;
 mod client;
+mod decider;
+#[cfg(test)]
+mod decider_random_tests;
+#[cfg(test)]
+mod decider_tests;
 #[cfg(test)]
 mod flights_tests;
 mod floor;
@@ -66,6 +79,7 @@ mod floor_tests;
 mod history;
 mod leftovers;
 mod linger;
+mod missed;
 mod misses;
 #[cfg(test)]
 mod misses_tests;
@@ -75,35 +89,46 @@ mod promises;
 #[cfg(test)]
 mod promises_tests;
 mod protected;
+mod protecting;
 mod reserve;
+mod running;
 mod select;
 mod shield;
 #[cfg(test)]
 mod shield_tests;
 mod specs;
+mod terms;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
+mod waiting;
 mod waits;
 #[cfg(test)]
 mod waits_tests;
+mod wakes;
 mod watch;
 #[cfg(test)]
 mod watch_tests;
 
+pub use crate::candidate::{Offer, Prio};
+pub use actions::{Action, Reading, TurnEnd, Work, HEARTBEAT};
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
-pub use client::{Client, Mode, Owed, Prio, Setting};
+pub use client::{Client, Mode, Owed, Setting};
+pub use decider::{Decider, Store};
 pub use floor::STARVED;
 pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
-pub use misses::{Miss, Misses, Void};
+pub use missed::{Miss, Misses, Void};
 pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
-pub use reserve::{Kind, Offer, Reserve, Served, Terms};
+pub use reserve::{Reserve, Served};
+pub use running::Running;
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
+pub use terms::{Kind, Terms};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use waits::{Cause, Waits};
+pub use wakes::{PlaceSet, Wakes};
 pub use watch::{Due, Ended, Left, Watch, RETURN, WINDOW};
 
 use crate::units::{signed, Ns};

@@ -19,8 +19,9 @@
 //! the end of one period and given at the begin of the next may be used at once (the `2 * C`).
 //! Source: TimeGraph, 5.1 and 5.2.
 
-use super::reserve::{Keeper, Offer, Terms};
+use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
+use crate::candidate::Offer;
 use crate::units::Ns;
 
 /// What is left of a reserve under PE.
@@ -122,7 +123,7 @@ pub(super) fn ended(next: Ns, period: Ns, now: Ns) -> u64 {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_posterior))]
 mod tests {
-    use super::super::reserve::{Kind, Reserve};
+    use super::super::{Kind, Reserve};
     use super::*;
 
     const MS: fn(u64) -> Ns = Ns::from_ms;

@@ -2,7 +2,7 @@
 
 //! [pure] Reserves that come, change and go while clients use them, and the background beside them.
 
-use super::select::charge;
+use super::terms::charge;
 use super::turns::{Turns, BACKGROUND};
 use super::{Kind, Record, Reserve, Terms};
 use crate::storage::Storage;

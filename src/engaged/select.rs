@@ -3,9 +3,10 @@
 //! [pure] Which of the clients that wait passes next.
 
 use super::client::Flight;
-use super::misses::{Bond, Void};
+use super::missed::{Bond, Void};
+use super::terms::charge;
 use super::turns::{Grant, Step, Turn, Turns};
-use super::{Forecast, Mode, Offer, Record, Terms, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
+use super::{Mode, Offer, Record, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
 use crate::policies::dispatch::{Candidate, DispatcherKind};
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -183,11 +184,4 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             }
         }
     }
-}
-
-/// What a reserve is charged for a command when it starts: not more than the longest that its owner
-/// has declared.
-pub(super) fn charge(terms: &Terms, forecast: &Forecast, switched: bool) -> Ns {
-    let cost = forecast.charge(switched);
-    terms.longest.map_or(cost, |longest| cost.min(longest))
 }

@@ -16,9 +16,6 @@
 //! too long; [`Linger`] takes up to that much of each of its pauses from them.
 
 use super::linger::Linger;
-use super::turns::{Step, Turns};
-use super::Record;
-use crate::storage::Storage;
 use crate::units::Ns;
 
 /// Longest time for which the engine is kept idle after protected work.
@@ -107,32 +104,5 @@ impl Shield {
             None => true,
             Some(from) => from > now && !is_short,
         }
-    }
-}
-
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
-    /// Keeps the engine idle so long after work of protected clients, at most
-    /// [`MAX_LINGER`](super::MAX_LINGER). `adapts`: only as long as their pauses last, so long at most.
-    pub fn set_linger(&mut self, linger: Ns, adapts: bool) {
-        self.shield.set_linger(linger, adapts);
-    }
-
-    /// Work of protected clients is there from now on, or none is.
-    pub fn protected(&mut self, now: Ns, busy: bool) -> Step {
-        let waits = self.waits();
-        self.shield.note(now, busy, waits);
-        self.select(now)
-    }
-
-    /// Whether the end of the work of protected clients, or of a pause of it, has to be seen: another
-    /// client waits for it.
-    pub fn watches_protected(&self, now: Ns, busy: bool) -> bool {
-        self.waits() && (busy || self.shield.learns(now))
-    }
-
-    /// Whether work of protected clients is there is not known until [`protected`](Self::protected)
-    /// says so: no client passes until then, but one that has waited for too long.
-    pub fn doubt(&mut self) {
-        self.shield.doubt();
     }
 }

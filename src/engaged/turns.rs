@@ -4,9 +4,9 @@
 
 use super::client::{Flight, Waiting};
 use super::floor::Floor;
-use super::misses::{Miss, Misses};
-use super::select::charge;
+use super::missed::{Miss, Misses};
 use super::shield::Shield;
+use super::terms::charge;
 use super::waits::{Held, Waits};
 use super::{Client, Forecast, Owed, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;

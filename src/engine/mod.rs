@@ -23,9 +23,11 @@
 mod census;
 mod check;
 mod config;
+mod fallback;
 #[cfg(any(test, loga_kunit))]
 mod phase_tests;
 mod random;
+mod scans;
 #[cfg(any(test, loga_kunit))]
 mod stage_tests;
 mod stages;
@@ -40,9 +42,10 @@ pub use crate::policies::{
 pub use census::{Census, MOST_CHANNELS};
 pub use check::Violation;
 pub use config::{Config, PhaseLengths, Scale, MAX_NONPOLL, MAX_POLL, MIN_ACTIVE, MIN_SPARSE};
-pub use stages::MAX_BARRIER;
+pub use fallback::Fallback;
+pub use scans::MAX_BARRIER;
 pub use stats::Stats;
-pub use watchdog::{Fallback, MAX_IDLE_THROTTLE, MAX_LATE};
+pub use watchdog::{MAX_IDLE_THROTTLE, MAX_LATE};
 
 use crate::account::{Accounting, PhaseTotals};
 use crate::error::Error;

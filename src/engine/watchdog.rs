@@ -2,7 +2,7 @@
 
 //! [pure] When all clients are let run against the decision, and why.
 
-use super::{Engine, Violation};
+use super::{Engine, Fallback};
 use crate::units::Ns;
 
 /// Deadlines may be missed by this much while a client is throttled. The main
@@ -10,28 +10,6 @@ use crate::units::Ns;
 pub const MAX_LATE: Ns = Ns::from_ms(2_000);
 /// A client may be throttled for this long while every check finds the GPU idle.
 pub const MAX_IDLE_THROTTLE: Ns = Ns::from_ms(2_000);
-
-/// Why all clients run against the decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fallback {
-    /// The policy broke its contract.
-    Contract(Violation),
-    /// The main thread missed a deadline.
-    Late {
-        /// By this much.
-        by: Ns,
-    },
-    /// A client was throttled on an idle GPU.
-    IdleThrottle {
-        /// For this long.
-        lasting: Ns,
-    },
-    /// A policy throttled all clients without a break.
-    Barrier {
-        /// For this long.
-        lasting: Ns,
-    },
-}
 
 impl Engine {
     /// Notes a check of the GPU outside polling phases: whether it had no work at all.

@@ -7,12 +7,13 @@
 //! | `kernel` | interfaces of the kernel: C functions, threads, processes |
 //! | `trace` | trace events |
 //! | `gpu` | one GPU: its registers, its clients, its threads and its gates |
+//! | `engaged` | engaged scheduling: each store is decided on |
 //! | `driver` | NVIDIA's driver: opens, RM calls, mappings, and the hooks for them |
 //! | `control` | interfaces of users: `/dev/loga`, sysfs, debugfs, parameters |
 //!
 //! Imports form no circle (`tests/sources.rs` checks it): a file can be read after those that it
-//! imports. That is true of files, not of rooms: `gpu` imports `control::events` and
-//! `control::params`, and `driver::hook` imports `control::sysfs`.
+//! imports. That is true of files, not of rooms: `gpu` and `engaged` import each other, `gpu`
+//! imports `control::events` and `control::params`, and `driver::hook` imports `control::sysfs`.
 //!
 //! # Lock order
 //!
@@ -35,6 +36,7 @@
 
 mod control;
 mod driver;
+mod engaged;
 mod gpu;
 mod kernel;
 mod trace;

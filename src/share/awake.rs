@@ -13,6 +13,7 @@
 //! lifts idle groups to the system virtual time; a group that wakes up is lifted then, once for all
 //! decisions in between. What the policy keeps of it does not change.
 
+use super::activity::{Activity, END};
 use super::member::{Group, Member};
 use super::setting::{Class, GroupBy};
 use super::shares::Shares;
@@ -23,29 +24,6 @@ use crate::units::Ns;
 /// Decisions after which a process that does nothing sleeps. What a policy keeps of it has faded by
 /// then.
 pub const QUIET: u32 = 32;
-
-/// A position that no table has: the end of the list.
-pub(super) const END: usize = usize::MAX;
-
-/// Whether a process is awake.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Activity {
-    awake: bool,
-    /// The last phase in which it did anything.
-    last: u32,
-    /// Position of the next process that is awake.
-    next: usize,
-}
-
-impl Default for Activity {
-    fn default() -> Self {
-        Self {
-            awake: false,
-            last: 0,
-            next: END,
-        }
-    }
-}
 
 impl Member {
     /// Position of the process that is awake after this one, or [`END`].

@@ -4,6 +4,7 @@
 //! groups, and decisions about groups throttle their processes.
 
 use super::budget::Spent;
+use super::direct::Direct;
 use super::groups::virtual_time;
 use super::member::{Account, Group, Member, ThrottledBy};
 use super::setting::Limit;
@@ -17,39 +18,6 @@ use crate::fair;
 use crate::ids::ClientId;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
-
-/// What throttled processes used of a period, which is charged to them one to one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Direct {
-    /// Of the polling phase.
-    polled: Ns,
-    /// Of both phases.
-    all: Ns,
-}
-
-impl Direct {
-    /// Nothing.
-    pub(super) const NONE: Self = Self {
-        polled: Ns::ZERO,
-        all: Ns::ZERO,
-    };
-
-    /// Adds what a process used, if it was throttled: `all` is known then.
-    fn add(&mut self, polled: Ns, all: Option<Ns>) {
-        if let Some(all) = all {
-            self.polled = self.polled.saturating_add(polled);
-            self.all = self.all.saturating_add(all);
-        }
-    }
-
-    /// The rest of a polling phase and of its period.
-    fn without(&self, poll: Ns, span: Ns) -> (Ns, Ns) {
-        (
-            poll.saturating_sub(self.polled),
-            span.saturating_sub(self.all),
-        )
-    }
-}
 
 /// The period that a decision ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

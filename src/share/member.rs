@@ -2,7 +2,7 @@
 
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
-use super::awake::Activity;
+use super::activity::Activity;
 use super::setting::{Identity, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;

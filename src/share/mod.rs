@@ -26,15 +26,18 @@
 //! | `rows` | how many rows of these tables one user may have |
 //! | `groups` | how groups come and go |
 //! | `remembered` | what groups attained whose processes have ended |
-//! | `awake` | which processes take part in decisions |
+//! | `activity`, `awake` | which processes take part in decisions |
+//! | `direct` | what throttled processes used of a period |
 //! | `booking` | what happens around a decision |
 //! | `throttling` | which processes are throttled |
 //! | `scanning` | the same around a scan, for policies that work in stages |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
+mod activity;
 mod awake;
 mod booking;
 mod budget;
+mod direct;
 mod groups;
 mod lowering;
 mod member;

@@ -2,8 +2,8 @@
 
 //! [pure] The processes and groups of one GPU.
 
-use super::awake::{Activity, END};
-use super::booking::Direct;
+use super::activity::{Activity, END};
+use super::direct::Direct;
 use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Identity};
 use super::settings::Settings;

@@ -15,6 +15,8 @@
 
 #[path = "../../src/account/mod.rs"]
 pub mod account;
+#[path = "../../src/candidate.rs"]
+pub mod candidate;
 #[path = "../../src/engaged/mod.rs"]
 pub mod engaged;
 #[path = "../../src/engine/mod.rs"]

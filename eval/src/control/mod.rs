@@ -2,8 +2,8 @@
 
 //! [tool] Schedulers: LoGA with each of its policies, and alternatives that users have.
 //!
-//! [`loga`] drives the code of the kernel module, [`engaged`] the code that it will decide on
-//! submissions with. The others are *baselines*: policies of the
+//! [`loga`] drives the code of the kernel module that divides GPU time, [`engaged`] the code with
+//! which it decides on submissions. The others are *baselines*: policies of the
 //! simulator only, each a short model of one way to share a GPU.
 
 pub mod awake;

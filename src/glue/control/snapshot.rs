@@ -8,8 +8,8 @@ use super::wire::{class_number, spec_numbers, throttled_by_number, wait_numbers}
 use crate::account::fading::{percent, Sums};
 use crate::claims::{Claim, OnGpu};
 use crate::engaged::{CROWD, PLACES};
+use crate::glue::engaged::scheduler::PlaceFigures;
 use crate::glue::gpu::books::Books;
-use crate::glue::gpu::engaged::PlaceFigures;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PreemptGuard;

@@ -43,7 +43,7 @@ impl Absence {
     }
 
     /// Whether no register may be read.
-    pub(super) fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         self.asleep.load(Acquire) != 0 || self.unbound.load(Acquire) != 0
     }
 

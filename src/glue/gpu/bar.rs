@@ -29,7 +29,7 @@ const BAR0_LEN: u64 = 16 << 20;
 /// # Invariants
 ///
 /// `base` is an `ioremap`ped range of `len` bytes.
-pub(super) struct Window {
+pub(crate) struct Window {
     base: NonNull<c_void>,
     len: u32,
     start: u64,
@@ -63,7 +63,7 @@ impl Window {
     /// # Errors
     ///
     /// `ENXIO` if they do not lie in BAR1, or cannot be mapped.
-    pub(super) fn map_slots(bar1: &Range<u64>, offset: u64, channels: u16) -> Result<Self> {
+    pub(crate) fn map_slots(bar1: &Range<u64>, offset: u64, channels: u16) -> Result<Self> {
         let start = bar1.start.saturating_add(offset);
         let len = USERD_SLOT.saturating_mul(channels.into());
         if start.saturating_add(len.into()) > bar1.end {
@@ -73,7 +73,7 @@ impl Window {
     }
 
     /// Whether it begins at `offset` of BAR1.
-    pub(super) fn begins_at(&self, bar1: &Range<u64>, offset: u64) -> bool {
+    pub(crate) fn begins_at(&self, bar1: &Range<u64>, offset: u64) -> bool {
         self.start == bar1.start.saturating_add(offset)
     }
 }

@@ -4,12 +4,12 @@
 //!
 //! Nothing here allocates: the books are locked, and callers pass in the memory needed.
 
-use super::engaged::Engaged;
 use super::gate::Gate;
 use super::presence::Presence;
 use crate::engaged::{Row, Specs, SPECS};
 use crate::engine::{Census, ClientState, Engine};
 use crate::glue::control::events::{self, About};
+use crate::glue::engaged::scheduler::Engaged;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{self, Process};
 use crate::glue::kernel::storage::{common_storage, storage, Vectors};
@@ -39,7 +39,7 @@ pub(crate) struct Books {
     /// Index of the GPU.
     pub(crate) gpu: u32,
     /// Gives clients their places.
-    pub(super) engaged: Arc<Engaged>,
+    pub(crate) engaged: Arc<Engaged>,
     /// Priorities, modes and reserves.
     pub(crate) specs: Specs<KVVec<Option<Row>>>,
     /// The clients are members of its shares, element by element with `clients`.
@@ -47,7 +47,7 @@ pub(crate) struct Books {
     pub(crate) clients: KVVec<ClientKernel>,
     pub(crate) pages: pages::Pages<Vectors, Arc<Gate>>,
     /// Gates to turn once the books are unlocked.
-    pub(super) turns: KVec<Turn>,
+    pub(crate) turns: KVec<Turn>,
     /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
@@ -104,7 +104,7 @@ pub(crate) struct UsedBy {
 }
 
 /// A gate to turn.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     pub(crate) gate: Arc<Gate>,
     /// Number and process of the client, for traces.
     pub(crate) client: u64,

@@ -19,10 +19,10 @@ pub(crate) struct Device {
     /// Index among the GPUs that LoGA follows.
     pub(crate) index: usize,
     pub(crate) bar0: Bar0,
-    pub(super) bar1: Range<u64>,
+    pub(crate) bar1: Range<u64>,
     pub(crate) address: Address,
     /// 1: the device answered with all ones.
-    pub(super) lost: Atomic<u32>,
+    pub(crate) lost: Atomic<u32>,
     /// Whether registers may be read.
     pub(super) absence: Absence,
     /// N of its `/dev/nvidiaN`, or `NO_MINOR`.
@@ -74,7 +74,7 @@ impl Device {
     }
 
     /// Whether LoGA cannot measure: lost or away.
-    pub(super) fn is_blind(&self) -> bool {
+    pub(crate) fn is_blind(&self) -> bool {
         self.is_lost() || self.is_away()
     }
 

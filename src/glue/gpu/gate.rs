@@ -67,7 +67,7 @@ pub(crate) struct Gate {
     page: u16,
     /// What is known of its channels, see [`KINDS`].
     kinds: Atomic<u64>,
-    /// Place of the owner in [`Engaged`](super::engaged::Engaged), or [`NO_PLACE`].
+    /// Place of the owner in [`Engaged`](crate::glue::engaged::scheduler::Engaged), or [`NO_PLACE`].
     place: Atomic<u32>,
     #[pin]
     queue: StoreQueue,
@@ -117,7 +117,7 @@ impl Gate {
 
     /// Sets the place of the page's owner. [`turn`](Self::turn) removes the existing entries. Any
     /// context.
-    pub(super) fn set_place(&self, place: Option<usize>) {
+    pub(crate) fn set_place(&self, place: Option<usize>) {
         let place = place.and_then(|place| u32::try_from(place).ok());
         self.place.store(place.unwrap_or(NO_PLACE), Release);
     }
@@ -155,12 +155,12 @@ impl Gate {
     }
 
     /// Whether it is not known what its channels do. Any context.
-    pub(super) fn is_doubtful(&self) -> bool {
+    pub(crate) fn is_doubtful(&self) -> bool {
         self.kinds() & KINDS == UNKNOWN
     }
 
     /// Whether one of its channels is known to compute. Any context.
-    pub(super) fn computes(&self) -> bool {
+    pub(crate) fn computes(&self) -> bool {
         self.kinds() & KINDS == COMPUTES
     }
 
@@ -179,7 +179,7 @@ impl Gate {
 
     /// The channels that the page can have, each with its slot: those that are allocated after it was
     /// mapped are submitted to through the same entries.
-    pub(super) fn channels(&self) -> impl Iterator<Item = (usize, Chid)> {
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (usize, Chid)> {
         let page = self.page;
         // CAST (both): eight.
         (0..SLOTS as u16).filter_map(move |slot| {
@@ -233,7 +233,7 @@ impl Gate {
     }
 
     /// Removes the entries. May sleep; no lock of LoGA's may be held.
-    pub(super) fn revoke(&self) {
+    pub(crate) fn revoke(&self) {
         let files = self.files.lock();
         for entry in files.iter() {
             // SAFETY: While the element is in the list its file is open, and so is the

@@ -3,10 +3,10 @@
 //! [glue] The pages of a GPU's clients: mapped, unmapped, and their gates.
 
 use super::books::{Books, ClientKernel, NoClient, Room, Turn};
-use super::engaged::EngagedRoom;
 use super::gate::Gate;
 use super::Gpu;
 use crate::glue::control::events;
+use crate::glue::engaged::scheduler::EngagedRoom;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
@@ -199,7 +199,7 @@ impl Gpu {
 
     /// Removes the entries of all pages whose owners' submissions are decided on. May sleep; no lock
     /// of LoGA's may be held.
-    pub(super) fn revoke_all(&self) {
+    pub(crate) fn revoke_all(&self) {
         self.books.lock().list_gates();
         self.turn_gates();
     }
@@ -413,7 +413,7 @@ fn turn(
 }
 
 /// Lists a gate to be turned.
-pub(super) fn list(
+pub(crate) fn list(
     turns: &mut KVec<Turn>,
     gate: &Arc<Gate>,
     client: u64,

@@ -8,7 +8,7 @@ use crate::regs::{ChannelState, Mmio};
 use crate::track::pages::SLOTS;
 
 /// Reads again which channels the page of a gate has, for the fault handler: registers may be read.
-pub(super) fn read_kinds(mmio: &impl Mmio, gate: &Gate) {
+pub(crate) fn read_kinds(mmio: &impl Mmio, gate: &Gate) {
     let kinds = gate.kinds();
     if let Some(Bound { live, .. }) = Bound::read(mmio, gate.page()) {
         gate.set_kinds(kinds, live, computing_slots(mmio, gate.page(), live));

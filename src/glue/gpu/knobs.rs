@@ -2,10 +2,10 @@
 
 //! [glue] Changing the knobs and shares of a GPU at run time.
 
-use super::engaged::EngagedRoom;
 use super::Gpu;
 use crate::error::Error;
 use crate::glue::control::events;
+use crate::glue::engaged::scheduler::EngagedRoom;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::knobs::Config;

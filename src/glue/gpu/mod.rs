@@ -12,16 +12,11 @@
 //! | `holdings` | pages that are mapped and unmapped, and their gates |
 //! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
 //! | `gate` | takes a page away, and gives it back |
-//! | `engaged` | decides on each store to a page |
-//! | `deciding` | what is decided under its lock |
-//! | `place`, `opening` | where its threads sleep; the pages through which it may store now |
-//! | `specs` | priorities, modes and reserves of its clients |
 //! | `start` | starts and stops its threads |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
 //! | `phase` | state of the poller, and results of a polling phase |
 //! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
 //! | `sampler` | the status word at random instants: a timer |
-//! | `watcher` | ends windows, sees the end of commands |
 //! | `watch` | inputs of policies other than GPU time |
 //! | `latencies` | durations of operations |
 //! | `knobs` | changing the knobs and shares of a GPU |
@@ -31,36 +26,30 @@ pub(crate) mod bar;
 pub(crate) mod books;
 mod channels;
 pub(crate) mod claims;
-mod deciding;
-mod device;
-pub(crate) mod engaged;
+pub(crate) mod device;
 pub(crate) mod gate;
 pub(crate) mod holdings;
-mod kinds;
+pub(crate) mod kinds;
 mod knobs;
 pub(super) mod latencies;
 mod main_thread;
-mod opening;
 mod phase;
-mod place;
 mod poller;
 mod presence;
 mod sampler;
 pub(crate) mod shared_poller;
-mod specs;
 mod start;
 mod watch;
-mod watcher;
 
 use self::books::Books;
 use self::claims::ClaimTable;
 use self::device::Device;
-use self::engaged::Engaged;
 use self::gate::Gate;
 use self::latencies::Took;
 use self::phase::Phase;
 use self::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
+use crate::glue::engaged::scheduler::Engaged;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{PiGuard, PiMutex};
 use crate::glue::kernel::preempt::PreemptGuard;

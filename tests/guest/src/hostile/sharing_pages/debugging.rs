@@ -4,7 +4,7 @@
 //! page-table entry; and a debugger that stops the owner of a page.
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};
-use super::super::{model, Program};
+use super::super::{dispatcher, model, Program};
 use super::{check_nothing_left, throttle, Mapped, SOON};
 use crate::ktap::{ensure, Verdict};
 use crate::stage::{Stage, LAZY};
@@ -202,8 +202,12 @@ fn debugger_stores_nothing_to_a_throttled_page() -> Verdict {
         let mut program = Program::start(words)?;
         let line = program.line(SOON)?;
         let at = Mapped::parse(&line).ok_or(line)?;
-        stage.wait_until_measured(program.pid())?;
-        throttle(&stage, program.pid())?;
+        // With a dispatcher, the page never has an entry for a store of the kernel's.
+        let throttles = dispatcher().is_none();
+        if throttles {
+            stage.wait_until_measured(program.pid())?;
+            throttle(&stage, program.pid())?;
+        }
         let refused = program.line(SOON)?;
         ensure!(refused == "EIO", "{words}: a store ended with {refused}");
         std::thread::sleep(QUEUED);
@@ -214,11 +218,16 @@ fn debugger_stores_nothing_to_a_throttled_page() -> Verdict {
         let after = stage.client(program.pid())?.ok_or("no client")?;
         println!("# {words}: {refused}, {kernels} kernels in a second");
         ensure!(
-            after.state == "throttled" && after.throttled_count == before.throttled_count,
+            !throttles
+                || after.state == "throttled" && after.throttled_count == before.throttled_count,
             "it was not throttled all the time"
         );
         ensure!(kernels == 0, "{kernels} kernels of a throttled client");
-        ensure!(!at.has_entry()?, "a debugger has made an entry");
+        // One that reads makes one through which nothing is stored.
+        ensure!(
+            !throttles || !at.has_entry()?,
+            "a debugger has made an entry"
+        );
         drop(program);
         check_nothing_left(&stage)?;
         stage.teardown()?;

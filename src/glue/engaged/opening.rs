@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The pages through which a client may store now, and the channels to which it has
-//! submitted. Nothing here allocates or sleeps.
+//! [glue] The pages through which a client may store now. Nothing here allocates or sleeps.
 
-use super::gate::Gate;
-use crate::ids::Chid;
+use crate::engaged::Running;
+use crate::glue::gpu::gate::Gate;
 use crate::track::pages::SLOTS;
 use kernel::sync::Arc;
 
 /// Pages that a client can store to through one window.
 const MAX_OPEN: usize = 4;
-/// Channels of one client whose commands are waited for.
-const MAX_RUNNING: usize = 32;
 
 /// A page with an entry, and where its rings were before.
 #[derive(Clone)]
@@ -70,58 +67,5 @@ impl Opening {
             }
         }
         stored
-    }
-}
-
-/// Channels whose commands are waited for.
-#[derive(Clone, Copy)]
-pub(super) struct Running {
-    channels: [Chid; MAX_RUNNING],
-    count: usize,
-}
-
-impl Running {
-    pub(super) const NONE: Self = Self {
-        channels: [Chid::from_bits(0); MAX_RUNNING],
-        count: 0,
-    };
-
-    /// Whether there is none.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Whether no further channel is waited for.
-    pub(super) const fn is_full(&self) -> bool {
-        self.count == MAX_RUNNING
-    }
-
-    pub(super) fn all(&self) -> &[Chid] {
-        self.channels.get(..self.count).unwrap_or(&[])
-    }
-
-    /// Adds a channel; beyond [`MAX_RUNNING`] it is not waited for.
-    pub(super) fn add(&mut self, chid: Chid) {
-        if self.all().contains(&chid) {
-            return;
-        }
-        if let Some(free) = self.channels.get_mut(self.count) {
-            *free = chid;
-            self.count = self.count.saturating_add(1);
-        }
-    }
-
-    /// The channels of a page of a protected client are not waited for: its work may never end.
-    pub(super) fn remove(&mut self, gate: &Gate) {
-        *self = self.only(|chid| gate.channels().all(|(_, of)| of != chid));
-    }
-
-    /// Those of the channels of which `keep` says so.
-    pub(super) fn only(&self, mut keep: impl FnMut(Chid) -> bool) -> Self {
-        let mut kept = Self::NONE;
-        for chid in self.all().iter().filter(|chid| keep(**chid)) {
-            kept.add(*chid);
-        }
-        kept
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The watcher of one GPU: ends the windows through which clients store, sees when their
-//! commands have ended, and passes the turn on. It sleeps until something is due, and for good
-//! while no submission is decided on.
+//! [glue] The watcher of one GPU: takes the entries of windows away, reads rings and channels, and
+//! tells the decider what it has read, which passes the turn on. It sleeps until something is due,
+//! and for good while no submission is decided on.
 
-use super::bar::Window;
-use super::device::Device;
-use super::engaged::{Engaged, HEARTBEAT, MAX_PROTECTED};
-use super::gate::Gate;
-use super::opening::{Opening, Running};
-use super::Gpu;
-use crate::engaged::{Doing, Due, Left, Leftovers, LEFTOVERS, MAX_GRANT};
+use super::opening::Opening;
+use super::scheduler::{Engaged, MAX_PROTECTED};
+use crate::engaged::{Action, Doing, Leftovers, Reading, Running, Work as Known, LEFTOVERS};
+use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::device::Device;
+use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
@@ -33,77 +33,47 @@ impl Engaged {
                 self.suspend();
                 return None;
             }
-            let leaked = {
-                let mut state = self.state.lock();
-                let open = state.turns.as_ref().is_none_or(|turns| turns.is_open());
-                !open && core::mem::take(&mut state.leaked)
-            };
+            let leaked = self.state.lock().decider.take_leak();
             if leaked {
                 gpu.revoke_all();
                 self.note_undecided(gpu);
             }
             let mut locked = self.state.lock();
             let state = &mut *locked;
-            let now = ffi::now();
-            if state.turns.is_none() {
-                state.asleep = None;
-                return None;
-            }
-            if state.protected.next().is_some_and(|at| at <= now) {
-                drop(locked);
-                self.look_at_protected(gpu);
-                continue;
-            }
-            if state.leftovers.next().is_some_and(|at| at <= now) {
-                let leftovers = state.leftovers;
-                drop(locked);
-                self.read_leftovers(gpu, &leftovers);
-                continue;
-            }
-            if state.timer.is_some_and(|at| at <= now) {
-                let step = state.turns(now).map(|turns| turns.timer(now));
-                let step = step.unwrap_or_default();
-                if step.opened {
-                    state.leaked = true;
+            match state.decider.next_action(ffi::now()) {
+                Action::Stop => {
+                    state.asleep = None;
+                    return None;
                 }
-                state.carry_out(now, step);
-                continue;
-            }
-            match state.watch.due(now) {
-                None => {
-                    state.arrive_for_sleepers(now);
-                    if !state.wakes.is_empty() {
-                        continue;
-                    }
-                    state.watch.expect(now);
-                    let waits = state.sleepers.iter().any(|sleepers| *sleepers != 0);
-                    let beat = waits.then(|| now.saturating_add(HEARTBEAT));
-                    state.asleep = [state.next(), beat].into_iter().flatten().min();
-                    return state.asleep;
+                Action::Again => {}
+                Action::Sleep(until) => {
+                    state.asleep = until;
+                    return until;
                 }
-                Some(Due::Return) => {
-                    let at = state.watch.take_back();
-                    if let (Some(at), Some(turns)) = (at, state.turns(now)) {
-                        let step = turns.returned(now, at);
-                        state.carry_out(now, step);
-                    }
+                Action::ReadProtected => {
+                    drop(locked);
+                    self.read_protected(gpu);
                 }
-                Some(Due::Look) => {
+                Action::ReadLeftovers => {
+                    let leftovers = *state.decider.leftovers();
+                    drop(locked);
+                    self.read_leftovers(gpu, &leftovers);
+                }
+                Action::Look => {
                     // A copy: the fault path goes on meanwhile.
                     let opening = state.opening.clone();
                     drop(locked);
                     self.look(gpu, &opening);
                 }
-                Some(Due::Close) => {
-                    state.watch.begin_close();
+                Action::Close => {
                     let opening = core::mem::take(&mut state.opening);
                     drop(locked);
                     self.close(gpu, &opening);
                 }
-                Some(Due::Read) => {
-                    let (running, undecided) = (state.running, state.undecided);
+                Action::Read => {
+                    let work = state.decider.work();
                     drop(locked);
-                    self.read(gpu, &running, &undecided);
+                    self.read(gpu, &work);
                 }
             }
         }
@@ -111,7 +81,7 @@ impl Engaged {
 
     /// Wakes the threads of which decisions say so, without the lock.
     pub(super) fn wake(&self) {
-        let wakes = core::mem::take(&mut self.state.lock().wakes);
+        let wakes = self.state.lock().decider.take_wakes();
         for (places, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
             for place in places.iter().filter_map(|at| self.places.get(at)) {
                 place.unblock(whom);
@@ -129,45 +99,35 @@ impl Engaged {
     fn look(&self, gpu: &Gpu, opening: &Opening) {
         let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), false);
         let mut state = self.state.lock();
-        state.watch.look(ffi::now(), !stored.is_empty());
+        state.decider.looked(ffi::now(), !stored.is_empty());
     }
 
     /// Takes the entries of a window away, and notes what was submitted through it.
     fn close(&self, gpu: &Gpu, opening: &Opening) {
         let begin = ffi::now();
-        let (running, undecided, leftovers) = {
+        let (work, leftovers) = {
             let state = self.state.lock();
-            (state.running, state.undecided, state.leftovers)
+            (state.decider.work(), *state.decider.leftovers())
         };
         opening.gates().for_each(|gate| gate.revoke());
         let mut stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
         // GP_PUT may have come around the ring to where it was.
         let had_work = |chid| {
-            let known = running.all().iter().chain(undecided.all()).copied();
-            let mut all = known.chain(leftovers.channels().map(|(_, chid)| chid));
-            all.any(|known| known == chid)
+            let mut left = leftovers.channels();
+            work.running.has(chid)
+                || work.undecided.has(chid)
+                || left.any(|(_, known)| known == chid)
         };
         self.add_working(gpu, opening, &mut stored, had_work);
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
+        let mut state = self.state.lock();
         let now = ffi::now();
         // Those of a client that has become protected meanwhile, see `protected_changed`.
         let passes = |gate: &&Arc<Gate>| gate.place().is_none();
-        let protected = opening.gates().filter(passes);
-        protected.for_each(|gate| stored.remove(gate));
-        stored
-            .all()
-            .iter()
-            .for_each(|chid| state.running.add(*chid));
-        let goes_on = |chid, _| stored.all().contains(&chid);
-        state.leftovers.remove(goes_on);
-        if let Some(at) = state.watch.close(now, !stored.is_empty()) {
-            if let (true, Some(turns)) = (stored.is_empty(), state.turns(now)) {
-                let step = turns.returned(now, at);
-                state.carry_out(now, step);
-            }
+        for gate in opening.gates().filter(passes) {
+            stored.remove(|chid| gate.channels().any(|(_, of)| of == chid));
         }
-        drop(locked);
+        state.decider.closed(now, &stored);
+        drop(state);
         gpu.took.lock().close.add(now.saturating_sub(begin));
     }
 
@@ -214,65 +174,36 @@ impl Engaged {
                 break;
             }
         }
-        let mut state = self.state.lock();
-        state.undecided = found.only(|chid| !state.running.all().contains(&chid));
-        // TIMEOUT: a command without end.
-        state.undecided_until = ffi::now().saturating_add(MAX_GRANT);
+        self.state.lock().decider.undecided(ffi::now(), &found);
     }
 
-    /// Reads whether the channels have work, and passes the turn on if they have not. `undecided`:
-    /// channels that had work that passed without a decision when the turn began.
-    fn read(&self, gpu: &Gpu, running: &Running, undecided: &Running) {
-        let busy = self.is_surely_busy(gpu, |_| true, || running.all().iter().copied());
-        let rest = match busy {
-            Some(false) => self.resting(&gpu.device, running),
-            _ => Running::NONE,
-        };
-        let left = match busy {
-            Some(false) => {
-                let _slots = self.slots.lock();
-                undecided.only(|chid| works(&gpu.device, chid))
-            }
-            _ => *undecided,
-        };
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
-        let now = ffi::now();
+    /// Reads whether the channels of the turn have work, and what is left of that which passed without
+    /// a decision.
+    fn read(&self, gpu: &Gpu, work: &Known) {
+        let busy = self.is_surely_busy(gpu, |_| true, || work.running.all().iter().copied());
         let Some(busy) = busy else {
-            drop(locked);
             gpu.device.lost.store(1, Release);
             gpu.wake();
             return;
         };
-        let late = now >= state.undecided_until;
-        state.undecided = if late { Running::NONE } else { left };
-        let of_turn = match (busy, rest.is_empty()) {
-            (true, _) => Left::Work,
-            (false, false) => Left::Rest,
-            (false, true) => Left::Nothing,
+        let mut reading = Reading {
+            of: *work,
+            busy,
+            rest: Running::NONE,
+            undecided: work.undecided,
         };
-        let Some(ended) = state.watch.read(now, of_turn) else {
-            return;
-        };
-        state.running = Running::NONE;
-        let Some(at) = state.turns.as_ref().and_then(|turns| turns.holder()) else {
-            return;
-        };
-        state.leave_over(now, at, &rest);
-        let used = ended.each.saturating_mul(ended.count.into());
-        // CAST: few places.
-        trace::turn_end(gpu.device.number(), at as u32, ended.count, used.get());
-        for _ in 0..ended.count {
-            if let Some(turns) = state.turns(now) {
-                let step = match undecided.is_empty() && !ended.beside {
-                    true => turns.completed(now, at, ended.each),
-                    false => turns.completed_beside_others(now, at, ended.each),
-                };
-                state.carry_out(now, step);
-                if let Some(miss) = step.miss {
-                    trace::reserve_miss(gpu.device.number(), &miss);
-                }
-            }
+        if !busy {
+            reading.rest = self.resting(&gpu.device, &work.running);
+            let _slots = self.slots.lock();
+            reading.undecided = work.undecided.only(|chid| works(&gpu.device, chid));
+        }
+        let ended = self.state.lock().decider.read(ffi::now(), &reading);
+        if let Some(ended) = ended {
+            let gpu = gpu.device.number();
+            // CAST: few places.
+            trace::turn_end(gpu, ended.at as u32, ended.count, ended.used.get());
+            let misses = ended.misses.iter().flatten();
+            misses.for_each(|miss| trace::reserve_miss(gpu, miss));
         }
     }
 
@@ -283,30 +214,16 @@ impl Engaged {
             let slots = self.slots.lock();
             if gpu.device.is_blind() {
                 drop(slots);
-                self.state.lock().leftovers = Leftovers::default();
+                self.state.lock().decider.forget_leftovers();
                 return;
             }
             for ((_, chid), doing) in leftovers.channels().zip(doing.iter_mut()) {
                 *doing = doing_of(&gpu.device, slots.as_ref(), chid);
             }
         }
-        let mut found = leftovers.channels().zip(doing).peekable();
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
-        let now = ffi::now();
-        let ran = state.leftovers.note(now, |position, chid| {
-            // Others have only removed some since.
-            while found.next_if(|((at, _), _)| *at < position).is_some() {}
-            match found.peek() {
-                Some((at, doing)) if *at == (position, chid) => *doing,
-                _ => Doing::Rests,
-            }
-        });
-        if let (Some((at, ran)), Some(turns)) = (ran, state.turns.as_mut()) {
-            if turns.ran_beside(now, at, ran) {
-                state.watch.beside(now, ran);
-            }
-        }
+        let found = leftovers.channels().zip(doing);
+        let mut state = self.state.lock();
+        state.decider.leftovers_read(ffi::now(), found);
     }
 
     /// Those of the channels that have work that rests.
@@ -315,8 +232,8 @@ impl Engaged {
         running.only(|chid| doing_of(device, slots.as_ref(), chid) == Doing::Rests)
     }
 
-    /// Looks whether protected clients have work.
-    fn look_at_protected(&self, gpu: &Gpu) {
+    /// Reads whether protected clients have work.
+    fn read_protected(&self, gpu: &Gpu) {
         let mut channels = [None; MAX_PROTECTED * SLOTS];
         {
             let pages = self.protected_pages.lock();
@@ -328,22 +245,13 @@ impl Engaged {
         let busy = self.is_surely_busy(gpu, ChannelState::is_compute, || {
             channels.iter().flatten().copied()
         });
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
         let Some(busy) = busy else {
-            drop(locked);
             gpu.device.lost.store(1, Release);
             gpu.wake();
             return;
         };
-        let now = ffi::now();
-        let Some(turns) = state.turns.as_mut() else {
-            return;
-        };
-        let step = turns.protected(now, busy);
-        let watched = turns.watches_protected(now, busy);
-        state.protected.note(now, busy, watched);
-        state.carry_out(now, step);
+        let mut state = self.state.lock();
+        state.decider.protected_read(ffi::now(), busy);
     }
 
     /// As [`is_busy`](Self::is_busy). A channel that takes up its next command may show none for a
@@ -434,7 +342,7 @@ fn works(device: &Device, chid: Chid) -> bool {
 }
 
 /// The watcher's work.
-pub(super) struct Watcher(pub(super) Arc<Gpu>);
+pub(crate) struct Watcher(pub(crate) Arc<Gpu>);
 
 impl Work for Watcher {
     fn run(self: Arc<Self>, flag: &WakeFlag) {

@@ -2,11 +2,11 @@
 
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
-use super::books::{Books, Page};
-use super::engaged::MAX_PROTECTED;
-use super::holdings::list;
-use super::Gpu;
+use super::scheduler::MAX_PROTECTED;
 use crate::engaged::{Mode, Reserve, Row, Spec, Why, SPECS};
+use crate::glue::gpu::books::{Books, Page};
+use crate::glue::gpu::holdings::list;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{exists, is_alive, number_of};
 use crate::share::Subject;
@@ -17,7 +17,7 @@ use kernel::prelude::*;
 impl Books {
     /// Gives the client at `at` the place of the spec that it follows. Its pages follow by
     /// [`place_gates`](Self::place_gates).
-    pub(super) fn follow_spec(&mut self, at: usize) {
+    pub(crate) fn follow_spec(&mut self, at: usize) {
         let (Some(member), Some(client)) = (
             self.state.shares.members().get(at),
             self.clients.get_mut(at),
@@ -34,7 +34,7 @@ impl Books {
 
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by
     /// the places of their clients.
-    pub(super) fn place_gates(&mut self) {
+    pub(crate) fn place_gates(&mut self) {
         let is_protected = |page: &Page| {
             let client = self.clients.get(page.at());
             let member = self.state.shares.members().get(page.at());
@@ -67,7 +67,7 @@ impl Books {
 
     /// Forgets the specs of processes that have exited and of cgroups that are gone, and those whose
     /// lease is over.
-    pub(super) fn forget_ended_specs(&mut self) {
+    pub(crate) fn forget_ended_specs(&mut self) {
         if self.specs.forget_ended(ffi::now(), exists) {
             self.specs_changed();
         }

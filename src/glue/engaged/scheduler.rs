@@ -3,8 +3,8 @@
 //! [glue] Engaged scheduling of one GPU: each store to a page of slots is decided on before it
 //! reaches the GPU.
 //!
-//! What is decided, and when, is in [`crate::engaged`]; here are the lock, the threads that sleep
-//! and the pages. A page whose owner has a *place* has no entry that can be written through. A
+//! What is decided, and when, is in [`crate::engaged::Decider`]; here are the lock, the threads that
+//! sleep and the pages. A page whose owner has a *place* has no entry that can be written through. A
 //! store faults; the fault handler asks [`Engaged::enter`] with the gate's lock held, and makes an
 //! entry, or sleeps at the place of the owner until it is granted, and stores again. The thread in
 //! `watcher` takes entries away, reads whether commands have ended, and passes the turn on. Reads
@@ -13,18 +13,17 @@
 //! Everything fails open: without the slots' registers, with a GPU that does not answer or is
 //! away, and if the watcher does not run, all clients pass.
 
-use super::bar::Window;
-pub(crate) use super::deciding::{EngagedRoom, PlaceFigures};
-use super::deciding::{Entry, Followed, State};
-use super::device::Device;
-use super::gate::Gate;
-use super::kinds;
-use super::opening::{Opening, Running};
+use super::opening::Opening;
 use super::place::Place;
+pub(crate) use super::state::{EngagedRoom, PlaceFigures};
+use super::state::{Entry, State};
 use crate::engaged::{
-    reserve_of, Counters, Misses, Places, Reserve, Row, Setting, Specs, Waits, Watch, CROWD,
-    PLACES, SPECS,
+    reserve_of, Counters, Misses, Reserve, Row, Specs, Waits, CROWD, HEARTBEAT, PLACES, SPECS,
 };
+use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::device::Device;
+use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::kinds;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process;
@@ -44,8 +43,6 @@ use kernel::sync::{Arc, SpinLock};
 pub(super) const MAX_PROTECTED: usize = 16;
 /// A watcher that has not run for so long while a client waits is stuck.
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
-/// The watcher wakes at least that often while a client waits.
-pub(super) const HEARTBEAT: Ns = Ns::from_ms(500);
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Engaged scheduling of one GPU.
@@ -73,7 +70,7 @@ impl Engaged {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let mut places = KVec::with_capacity(PLACES, GFP_KERNEL)?;
         for _ in 0..PLACES {
             places.push(Place::new()?, GFP_KERNEL)?;
@@ -83,7 +80,7 @@ impl Engaged {
             pin_init!(Self {
                 on: Atomic::new(0),
                 alive: Atomic::new(0),
-                state <- new_spinlock!(State::new()),
+                state <- new_spinlock!(State::default()),
                 slots <- new_pi_mutex!(None),
                 protected_pages <- new_spinlock!(protected_pages),
                 places,
@@ -98,174 +95,111 @@ impl Engaged {
     }
 
     /// Whether a thread sleeps at a place.
-    pub(super) fn has_sleepers(&self, at: usize) -> bool {
-        let state = self.state.lock();
-        state
-            .sleepers
-            .get(at)
-            .is_some_and(|sleepers| *sleepers != 0)
+    pub(crate) fn has_sleepers(&self, at: usize) -> bool {
+        self.state.lock().decider.sleepers(at) != 0
     }
 
     /// Sums since submissions are decided on.
     pub(crate) fn counters(&self) -> Option<Counters> {
         let state = self.state.lock();
-        state.turns.as_ref().map(|turns| *turns.counters())
+        state.decider.turns().map(|turns| *turns.counters())
     }
 
     /// What clients waited, and what was missed, since the module was loaded.
     pub(crate) fn sums(&self) -> (Waits, Misses) {
-        self.state.lock().sums()
+        self.state.lock().decider.sums()
     }
 
     /// Decides on each submission from now on. The caller gives clients their places.
-    pub(super) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
-        let before = {
-            let mut state = self.state.lock();
-            let opening = state.forget_turn();
-            state.past = state.sums();
-            state.given = Places::default();
-            let watcher = core::mem::replace(&mut state.watcher, watcher);
-            (state.turns.replace(room.0), watcher, opening)
-        };
-        drop(before);
+    pub(crate) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
+        let mut turns = Some(room.0);
+        let before = self.state.lock().replace(&mut turns, watcher);
+        drop((before, turns));
         self.wake();
         self.on.store(1, Release);
     }
 
     /// Decides on no submission any more: all that wait pass. May sleep.
-    pub(super) fn disengage(&self) {
+    pub(crate) fn disengage(&self) {
         self.on.store(0, Release);
-        let before = {
-            let mut state = self.state.lock();
-            let opening = state.forget_turn();
-            state.past = state.sums();
-            let turns = state.turns.take();
-            state.protected.set(false);
-            (turns, state.watcher.take(), opening)
-        };
-        drop(before);
+        let mut turns = None;
+        let before = self.state.lock().replace(&mut turns, None);
+        drop((before, turns));
         self.wake();
         self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }
 
     /// Gives a new client of a user that follows a spec its place, if submissions are decided on.
-    pub(super) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
-        let at = self.give(user, spec);
+    pub(crate) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
+        let at = self.state.lock().decider.join(ffi::now(), user, spec);
         self.wake();
         at
-    }
-
-    fn give(&self, user: u32, spec: Option<usize>) -> Option<usize> {
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
-        let turns = state.turns.as_mut()?;
-        let now = ffi::now();
-        // Nobody escapes by a new process. What is promised to a spec holds, whatever others owe.
-        let users = spec.is_none().then(|| state.given.of_user(user));
-        let owed = turns.owed(now, users.into_iter().flatten());
-        let at = state.given.join(user, spec);
-        if turns.client(at).is_none() {
-            turns.join_at(at, Setting::default(), owed);
-        }
-        state.set(now, at, None);
-        Some(at)
     }
 
     /// A client of a user at a place follows a spec from now on, perhaps another one. Returns its
     /// place.
     pub(super) fn follow(&self, at: usize, user: u32, spec: Option<usize>) -> Option<usize> {
-        {
-            let mut locked = self.state.lock();
-            let state = &mut *locked;
-            state.turns.as_ref()?;
-            if state.given.follow(at, spec) {
-                state.set(ffi::now(), at, None);
+        let follows = {
+            let mut state = self.state.lock();
+            let follows = state.decider.follow(ffi::now(), at, spec)?;
+            if follows {
                 state.wake_watcher();
-                drop(locked);
-                self.wake();
-                return Some(at);
             }
-            // Its pages may have entries.
-            state.leaked = true;
-            state.wakes.all.add(at);
+            follows
+        };
+        if follows {
+            self.wake();
+            return Some(at);
         }
         self.leave(at);
         self.join(user, spec)
     }
 
     /// Decides by these specs from now on. Clients that follow others have to be told.
-    pub(super) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
+    pub(crate) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
         let bounds: [Option<Ns>; SPECS] = core::array::from_fn(|at| specs.bears(at));
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
-        let now = ffi::now();
-        for (at, (kept, bound)) in state.specs.iter_mut().zip(bounds).enumerate() {
-            let spec = specs.get(at).map(|row| row.spec).unwrap_or_default();
-            *kept = Followed {
-                prio: spec.prio,
-                mode: spec.mode,
-                promised: spec.reserve.is_some(),
-            };
-            if let Some(turns) = state.turns.as_mut() {
-                let terms = spec.reserve.map(|promised| promised.terms);
-                turns.set_reserve(now, reserve_of(at), terms);
-                turns.set_bound(reserve_of(at), bound);
-            }
-        }
-        (0..PLACES).for_each(|at| state.set(now, at, None));
-        let step = state.turns(now).map(|turns| turns.timer(now));
-        if let Some(step) = step {
-            state.carry_out(now, step);
-        }
+        let mut state = self.state.lock();
+        state.decider.set_specs(ffi::now(), specs, &bounds);
         state.wake_watcher();
-        drop(locked);
+        drop(state);
         self.wake();
     }
 
     /// Takes note of `protected_pages`, which the caller has changed.
     pub(super) fn protected_changed(&self) {
         let pages = self.protected_pages.lock();
-        let any = !pages.is_empty();
-        let mut locked = self.state.lock();
-        let state = &mut *locked;
-        pages.iter().for_each(|gate| state.running.remove(gate));
-        state.protected.set(any);
-        let now = ffi::now();
-        let step = match any {
-            true => state.turns(now).map(|turns| turns.timer(now)),
-            false => state
-                .turns
-                .as_mut()
-                .map(|turns| turns.protected(now, false)),
+        let mut state = self.state.lock();
+        let is_protected = |chid| {
+            let mut all = pages.iter().flat_map(|gate| gate.channels());
+            all.any(|(_, of)| of == chid)
         };
-        if let Some(step) = step {
-            state.carry_out(now, step);
-            state.wake_watcher();
-        }
-        drop(locked);
+        state.decider.ignore(is_protected);
+        state.decider.set_protected(ffi::now(), !pages.is_empty());
+        state.wake_watcher();
+        drop(state);
         drop(pages);
         self.wake();
     }
 
     /// Keeps the engine free after work of protected clients as long as the knobs say.
-    pub(super) fn set_linger(&self, config: &Config) {
-        if let Some(turns) = self.state.lock().turns.as_mut() {
-            turns.set_linger(Ns::from_us(config.linger_us.into()), config.linger_adapts);
-        }
+    pub(crate) fn set_linger(&self, config: &Config) {
+        let linger = Ns::from_us(config.linger_us.into());
+        let mut state = self.state.lock();
+        state.decider.set_linger(linger, config.linger_adapts);
     }
 
     /// The reserve of a spec, while submissions are decided on.
     pub(crate) fn reserve(&self, spec: usize) -> Option<Reserve> {
         let state = self.state.lock();
-        state.turns.as_ref()?.reserve(reserve_of(spec)).copied()
+        state.decider.turns()?.reserve(reserve_of(spec)).copied()
     }
 
     /// What the clients at each place got, while submissions are decided on; nothing of clients that
     /// share the place of all users.
     pub(crate) fn figures(&self, figures: &mut [PlaceFigures]) {
         let state = self.state.lock();
-        let Some(turns) = &state.turns else {
+        let Some(turns) = state.decider.turns() else {
             return;
         };
         let now = ffi::now();
@@ -284,32 +218,18 @@ impl Engaged {
     /// The longest command of the clients at a place, so far.
     pub(super) fn longest(&self, at: usize) -> Ns {
         let state = self.state.lock();
-        let client = state.turns.as_ref().and_then(|turns| turns.client(at));
+        let client = state.decider.turns().and_then(|turns| turns.client(at));
         client.map_or(Ns::ZERO, |client| client.history().longest())
     }
 
     /// A client is gone.
-    pub(super) fn leave(&self, at: usize) {
+    pub(crate) fn leave(&self, at: usize) {
         let mut gone = Opening::default();
         {
-            let mut locked = self.state.lock();
-            let state = &mut *locked;
-            let now = ffi::now();
-            if state.turns.is_none() || !state.given.leave(at) {
-                return;
-            }
-            let Some(turns) = state.turns(now) else {
-                return;
-            };
-            let had_turn = turns.holder() == Some(at);
-            let step = turns.left(now, at);
-            state.leftovers.remove(|_, of| of == at);
-            if had_turn {
-                state.watch = Watch::default();
-                state.running = Running::NONE;
+            let mut state = self.state.lock();
+            if state.decider.leave(ffi::now(), at) {
                 gone = core::mem::take(&mut state.opening);
             }
-            state.carry_out(now, step);
             state.wake_watcher();
         }
         // Without the lock.
@@ -320,7 +240,7 @@ impl Engaged {
     /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).
     /// Called by the fault handler, with the gate's lock held. Registers are read for a store that
     /// passes only.
-    pub(super) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
+    pub(crate) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
         let prio = process::caller_prio();
         let entry = self.state.lock().enter(&self.places, at, prio, gate);
         self.wake();
@@ -333,16 +253,15 @@ impl Engaged {
         trace::turn_begin(device.number(), gate.client(), at as u32);
         let puts = self.read_puts(device, gate);
         let mut state = self.state.lock();
-        state.watch.entered(ffi::now(), at);
-        match puts {
-            Some(puts) => state.opening.note(gate, puts),
-            None => state.leaked = true,
+        state.decider.entered(ffi::now(), at, puts.is_some());
+        if let Some(puts) = puts {
+            state.opening.note(gate, puts);
         }
         true
     }
 
     /// Reads which channels a page has.
-    pub(super) fn read_kinds(&self, device: &Device, gate: &Gate) {
+    pub(crate) fn read_kinds(&self, device: &Device, gate: &Gate) {
         // Held while registers are read, see `suspend`.
         let _slots = self.slots.lock();
         if !device.is_blind() {
@@ -368,8 +287,8 @@ impl Engaged {
         let Some(place) = self.places.get(at) else {
             return 0;
         };
-        let before = self.state.lock().sleepers.get(at).copied();
-        let heartbeat = HEARTBEAT.saturating_add(apart(before.unwrap_or(0)));
+        let before = self.state.lock().decider.sleepers(at);
+        let heartbeat = HEARTBEAT.saturating_add(apart(before));
         let heartbeat = u32::try_from(heartbeat.get() / NS_PER_MS).unwrap_or(500);
         let mut result = ETIME.to_errno();
         let mut stuck = false;
@@ -382,20 +301,10 @@ impl Engaged {
             stuck = result == ETIME.to_errno() && silent > MOST_SILENT;
         }
         {
-            let mut locked = self.state.lock();
-            let state = &mut *locked;
-            let left = state.sleepers.get_mut(at).map_or(0, |sleepers| {
-                *sleepers = sleepers.saturating_sub(1);
-                *sleepers
-            });
-            // A signal: no thread of the client waits any more.
-            if result != 0 && !stuck && left == 0 {
-                let now = ffi::now();
-                if let Some(turns) = state.turns(now) {
-                    let step = turns.withdrawn(now, at);
-                    state.carry_out(now, step);
-                    state.wake_watcher();
-                }
+            let mut state = self.state.lock();
+            let signalled = result != 0 && !stuck;
+            if state.decider.wakes_up(ffi::now(), at, signalled) {
+                state.wake_watcher();
             }
         }
         self.wake();
@@ -406,7 +315,7 @@ impl Engaged {
     }
 
     /// Maps the slots of the channels, if the driver has moved them since. May sleep.
-    pub(super) fn map_slots(&self, device: &Device, chip: Option<Chip>) {
+    pub(crate) fn map_slots(&self, device: &Device, chip: Option<Chip>) {
         let mut slots = self.slots.lock();
         if device.is_away() || !self.is_on() {
             return;
@@ -418,7 +327,7 @@ impl Engaged {
         if !slots.as_ref().is_some_and(is_mapped) {
             *slots = Window::map_slots(&device.bar1, base, chip.channels).ok();
             let mut state = self.state.lock();
-            state.leaked = true;
+            state.decider.leak();
             if let Some(watcher) = &state.watcher {
                 watcher.wake();
             }
@@ -426,11 +335,11 @@ impl Engaged {
     }
 
     /// The GPU is away: no register is read after this. All that wait pass. May sleep.
-    pub(super) fn suspend(&self) {
+    pub(crate) fn suspend(&self) {
         drop(self.slots.lock());
         let opening = {
             let mut state = self.state.lock();
-            state.leaked = true;
+            state.decider.leak();
             state.forget_turn()
         };
         drop(opening);
@@ -438,9 +347,9 @@ impl Engaged {
     }
 
     /// Wakes the watcher if clients passed without being decided on.
-    pub(super) fn recheck(&self) {
+    pub(crate) fn recheck(&self) {
         let state = self.state.lock();
-        if state.leaked {
+        if state.decider.has_leaked() {
             if let Some(watcher) = &state.watcher {
                 watcher.wake();
             }

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What the watcher has to do next, and what follows from what it has read.
+//!
+//! The watcher asks [`Decider::next_action`], does it without the caller's lock, and reports:
+//!
+//! | action | report |
+//! |---|---|
+//! | [`Action::Look`] | [`Decider::looked`] |
+//! | [`Action::Close`] | [`Decider::closed`] |
+//! | [`Action::Read`] | [`Decider::read`] |
+//! | [`Action::ReadLeftovers`] | [`Decider::leftovers_read`] |
+//! | [`Action::ReadProtected`] | [`Decider::protected_read`] |
+
+use super::decider::Decider;
+use super::leftovers::{Doing, Leftovers};
+use super::missed::Miss;
+use super::running::Running;
+use super::watch::{Due, Left};
+use super::{Record, HT_DEPTH, MAX_GRANT, PLACES};
+use crate::ids::Chid;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+/// The watcher wakes at least that often while a client waits.
+pub const HEARTBEAT: Ns = Ns::from_ms(500);
+
+/// What the watcher has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing any more: no submission is decided on.
+    Stop,
+    /// Wake the threads that have to be woken, and ask again: something was decided.
+    Again,
+    /// Sleep until then, or until it is woken.
+    Sleep(Option<Ns>),
+    /// Read the channels of protected clients.
+    ReadProtected,
+    /// Read the channels with work that goes on after its turn: [`Decider::leftovers`].
+    ReadLeftovers,
+    /// Read the rings of the pages with entries, which stay.
+    Look,
+    /// Take the entries of these pages away. No store joins their window any more.
+    Close,
+    /// Read the channels of the turn: [`Decider::work`].
+    Read,
+}
+
+/// The channels that are known to have work.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Those of the turn.
+    pub running: Running,
+    /// Those with work that passed without a decision.
+    pub undecided: Running,
+}
+
+/// What the channels of the turn do.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// What was read.
+    pub of: Work,
+    /// Whether one of the turn has work for the engine.
+    pub busy: bool,
+    /// If none has: those with work that rests.
+    pub rest: Running,
+    /// Those that still have work that passed without a decision.
+    pub undecided: Running,
+}
+
+/// Submissions that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The place of their client.
+    pub at: usize,
+    /// How many.
+    pub count: u32,
+    /// How long they used the engine.
+    pub used: Ns,
+    /// The deadlines that they missed.
+    pub misses: [Option<Miss>; HT_DEPTH],
+}
+
+impl<S: Storage<Of<Record>: 'static>> Decider<S> {
+    /// Whether all entries have to go before the next decision, since clients passed without one. Not
+    /// while they still do. The watcher then notes with [`undecided`](Self::undecided) what they
+    /// submitted.
+    pub fn take_leak(&mut self) -> bool {
+        let open = self.turns.as_ref().is_none_or(|turns| turns.is_open());
+        !open && core::mem::take(&mut self.leaked)
+    }
+
+    /// These channels have work that passed without a decision: lengths that are measured beside it
+    /// are not those of submissions.
+    pub fn undecided(&mut self, now: Ns, found: &Running) {
+        self.undecided = found.only(|chid| !self.running.has(chid));
+        // TIMEOUT: a command without end.
+        self.undecided_until = now.saturating_add(MAX_GRANT);
+    }
+
+    /// What the watcher has to do now. Each answer but [`Action::Stop`] and [`Action::Sleep`] ends a
+    /// stage of the turn, or makes the watcher read channels.
+    pub fn next_action(&mut self, now: Ns) -> Action {
+        if self.turns.is_none() {
+            return Action::Stop;
+        }
+        let is_due = |at: Option<Ns>| at.is_some_and(|at| at <= now);
+        if is_due(self.protected.next()) {
+            return Action::ReadProtected;
+        }
+        if is_due(self.leftovers.next()) {
+            return Action::ReadLeftovers;
+        }
+        if is_due(self.timer) {
+            self.ask(now);
+            return Action::Again;
+        }
+        match self.watch.due(now) {
+            None => self.rest(now),
+            Some(Due::Return) => {
+                if let Some(at) = self.watch.take_back() {
+                    self.decide(now, |turns| turns.returned(now, at));
+                }
+                Action::Again
+            }
+            Some(Due::Look) => Action::Look,
+            Some(Due::Close) => {
+                self.watch.begin_close();
+                Action::Close
+            }
+            Some(Due::Read) => Action::Read,
+        }
+    }
+
+    /// Asks the turns, which wanted that at this time.
+    fn ask(&mut self, now: Ns) {
+        let step = self.doubting(now).map(|turns| turns.timer(now));
+        if let Some(step) = step {
+            self.leaked |= step.opened;
+            self.carry_out(now, step);
+        }
+    }
+
+    /// Nothing is due.
+    fn rest(&mut self, now: Ns) -> Action {
+        self.arrive_for_sleepers(now);
+        if !self.wakes.is_empty() {
+            return Action::Again;
+        }
+        self.watch.expect(now);
+        let waits = self.sleepers.iter().any(|sleepers| *sleepers != 0);
+        let beat = waits.then(|| now.saturating_add(HEARTBEAT));
+        Action::Sleep([self.next(), beat].into_iter().flatten().min())
+    }
+
+    /// Threads that sleep while their client has no pending arrival, and no grant or window: those
+    /// that did not make it through the last one. They arrive.
+    fn arrive_for_sleepers(&mut self, now: Ns) {
+        for at in 0..PLACES {
+            let sleeps = self.sleepers(at) != 0;
+            if !sleeps || self.watch.granted() == Some(at) || self.watch.window_of() == Some(at) {
+                continue;
+            }
+            let turns = self.turns.as_ref().filter(|turns| !turns.is_open_for(at));
+            let client = turns.and_then(|turns| turns.client(at));
+            if client.is_some_and(|client| !client.waits()) {
+                self.decide(now, |turns| turns.arrive(now, at));
+            }
+        }
+    }
+
+    /// The channels that are known to have work.
+    pub const fn work(&self) -> Work {
+        Work {
+            running: self.running,
+            undecided: self.undecided,
+        }
+    }
+
+    /// The channels with work that goes on after its turn.
+    pub const fn leftovers(&self) -> &Leftovers {
+        &self.leftovers
+    }
+
+    /// The rings were read. `stored`: something was stored through the window.
+    pub fn looked(&mut self, now: Ns, stored: bool) {
+        self.watch.look(now, stored);
+    }
+
+    /// The entries are gone; these channels gained work through the window. Without any, its client
+    /// has not used its grant.
+    pub fn closed(&mut self, now: Ns, stored: &Running) {
+        stored.all().iter().for_each(|chid| self.running.add(*chid));
+        self.leftovers.remove(|chid, _| stored.has(chid));
+        let at = self.watch.close(now, !stored.is_empty());
+        if let Some(at) = at.filter(|_| stored.is_empty()) {
+            self.decide(now, |turns| turns.returned(now, at));
+        }
+    }
+
+    /// The channels of the turn were read. If they have no work, or only work that has rested for
+    /// long enough, its submissions have ended, and the next client may pass; what rests goes on
+    /// beside the turns of others.
+    pub fn read(&mut self, now: Ns, reading: &Reading) -> Option<TurnEnd> {
+        let late = now >= self.undecided_until;
+        self.undecided = if late {
+            Running::NONE
+        } else {
+            reading.undecided
+        };
+        let left = match (reading.busy, reading.rest.is_empty()) {
+            (true, _) => Left::Work,
+            (false, false) => Left::Rest,
+            (false, true) => Left::Nothing,
+        };
+        let ended = self.watch.read(now, left)?;
+        self.running = Running::NONE;
+        let at = self.turns.as_ref().and_then(|turns| turns.holder())?;
+        self.leave_over(now, at, &reading.rest);
+        let alone = reading.of.undecided.is_empty() && !ended.beside;
+        let mut misses = [None; HT_DEPTH];
+        for number in 0..ended.count {
+            let Some(turns) = self.doubting(now) else {
+                break;
+            };
+            let step = match alone {
+                true => turns.completed(now, at, ended.each),
+                false => turns.completed_beside_others(now, at, ended.each),
+            };
+            self.carry_out(now, step);
+            // CAST: as many as are in flight.
+            if let Some(miss) = misses.get_mut(number as usize) {
+                *miss = step.miss;
+            }
+        }
+        Some(TurnEnd {
+            at,
+            count: ended.count,
+            used: ended.each.saturating_mul(ended.count.into()),
+            misses,
+        })
+    }
+
+    /// The turn of the client at a place has ended; these channels of it have work that rests.
+    fn leave_over(&mut self, now: Ns, at: usize, rest: &Running) {
+        for chid in rest.all() {
+            if self.leftovers.add(now, *chid, at) {
+                continue;
+            }
+            if let Some(turns) = self.turns.as_mut() {
+                turns.bar(now, at);
+            }
+        }
+    }
+
+    /// Channels with work that goes on after its turn were read, in the order and with the positions
+    /// of [`Leftovers::channels`]. Their clients are charged what of it was on the engine; the client
+    /// of the turn is not.
+    pub fn leftovers_read(&mut self, now: Ns, found: impl Iterator<Item = ((usize, Chid), Doing)>) {
+        let mut found = found.peekable();
+        let ran = self.leftovers.note(now, |position, chid| {
+            // Others have only removed some since.
+            while found.next_if(|((at, _), _)| *at < position).is_some() {}
+            match found.peek() {
+                Some((at, doing)) if *at == (position, chid) => *doing,
+                _ => Doing::Rests,
+            }
+        });
+        if let (Some((at, ran)), Some(turns)) = (ran, self.turns.as_mut()) {
+            if turns.ran_beside(now, at, ran) {
+                self.watch.beside(now, ran);
+            }
+        }
+    }
+
+    /// Such channels cannot be read any more.
+    pub fn forget_leftovers(&mut self) {
+        self.leftovers = Leftovers::default();
+    }
+
+    /// The channels of protected clients were read. `busy`: one has work.
+    pub fn protected_read(&mut self, now: Ns, busy: bool) {
+        let Some(turns) = self.turns.as_mut() else {
+            return;
+        };
+        let step = turns.protected(now, busy);
+        let watched = turns.watches_protected(now, busy);
+        self.protected.note(now, busy, watched);
+        self.carry_out(now, step);
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] Tests of what is decided on stores, and of what the watcher has to do. They play the
+//! watcher: each tells what it would have read.
+
+use super::turns_tests::US;
+use super::{
+    Action, Client, Decider, Doing, Mode, Prio, Reading, Record, Row, Running, Spec, Specs, Store,
+    TurnEnd, Turns, CROWD, HEARTBEAT, MAX_GRANT, PLACES, RECORDS, RETURN, SPECS, WINDOW,
+};
+use crate::ids::Chid;
+use crate::policies::dispatch::DispatcherKind;
+use crate::share::Subject;
+use crate::units::Ns;
+use crate::Vectors;
+use std::vec;
+use std::vec::Vec;
+
+const A: Chid = Chid::from_bits(3);
+const B: Chid = Chid::from_bits(4);
+const NICE: Prio = Prio::NORMAL;
+
+fn turns() -> Option<Turns<Vectors>> {
+    let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
+    let clients: Vec<_> = (0..PLACES).map(|_| vacant()).collect();
+    let reserves = vec![None; SPECS + 1];
+    Some(Turns::new(DispatcherKind::Prio, clients, reserves))
+}
+
+/// With clients of so many users, at the places from 0 on.
+pub(super) fn decider(clients: u32) -> Decider<Vectors> {
+    let mut decider = Decider::default();
+    decider.replace(US(0), &mut turns());
+    for user in 0..clients {
+        // CAST: a few.
+        let place = Some(user as usize);
+        assert_eq!(decider.join(US(0), user, None), place);
+    }
+    decider.take_wakes();
+    decider
+}
+
+fn channels(all: &[Chid]) -> Running {
+    let mut channels = Running::NONE;
+    all.iter().for_each(|chid| channels.add(*chid));
+    channels
+}
+
+/// One thread each of these is woken, and all threads of none.
+fn wakes_one(decider: &mut Decider<Vectors>, places: &[usize]) {
+    let wakes = decider.take_wakes();
+    assert!(wakes.one.iter().eq(places.iter().copied()));
+    assert_eq!(wakes.all.iter().count(), 0);
+}
+
+/// The client at a place stores, and has to wait.
+fn waits(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
+    assert_eq!(decider.store(now, at, NICE), Store::Waits);
+    decider.sleeps(at);
+}
+
+/// The client at a place submits commands of a channel, and its window is closed.
+fn submits(decider: &mut Decider<Vectors>, now: Ns, at: usize, chid: Chid) {
+    assert_eq!(decider.store(now, at, NICE), Store::Opens);
+    decider.entered(now, at, true);
+    decider.looked(now, true);
+    assert_eq!(decider.next_action(now), Action::Close);
+    decider.closed(now, &channels(&[chid]));
+    // Its arrival woke it, as that of one that sleeps.
+    decider.take_wakes();
+}
+
+/// The channels of the turn were read: `rest` have work that rests.
+fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> Option<TurnEnd> {
+    let of = decider.work();
+    let reading = Reading {
+        of,
+        busy,
+        rest: channels(rest),
+        undecided: Running::NONE,
+    };
+    decider.read(now, &reading)
+}
+
+#[test]
+fn store_without_turns_passes_and_the_watcher_stops() {
+    let mut decider = Decider::<Vectors>::default();
+    assert_eq!(decider.store(US(1), 0, NICE), Store::Passes);
+    assert_eq!(decider.next_action(US(1)), Action::Stop);
+    assert_eq!((decider.next(), decider.join(US(1), 7, None)), (None, None));
+    assert!(!decider.has_leaked() && decider.take_wakes().is_empty());
+}
+
+#[test]
+fn store_of_a_client_waits_for_the_submission_of_another() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(12), 1);
+    assert!(decider.queues(1) && !decider.queues(0));
+    assert!(decider.work().running.has(A));
+    let next = decider.next().unwrap();
+    assert_eq!(decider.next_action(next), Action::Read);
+    assert_eq!(ends(&mut decider, next, true, &[]), None);
+    wakes_one(&mut decider, &[]);
+    let next = decider.next().unwrap();
+    let ended = ends(&mut decider, next, false, &[]).unwrap();
+    assert_eq!((ended.at, ended.count, ended.misses), (0, 1, [None; 4]));
+    assert_eq!(ended.used, next.saturating_sub(US(10)));
+    assert!(decider.work().running.is_empty());
+    wakes_one(&mut decider, &[1]);
+    assert!(!decider.wakes_up(next, 1, false));
+    assert_eq!(decider.store(next, 1, NICE), Store::Opens);
+}
+
+#[test]
+fn further_store_joins_the_window_until_it_is_closed() {
+    let mut decider = decider(2);
+    assert_eq!(decider.store(US(10), 0, NICE), Store::Opens);
+    assert_eq!(decider.store(US(11), 0, NICE), Store::Joins);
+    waits(&mut decider, US(12), 1);
+    let next = decider.next().unwrap();
+    assert_eq!(decider.next_action(next), Action::Look);
+    decider.looked(next, true);
+    assert_eq!(decider.next_action(next), Action::Close);
+    // The entries are going.
+    waits(&mut decider, next, 0);
+    decider.closed(next, &channels(&[A, B]));
+    assert!(decider.work().running.has(A) && decider.work().running.has(B));
+}
+
+#[test]
+fn window_without_a_store_is_no_submission_and_the_next_passes() {
+    let mut decider = decider(2);
+    assert_eq!(decider.store(US(10), 0, NICE), Store::Opens);
+    waits(&mut decider, US(11), 1);
+    decider.take_wakes();
+    let end = US(10).saturating_add(WINDOW);
+    assert_eq!(decider.next_action(end), Action::Close);
+    decider.closed(end, &Running::NONE);
+    wakes_one(&mut decider, &[1]);
+    assert_eq!(decider.turns().unwrap().counters().unused, 1);
+}
+
+#[test]
+fn grant_that_is_not_used_goes_to_the_next() {
+    let mut decider = decider(3);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    waits(&mut decider, US(12), 2);
+    assert!(ends(&mut decider, US(30), false, &[]).is_some());
+    wakes_one(&mut decider, &[1]);
+    let back = US(30).saturating_add(RETURN);
+    assert_eq!(decider.next_action(back), Action::Again);
+    wakes_one(&mut decider, &[2]);
+}
+
+#[test]
+fn thread_that_did_not_make_it_through_the_window_arrives_again() {
+    let mut decider = decider(1);
+    submits(&mut decider, US(10), 0, A);
+    decider.sleeps(0);
+    assert!(ends(&mut decider, US(30), false, &[]).is_some());
+    wakes_one(&mut decider, &[]);
+    assert_eq!(decider.next_action(US(31)), Action::Again);
+    wakes_one(&mut decider, &[0]);
+    assert!(matches!(
+        decider.next_action(US(31)),
+        Action::Sleep(Some(_))
+    ));
+}
+
+#[test]
+fn watcher_sleeps_for_good_without_a_thread_that_waits() {
+    let mut decider = decider(1);
+    assert_eq!(decider.next_action(US(5)), Action::Sleep(None));
+    submits(&mut decider, US(10), 0, A);
+    assert!(ends(&mut decider, US(30), false, &[]).is_some());
+    assert_eq!(decider.next_action(US(31)), Action::Sleep(None));
+    // Of a client that is gone.
+    decider.sleeps(5);
+    let beat = US(31).saturating_add(HEARTBEAT);
+    assert_eq!(decider.next_action(US(31)), Action::Sleep(Some(beat)));
+}
+
+#[test]
+fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    assert_eq!(ends(&mut decider, US(30), false, &[A]), None);
+    assert!(ends(&mut decider, US(200), false, &[A]).is_some());
+    wakes_one(&mut decider, &[1]);
+    assert!(decider.leftovers().channels().map(|(_, chid)| chid).eq([A]));
+    let first = decider.leftovers().channels().next().unwrap();
+    let reads = |decider: &mut Decider<Vectors>, now, doing| {
+        decider.leftovers_read(now, [(first, doing)].into_iter());
+    };
+    reads(&mut decider, US(209), Doing::Rests);
+    submits(&mut decider, US(210), 1, B);
+    assert_eq!(decider.next_action(US(229)), Action::ReadLeftovers);
+    reads(&mut decider, US(229), Doing::Waits);
+    reads(&mut decider, US(309), Doing::Runs);
+    let ended = ends(&mut decider, US(410), false, &[]).unwrap();
+    // It had the engine for 80 of 200 us.
+    assert_eq!((ended.at, ended.used), (1, US(120)));
+    // It submits anew through a window: it is of a turn again.
+    reads(&mut decider, US(499), Doing::Rests);
+    submits(&mut decider, US(500), 0, A);
+    assert_eq!(decider.leftovers().channels().count(), 0);
+}
+
+#[test]
+fn overdue_turn_lets_all_others_pass_and_their_entries_go_after_it() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(20), 1);
+    let mut now = US(10).saturating_add(MAX_GRANT).saturating_add(US(10));
+    assert_eq!(decider.next_action(now), Action::Again);
+    let wakes = decider.take_wakes();
+    assert!(wakes.all.iter().any(|at| at == 1) && !wakes.all.iter().any(|at| at == 0));
+    assert_eq!(decider.store(now, 1, NICE), Store::Passes);
+    assert!(!decider.queues(1));
+    // Not before its end.
+    assert!(decider.has_leaked() && !decider.take_leak());
+    now = now.saturating_add(US(10));
+    assert!(ends(&mut decider, now, false, &[]).is_some());
+    assert!(decider.take_leak() && !decider.has_leaked());
+    decider.undecided(now, &channels(&[B]));
+    assert!(decider.work().undecided.has(B));
+}
+
+#[test]
+fn length_beside_undecided_work_is_not_learned() {
+    let learned = |undecided: &[Chid]| {
+        let mut decider = decider(1);
+        decider.undecided(US(0), &channels(undecided));
+        submits(&mut decider, US(10), 0, A);
+        ends(&mut decider, US(500), false, &[]).unwrap();
+        let turns = decider.turns().unwrap();
+        turns.client(0).unwrap().history().longest()
+    };
+    assert_eq!((learned(&[B]), learned(&[])), (US(0), US(490)));
+}
+
+#[test]
+fn store_beside_protected_clients_waits_until_they_are_read() {
+    let mut decider = decider(1);
+    decider.set_protected(US(0), true);
+    waits(&mut decider, US(10), 0);
+    assert_eq!(decider.next_action(US(10)), Action::ReadProtected);
+    decider.protected_read(US(12), true);
+    wakes_one(&mut decider, &[]);
+    let next = decider.next().unwrap();
+    assert_eq!(decider.next_action(next), Action::ReadProtected);
+    decider.protected_read(next, false);
+    wakes_one(&mut decider, &[0]);
+    assert_eq!(decider.store(next, 0, NICE), Store::Opens);
+}
+
+#[test]
+fn client_that_leaves_in_its_turn_passes_it_on() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    assert!(decider.leave(US(20), 0));
+    wakes_one(&mut decider, &[1]);
+    assert!(decider.work().running.is_empty());
+    // Its place is vacant, and entries may be there.
+    assert_eq!(decider.store(US(21), 0, NICE), Store::Passes);
+    assert!(decider.take_leak() && decider.leave(US(22), 1));
+}
+
+#[test]
+fn last_thread_that_a_signal_ends_withdraws_its_client() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    decider.sleeps(1);
+    assert!(!decider.wakes_up(US(12), 1, true) && decider.queues(1));
+    assert!(decider.wakes_up(US(12), 1, true) && !decider.queues(1));
+    assert!(ends(&mut decider, US(30), false, &[]).is_some());
+    wakes_one(&mut decider, &[]);
+}
+
+#[test]
+fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
+    let mut decider = decider(0);
+    let (prio, mode) = (Prio::HIGHEST, Mode::Ht);
+    let mut specs = Specs::new(vec![None; SPECS]);
+    let spec = Spec {
+        prio: Some(prio),
+        mode,
+        reserve: None,
+    };
+    specs.set(Row::new(Subject::User(7), spec)).unwrap();
+    decider.set_specs(US(0), &specs, &[None; SPECS]);
+    let at = decider.join(US(1), 7, Some(0)).unwrap();
+    decider.store(US(2), at, NICE);
+    let setting =
+        |decider: &Decider<Vectors>, at| *decider.turns().unwrap().client(at).unwrap().setting();
+    assert_eq!(
+        (setting(&decider, at).prio, setting(&decider, at).mode),
+        (prio, mode)
+    );
+    assert_eq!(decider.follow(US(3), at, None), Some(true));
+    assert_eq!(setting(&decider, at).mode, Mode::Prt);
+    // One of several of a place has to leave it.
+    let crowd = (100..).find_map(|user| {
+        let at = decider.join(US(4), user, None)?;
+        (at == CROWD).then_some(at)
+    });
+    let crowd = crowd.unwrap();
+    decider.store(US(5), crowd, prio);
+    assert_eq!(setting(&decider, crowd).prio, NICE);
+    assert_eq!(decider.follow(US(6), crowd, Some(0)), Some(false));
+    assert!(decider.take_leak() && decider.take_wakes().all.iter().any(|at| at == crowd));
+}
+
+#[test]
+fn turn_that_is_forgotten_lets_all_try_again() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    decider.forget_turn(US(20));
+    assert_eq!(decider.take_wakes().all.iter().count(), PLACES);
+    assert_eq!(
+        (decider.next(), decider.work().running.is_empty()),
+        (None, true)
+    );
+    assert_eq!(decider.store(US(21), 1, NICE), Store::Opens);
+}
+
+#[test]
+fn sums_outlive_the_turns() {
+    let mut decider = decider(2);
+    submits(&mut decider, US(10), 0, A);
+    waits(&mut decider, US(11), 1);
+    ends(&mut decider, US(31), false, &[]).unwrap();
+    let (waits, _) = decider.sums();
+    assert_eq!(waits.total(), US(20));
+    let mut before = turns();
+    decider.replace(US(40), &mut before);
+    assert!(before.is_some_and(|turns| turns.counters().grants == 2));
+    decider.replace(US(41), &mut None);
+    assert_eq!(decider.sums().0.total(), US(20));
+    assert_eq!(decider.store(US(42), 0, NICE), Store::Passes);
+}

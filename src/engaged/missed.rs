@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What is counted of deadlines that were missed, and what is promised of a submission. See
+//! `misses` for when one is.
+
+use crate::units::Ns;
+
+/// Why a missed deadline was not promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Void {
+    /// It used more than its reserve had left, or than is declared; or its forecasts were too short
+    /// too often.
+    Own,
+    /// A command of another client was longer than its deadline bears, and was not declared so; or
+    /// work of protected clients was there, with which admission does not count.
+    Foreign,
+    /// All clients had to pass, or submissions had passed without a decision.
+    Fallback,
+    /// The dispatcher passed others before it by their priority.
+    Order,
+}
+
+impl Void {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Own, Self::Foreign, Self::Fallback, Self::Order];
+}
+
+/// Deadlines that were missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Those that were promised.
+    pub promised: u64,
+    void: [u64; Void::ALL.len()],
+}
+
+impl Misses {
+    /// Those that were void for this reason.
+    pub fn void(&self, why: Void) -> u64 {
+        // CAST: a small number.
+        self.void.get(why as usize).copied().unwrap_or(0)
+    }
+
+    /// Adds those of others.
+    pub fn add_all(&mut self, others: &Self) {
+        self.promised = self.promised.saturating_add(others.promised);
+        for (sum, more) in self.void.iter_mut().zip(others.void) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Counts one.
+    pub(super) fn add(&mut self, void: Option<Void>) {
+        let sum = match void {
+            // CAST: a small number.
+            Some(why) => self.void.get_mut(why as usize),
+            None => Some(&mut self.promised),
+        };
+        if let Some(sum) = sum {
+            *sum = sum.saturating_add(1);
+        }
+    }
+}
+
+/// A deadline that was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Miss {
+    /// Position of the client.
+    pub client: usize,
+    /// By how much.
+    pub late: Ns,
+    /// Why it was not promised, if it was not.
+    pub void: Option<Void>,
+}
+
+/// What is promised of a submission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bond {
+    /// When it is due, if that is promised.
+    pub(super) due: Option<Ns>,
+    /// What it may use, in nanoseconds.
+    pub(super) allowed: i64,
+    /// What was broken when it started.
+    pub(super) void: Option<Void>,
+}

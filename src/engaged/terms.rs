@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What a reserve promises, and what each kind of reserve says and is told.
+
+use super::Forecast;
+use crate::candidate::Offer;
+use crate::error::{in_range, Error};
+use crate::fair::mul_div;
+use crate::units::Ns;
+
+/// How a reserve is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Posterior enforcement: a command starts while anything is left, and may overrun.
+    Pe,
+    /// Apriori enforcement: a command starts when what it is expected to take is left.
+    Ae,
+    /// Constant-bandwidth server: a command that does not fit postpones the deadline first.
+    Cbs,
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How it is kept.
+    pub kind: Kind,
+    /// GPU time in each period.
+    pub capacity: Ns,
+    /// The period.
+    pub period: Ns,
+    /// Whether no more may be used.
+    pub hard: bool,
+    /// The longest command, if its owner says.
+    pub longest: Option<Ns>,
+}
+
+impl Terms {
+    /// A hard reserve.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a capacity that is not 10 us to 10 s, a period that is not 1 ms to
+    /// 10 s, or a capacity above the period.
+    pub fn new(kind: Kind, capacity: Ns, period: Ns) -> Result<Self, Error> {
+        in_range("period_us", period.get() / 1000, 1_000, 10_000_000)?;
+        in_range(
+            "capacity_us",
+            capacity.get() / 1000,
+            10,
+            period.get() / 1000,
+        )?;
+        Ok(Self {
+            kind,
+            capacity,
+            period,
+            hard: true,
+            longest: None,
+        })
+    }
+
+    /// The time in which this capacity accrues, rounded up.
+    pub(super) fn time_for(&self, capacity: Ns) -> Ns {
+        let (c, t) = (self.capacity.get().max(1), self.period.get());
+        let down = mul_div(capacity.get(), t, c);
+        // Exact in all but the last: a product that is too large for this is so after rounding too.
+        let exact = down.checked_mul(c) == capacity.get().checked_mul(t);
+        Ns::new(down.saturating_add(u64::from(!exact)))
+    }
+
+    /// The capacity that accrues in this time, rounded down.
+    pub(super) fn capacity_in(&self, time: Ns) -> Ns {
+        Ns::new(mul_div(time.get(), self.capacity.get(), self.period.get()))
+    }
+}
+
+/// What keeps a reserve of one kind.
+pub(super) trait Keeper {
+    /// A command of this expected cost waits, or the reserve is without any since then: `None`.
+    /// `idle`: none waited and none was in flight.
+    fn wanted(&mut self, terms: &Terms, now: Ns, cost: Option<Ns>, idle: bool);
+    /// When a command of this expected cost may start.
+    fn offer(&self, terms: &Terms, now: Ns, cost: Ns) -> Offer;
+    /// A command starts.
+    fn start(&mut self, terms: &Terms, now: Ns, cost: Ns);
+    /// It has ended.
+    fn end(&mut self, terms: &Terms, now: Ns, cost: Ns, used: Ns);
+    /// Brings it up to date.
+    fn settle(&mut self, terms: &Terms, now: Ns);
+    /// What is left, negative for a debt.
+    fn left(&self, terms: &Terms, now: Ns) -> i64;
+}
+
+/// What a reserve is charged for a command when it starts: not more than the longest that its owner
+/// has declared.
+pub(super) fn charge(terms: &Terms, forecast: &Forecast, switched: bool) -> Ns {
+    let cost = forecast.charge(switched);
+    terms.longest.map_or(cost, |longest| cost.min(longest))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] Books for what clients wait, see `waits`.
+
+use super::client::Waiting;
+use super::turns::Turns;
+use super::waits::Cause;
+use super::Record;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+    /// Books for what clients have waited until now, and notes for what they do from now on.
+    pub(super) fn note_waits(&mut self, now: Ns) {
+        let mut promised = false;
+        for at in self.positions() {
+            let Some((candidate, _)) = self.candidate(now, at) else {
+                continue;
+            };
+            let from = candidate.offer.from;
+            promised |= from <= now && self.is_promised(at);
+            let Some(waiting) = self.clients.get(at).and_then(|client| client.waiting) else {
+                continue;
+            };
+            let cause = self.cause(now, at, &waiting);
+            self.book_wait(now, at, &waiting);
+            let client = self.clients.get_mut(at);
+            if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
+                waiting.held.go_on(now, from, cause);
+            }
+        }
+        self.note_backlog(now, promised);
+    }
+
+    /// Adds what a client has waited since it was booked to its sums and to those of all.
+    pub(super) fn book_wait(&mut self, now: Ns, at: usize, waiting: &Waiting) {
+        let waited = waiting.held.waited(now);
+        self.counters.waited.add_all(&waited);
+        if let Some(client) = self.clients.get_mut(at) {
+            client.waits.add_all(&waited);
+        }
+    }
+
+    /// What holds up a client that is ready.
+    fn cause(&self, now: Ns, at: usize, waiting: &Waiting) -> Cause {
+        match self.turn {
+            Some(turn) if turn.client != at && waiting.passed => Cause::Order,
+            Some(_) => Cause::Running,
+            None => match self.shield.from() {
+                None => Cause::Running,
+                Some(from) if from > now => Cause::Linger,
+                // Only its reserve, until the caller's timer runs.
+                Some(_) => Cause::Budget,
+            },
+        }
+    }
+
+    /// Notes for the others that wait and are ready that a client passes before them.
+    pub(super) fn pass_over(&mut self, now: Ns, passes: usize) {
+        let begins = self.turn.is_none();
+        for at in self.positions().filter(|at| *at != passes) {
+            let Some((candidate, _)) = self.candidate(now, at) else {
+                continue;
+            };
+            let ready = candidate.offer.from <= now;
+            let client = self.clients.get_mut(at);
+            if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
+                waiting.passed = ready || waiting.passed && !begins;
+                waiting.overtaken |= ready;
+            }
+        }
+    }
+}

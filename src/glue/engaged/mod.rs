@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [glue] Engaged scheduling: each store to a submission page is decided on before it reaches the
+//! GPU. What is decided, and when, is in [`crate::engaged`].
+//!
+//! | file | contents |
+//! |---|---|
+//! | `scheduler` | engaged scheduling of one GPU: what other threads ask it and tell it |
+//! | `state` | what its lock protects |
+//! | `place` | where the threads of a client sleep until it may store |
+//! | `opening` | the pages through which a client may store now |
+//! | `watcher` | the thread that ends windows and sees the end of commands |
+//! | `specs` | priorities, modes and reserves of the clients of a GPU |
+
+mod opening;
+mod place;
+pub(crate) mod scheduler;
+mod specs;
+mod state;
+pub(crate) mod watcher;
