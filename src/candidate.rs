@@ -47,8 +47,10 @@ impl Default for Prio {
 pub struct Offer {
     /// Not before this time.
     pub from: Ns,
-    /// By when the reserve promises it, if it promises anything.
+    /// By when it is to end, if its reserve says so.
     pub deadline: Option<Ns>,
+    /// By when that is promised. It comes before all to which nothing is promised.
+    pub promised: Option<Ns>,
     /// Whether it uses time beyond the promise: it comes after all that do not.
     pub spare: bool,
 }

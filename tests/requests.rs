@@ -3,7 +3,7 @@
 //! Properties of the calls of `/dev/loga`: whatever bytes come in, checks return a result; accepted
 //! values are in range; a refusal names what would be right.
 
-use loga::engaged::{Kind, Promised, Terms};
+use loga::engaged::{Kind, Mode, Terms};
 use loga::error::Error;
 use loga::knobs::{Config, Knob, KNOBS};
 use loga::policies::PolicyKind;
@@ -138,9 +138,10 @@ proptest! {
                 prop_assert_eq!(request.spec.is_none(), words[3] == ACTION_CLEAR);
                 let spec = request.spec.unwrap_or_default();
                 prop_assert!(spec.prio.is_none_or(|prio| prio.get() <= 39));
-                if let Some(Promised { terms, commands }) = spec.reserve {
+                if let Some(terms) = spec.reserve {
                     prop_assert!(Terms::new(terms.kind, terms.capacity, terms.period).is_ok());
-                    prop_assert!((1..=10_000).contains(&commands));
+                    prop_assert!((1..=10_000).contains(&terms.commands));
+                    prop_assert!(spec.mode != Mode::Free);
                     prop_assert_eq!(terms.hard, words[16] / 2 == 0);
                 }
             }
@@ -234,7 +235,7 @@ fn numbers_of_the_calls_are_as_the_kernel_builds_them() {
     assert_eq!(Call::of(0x4c0a | (3 << 30)), None);
     // The same number, but read-only.
     assert_eq!(Call::of(Call::ALL[0].1 & !(1 << 30)), None);
-    assert_eq!(VERSION, 12);
+    assert_eq!(VERSION, 13);
 }
 
 #[test]
@@ -294,8 +295,8 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
         ..SetSpec::default()
     };
     let promised = good.check().unwrap().spec.unwrap().reserve.unwrap();
-    assert_eq!(promised.terms.kind, Kind::Cbs);
-    assert!(promised.terms.hard && promised.terms.longest.is_none());
+    assert_eq!(promised.kind, Kind::Cbs);
+    assert!(promised.hard && promised.longest.is_none());
     let set = |change: fn(&mut Spec)| {
         let mut set = good;
         change(&mut set.spec);

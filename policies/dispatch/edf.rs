@@ -2,9 +2,10 @@
 
 //! [pure] Dispatcher `edf`: of the ready clients, the one whose reserve has the earliest deadline.
 //!
-//! `order = (deadline, 39 - prio)`; a client without a promise has no deadline and comes last.
+//! `order = (deadline, 39 - prio)`. Deadlines that are promised come before all others; a client
+//! without a reserve has no deadline and comes last.
 //!
-//! Good for: reserves of kind CBS, whose deadlines are then met if they were admitted together
+//! Good for: firm reserves, whose deadlines are then met if they were admitted together
 //! ([`deadlines`](crate::engaged::deadlines)). Bad for: clients without a reserve, whatever their
 //! priority.
 //! Bound: each server meets its deadline, as far as commands are not longer than was said, up to
@@ -15,6 +16,9 @@
 use super::prio::below_highest;
 use super::{Candidate, Dispatcher};
 
+/// Deadlines that are promised are below this number.
+const PROMISED: u64 = 1 << 63;
+
 /// The earliest deadline first.
 pub(super) struct Earliest;
 
@@ -22,10 +26,11 @@ impl Dispatcher for Earliest {
     const NAME: &'static str = "edf";
 
     fn order(candidate: &Candidate) -> (u64, u64) {
-        let deadline = candidate.offer.deadline;
-        (
-            deadline.map_or(u64::MAX, |deadline| deadline.get()),
-            below_highest(candidate.prio),
-        )
+        let offer = &candidate.offer;
+        let deadline = offer.deadline.map(|deadline| match offer.promised {
+            Some(_) => deadline.get().min(PROMISED),
+            None => deadline.get().saturating_add(PROMISED),
+        });
+        (deadline.unwrap_or(u64::MAX), below_highest(candidate.prio))
     }
 }

@@ -76,6 +76,7 @@ impl Keeper for Apriori {
             return Offer {
                 from: now,
                 deadline: Some(state.next),
+                promised: None,
                 spare: false,
             };
         }
@@ -87,6 +88,7 @@ impl Keeper for Apriori {
         Offer {
             from,
             deadline: Some(from.saturating_add(terms.period)),
+            promised: None,
             spare: false,
         }
     }
@@ -103,8 +105,8 @@ impl Keeper for Apriori {
         self.left = self.left.saturating_sub(signed(used)).max(least);
     }
 
-    fn settle(&mut self, terms: &Terms, now: Ns) {
-        *self = self.at(terms, now);
+    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+        *self = self.at(before, now);
     }
 
     fn left(&self, terms: &Terms, now: Ns) -> i64 {

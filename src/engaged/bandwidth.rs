@@ -8,8 +8,8 @@
 //!
 //! - *Arrival* at `t` when nothing of the server waits or runs: if `v <= t`, then `e = C` and
 //!   `d = t + T`. Otherwise both stay: a debt or what was used ahead is not forgotten.
-//! - *Start* of a command of expected cost `x`: while `x > e`, `e += C` and `d += T`, which leaves `v`
-//!   as it is. Then `e -= x`. Soft: at once, under the later deadline. Hard: if it had to postpone,
+//! - *Start* of a command of expected cost `x`: if `e < 0`, then `e = 0` and `d = v`. While `x > e`,
+//!   `e += C` and `d += T`, which leaves `v` as it is. Then `e -= x`. Soft: at once, under the later deadline. Hard: if it had to postpone,
 //!   not before `v`.
 //! - *End* after `u`: `e += x - u`.
 //!
@@ -43,6 +43,9 @@ use super::{signed, unsigned, MAX_DEBT};
 use crate::candidate::Offer;
 use crate::units::Ns;
 
+/// What a server without promised deadlines may be late with beyond its period, and catch up.
+const LATE: Ns = Ns::from_ms(100);
+
 /// What is left of a reserve under CBS.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bandwidth {
@@ -61,8 +64,30 @@ impl Bandwidth {
         }
     }
 
+    /// With nothing left; what comes next may be used from this time on.
+    pub(super) const fn after(from: Ns) -> Self {
+        Self {
+            left: 0,
+            deadline: from,
+        }
+    }
+
+    /// What it has been late with for longer than its period is lost: see the bound on catching up.
+    fn caught_up(&self, terms: &Terms, now: Ns) -> Self {
+        let most = match terms.is_firm() {
+            true => terms.period,
+            false => terms.period.saturating_add(LATE),
+        };
+        let from = now.saturating_sub(most);
+        let lost = from.saturating_sub(self.virtual_time(terms));
+        Self {
+            deadline: self.deadline.saturating_add(lost),
+            ..*self
+        }
+    }
+
     /// Up to when it has had all that it is promised.
-    fn virtual_time(&self, terms: &Terms) -> Ns {
+    pub(super) fn virtual_time(&self, terms: &Terms) -> Ns {
         let time = |ns| terms.time_for(unsigned(ns));
         if self.left < 0 {
             return self
@@ -75,14 +100,19 @@ impl Bandwidth {
         self.deadline.saturating_sub(Ns::new(before))
     }
 
-    /// With enough for a command of this cost.
+    /// With enough for a command of this cost. What is owed is paid first: the next budget has a
+    /// whole period then.
     fn postponed(&self, terms: &Terms, cost: Ns) -> Self {
-        let missing = unsigned(signed(cost).saturating_sub(self.left)).get();
+        let paid = match self.left < 0 {
+            true => Self::after(self.virtual_time(terms)),
+            false => *self,
+        };
+        let missing = unsigned(signed(cost).saturating_sub(paid.left)).get();
         let times = missing.div_ceil(terms.capacity.get().max(1));
         let more = signed(terms.capacity.saturating_mul(times));
         Self {
-            left: self.left.saturating_add(more),
-            deadline: self
+            left: paid.left.saturating_add(more),
+            deadline: paid
                 .deadline
                 .saturating_add(terms.period.saturating_mul(times)),
         }
@@ -97,21 +127,21 @@ impl Keeper for Bandwidth {
     }
 
     fn offer(&self, terms: &Terms, now: Ns, cost: Ns) -> Offer {
-        let with = self.postponed(terms, cost);
-        let waits = terms.hard && with.deadline != self.deadline;
+        let state = self.caught_up(terms, now);
+        let with = state.postponed(terms, cost);
         Offer {
-            from: if waits {
-                self.virtual_time(terms).max(now)
-            } else {
-                now
+            from: match with.deadline == state.deadline {
+                true => now,
+                false => state.virtual_time(terms).max(now),
             },
             deadline: Some(with.deadline),
+            promised: Some(self.postponed(terms, cost).deadline),
             spare: false,
         }
     }
 
-    fn start(&mut self, terms: &Terms, _: Ns, cost: Ns) {
-        *self = self.postponed(terms, cost);
+    fn start(&mut self, terms: &Terms, now: Ns, cost: Ns) {
+        *self = self.caught_up(terms, now).postponed(terms, cost);
         self.left = self.left.saturating_sub(signed(cost));
     }
 
@@ -124,7 +154,9 @@ impl Keeper for Bandwidth {
         self.left = left.max(least);
     }
 
-    fn settle(&mut self, _: &Terms, _: Ns) {}
+    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+        *self = Self::after(self.virtual_time(before).max(now));
+    }
 
     fn left(&self, _: &Terms, _: Ns) -> i64 {
         self.left
@@ -181,15 +213,60 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_that_is_soft_starts_at_once_with_a_later_deadline() {
+    fn bandwidth_that_is_soft_starts_at_once_after_all_others() {
         let mut reserve = Reserve::new(terms(false), Ns::ZERO);
         start(&mut reserve, us(0), us(1000));
         reserve.end(us(1000), us(1000), us(1000));
         let offer = reserve.offer(us(1000), us(1000));
-        assert_eq!((offer.from, offer.deadline), (us(1000), Some(us(20_000))));
-        assert!(!offer.spare);
+        assert_eq!((offer.from, offer.deadline), (us(1000), None));
+        assert!(offer.spare);
+        // Up to its part it has its deadline.
+        let offer = reserve.offer(us(10_000), us(1000));
+        assert_eq!((offer.deadline, offer.spare), (Some(us(20_000)), false));
     }
 
+    #[test]
+    fn bandwidth_catches_up_what_it_is_late_with_for_a_period() {
+        let firm = Terms {
+            longest: Some(us(500)),
+            ..terms(true)
+        };
+        for (terms, most) in [(firm, us(10_000)), (terms(true), us(110_000))] {
+            let mut reserve = Reserve::new(terms, Ns::ZERO);
+            reserve.wait(us(0), us(500));
+            let now = us(5_000_000);
+            let offer = reserve.offer(now, us(500));
+            assert_eq!(offer.from, now);
+            assert_eq!(
+                offer.deadline,
+                Some(now.saturating_sub(most).saturating_add(us(10_000)))
+            );
+            assert_eq!(offer.promised, terms.ask().map(|_| us(10_000)));
+            // It uses all that it may at once: what is caught up, and one capacity.
+            let mut used = 0;
+            while reserve.offer(now, us(500)).from == now {
+                reserve.start(now, us(500));
+                reserve.end(now, us(500), us(500));
+                used += 500;
+            }
+            assert_eq!(used, most.get() / 10_000 + 1000);
+        }
+    }
+
+    #[test]
+    fn bandwidth_that_is_changed_keeps_what_was_used_ahead() {
+        let mut reserve = Reserve::new(terms(true), Ns::ZERO);
+        start(&mut reserve, us(0), us(900));
+        reserve.end(us(900), us(900), us(900));
+        // Paid for at 9 ms. A hundredth of it from 1 ms on: 10 us in 10 ms.
+        let less = Terms {
+            capacity: us(10),
+            ..terms(true)
+        };
+        reserve.resize(us(1_000), less);
+        let offer = reserve.offer(us(1_000), us(10));
+        assert_eq!((offer.from, offer.deadline), (us(9_000), Some(us(19_000))));
+    }
     #[test]
     fn bandwidth_keeps_a_debt_past_its_deadline() {
         let mut reserve = Reserve::new(terms(true), Ns::ZERO);

@@ -27,7 +27,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let Some(holder) = holder else {
             return false;
         };
-        self.disturb(reserve, ran);
+        self.disturb(now, at, reserve, ran);
         if self.comes_before(holder, at) {
             self.pay_overlap(now, at, ran);
         }
@@ -37,7 +37,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// A client has left more work that rests than can be noted: it gets no grant for a while.
     pub fn bar(&mut self, now: Ns, at: usize) {
         if let Some(client) = self.clients.get_mut(at) {
-            client.owed.barred = now.saturating_add(STARVED);
+            client.owed.barred = client.owed.barred.max(now.saturating_add(STARVED));
         }
     }
 

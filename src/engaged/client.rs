@@ -24,6 +24,17 @@ pub enum Mode {
     Free,
 }
 
+impl Mode {
+    /// Most submissions in flight.
+    pub const fn depth(self) -> u64 {
+        match self {
+            // CAST: a small number.
+            Self::Ht => HT_DEPTH as u64,
+            Self::Prt | Self::Free => 1,
+        }
+    }
+}
+
 /// What is set for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -48,15 +59,21 @@ pub(super) struct Waiting {
     pub(super) held: Held,
     /// The present turn was given to another client while it was ready.
     pub(super) passed: bool,
-    /// That has happened.
-    pub(super) overtaken: bool,
+    /// It got no grant for a while for what it owes.
+    pub(super) owed: bool,
 }
 
 /// A submission in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flight {
-    /// Cost that its reserve was told.
+    /// Cost that its reserve was told, with the fee.
     pub(super) charged: Ns,
+    /// What it pays beside what it uses.
+    pub(super) fee: Ns,
+    /// What it is charged at most if it is not known what it used.
+    pub(super) most: Ns,
+    /// Its reserve was changed since: what was charged is not given back.
+    pub(super) stale: bool,
     /// Whether another client was on the engine before.
     pub(super) switched: bool,
     /// Position of that reserve.
@@ -65,6 +82,17 @@ pub(super) struct Flight {
     pub(super) floor: bool,
     /// What is promised of it.
     pub(super) bond: Bond,
+}
+
+impl Flight {
+    /// What its reserve pays for it.
+    pub(super) fn pays(&self, used: Ns) -> Ns {
+        let used = used.saturating_add(self.fee);
+        match self.stale {
+            true => used.max(self.charged),
+            false => used,
+        }
+    }
 }
 
 /// A client, or a vacant place for one.
@@ -78,6 +106,8 @@ pub struct Client<R> {
     pub(super) history: History<R>,
     /// Grows with commands that took more than twice what was expected.
     pub(super) strikes: u32,
+    /// That was so too often: the longest command so far is expected.
+    pub(super) doubted: bool,
     /// Time from its arrivals to their grants, as far as it is booked.
     pub(super) waits: Waits,
     /// Kept when it leaves, for those of its user that come later.
@@ -113,6 +143,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             in_flight: 0,
             history: History::new(records),
             strikes: 0,
+            doubted: false,
             waits: Waits::default(),
             owed: Owed::default(),
         }
@@ -127,6 +158,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.in_flight = 0;
         self.history.clear();
         self.strikes = 0;
+        self.doubted = false;
         self.waits = Waits::default();
     }
 
@@ -148,6 +180,19 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
     /// What its commands cost so far.
     pub const fn history(&self) -> &History<R> {
         &self.history
+    }
+
+    /// What its next command will cost.
+    pub(super) fn forecast(&self) -> Forecast {
+        let forecast = self.history.forecast();
+        match self.doubted {
+            false => forecast,
+            true => Forecast {
+                mean: self.history.longest(),
+                margin: Ns::ZERO,
+                ..forecast
+            },
+        }
     }
 
     /// For how long its arrivals have waited for their grants until now.

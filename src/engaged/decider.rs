@@ -304,7 +304,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 promised: spec.reserve.is_some(),
             };
             if let Some(turns) = self.turns.as_mut() {
-                let terms = spec.reserve.map(|promised| promised.terms);
+                let terms = spec.reserve;
                 turns.set_reserve(now, reserve_of(at), terms);
                 turns.set_bound(reserve_of(at), *bound);
             }

@@ -10,6 +10,10 @@ use crate::Vectors;
 fn submission_that_was_not_used_is_the_newest_and_is_not_charged_as_the_one_before() {
     let mut turns = prio(&[]);
     let terms = Terms::new(Kind::Cbs, US(10_000), US(100_000)).unwrap();
+    let terms = Terms {
+        hard: false,
+        ..terms
+    };
     let longest = Some(US(3_000));
     let reserve = turns.promise(US(0), Terms { longest, ..terms }).unwrap();
     turns.join(Setting { reserve, ..ht(9) }).unwrap();

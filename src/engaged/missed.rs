@@ -8,15 +8,15 @@ use crate::units::Ns;
 /// Why a missed deadline was not promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Void {
-    /// It used more than its reserve had left, or than is declared; or its forecasts were too short
-    /// too often.
+    /// It used more than its reserve had left, or than is declared; or it got no grant for what it
+    /// owes.
     Own,
     /// A command of another client was longer than its deadline bears, and was not declared so; or
     /// work of protected clients was there, with which admission does not count.
     Foreign,
     /// All clients had to pass, or submissions had passed without a decision.
     Fallback,
-    /// The dispatcher passed others before it by their priority.
+    /// The dispatcher passes others by their priority: no deadline is promised.
     Order,
 }
 
@@ -77,8 +77,6 @@ pub struct Miss {
 pub(super) struct Bond {
     /// When it is due, if that is promised.
     pub(super) due: Option<Ns>,
-    /// What it may use, in nanoseconds.
-    pub(super) allowed: i64,
     /// What was broken when it started.
     pub(super) void: Option<Void>,
 }

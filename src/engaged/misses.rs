@@ -3,41 +3,24 @@
 //! [pure] Deadlines that are missed: those that were promised, and those whose conditions were
 //! broken.
 //!
-//! A submission of a client with a reserve is *due* at the deadline of its server under CBS, and
-//! under PE and AE a deadline after its reserve first let it start. It is a *miss* if its end is
-//! seen later. What was promised holds under conditions (`docs/engaged.md`): a miss is *void* if one
+//! A submission of a client with a firm reserve is *due* at the deadline of its server. It is a
+//! *miss* if its end is seen later. What was promised holds under conditions (`docs/engaged.md`): a miss is *void* if one
 //! of them was broken while it waited or ran, see [`Void`], and *promised* otherwise: LoGA, or its
 //! admission, is at fault.
 //!
-//! A soft reserve of kind PE or AE promises no deadline. One that a foreign command disturbs stays so
-//! while any client with a promise is ready and waits: what has queued up meanwhile delays others
-//! after it.
+//! A reserve that is not firm promises no deadline ([`Terms::is_firm`](super::Terms::is_firm)). One
+//! that a foreign command disturbs stays so while any client with a promise runs, or is ready and
+//! waits: what has queued up meanwhile delays others after it.
+//!
+//! A client with a command that was longer than a deadline of another one bears, and that was not
+//! declared, gets no grant until the time that is not promised would have paid for what was too
+//! much: so long commands of it cannot follow each other.
 
 use super::client::Flight;
 use super::turns::Turns;
-use super::{Kind, Offer, Record, Reserve, Void, BACKGROUND};
+use super::{Record, Void, BACKGROUND, MAX_DEBT};
 use crate::storage::Storage;
-use crate::units::{signed, Ns};
-
-impl Reserve {
-    /// When a submission is due that it offers to let start, and that it has let start since `ready`.
-    pub(super) fn due(&self, offer: &Offer, ready: Ns) -> Option<Ns> {
-        match self.terms().kind {
-            Kind::Cbs => offer.deadline,
-            _ if self.terms().hard => Some(ready.saturating_add(self.terms().period)),
-            _ => None,
-        }
-    }
-
-    /// What a command may use that has just started with this expected cost.
-    pub(super) fn allowed(&self, now: Ns, cost: Ns) -> i64 {
-        let left = self.left(now);
-        match self.terms().kind {
-            Kind::Cbs => left.saturating_add(signed(cost)),
-            Kind::Pe | Kind::Ae => left,
-        }
-    }
-}
+use crate::units::Ns;
 
 impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// The longest command of others that the deadline of a reserve bears, see
@@ -54,17 +37,40 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         client.is_some_and(|client| client.setting.reserve != BACKGROUND)
     }
 
-    /// Notes a submission that has ended: it may have been longer than other reserves count with.
-    pub(super) fn disturb(&mut self, of: usize, used: Ns) {
-        let declared = self.reserve(of).and_then(|reserve| reserve.terms().longest);
+    /// Notes a submission of a client that has ended: it may have been longer than other reserves
+    /// count with.
+    pub(super) fn disturb(&mut self, now: Ns, at: usize, of: usize, used: Ns) {
+        let terms = self.reserve(of).map(|reserve| *reserve.terms());
+        let declared = terms.and_then(|terms| terms.longest);
         if declared.is_some_and(|longest| used <= longest) {
             // Admission counted with it.
             return;
         }
+        // What a firm one used beyond that comes before the deadlines of others.
+        let breach = terms.is_some_and(|terms| terms.is_firm());
+        // Its mode may have been another one when they passed.
+        let depth = self.client(at).map_or(1, |client| {
+            // CAST: a small number.
+            let left = client.in_flight() as u64;
+            client.setting.mode.depth().max(left.saturating_add(1))
+        });
+        let together = used.saturating_mul(depth);
+        let mut most: Option<Ns> = None;
         let others = self.reserves.iter_mut().enumerate();
         for reserve in others.filter_map(|(at, reserve)| reserve.as_mut().filter(|_| at != of)) {
-            if reserve.bound.is_some_and(|bound| used > bound) {
+            let bound = reserve.bound.filter(|bound| together > *bound);
+            if bound.is_some() || breach && reserve.bound.is_some() {
                 reserve.disturbed = reserve.disturbed.or(Some(Void::Foreign));
+            }
+            most = [most, bound].into_iter().flatten().min();
+        }
+        if let Some(most) = most {
+            self.counters.exceeded = self.counters.exceeded.saturating_add(1);
+            let debt = self.time_unpromised(together.saturating_sub(most));
+            let until = now.saturating_add(debt.min(MAX_DEBT));
+            // A firm reserve owes it.
+            if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {
+                client.owed.barred = client.owed.barred.max(until);
             }
         }
     }
@@ -92,13 +98,12 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         &mut self,
         now: Ns,
         flight: &Flight,
-        used: Ns,
         alone: bool,
         breach: bool,
     ) -> Option<(Ns, Option<Void>)> {
         let due = flight.bond.due.filter(|due| *due < now)?;
         let reserve = self.reserves.get_mut(flight.reserve)?.as_mut()?;
-        let own = breach || signed(used) > flight.bond.allowed || reserve.is_demoted();
+        let own = breach || reserve.left(now) < 0;
         let void = match flight.bond.void {
             _ if !alone => Some(Void::Fallback),
             Some(Void::Fallback) => Some(Void::Fallback),
@@ -119,14 +124,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             let Some(client) = self.clients.get(at) else {
                 continue;
             };
-            let (place, ready) = (
-                client.setting.reserve,
-                client.waiting.map_or(now, |waiting| waiting.held.ready),
-            );
-            let Some(Some(reserve)) = self.reserves.get_mut(place) else {
+            let Some(Some(reserve)) = self.reserves.get_mut(client.setting.reserve) else {
                 continue;
             };
-            let due = reserve.due(&candidate.offer, ready);
+            let due = candidate.offer.promised;
             if due.is_some_and(|due| due < now) {
                 reserve.miss(Some(Void::Fallback));
                 self.counters.misses.add(Some(Void::Fallback));

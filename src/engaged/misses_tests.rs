@@ -49,19 +49,60 @@ fn submission_that_ends_in_time_is_no_miss() {
 
 #[test]
 fn late_submission_is_promised_while_all_conditions_hold() {
-    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
-        let mut turns = edf(kind);
-        turns.set_bound(1, Some(US(12_000)));
-        let miss = behind(&mut turns, 12_000);
-        let expected = Miss {
-            client: 0,
-            late: US(1_500),
-            void: None,
-        };
-        assert_eq!(miss, Some(expected), "{kind:?}");
-        assert_eq!(turns.reserve(1).unwrap().served().misses.promised, 1);
-        assert_eq!(turns.counters().misses.promised, 1);
+    let mut turns = edf(Kind::Cbs);
+    turns.set_bound(1, Some(US(12_000)));
+    let miss = behind(&mut turns, 12_000);
+    let expected = Miss {
+        client: 0,
+        late: US(1_500),
+        void: None,
+    };
+    assert_eq!(miss, Some(expected));
+    assert_eq!(turns.reserve(1).unwrap().served().misses.promised, 1);
+    assert_eq!(turns.counters().misses.promised, 1);
+}
+
+#[test]
+fn only_a_firm_reserve_promises_a_deadline() {
+    for (kind, longest) in [
+        (Kind::Pe, Some(US(1_000))),
+        (Kind::Ae, Some(US(1_000))),
+        (Kind::Cbs, None),
+    ] {
+        let mut turns = promised(DispatcherKind::Edf, kind, longest);
+        assert_eq!(behind(&mut turns, 30_000), None, "{kind:?}");
+        assert_eq!(turns.counters().misses, Default::default());
     }
+}
+
+#[test]
+fn deadline_that_is_promised_comes_before_an_earlier_one_that_is_not() {
+    let mut turns = edf(Kind::Cbs);
+    let terms = Terms::new(Kind::Pe, US(1_000), US(5_000)).unwrap();
+    let reserve = turns.promise(US(0), terms).unwrap();
+    turns.join(Setting { reserve, ..prt(39) }).unwrap();
+    turns.arrive(US(0), 1);
+    turns.arrive(US(100), 2);
+    turns.arrive(US(200), 0);
+    assert_eq!(granted(turns.completed(US(300), 1, US(300))), Some(0));
+    assert_eq!(granted(turns.completed(US(400), 0, US(100))), Some(2));
+}
+
+#[test]
+fn client_with_a_command_longer_than_a_deadline_bears_gets_no_grant_until_that_is_paid() {
+    let mut turns = edf(Kind::Cbs);
+    turns.set_bound(1, Some(US(5_000)));
+    turns.arrive(US(0), 1);
+    turns.completed(US(5_000), 1, US(5_000));
+    assert_eq!(turns.counters().exceeded, 0);
+    assert_eq!(granted(turns.arrive(US(5_000), 1)), Some(1));
+    // 8 ms too much, of which four fifths of the time would pay.
+    turns.completed(US(18_000), 1, US(13_000));
+    let step = turns.arrive(US(18_000), 1);
+    assert_eq!((granted(step), step.timer), (None, Some(US(28_000))));
+    assert_eq!(turns.counters().exceeded, 1);
+    // The other one does not wait for that.
+    assert_eq!(granted(turns.arrive(US(18_100), 0)), Some(0));
 }
 
 #[test]
@@ -83,9 +124,11 @@ fn miss_behind_a_command_longer_than_its_deadline_bears_is_void() {
 
 #[test]
 fn miss_of_what_queued_up_behind_a_long_command_is_void_too() {
-    let mut turns = edf(Kind::Pe);
+    let mut turns = edf(Kind::Cbs);
     turns.set_bound(1, Some(US(5_000)));
-    let other = Terms::new(Kind::Pe, US(4_000), US(10_000)).unwrap();
+    let other = Terms::new(Kind::Cbs, US(4_000), US(10_000)).unwrap();
+    let longest = Some(US(1_000));
+    let other = Terms { longest, ..other };
     let reserve = turns.promise(US(0), other).unwrap();
     turns.join(Setting { reserve, ..prt(1) }).unwrap();
     turns.arrive(US(0), 1);
@@ -101,14 +144,32 @@ fn miss_of_what_queued_up_behind_a_long_command_is_void_too() {
 
 #[test]
 fn miss_of_a_client_with_a_command_longer_than_it_has_left_or_declared_is_void() {
-    for (kind, used) in [(Kind::Cbs, 2_100), (Kind::Pe, 2_100), (Kind::Pe, 1_100)] {
-        let mut turns = edf(kind);
-        turns.arrive(US(0), 1);
-        turns.arrive(US(1_000), 0);
-        turns.completed(US(10_000), 1, US(10_000));
-        let miss = turns.completed(US(10_000 + used), 0, US(used)).miss;
-        assert_eq!(void(miss), Some(Void::Own), "{kind:?} {used}");
+    let mut turns = edf(Kind::Cbs);
+    turns.arrive(US(0), 1);
+    turns.arrive(US(1_000), 0);
+    turns.completed(US(10_000), 1, US(10_000));
+    let miss = turns.completed(US(11_100), 0, US(1_100)).miss;
+    assert_eq!(void(miss), Some(Void::Own));
+    // Three commands of 0.9 ms, of which 2 ms are left before the first.
+    let mut turns = edf(Kind::Cbs);
+    let terms = *turns.reserve(1).unwrap().terms();
+    turns.set_reserve(
+        US(0),
+        1,
+        Some(Terms {
+            commands: 3,
+            ..terms
+        }),
+    );
+    for at in [1_000, 1_900] {
+        assert_eq!(granted(turns.arrive(US(at), 0)), Some(0));
+        assert_eq!(turns.completed(US(at + 900), 0, US(900)).miss, None);
     }
+    turns.arrive(US(2_800), 1);
+    turns.arrive(US(2_800), 0);
+    turns.completed(US(12_500), 1, US(9_700));
+    let miss = turns.completed(US(13_400), 0, US(900)).miss;
+    assert_eq!(void(miss), Some(Void::Own));
 }
 
 #[test]

@@ -52,6 +52,7 @@
 //! | `watch` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
 //! | `waits`, `waiting` | for what clients wait; its books |
+//! | `settling` | what a submission that has ended costs its client |
 //! | `missed`, `misses` | deadlines that were missed; when one is, and why |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
@@ -93,6 +94,7 @@ mod protecting;
 mod reserve;
 mod running;
 mod select;
+mod settling;
 mod shield;
 #[cfg(test)]
 mod shield_tests;
@@ -124,7 +126,7 @@ pub use protected::Protected;
 pub use reserve::{Reserve, Served};
 pub use running::Running;
 pub use shield::MAX_LINGER;
-pub use specs::{reserve_of, Promised, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
+pub use specs::{reserve_of, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
 pub use terms::{Kind, Terms};
 pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
 pub use waits::{Cause, Waits};

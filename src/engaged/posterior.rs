@@ -73,6 +73,7 @@ impl Keeper for Posterior {
             return Offer {
                 from: now,
                 deadline: Some(state.next),
+                promised: None,
                 spare: false,
             };
         }
@@ -85,6 +86,7 @@ impl Keeper for Posterior {
         Offer {
             from,
             deadline: Some(from.saturating_add(terms.period)),
+            promised: None,
             spare: false,
         }
     }
@@ -102,8 +104,8 @@ impl Keeper for Posterior {
         *self = self.at(terms, now);
     }
 
-    fn settle(&mut self, terms: &Terms, now: Ns) {
-        *self = self.at(terms, now);
+    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+        *self = self.at(before, now);
     }
 
     fn left(&self, terms: &Terms, now: Ns) -> i64 {

@@ -2,9 +2,11 @@
 
 //! [pure] Reserves that come, change and go while clients use them, and the background beside them.
 
+use super::client::Flight;
 use super::terms::charge;
 use super::turns::{Turns, BACKGROUND};
 use super::{Kind, Record, Reserve, Terms};
+use crate::fair::mul_div;
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -28,56 +30,70 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// What the reserve at a position promises from now on, if anything. While it stays of one kind,
     /// what it owes stays; if it is what was promised before, nothing changes.
     pub fn set_reserve(&mut self, now: Ns, at: usize, terms: Option<Terms>) {
-        let same = match (self.reserve(at), &terms) {
-            (Some(reserve), Some(terms)) => reserve.promises(terms),
-            (reserve, terms) => reserve.is_none() && terms.is_none(),
-        };
-        if same || at == BACKGROUND {
+        if self.reserve(at).map(Reserve::terms) == terms.as_ref() || at == BACKGROUND {
             return;
         }
         self.replace(now, at, terms);
-        let hundred = |terms: &Terms| {
-            let capacity = terms.capacity_in(Ns::from_ms(100_000)).get();
-            capacity / Ns::from_ms(1_000).get()
-        };
-        let promised = self.reserves.iter().skip(1).flatten();
-        let any = promised.clone().next().is_some();
-        let promised: u64 = promised.map(|reserve| hundred(reserve.terms())).sum();
-        let percent = 100_u64.saturating_sub(promised).max(BACKGROUND_LEAST);
+        let any = self.reserves.iter().skip(1).flatten().next().is_some();
         let background = Terms {
             kind: Kind::Pe,
-            capacity: Ns::new(BACKGROUND_PERIOD.get() / 100 * percent),
+            capacity: self.unpromised(),
             period: BACKGROUND_PERIOD,
             hard: false,
             longest: None,
+            commands: 1,
+            submission: Ns::ZERO,
         };
         self.replace(now, BACKGROUND, any.then_some(background));
     }
 
-    /// Changes, adds or removes a reserve.
+    /// What is not promised of a [`BACKGROUND_PERIOD`].
+    fn unpromised(&self) -> Ns {
+        let promised = self.reserves.iter().skip(1).flatten();
+        let promised = promised.map(|reserve| reserve.terms().capacity_in(BACKGROUND_PERIOD));
+        let promised = promised.fold(Ns::ZERO, Ns::saturating_add);
+        let least = Ns::new(BACKGROUND_PERIOD.get() / 100 * BACKGROUND_LEAST);
+        BACKGROUND_PERIOD.saturating_sub(promised).max(least)
+    }
+
+    /// In which time this much is left that is not promised.
+    pub(super) fn time_unpromised(&self, used: Ns) -> Ns {
+        let (period, left) = (BACKGROUND_PERIOD.get(), self.unpromised().get());
+        Ns::new(mul_div(used.get(), period, left))
+    }
+
+    /// Changes, adds or removes a reserve. What CBS has used ahead stays used: a changed one, or the
+    /// next one if it is removed, begins when that is paid for.
     fn replace(&mut self, now: Ns, at: usize, terms: Option<Terms>) {
         if let (Some(Some(reserve)), Some(terms)) = (self.reserves.get_mut(at), terms) {
             if reserve.terms().kind == terms.kind {
                 reserve.resize(now, terms);
+                if terms.kind == Kind::Cbs {
+                    self.in_flight_of(at).for_each(|flight| flight.stale = true);
+                }
                 return;
             }
         }
-        self.let_go(at);
+        // Submissions in flight are no longer charged to it.
+        self.in_flight_of(at)
+            .for_each(|flight| flight.reserve = usize::MAX);
+        if let Some(before) = self.reserve(at) {
+            let most = now.saturating_add(before.terms().period);
+            let paid = before.paid_until().map_or(now, |paid| paid.min(most));
+            self.paid = self.paid.max(paid);
+        }
+        let from = self.paid;
         if let Some(reserve) = self.reserves.get_mut(at) {
-            *reserve = terms.map(|terms| Reserve::new(terms, now));
+            *reserve = terms.map(|terms| Reserve::after(terms, now, from));
         }
         self.wait_again(now, at);
     }
 
-    /// Submissions in flight of a reserve are no longer charged to it.
-    fn let_go(&mut self, at: usize) {
-        let flights = self
-            .clients
-            .iter_mut()
-            .flat_map(|client| client.flights_mut());
-        for flight in flights.filter(|flight| flight.reserve == at) {
-            flight.reserve = usize::MAX;
-        }
+    /// Submissions in flight of a reserve.
+    fn in_flight_of(&mut self, at: usize) -> impl Iterator<Item = &mut Flight> {
+        let clients = self.clients.iter_mut();
+        let flights = clients.flat_map(|client| client.flights_mut());
+        flights.filter(move |flight| flight.reserve == at)
     }
 
     /// Tells a new reserve of the clients that wait.

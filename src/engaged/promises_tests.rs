@@ -57,14 +57,63 @@ fn changed_promise_of_one_kind_keeps_its_debt() {
         assert_eq!(granted(turns.arrive(US(0), 0)), Some(0), "{kind:?}");
         turns.completed(US(9_000), 0, US(9_000));
         let debt = turns.reserve(1).unwrap().left(US(9_000));
-        assert!(debt < 0, "{kind:?}");
+        let from = turns.reserve(1).unwrap().offer(US(9_000), US(1)).from;
+        assert!(debt < 0 && from > US(9_000), "{kind:?}");
         turns.set_reserve(US(9_000), 1, Some(terms(kind, 5_001, 10_000)));
-        assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), debt, "{kind:?}");
+        let reserve = turns.reserve(1).unwrap();
+        assert_eq!(reserve.offer(US(9_000), US(1)).from, from, "{kind:?}");
+        assert!(kind == Kind::Cbs || reserve.left(US(9_000)) == debt);
         let other = terms(Kind::Pe, 6_000, 10_000);
         if kind != Kind::Pe {
             turns.set_reserve(US(9_000), 1, Some(other));
             assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), 6_000_000);
         }
+    }
+}
+
+#[test]
+fn reserve_that_is_made_smaller_during_a_command_gets_no_more_than_before() {
+    let longest = Some(US(9_000));
+    let firm = |capacity| Terms {
+        longest,
+        ..terms(Kind::Cbs, capacity, 10_000)
+    };
+    // By another promise, and by one that is cleared and set anew.
+    for clears in [false, true] {
+        let mut turns = prio(&[of(1)]);
+        turns.set_reserve(US(0), 1, Some(firm(9_000)));
+        assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+        if clears {
+            turns.set_reserve(US(10), 1, None);
+        }
+        turns.set_reserve(US(10), 1, Some(firm(100)));
+        turns.completed(US(500), 0, US(500));
+        let from = turns.reserve(1).unwrap().offer(US(500), US(100)).from;
+        assert_eq!(from, US(10_000), "{clears}");
+    }
+}
+
+#[test]
+fn background_gets_no_less_than_what_is_not_promised() {
+    let mut turns = prio(&[prt(0)]);
+    turns.set_reserve(US(0), 3, Some(terms(Kind::Pe, 900, 100_000)));
+    let background = turns.reserve(BACKGROUND).unwrap();
+    assert_eq!(background.terms().capacity, US(99_100));
+}
+
+#[test]
+fn submissions_beyond_those_declared_pay_what_each_costs() {
+    let mut turns = prio(&[of(1)]);
+    let declared = terms(Kind::Cbs, 5_000, 10_000).declared(2).unwrap();
+    turns.set_reserve(US(0), 1, Some(declared));
+    let mut left = 5_000_000;
+    // It begins anew only when what it used is paid for, at twice that.
+    for (at, fee) in [(0, 0), (60, 0), (120, 60), (180, 60)] {
+        assert_eq!(granted(turns.arrive(US(at), 0)), Some(0));
+        turns.completed(US(at + 50), 0, US(50));
+        left -= 50_000 + fee * 1000;
+        let reserve = turns.reserve(1).unwrap();
+        assert_eq!(reserve.left(US(at + 50)), left, "{at}");
     }
 }
 

@@ -5,8 +5,11 @@
 //!
 //! A reserve says of a command with an expected cost when it may start ([`Reserve::offer`]), is told
 //! of its start and its end, and keeps what it owes. `posterior`, `apriori` and `bandwidth` are the
-//! kinds. A *hard* reserve is also a limit. A *soft* one of kind PE or AE has no deadline and may be
-//! exceeded with time that no other client is ready to use; a soft CBS postpones its deadline.
+//! kinds. A *hard* reserve is also a limit. A *soft* one may be exceeded with time that no other
+//! client is ready to use.
+//!
+//! What is promised is a part of the GPU; a *firm* reserve promises deadlines besides:
+//! [`Terms::is_firm`].
 
 use super::apriori::Apriori;
 use super::bandwidth::Bandwidth;
@@ -61,10 +64,12 @@ pub struct Served {
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve {
     terms: Terms,
-    /// The kind that was promised, if [`demote`](Self::demote) has changed it.
-    demoted: Option<Kind>,
     state: State,
     served: Served,
+    /// Since when commands wait or are in flight without a break.
+    since: Ns,
+    /// Up to when it has had the commands that cost nothing beside what they use.
+    counted: Ns,
     /// Pending arrivals.
     waiting: u32,
     /// Commands that have not ended.
@@ -78,16 +83,23 @@ pub struct Reserve {
 impl Reserve {
     /// A reserve that begins now.
     pub fn new(terms: Terms, now: Ns) -> Self {
+        Self::after(terms, now, now)
+    }
+
+    /// A reserve that begins now, and may be used from a later time on if it is CBS.
+    pub(super) fn after(terms: Terms, now: Ns, from: Ns) -> Self {
         let state = match terms.kind {
             Kind::Pe => State::Pe(Posterior::new(&terms, now, super::signed(terms.capacity))),
             Kind::Ae => State::Ae(Apriori::new(&terms, now)),
+            Kind::Cbs if from > now => State::Cbs(Bandwidth::after(from)),
             Kind::Cbs => State::Cbs(Bandwidth::new(&terms, now)),
         };
         Self {
             terms,
-            demoted: None,
             state,
             served: Served::default(),
+            since: now,
+            counted: now,
             waiting: 0,
             in_flight: 0,
             bound: None,
@@ -98,17 +110,6 @@ impl Reserve {
     /// What is promised.
     pub const fn terms(&self) -> &Terms {
         &self.terms
-    }
-
-    /// Whether it is kept in another way than was promised.
-    pub const fn is_demoted(&self) -> bool {
-        self.demoted.is_some()
-    }
-
-    /// Whether this is what was promised.
-    pub fn promises(&self, terms: &Terms) -> bool {
-        let kind = self.demoted.unwrap_or(self.terms.kind);
-        *terms == Terms { kind, ..self.terms }
     }
 
     /// What was served since it began.
@@ -134,9 +135,16 @@ impl Reserve {
 
     /// Promises something else from now on, kept the same way. What is owed stays.
     pub(super) fn resize(&mut self, now: Ns, terms: Terms) {
-        let keeper = self.state.keeper_mut();
-        keeper.settle(&self.terms, now);
+        self.state.keeper_mut().resize(&self.terms, &terms, now);
         self.terms = terms;
+    }
+
+    /// Up to when what it has used is paid for, if that is known.
+    pub(super) fn paid_until(&self) -> Option<Ns> {
+        match &self.state {
+            State::Cbs(state) => Some(state.virtual_time(&self.terms)),
+            State::Pe(_) | State::Ae(_) => None,
+        }
     }
 
     /// What is left, negative for a debt.
@@ -147,7 +155,12 @@ impl Reserve {
     /// A command of this expected cost waits from now on.
     pub fn wait(&mut self, now: Ns, cost: Ns) {
         let idle = self.waiting == 0 && self.in_flight == 0;
+        if idle {
+            self.since = now;
+            self.counted = self.counted.max(now);
+        }
         self.waiting = self.waiting.saturating_add(1);
+        let cost = cost.saturating_add(self.terms.submission);
         let keeper = self.state.keeper_mut();
         keeper.wanted(&self.terms, now, Some(cost), idle);
     }
@@ -163,24 +176,65 @@ impl Reserve {
 
     /// When a command of this expected cost may start.
     pub fn offer(&self, now: Ns, cost: Ns) -> Offer {
+        let cost = cost.saturating_add(self.fee(now, cost));
         let offer = self.state.keeper().offer(&self.terms, now, cost);
-        if self.terms.hard || self.terms.kind == Kind::Cbs {
-            return offer;
+        let promised = offer.promised.filter(|_| self.terms.is_firm());
+        if promised.is_some() {
+            // One that comes while its server rests has a whole period.
+            let whole = |deadline: Ns| deadline.max(self.since.saturating_add(self.terms.period));
+            return Offer {
+                deadline: offer.deadline.map(whole),
+                promised: promised.map(whole),
+                ..offer
+            };
         }
+        if self.terms.hard {
+            return Offer { promised, ..offer };
+        }
+        let spare = offer.from > now;
         Offer {
             from: now,
-            deadline: None,
-            spare: offer.from > now,
+            deadline: offer.deadline.filter(|_| !spare),
+            promised,
+            spare,
         }
     }
 
-    /// A command starts.
-    pub fn start(&mut self, now: Ns, cost: Ns) {
-        self.in_flight = self.in_flight.saturating_add(1);
-        self.state.keeper_mut().start(&self.terms, now, cost);
+    /// What a command that starts now is charged beside what it uses.
+    fn fee(&self, now: Ns, cost: Ns) -> Ns {
+        match self.counts(now, cost) {
+            Some(_) => Ns::ZERO,
+            None => self.terms.submission,
+        }
     }
 
-    /// A command has ended.
+    /// Up to when the commands are counted if one starts now that costs nothing beside what it uses;
+    /// nothing if it is one too many. As CBS does with what is used: of those that are to end in a
+    /// time `w`, at most `w * commands / period` are free.
+    fn counts(&self, now: Ns, cost: Ns) -> Option<Ns> {
+        let period = self.terms.period;
+        let each = period.get().checked_div(self.terms.commands).unwrap_or(0);
+        let ends = match self.terms.kind {
+            Kind::Cbs => self.state.keeper().offer(&self.terms, now, cost).deadline,
+            Kind::Pe | Kind::Ae => None,
+        };
+        let ends = ends.unwrap_or(now.saturating_add(period));
+        let from = self.counted.max(ends.saturating_sub(period));
+        let counted = from.saturating_add(Ns::new(each));
+        (counted <= ends).then_some(counted)
+    }
+
+    /// A command starts. Returns what it is charged beside what it uses.
+    pub fn start(&mut self, now: Ns, cost: Ns) -> Ns {
+        let fee = self.fee(now, cost);
+        self.counted = self.counts(now, cost).unwrap_or(self.counted);
+        self.in_flight = self.in_flight.saturating_add(1);
+        let cost = cost.saturating_add(fee);
+        self.state.keeper_mut().start(&self.terms, now, cost);
+        fee
+    }
+
+    /// A command has ended for which `cost` was charged at its start, the fee included.
     pub fn end(&mut self, now: Ns, cost: Ns, used: Ns) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.state.keeper_mut().end(&self.terms, now, cost, used);
@@ -191,19 +245,6 @@ impl Reserve {
         let keeper = self.state.keeper_mut();
         keeper.start(&self.terms, now, Ns::ZERO);
         keeper.end(&self.terms, now, Ns::ZERO, used);
-    }
-
-    /// Goes on as [`Kind::Pe`], which does not depend on expectations; false while a command is in
-    /// flight. Debts stay.
-    pub fn demote(&mut self, now: Ns) -> bool {
-        if self.in_flight > 0 || self.terms.kind == Kind::Pe {
-            return false;
-        }
-        let left = self.left(now).min(super::signed(self.terms.capacity));
-        self.demoted = Some(self.terms.kind);
-        self.terms.kind = Kind::Pe;
-        self.state = State::Pe(Posterior::new(&self.terms, now, left));
-        true
     }
 }
 
@@ -229,23 +270,5 @@ mod tests {
         assert_eq!(terms.time_for(Ns::new(4)), Ns::new(14));
         assert_eq!(terms.capacity_in(Ns::new(14)), Ns::new(4));
         assert_eq!(terms.time_for(Ns::ZERO), Ns::ZERO);
-    }
-
-    #[test]
-    fn demoted_reserve_keeps_its_debt() {
-        let terms = Terms::new(Kind::Cbs, Ns::from_ms(1), Ns::from_ms(10)).unwrap();
-        let mut reserve = Reserve::new(terms, Ns::ZERO);
-        reserve.wait(Ns::ZERO, Ns::from_us(100));
-        reserve.stop_waiting(Ns::ZERO);
-        reserve.start(Ns::ZERO, Ns::from_us(100));
-        assert!(!reserve.demote(Ns::ZERO));
-        let now = Ns::from_ms(5);
-        reserve.end(now, Ns::from_us(100), now);
-        assert_eq!(reserve.left(now), -4_000_000);
-        assert!(reserve.promises(&terms) && !reserve.is_demoted());
-        assert!(reserve.demote(now));
-        assert!(reserve.promises(&terms) && reserve.is_demoted());
-        assert_eq!(reserve.left(now), -4_000_000);
-        assert_eq!(reserve.terms().kind, Kind::Pe);
     }
 }

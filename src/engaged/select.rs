@@ -3,7 +3,7 @@
 //! [pure] Which of the clients that wait passes next.
 
 use super::client::Flight;
-use super::missed::{Bond, Void};
+use super::missed::Void;
 use super::terms::charge;
 use super::turns::{Grant, Step, Turn, Turns};
 use super::{Mode, Offer, Record, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
@@ -26,6 +26,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             _ => Offer {
                 from: now,
                 deadline: None,
+                promised: None,
                 spare: false,
             },
         };
@@ -133,24 +134,29 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let waiting = self.take_waiting(now, at)?;
         let switched = self.last != Some(at);
         let client = self.clients.get_mut(at)?;
+        let charged = waiting.forecast.charge(switched);
         let mut flight = Flight {
-            charged: waiting.forecast.charge(switched),
+            charged,
+            most: charged,
             switched,
             reserve: client.setting.reserve,
             floor,
-            bond: Bond::default(),
+            ..Flight::default()
         };
         let mut expected = waiting.forecast.expected(switched);
         if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
-            flight.charged = charge(reserve.terms(), &waiting.forecast, switched);
-            let ready = waiting.held.ready.min(now);
-            flight.bond.due = reserve.due(&candidate.offer, ready);
-            reserve.start(now, flight.charged);
-            flight.bond.allowed = reserve.allowed(now, flight.charged);
-            let by_priority = waiting.overtaken && self.dispatcher == DispatcherKind::Prio;
-            let order = by_priority.then_some(Void::Order);
-            flight.bond.void = reserve.disturbed.or(order);
-            expected = reserve.terms().longest.unwrap_or(expected).min(expected);
+            let terms = *reserve.terms();
+            let cost = charge(&terms, &waiting.forecast, switched);
+            flight.most = terms
+                .longest
+                .map_or(charged, |longest| longest.min(charged));
+            flight.bond.due = candidate.offer.promised;
+            flight.fee = reserve.start(now, cost);
+            flight.charged = cost.saturating_add(flight.fee);
+            let order = (self.dispatcher == DispatcherKind::Prio).then_some(Void::Order);
+            let owed = waiting.owed.then_some(Void::Own);
+            flight.bond.void = reserve.disturbed.or(order).or(owed);
+            expected = terms.longest.unwrap_or(expected).min(expected);
         }
         client.begin(flight);
         self.last = Some(at);

@@ -10,8 +10,8 @@
 //! The position of a spec never changes, and its reserve has the next position in
 //! [`Turns`](super::Turns): [`reserve_of`].
 
-use super::admission::{bears, deadlines, Promise, Refusal, Task};
-use super::{Mode, Prio, Terms};
+use super::admission::{bears, deadlines, Promise, Refusal, Task, Why};
+use super::{Mode, Prio, Terms, RETURN, WINDOW};
 use crate::error::{in_range, Error};
 use crate::share::{Identity, Subject};
 use crate::units::Ns;
@@ -23,6 +23,8 @@ pub const SPECS: usize = 32;
 pub const PROMISED_PCT: u64 = 90;
 /// What a submission costs beside its commands: see `docs/engaged.md`.
 pub const SUBMISSION: Ns = Ns::from_us(60);
+/// For how long a client has the engine that does not use its grant.
+const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
 /// Most submissions in a period that may be declared.
 const MAX_COMMANDS: u64 = 10_000;
 
@@ -34,31 +36,27 @@ pub struct Spec {
     /// When it may submit.
     pub mode: Mode,
     /// What is promised to its clients together.
-    pub reserve: Option<Promised>,
+    pub reserve: Option<Terms>,
 }
 
-/// A reserve of a spec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promised {
-    /// The promise.
-    pub terms: Terms,
-    /// Most submissions in a period, for admission.
-    pub commands: u64,
-}
-
-impl Promised {
-    /// A promise.
+impl Terms {
+    /// What is promised in a spec, with so many submissions in a period at most that cost nothing
+    /// beside what they use.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfRange`] for submissions that are not 1 to 10000, or a longest command that is
     /// not 1 us to 10 s.
-    pub fn new(terms: Terms, commands: u64) -> Result<Self, Error> {
+    pub fn declared(self, commands: u64) -> Result<Self, Error> {
         in_range("commands", commands, 1, MAX_COMMANDS)?;
-        if let Some(longest) = terms.longest {
+        if let Some(longest) = self.longest {
             in_range("longest_us", longest.get() / 1000, 1, 10_000_000)?;
         }
-        Ok(Self { terms, commands })
+        Ok(Self {
+            commands,
+            submission: SUBMISSION,
+            ..self
+        })
     }
 }
 
@@ -172,24 +170,40 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         any
     }
 
-    /// Whether the promise to a subject, which is set already, can be kept beside all others; so
-    /// without one. `longest` has the longest command of the clients that follow each spec, and last
-    /// that of the clients without a reserve; where a longest command is declared, that one counts.
-    /// Positions in a refusal are positions in `longest`.
+    /// Whether what is set for a subject already can be kept beside all others. `longest` has the
+    /// longest command of the clients that follow each spec, and last that of the clients without a
+    /// reserve, times how many of them are in flight at most; where a longest command is declared,
+    /// that one counts. Positions in a refusal are positions in `longest`.
+    ///
+    /// No deadline is promised beside a protected client, which nothing stops.
     ///
     /// # Errors
     ///
-    /// The first deadline that is in danger.
+    /// The first promise that is in danger.
     pub fn admit(&self, subject: Subject, longest: &[Ns; SPECS + 1]) -> Result<(), Refusal> {
-        let own = self.find(subject);
-        let promised = |at| self.get(at).and_then(|row| row.spec.reserve);
-        if own.and_then(promised).is_none() {
+        let Some(own) = self.find(subject) else {
+            return Ok(());
+        };
+        let spec = self.get(own).map(|row| row.spec).unwrap_or_default();
+        let is_firm = |spec: &Spec| spec.reserve.is_some_and(|terms| terms.is_firm());
+        let excludes = |other: &Spec| match spec.mode {
+            Mode::Free => is_firm(other),
+            Mode::Prt | Mode::Ht => is_firm(&spec) && other.mode == Mode::Free,
+        };
+        if let Some((of, _)) = self.all().find(|(_, row)| excludes(&row.spec)) {
+            return Err(Refusal {
+                of,
+                why: Why::Protected,
+                fits: None,
+            });
+        }
+        if spec.reserve.is_none() {
             return Ok(());
         }
         let tasks = self.tasks(longest);
         deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
             // Another period of another reserve is not what was asked for.
-            fits: refusal.fits.filter(|_| own == Some(refusal.of)),
+            fits: refusal.fits.filter(|_| own == refusal.of),
             ..refusal
         })
     }
@@ -209,16 +223,13 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
             longest: Ns::ZERO,
         }; SPECS + 1];
         for (at, (task, longest)) in tasks.iter_mut().zip(longest).enumerate() {
-            let promised = self.get(at).and_then(|row| row.spec.reserve);
-            let declared = promised.and_then(|promised| promised.terms.longest);
-            task.longest = declared.unwrap_or(*longest);
-            task.promise = promised.map(|Promised { terms, commands }| Promise {
-                capacity: terms.capacity,
-                deadline: terms.period,
-                period: terms.period,
-                commands,
-                hard: terms.hard,
-            });
+            let spec = self.get(at).map(|row| row.spec).unwrap_or_default();
+            let declared = spec.reserve.and_then(|terms| terms.longest);
+            let declared = declared.map(|longest| longest.saturating_mul(spec.mode.depth()));
+            task.longest = declared.unwrap_or(*longest).max(UNUSED_MOST);
+            task.promise = spec
+                .reserve
+                .map(|terms| Promise::of(&terms, spec.mode.depth()));
         }
         tasks
     }
@@ -244,9 +255,14 @@ mod tests {
         }
     }
 
-    fn promised(capacity_us: u64, period_us: u64) -> Promised {
+    fn promised(capacity_us: u64, period_us: u64) -> Terms {
         let terms = Terms::new(Kind::Cbs, Ns::from_us(capacity_us), Ns::from_us(period_us));
-        Promised::new(terms.unwrap(), 1).unwrap()
+        let longest = Some(Ns::from_us(capacity_us.min(1_000)));
+        let terms = Terms {
+            longest,
+            ..terms.unwrap()
+        };
+        terms.declared(1).unwrap()
     }
 
     fn process_7() -> Identity {
@@ -321,11 +337,11 @@ mod tests {
 
     #[test]
     fn promises_out_of_range_are_refused() {
-        let terms = promised(1000, 10_000).terms;
-        assert!(Promised::new(terms, 0).is_err());
-        assert!(Promised::new(terms, 10_001).is_err());
+        let terms = promised(1000, 10_000);
+        assert!(terms.declared(0).is_err());
+        assert!(terms.declared(10_001).is_err());
         let longest = Some(Ns::ZERO);
-        assert!(Promised::new(Terms { longest, ..terms }, 1).is_err());
+        assert!(Terms { longest, ..terms }.declared(1).is_err());
     }
 
     #[test]

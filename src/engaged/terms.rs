@@ -32,6 +32,10 @@ pub struct Terms {
     pub hard: bool,
     /// The longest command, if its owner says.
     pub longest: Option<Ns>,
+    /// Most commands in each period that cost nothing beside what they use.
+    pub commands: u64,
+    /// What each further one is charged beside what it uses.
+    pub submission: Ns,
 }
 
 impl Terms {
@@ -55,7 +59,36 @@ impl Terms {
             period,
             hard: true,
             longest: None,
+            commands: 1,
+            submission: Ns::ZERO,
         })
+    }
+
+    /// Whether its deadlines are promised, if the earliest deadline is first and it was admitted:
+    /// for a hard CBS reserve whose longest command is declared. All others promise a part of the
+    /// GPU only: PE and AE may use twice their capacity around the end of a period, and the commands
+    /// of a soft reserve, and commands of any length, may start at any time.
+    pub fn is_firm(&self) -> bool {
+        self.kind == Kind::Cbs && self.hard && self.longest.is_some()
+    }
+
+    /// What a firm reserve is charged for a command when it starts; nothing for others.
+    ///
+    /// The longest, if what is left is that much before each of the declared commands, or if a
+    /// command needs several periods anyway. Otherwise next to nothing: what several commands of one
+    /// submission take is known only at its end, and the last of them may overrun.
+    pub fn ask(&self) -> Option<Ns> {
+        let longest = self.longest.filter(|_| self.is_firm())?;
+        let all = longest.saturating_mul(self.commands);
+        let fits = all <= self.capacity || longest > self.capacity;
+        Some(if fits { longest } else { Ns::new(1) })
+    }
+
+    /// By how much a command may use more than what a firm reserve had left when it started.
+    pub fn overrun(&self) -> Ns {
+        let asked = self.ask().unwrap_or(Ns::ZERO);
+        let longest = self.longest.unwrap_or(Ns::ZERO);
+        longest.saturating_sub(asked)
     }
 
     /// The time in which this capacity accrues, rounded up.
@@ -84,15 +117,16 @@ pub(super) trait Keeper {
     fn start(&mut self, terms: &Terms, now: Ns, cost: Ns);
     /// It has ended.
     fn end(&mut self, terms: &Terms, now: Ns, cost: Ns, used: Ns);
-    /// Brings it up to date.
-    fn settle(&mut self, terms: &Terms, now: Ns);
+    /// Promises something else from now on.
+    fn resize(&mut self, before: &Terms, terms: &Terms, now: Ns);
     /// What is left, negative for a debt.
     fn left(&self, terms: &Terms, now: Ns) -> i64;
 }
 
-/// What a reserve is charged for a command when it starts: not more than the longest that its owner
-/// has declared.
+/// What a reserve is charged for a command when it starts: what a firm one asks for, else what is
+/// expected, and not more than the longest that its owner has declared.
 pub(super) fn charge(terms: &Terms, forecast: &Forecast, switched: bool) -> Ns {
     let cost = forecast.charge(switched);
-    terms.longest.map_or(cost, |longest| cost.min(longest))
+    let cost = terms.longest.map_or(cost, |longest| cost.min(longest));
+    terms.ask().unwrap_or(cost)
 }

@@ -2,7 +2,7 @@
 
 //! [pure] Which clients wait for an engaged engine, and which one is on it.
 
-use super::client::{Flight, Waiting};
+use super::client::Waiting;
 use super::floor::Floor;
 use super::missed::{Miss, Misses};
 use super::shield::Shield;
@@ -16,11 +16,6 @@ use core::ops::Range;
 
 /// Position of the reserve of clients for which none is set.
 pub const BACKGROUND: usize = 0;
-/// What a command of more than twice its expectation adds to the strikes of its client; others take
-/// one off.
-const STRIKE: u32 = 8;
-/// Strikes at which its reserve no longer believes in expectations.
-const STRIKES_MAX: u32 = 3 * STRIKE;
 
 /// A client may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +50,12 @@ pub struct Counters {
     pub waits: u64,
     /// Grants that came back unused.
     pub unused: u64,
-    /// Commands longer than their reserve was told, by more than twice.
+    /// Commands of more than twice what was expected, of clients whose reserve expects something.
     pub underestimates: u64,
-    /// Reserves that went on as PE because of that.
-    pub demotions: u64,
+    /// Clients of which the longest is expected from then on.
+    pub doubted: u64,
+    /// Commands longer than a deadline of another client bears, that were not declared.
+    pub exceeded: u64,
     /// Commands longer than the longest that the owner of their reserve had declared.
     pub breaches: u64,
     /// Times that all clients had to be let pass.
@@ -88,6 +85,8 @@ pub struct Turns<S: Storage<Of<Record>: 'static>> {
     /// From here on no client is there.
     end: usize,
     pub(super) reserves: S::Of<Option<Reserve>>,
+    /// Until when what reserves have used ahead that are gone is paid for.
+    pub(super) paid: Ns,
     pub(super) tickets: u64,
     pub(super) turn: Option<Turn>,
     /// The client that was granted last.
@@ -112,6 +111,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             clients,
             end: 0,
             reserves,
+            paid: Ns::ZERO,
             tickets: 0,
             turn: None,
             last: None,
@@ -121,6 +121,11 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             floor: Floor::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// By what order clients pass.
+    pub const fn dispatcher(&self) -> DispatcherKind {
+        self.dispatcher
     }
 
     /// Sums since the beginning.
@@ -176,7 +181,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let Some(client) = self.client(at) else {
             return self.select(now);
         };
-        let forecast = client.history.forecast();
+        let forecast = client.forecast();
         if self.is_open_for(at) {
             self.note_overlap(now, at);
             return Step {
@@ -197,7 +202,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 forecast,
                 held: Held::new(now),
                 passed: false,
-                overtaken: false,
+                owed: false,
             });
             let place = client.setting.reserve;
             self.wait(now, place, &forecast);
@@ -240,7 +245,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             }
             return self.select(now);
         };
-        let most = if alone { used } else { flight.charged };
+        let most = if alone { used } else { flight.most };
         let used = used.min(most);
         let ended = client.in_flight() == 0;
         let miss = self.settle(now, at, flight, used, alone);
@@ -393,58 +398,5 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             reserve.stop_waiting(now);
         }
         Some(waiting)
-    }
-
-    /// Charges a submission that has ended.
-    fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
-        if flight.floor {
-            self.floor.pay(now, used);
-        }
-        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
-            reserve.end(now, flight.charged, used);
-        }
-    }
-
-    /// Charges a submission that has completed, and judges what was expected and promised of it.
-    fn settle(
-        &mut self,
-        now: Ns,
-        at: usize,
-        flight: Flight,
-        used: Ns,
-        alone: bool,
-    ) -> Option<Miss> {
-        self.charge(now, flight, used);
-        self.disturb(flight.reserve, used);
-        let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) else {
-            return None;
-        };
-        let breach = reserve.note(used);
-        self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
-        let miss = self.judge(now, &flight, used, alone, breach);
-        self.compare(now, at, &flight, used);
-        miss.map(|(late, void)| Miss {
-            client: at,
-            late,
-            void,
-        })
-    }
-
-    /// Compares a submission that has completed with what was expected of it.
-    fn compare(&mut self, now: Ns, at: usize, flight: &Flight, used: Ns) {
-        let reserve = self.reserves.get_mut(flight.reserve);
-        let (Some(Some(reserve)), Some(client)) = (reserve, self.clients.get_mut(at)) else {
-            return;
-        };
-        if used <= flight.charged.saturating_mul(2) {
-            client.strikes = client.strikes.saturating_sub(1);
-            return;
-        }
-        self.counters.underestimates = self.counters.underestimates.saturating_add(1);
-        client.strikes = client.strikes.saturating_add(STRIKE);
-        if client.strikes >= STRIKES_MAX && reserve.demote(now) {
-            client.strikes = 0;
-            self.counters.demotions = self.counters.demotions.saturating_add(1);
-        }
     }
 }

@@ -322,29 +322,29 @@ fn background_that_becomes_smaller_keeps_its_debt() {
 }
 
 #[test]
-fn commands_longer_than_twice_their_forecast_end_the_belief_in_forecasts() {
+fn commands_longer_than_twice_their_forecast_cost_the_longest_from_then_on() {
     let mut turns = prio(&[]);
     let terms = Terms::new(Kind::Cbs, US(1000), US(10_000)).unwrap();
     let reserve = turns.promise(US(0), terms).unwrap();
     turns.join(Setting { reserve, ..prt(3) }).unwrap();
     let mut now = US(0);
-    // It trains its history, then submits a long command; again and again, never alike.
     for turn in 0..40_u64 {
         let step = turns.arrive(now, 0);
         if step.grant.is_none() {
             now = step.timer.unwrap();
             assert_eq!(granted(turns.timer(now)), Some(0));
         }
-        let used = if turn % 4 == 3 {
-            US(200 + 100 * turn * turn)
-        } else {
-            US(10)
+        let used = match turn % 4 {
+            3 => US(200 + 100 * turn * turn),
+            _ => US(10),
         };
         now = now.saturating_add(used);
         turns.completed(now, 0, used);
     }
-    assert!(turns.counters().demotions == 1);
-    assert_eq!(turns.reserve(reserve).unwrap().terms().kind, Kind::Pe);
+    assert_eq!(turns.counters().doubted, 1);
+    let client = turns.client(0).unwrap();
+    assert_eq!(client.forecast().charge(false), client.history().longest());
+    assert_eq!(turns.reserve(reserve).unwrap().terms().kind, Kind::Cbs);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::units::Ns;
 impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// Books for what clients have waited until now, and notes for what they do from now on.
     pub(super) fn note_waits(&mut self, now: Ns) {
-        let mut promised = false;
+        let mut promised = self.holder().is_some_and(|at| self.is_promised(at));
         for at in self.positions() {
             let Some((candidate, _)) = self.candidate(now, at) else {
                 continue;
@@ -25,7 +25,11 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             let cause = self.cause(now, at, &waiting);
             self.book_wait(now, at, &waiting);
             let client = self.clients.get_mut(at);
+            let owes = client
+                .as_ref()
+                .is_some_and(|client| client.owed.until(now) > now);
             if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
+                waiting.owed |= owes;
                 waiting.held.go_on(now, from, cause);
             }
         }
@@ -66,7 +70,6 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             let client = self.clients.get_mut(at);
             if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
                 waiting.passed = ready || waiting.passed && !begins;
-                waiting.overtaken |= ready;
             }
         }
     }

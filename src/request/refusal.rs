@@ -7,10 +7,11 @@ use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
-    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_INHERITED,
-    REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN,
-    REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_RANGE, REFUSED_READ,
-    REFUSED_RESERVED, REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FREE, REFUSED_FULL,
+    REFUSED_INHERITED, REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER,
+    REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES,
+    REFUSED_PROTECTED, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
+    REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
 use core::fmt;
@@ -110,6 +111,7 @@ impl Refusal {
             Why::Sum => (REFUSED_PROMISES, 0, PROMISED_PCT),
             Why::Command(_) => (REFUSED_COMMAND, process, longest.get().div_ceil(1_000)),
             Why::Costs => (REFUSED_COSTS, 0, 0),
+            Why::Protected => (REFUSED_PROTECTED, 0, 0),
         };
         Self {
             value,
@@ -188,13 +190,20 @@ impl fmt::Display for Refusal {
                     0 => write!(f, "a command of another reserve")?,
                     process => write!(f, "a command of process {process}")?,
                 }
-                write!(f, " may take {max} us, which some reserve could not wait for")?;
-                self.fits(f)
+                write!(f, " may take {max} us, which a promised deadline could not bear")?;
+                self.fits(f)?;
+                f.write_str("; a reserve without --longest-us promises a part of the GPU only")
             }
             REFUSED_COSTS => {
                 f.write_str("so many submissions would cost too much")?;
                 self.fits(f)
             }
+            REFUSED_FREE => f.write_str(
+                "a reserve for a protected client: nothing stops it, so that none can be kept; want mode prt or ht, or no reserve",
+            ),
+            REFUSED_PROTECTED => f.write_str(
+                "no deadline can be promised beside a protected client (mode free), which nothing stops: clear the one or the other; a reserve without --longest-us promises a part of the GPU only",
+            ),
             code => write!(f, "refused for reason {code}"),
         }
     }

@@ -4,11 +4,11 @@
 
 use super::gpu;
 use super::share::{named, Named};
-use crate::engaged::{Kind, Mode, Prio, Promised, Spec, Terms};
+use crate::engaged::{Kind, Mode, Prio, Spec, Terms};
 use crate::error::in_range;
 use crate::uapi::{
     self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MAX_LEASE_MS, MODE_FREE, MODE_HT, MODE_PRT,
-    PRIO_BY_NICE, RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
+    PRIO_BY_NICE, REFUSED_FREE, RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
 };
 use crate::units::Ns;
 
@@ -55,6 +55,9 @@ impl SetSpec {
 impl uapi::Spec {
     fn read(&self) -> Result<Spec, Refusal> {
         in_range("mode", self.mode.into(), MODE_PRT.into(), MODE_FREE.into())?;
+        if self.mode == MODE_FREE && self.kind != RESERVE_NONE {
+            return Err(Refusal::of(REFUSED_FREE));
+        }
         Ok(Spec {
             prio: match self.prio {
                 PRIO_BY_NICE => None,
@@ -69,7 +72,7 @@ impl uapi::Spec {
         })
     }
 
-    fn reserve(&self) -> Result<Option<Promised>, Refusal> {
+    fn reserve(&self) -> Result<Option<Terms>, Refusal> {
         let kind = match self.kind {
             RESERVE_NONE => {
                 let lengths = self.capacity_ns | self.period_ns | self.longest_ns;
@@ -91,6 +94,6 @@ impl uapi::Spec {
             longest: (self.longest_ns != 0).then_some(Ns::new(self.longest_ns)),
             ..Terms::new(kind, Ns::new(self.capacity_ns), Ns::new(self.period_ns))?
         };
-        Ok(Some(Promised::new(terms, self.commands.into())?))
+        Ok(Some(terms.declared(self.commands.into())?))
     }
 }

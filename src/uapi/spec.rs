@@ -27,7 +27,7 @@ pub struct Spec {
     pub period_ns: u64,
     /// The longest command, up to 10 s; 0 if it is not declared.
     pub longest_ns: u64,
-    /// Most submissions in a period, 1 to 10000.
+    /// Most submissions in a period that are charged what they use only, 1 to 10000.
     pub commands: u32,
     /// Bits `SPEC_*`.
     pub flags: u32,
@@ -76,6 +76,13 @@ pub const RESERVE_AE: u32 = 2;
 /// A command that does not fit postpones the deadline first.
 pub const RESERVE_CBS: u32 = 3;
 
+/// Nothing is promised.
+pub const PROMISE_NONE: u64 = 0;
+/// Deadlines are promised, and a part of the GPU.
+pub const PROMISE_DEADLINE: u64 = 1;
+/// A part of the GPU is promised, and no deadline.
+pub const PROMISE_SHARE: u64 = 2;
+
 /// The reserve is no limit.
 pub const SPEC_SOFT: u32 = 1 << 0;
 
@@ -115,8 +122,8 @@ pub struct ListedSpec {
     pub longest_seen_ns: u64,
     /// Those longer than declared: with any, its deadline and those of others are not promised.
     pub breaches: u64,
-    /// 1 if its reserve goes on as PE, since forecasts of its submissions were too short too often.
-    pub demoted: u64,
+    /// One of `PROMISE_*`.
+    pub promise: u64,
     /// Those that ended after they were due.
     pub misses: Misses,
 }

@@ -9,6 +9,7 @@ use super::refused::Refused;
 use super::wire::{miss_numbers, put, spec_numbers};
 use crate::engaged::{Reserve, Row, Served, SPECS};
 use crate::glue::kernel::ffi;
+use crate::policies::dispatch::DispatcherKind;
 use crate::uapi::{self, Refusal};
 use kernel::prelude::*;
 
@@ -53,18 +54,20 @@ pub(super) fn list(list: &mut uapi::ListSpecs) -> Result {
     let gpu = gpu(&tracker, list.gpu)?;
     let mut rows: KVec<(Row, Option<Reserve>)> = KVec::with_capacity(SPECS, GFP_KERNEL)?;
     gpu.list_specs(&mut rows);
+    let edf = gpu.engaged.dispatcher() == Some(DispatcherKind::Edf);
     // CAST: 32 bits fit.
     let room = list.count as usize;
     // CAST: at most `SPECS`.
     list.count = rows.len() as u32;
     for (at, (row, reserve)) in rows.iter().take(room).enumerate() {
-        put(list.specs, at, &describe(row, reserve.as_ref()))?;
+        put(list.specs, at, &describe(row, reserve.as_ref(), edf))?;
     }
     Ok(())
 }
 
-/// A spec as the caller sees it, with what its reserve has served.
-fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
+/// A spec as the caller sees it, with what its reserve has served. `edf`: the earliest deadline is
+/// first.
+fn describe(row: &Row, reserve: Option<&Reserve>, edf: bool) -> uapi::ListedSpec {
     let served = reserve.map_or(Served::default(), |reserve| *reserve.served());
     uapi::ListedSpec {
         spec: spec_numbers(row),
@@ -73,7 +76,11 @@ fn describe(row: &Row, reserve: Option<&Reserve>) -> uapi::ListedSpec {
         served: served.commands,
         longest_seen_ns: served.longest.get(),
         breaches: served.breaches,
-        demoted: reserve.is_some_and(Reserve::is_demoted).into(),
+        promise: match reserve.map(Reserve::terms) {
+            None => uapi::PROMISE_NONE,
+            Some(terms) if terms.is_firm() && edf => uapi::PROMISE_DEADLINE,
+            Some(_) => uapi::PROMISE_SHARE,
+        },
         misses: miss_numbers(&served.misses),
     }
 }

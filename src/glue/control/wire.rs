@@ -103,8 +103,7 @@ pub(super) fn subject_numbers(subject: Subject) -> (u32, u64) {
 /// A spec as the caller sees it.
 pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
     let (subject, id) = subject_numbers(row.subject);
-    let promised = row.spec.reserve;
-    let terms = promised.map(|promised| promised.terms);
+    let terms = row.spec.reserve;
     let ns = |time: Option<Ns>| time.map_or(0, Ns::get);
     uapi::Spec {
         subject,
@@ -128,7 +127,7 @@ pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
         period_ns: ns(terms.map(|terms| terms.period)),
         longest_ns: ns(terms.and_then(|terms| terms.longest)),
         // CAST: at most 10000.
-        commands: promised.map_or(0, |promised| promised.commands as u32),
+        commands: terms.map_or(0, |terms| terms.commands as u32),
         flags: match terms {
             Some(terms) if !terms.hard => uapi::SPEC_SOFT,
             _ => 0,

@@ -31,6 +31,7 @@ use crate::glue::kernel::store_queue::apart;
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
 use crate::knobs::Config;
+use crate::policies::dispatch::DispatcherKind;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -187,6 +188,12 @@ impl Engaged {
         let linger = Ns::from_us(config.linger_us.into());
         let mut state = self.state.lock();
         state.decider.set_linger(linger, config.linger_adapts);
+    }
+
+    /// By what order submissions are decided on, if they are.
+    pub(crate) fn dispatcher(&self) -> Option<DispatcherKind> {
+        let state = self.state.lock();
+        Some(state.decider.turns()?.dispatcher())
     }
 
     /// The reserve of a spec, while submissions are decided on.

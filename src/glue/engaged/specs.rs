@@ -133,10 +133,13 @@ impl Books {
                 let row = self.specs.get(*spec);
                 row.is_some_and(|row| row.spec.reserve.is_some())
             };
+            let row = spec.and_then(|spec| self.specs.get(spec));
+            let mode = row.map(|row| row.spec.mode).unwrap_or_default();
             let at = spec.filter(promises).unwrap_or(SPECS);
             let command = client
                 .place
-                .map_or(Ns::ZERO, |place| self.engaged.longest(place));
+                .map_or(Ns::ZERO, |place| self.engaged.longest(place))
+                .saturating_mul(mode.depth());
             if let (Some(longest), Some(of)) = (longest.get_mut(at), of.get_mut(at)) {
                 if command > *longest {
                     (*longest, *of) = (command, number_of(member.identity().process));
@@ -148,7 +151,7 @@ impl Books {
                 return Refusal::of_promise(&refused, (0, Ns::ZERO));
             };
             let reserve = self.specs.get(at).and_then(|row| row.spec.reserve);
-            let declared = reserve.and_then(|reserve| reserve.terms.longest);
+            let declared = reserve.and_then(|terms| terms.longest);
             let seen = longest.get(at).copied().unwrap_or(Ns::ZERO);
             let process = of.get(at).copied().unwrap_or(0);
             Refusal::of_promise(&refused, (process, declared.unwrap_or(seen)))

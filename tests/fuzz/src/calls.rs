@@ -196,11 +196,11 @@ fn set_spec(input: &mut Input<'_>) {
                     .map_or(uapi::PRIO_BY_NICE, |prio| prio.get().into());
                 assert_eq!(prio, set.spec.prio);
                 assert_eq!(spec.reserve.is_none(), set.spec.kind == uapi::RESERVE_NONE);
-                if let Some(promised) = spec.reserve {
-                    let terms = promised.terms;
+                if let Some(terms) = spec.reserve {
                     assert!(terms.capacity <= terms.period.saturating_add(Ns::from_us(1)));
                     assert_eq!(terms.capacity.get(), set.spec.capacity_ns);
-                    assert_eq!(promised.commands, u64::from(set.spec.commands));
+                    assert_eq!(terms.commands, u64::from(set.spec.commands));
+                    assert!(set.spec.mode != uapi::MODE_FREE);
                 }
             }
         }

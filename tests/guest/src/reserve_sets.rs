@@ -45,6 +45,13 @@ impl Task {
         self.kernels * (self.kernel_us + 300)
     }
 
+    /// The same if it passes as several submissions: where the whole frame is expected, the end of a
+    /// part of it is seen when half of its time more has passed.
+    fn charged_us(&self) -> u64 {
+        let parts = if self.kernels > 1 { 1 } else { 0 };
+        self.frame_us() + 200 + parts * self.frame_us() / 2
+    }
+
     fn promise(&self) -> uapi::Spec {
         uapi::Spec {
             subject: uapi::SUBJECT_USER,
@@ -53,7 +60,7 @@ impl Task {
             longest_ns: (self.frame_us() + 200) * 1_000,
             // CAST: at most 4.
             commands: self.kernels as u32,
-            ..reserve(0, uapi::RESERVE_PE, self.frame_us() + 200, self.period_us)
+            ..reserve(0, uapi::RESERVE_CBS, self.charged_us(), self.period_us)
         }
     }
 
@@ -96,6 +103,19 @@ fn frames_of_a_set(random: &mut Random) -> Result<Option<(u64, u64)>, String> {
     }
     let loads: Vec<Load> = tasks.iter().map(Task::start).collect::<Result<_, _>>()?;
     std::thread::sleep(Duration::from_millis(2_500));
+    let stat = stage.stat()?;
+    for client in &stat.clients {
+        let waits = [
+            client.turns_budget_ns,
+            client.turns_order_ns,
+            client.turns_running_ns,
+        ];
+        let [budget, order, running] = waits.map(|ns| ns / 1_000);
+        println!(
+            "# uid {}: {} turns, waited {budget} us for its budget, {order} for others, {running} for what ran",
+            client.uid, client.turns
+        );
+    }
     let (mut count, mut late) = (0, 0);
     for (task, load) in tasks.iter().zip(loads) {
         let frames = load.stop()?.summary.frames.ok_or("no frames")?;
@@ -106,9 +126,15 @@ fn frames_of_a_set(random: &mut Random) -> Result<Option<(u64, u64)>, String> {
         (count, late) = (count + frames.count, late + frames.late);
     }
     for one in specs()? {
+        ensure!(one.promise == uapi::PROMISE_DEADLINE, "{one:?}");
+        ensure!(one.misses.promised == 0, "{one:?}");
         let mean_us = one.used_ns / one.served.max(1) / 1_000;
         let (longest_us, breaches) = (one.longest_seen_ns / 1_000, one.breaches);
-        println!("# submissions of {mean_us} us, longest {longest_us}, {breaches} breaches");
+        let (left, served) = (one.left_ns / 1_000, one.served);
+        println!(
+            "# {served} submissions of {mean_us} us, longest {longest_us}, {breaches} breaches, {left} us left, {:?}",
+            one.misses
+        );
     }
     hog.stop()?;
     stage.teardown()?;

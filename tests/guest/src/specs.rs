@@ -35,8 +35,16 @@ pub(crate) fn reserve(pid: u32, kind: u32, capacity_us: u64, period_us: u64) -> 
         kind,
         capacity_ns: capacity_us * 1_000,
         period_ns: period_us * 1_000,
-        commands: 1,
+        commands: 10,
         ..Default::default()
+    }
+}
+
+/// A reserve of a process whose deadlines are promised.
+pub(crate) fn firm(pid: u32, capacity_us: u64, period_us: u64, longest_us: u64) -> uapi::Spec {
+    uapi::Spec {
+        longest_ns: longest_us * 1_000,
+        ..reserve(pid, uapi::RESERVE_CBS, capacity_us, period_us)
     }
 }
 

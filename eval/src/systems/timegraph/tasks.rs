@@ -217,24 +217,19 @@ fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
     } else {
         (each, kernels(each, 1, commands))
     };
-    let promise = engaged::Promise {
-        capacity,
-        deadline: period,
-        period,
-        // A command that does not fit into a period is paid from several.
-        commands,
-        hard: true,
-    };
-    let task = Task {
-        promise: Some(promise),
-        longest,
-    };
     let terms = Terms {
         kind: engaged::Kind::Cbs,
         capacity,
         period,
         hard: true,
         longest: Some(longest),
+        // A command that does not fit into a period is paid from several.
+        commands,
+        submission: DELTA,
+    };
+    let task = Task {
+        promise: Some(engaged::Promise::of(&terms, 1)),
+        longest,
     };
     let client = Client {
         // CAST: as above.

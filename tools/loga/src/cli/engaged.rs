@@ -54,10 +54,12 @@ pub struct Reserve {
     /// The reserve is no limit: more may be used while the GPU is not wanted by others
     #[arg(long, requires = "capacity_us")]
     pub soft: bool,
-    /// Its longest command in microseconds; longer ones are counted as breaches [default: as seen]
+    /// Its longest submission in microseconds; longer ones are counted as breaches. With it, deadlines
+    /// are promised by kind cbs under dispatch=edf; without, a part of the GPU only [default: as seen]
     #[arg(long, value_name = "N", value_parser = us(), requires = "capacity_us")]
     pub longest_us: Option<u64>,
-    /// Most submissions in a period, each of which costs time [default: 1]
+    /// Most submissions in a period that are charged what they use only; each further one costs 60 us
+    /// more [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1..=10_000u32), requires = "capacity_us")]
     pub commands: Option<u32>,
     /// Priority, 0 to 39; the highest passes first under dispatch=prio [default: 19 minus nice]

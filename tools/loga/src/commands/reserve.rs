@@ -66,7 +66,8 @@ struct Served {
     served: u64,
     longest_seen_ns: u64,
     breaches: u64,
-    demoted: bool,
+    /// `deadline`, `share`, or `null` while submissions are not decided on.
+    promise: Option<&'static str>,
     missed: u64,
     void_own: u64,
     void_foreign: u64,
@@ -254,7 +255,7 @@ fn list(
                     served: listed.served,
                     longest_seen_ns: listed.longest_seen_ns,
                     breaches: listed.breaches,
-                    demoted: listed.demoted != 0,
+                    promise: promise(listed.promise),
                     missed: listed.misses.promised,
                     void_own: listed.misses.own,
                     void_foreign: listed.misses.foreign,
@@ -275,10 +276,10 @@ fn list(
     }
     if !arguments.json {
         let titles = [
-            "GPU", "FOR", "SUBJECT", "PRIO", "MODE", "RESERVE", "LEFT", "USED", "COMMANDS",
-            "LONGEST", "BREACHES", "MISSED", "VOID", "ENDS IN",
+            "GPU", "FOR", "SUBJECT", "PRIO", "MODE", "RESERVE", "PROMISE", "LEFT", "USED",
+            "COMMANDS", "LONGEST", "BREACHES", "MISSED", "VOID", "ENDS IN",
         ];
-        let words = ["FOR", "SUBJECT", "MODE", "RESERVE"];
+        let words = ["FOR", "SUBJECT", "MODE", "RESERVE", "PROMISE"];
         let dispensable = [
             "LONGEST", "COMMANDS", "VOID", "ENDS IN", "BREACHES", "LEFT", "USED", "MISSED", "MODE",
             "PRIO", "GPU",
@@ -287,6 +288,15 @@ fn list(
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())
+}
+
+/// What a reserve promises, in a word.
+const fn promise(number: u64) -> Option<&'static str> {
+    match number {
+        uapi::PROMISE_DEADLINE => Some("deadline"),
+        uapi::PROMISE_SHARE => Some("share"),
+        _ => None,
+    }
 }
 
 /// Milliseconds as seconds.
@@ -316,10 +326,9 @@ fn row(line: &Line, subject: String, listed: &uapi::ListedSpec) -> Vec<String> {
             "-".to_string()
         }
     };
-    let kept = if listed.demoted != 0 { " (as pe)" } else { "" };
-    let words = reserve.as_ref().map_or("-".to_string(), |reserve| {
-        format!("{}{kept}", reserve.words())
-    });
+    let words = reserve
+        .as_ref()
+        .map_or("-".to_string(), |reserve| reserve.words());
     vec![
         line.gpu.map_or("-".to_string(), |gpu| gpu.to_string()),
         line.subject.clone(),
@@ -330,6 +339,7 @@ fn row(line: &Line, subject: String, listed: &uapi::ListedSpec) -> Vec<String> {
         },
         names::mode(spec.mode),
         words,
+        promise(listed.promise).unwrap_or("-").to_string(),
         of_reserve(format!("{:.3} ms", listed.left_ns as f64 / 1e6)),
         of_reserve(format!("{:.1} ms", listed.used_ns as f64 / 1e6)),
         of_reserve(listed.served.to_string()),

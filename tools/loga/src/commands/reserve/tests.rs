@@ -63,7 +63,8 @@ fn list_shows_what_is_promised_and_served() {
     {
         let spec = &mut fake.gpus.borrow_mut()[0].specs[0];
         (spec.left_ns, spec.used_ns, spec.served) = (-1_500_000, 30_000_000, 12);
-        (spec.longest_seen_ns, spec.breaches, spec.demoted) = (7_000_000, 2, 1);
+        (spec.longest_seen_ns, spec.breaches) = (7_000_000, 2);
+        spec.promise = uapi::PROMISE_SHARE;
         spec.misses = uapi::Misses {
             promised: 3,
             own: 10,
@@ -77,7 +78,7 @@ fn list_shows_what_is_promised_and_served() {
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
         words.join(" "),
-        "0 cgroup 4711 nice prt soft pe 1000 us in every 10000 us (as pe) -1.500 ms 30.0 ms 12 \
+        "0 cgroup 4711 nice prt soft pe 1000 us in every 10000 us share -1.500 ms 30.0 ms 12 \
          7.000 ms 2 3 54210 -"
     );
     let json = reserve(&fake, "--list --json").expect("lists");
@@ -87,8 +88,8 @@ fn list_shows_what_is_promised_and_served() {
         (&1000.into(), &true.into())
     );
     assert_eq!(
-        (&line["left_ns"], &line["demoted"]),
-        (&(-1_500_000).into(), &true.into())
+        (&line["left_ns"], &line["promise"]),
+        (&(-1_500_000).into(), &"share".into())
     );
     assert_eq!(line["prio"], serde_json::Value::Null);
     let misses = [
@@ -170,8 +171,9 @@ fn promise_that_cannot_be_kept_is_refused_with_what_would_do() {
     let said = reserve(&fake, line).expect_err("refused");
     assert_eq!(
         said,
-        "process 100: a command of process 77 may take 20000 us, which some reserve could not wait \
-         for: a period of 21000 us would do"
+        "process 100: a command of process 77 may take 20000 us, which a promised deadline could not \
+         bear: a period of 21000 us would do; a reserve without --longest-us promises a part of the \
+         GPU only"
     );
 }
 

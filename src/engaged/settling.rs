@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What follows for its client from a submission that has ended: what it pays, and what is
+//! expected of the next ones.
+
+use super::client::Flight;
+use super::missed::Miss;
+use super::turns::Turns;
+use super::Record;
+use crate::storage::Storage;
+use crate::units::Ns;
+
+/// What a command of more than twice its expectation adds to the strikes of its client; others take
+/// one off.
+const STRIKE: u32 = 8;
+/// Strikes at which expectations of its commands are no longer believed in.
+const STRIKES_MAX: u32 = 3 * STRIKE;
+
+impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+    /// Charges a submission that has ended.
+    pub(super) fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
+        if flight.floor {
+            self.floor.pay(now, used);
+        }
+        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
+            reserve.end(now, flight.charged, flight.pays(used));
+        }
+    }
+
+    /// Charges a submission that has completed, and judges what was expected and promised of it.
+    pub(super) fn settle(
+        &mut self,
+        now: Ns,
+        at: usize,
+        flight: Flight,
+        used: Ns,
+        alone: bool,
+    ) -> Option<Miss> {
+        self.charge(now, flight, used);
+        self.disturb(now, at, flight.reserve, used);
+        let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) else {
+            return None;
+        };
+        let breach = reserve.note(used);
+        self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
+        let miss = self.judge(now, &flight, alone, breach);
+        self.compare(at, &flight, used);
+        miss.map(|(late, void)| Miss {
+            client: at,
+            late,
+            void,
+        })
+    }
+
+    /// Compares a submission that has completed with what was expected of it.
+    fn compare(&mut self, at: usize, flight: &Flight, used: Ns) {
+        let reserve = self.reserve(flight.reserve);
+        let asks = reserve.is_none_or(|reserve| reserve.terms().ask().is_some());
+        let Some(client) = self.clients.get_mut(at).filter(|_| !asks) else {
+            return;
+        };
+        if used <= flight.charged.saturating_mul(2) {
+            client.strikes = client.strikes.saturating_sub(1);
+            return;
+        }
+        self.counters.underestimates = self.counters.underestimates.saturating_add(1);
+        client.strikes = client.strikes.saturating_add(STRIKE);
+        if client.strikes >= STRIKES_MAX && !client.doubted {
+            client.doubted = true;
+            self.counters.doubted = self.counters.doubted.saturating_add(1);
+        }
+    }
+}
