@@ -77,6 +77,8 @@ pub struct TurnEnd {
     pub count: u32,
     /// How long they used the engine.
     pub used: Ns,
+    /// What a deadline of another client bears, if they were longer than that.
+    pub exceeded: Option<Ns>,
     /// The deadlines that they missed.
     pub misses: [Option<Miss>; HT_DEPTH],
 }
@@ -218,7 +220,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         let at = self.turns.as_ref().and_then(|turns| turns.holder())?;
         self.leave_over(now, at, &reading.rest);
         let alone = reading.of.undecided.is_empty() && !ended.beside;
-        let mut misses = [None; HT_DEPTH];
+        let (mut misses, mut exceeded) = ([None; HT_DEPTH], None);
         for number in 0..ended.count {
             let Some(turns) = self.doubting(now) else {
                 break;
@@ -228,6 +230,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 false => turns.completed_beside_others(now, at, ended.each),
             };
             self.carry_out(now, step);
+            exceeded = exceeded.or(step.exceeded);
             // CAST: as many as are in flight.
             if let Some(miss) = misses.get_mut(number as usize) {
                 *miss = step.miss;
@@ -237,6 +240,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             at,
             count: ended.count,
             used: ended.each.saturating_mul(ended.count.into()),
+            exceeded,
             misses,
         })
     }

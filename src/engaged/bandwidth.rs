@@ -9,8 +9,10 @@
 //! - *Arrival* at `t` when nothing of the server waits or runs: if `v <= t`, then `e = C` and
 //!   `d = t + T`. Otherwise both stay: a debt or what was used ahead is not forgotten.
 //! - *Start* of a command of expected cost `x`: if `e < 0`, then `e = 0` and `d = v`. While `x > e`,
-//!   `e += C` and `d += T`, which leaves `v` as it is. Then `e -= x`. Soft: at once, under the later deadline. Hard: if it had to postpone,
-//!   not before `v`.
+//!   `e += C` and `d += T`, which leaves `v` as it is. Then `e -= x`. Soft: at once, after all others
+//!   if it had to postpone. Hard: not before `v` then.
+//! - *Late*: where `v < now - T`, for work that was not decided on or was too long, `d` moves by what
+//!   is missing: one period is caught up (100 ms more where no deadline is promised), not all of it.
 //! - *End* after `u`: `e += x - u`.
 //!
 //! No waste: a command that does not fit takes what is left with it, since postponing keeps `v`. So
@@ -23,15 +25,12 @@
 //! Before it `v >= s` or the command follows in a budget for which `v <= s` held at its first start;
 //! in either case what is used until `v` is caught up is a part of one budget, which is less than
 //! `C + x`. All later use moves `v` by `T / C` for each unit, and a start needs `v <= now` or a rest
-//! of the budget. A client that is held up for long catches up what it was promised.
+//! of the budget. A client that is held up for long catches up as under *Late*.
 //!
-//! Deadlines: under earliest deadline first, servers that pass [`deadlines`](super::deadlines) meet
-//! `d`. *Proof sketch*: the usual demand argument for a busy interval. While a server waits without
-//! a break, its budgets with deadlines in an interval of length `w` are `w * C / T` at most, because
-//! postponing keeps `v` and an arrival after a break sets `v` to its time at least. A start that had
-//! to wait for `v` (hard) begins its budget there. Commands are not stopped, so one command with a
-//! later deadline may be in the way, which is the blocking term of the test. An underestimate enters
-//! once: it is in `e`, hence in `v`, before the next start.
+//! Deadlines: under earliest deadline first, firm servers that pass
+//! [`deadlines`](super::deadlines) meet `d`; the proof is there. It needs that postponing keeps `v`,
+//! that an arrival after a break sets `v` to its time at least, and that a debt is paid before the
+//! next start, with a whole period from then on.
 //!
 //! Two rules that look simpler are wrong. To also move `d` by `e * T / C` when it is postponed, and to
 //! let hard servers wait for the old `d`, loses a sixth for `x = 0.6 * C`. To set `e = C` on each
@@ -72,7 +71,7 @@ impl Bandwidth {
         }
     }
 
-    /// What it has been late with for longer than its period is lost: see the bound on catching up.
+    /// What it has been late with for longer than its period, and [`LATE`] if it is not firm, is lost.
     fn caught_up(&self, terms: &Terms, now: Ns) -> Self {
         let most = match terms.is_firm() {
             true => terms.period,
@@ -267,6 +266,7 @@ mod tests {
         let offer = reserve.offer(us(1_000), us(10));
         assert_eq!((offer.from, offer.deadline), (us(9_000), Some(us(19_000))));
     }
+
     #[test]
     fn bandwidth_keeps_a_debt_past_its_deadline() {
         let mut reserve = Reserve::new(terms(true), Ns::ZERO);

@@ -4,9 +4,9 @@
 //! broken.
 //!
 //! A submission of a client with a firm reserve is *due* at the deadline of its server. It is a
-//! *miss* if its end is seen later. What was promised holds under conditions (`docs/engaged.md`): a miss is *void* if one
-//! of them was broken while it waited or ran, see [`Void`], and *promised* otherwise: LoGA, or its
-//! admission, is at fault.
+//! *miss* if its end is seen later. What was promised holds under conditions (`docs/engaged.md`): a
+//! miss is *void* if one of them was broken while it waited or ran, see [`Void`], and *promised*
+//! otherwise: LoGA, or its admission, is at fault.
 //!
 //! A reserve that is not firm promises no deadline ([`Terms::is_firm`](super::Terms::is_firm)). One
 //! that a foreign command disturbs stays so while any client with a promise runs, or is ready and
@@ -38,13 +38,13 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// Notes a submission of a client that has ended: it may have been longer than other reserves
-    /// count with.
-    pub(super) fn disturb(&mut self, now: Ns, at: usize, of: usize, used: Ns) {
+    /// count with. Returns what the deadline of one bears, if it was longer than that.
+    pub(super) fn disturb(&mut self, now: Ns, at: usize, of: usize, used: Ns) -> Option<Ns> {
         let terms = self.reserve(of).map(|reserve| *reserve.terms());
         let declared = terms.and_then(|terms| terms.longest);
         if declared.is_some_and(|longest| used <= longest) {
             // Admission counted with it.
-            return;
+            return None;
         }
         // What a firm one used beyond that comes before the deadlines of others.
         let breach = terms.is_some_and(|terms| terms.is_firm());
@@ -64,15 +64,15 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             }
             most = [most, bound].into_iter().flatten().min();
         }
-        if let Some(most) = most {
-            self.counters.exceeded = self.counters.exceeded.saturating_add(1);
-            let debt = self.time_unpromised(together.saturating_sub(most));
-            let until = now.saturating_add(debt.min(MAX_DEBT));
-            // A firm reserve owes it.
-            if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {
-                client.owed.barred = client.owed.barred.max(until);
-            }
+        let bears = most?;
+        self.counters.exceeded = self.counters.exceeded.saturating_add(1);
+        let debt = self.time_unpromised(together.saturating_sub(bears));
+        let until = now.saturating_add(debt.min(MAX_DEBT));
+        // A firm reserve owes it.
+        if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {
+            client.owed.barred = client.owed.barred.max(until);
         }
+        most
     }
 
     /// Notes for all reserves that a condition of theirs is broken.

@@ -37,7 +37,6 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         alone: bool,
     ) -> Option<Miss> {
         self.charge(now, flight, used);
-        self.disturb(now, at, flight.reserve, used);
         let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) else {
             return None;
         };

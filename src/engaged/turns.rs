@@ -39,6 +39,8 @@ pub struct Step {
     pub opened: bool,
     /// The submission that has ended was late.
     pub miss: Option<Miss>,
+    /// It was longer than a deadline of another client bears, which is this much.
+    pub exceeded: Option<Ns>,
 }
 
 /// Sums since the beginning.
@@ -248,6 +250,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let most = if alone { used } else { flight.most };
         let used = used.min(most);
         let ended = client.in_flight() == 0;
+        let exceeded = self.disturb(now, at, flight.reserve, used);
         let miss = self.settle(now, at, flight, used, alone);
         if !alone {
             self.disturb_all(Void::Fallback);
@@ -259,6 +262,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
         Step {
             miss,
+            exceeded,
             ..self.select(now)
         }
     }

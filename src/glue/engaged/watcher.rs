@@ -202,6 +202,10 @@ impl Engaged {
             let gpu = gpu.device.number();
             // CAST: few places.
             trace::turn_end(gpu, ended.at as u32, ended.count, ended.used.get());
+            if let Some(bears) = ended.exceeded {
+                // CAST: few places.
+                trace::turn_exceed(gpu, ended.at as u32, ended.used.get(), bears.get());
+            }
             let misses = ended.misses.iter().flatten();
             misses.for_each(|miss| trace::reserve_miss(gpu, miss));
         }

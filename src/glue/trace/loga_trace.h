@@ -25,7 +25,7 @@
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
  * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end,
- * loga_reserve_miss)
+ * loga_turn_exceed, loga_reserve_miss)
  * show how LoGA works inside and may change with it.
  */
 #undef TRACE_SYSTEM
@@ -393,6 +393,29 @@ TRACE_EVENT(loga_turn_end,
 	),
 	TP_printk("gpu=%u place=%u submissions=%u used_ns=%llu",
 		__entry->gpu, __entry->place, __entry->submissions, __entry->used_ns)
+);
+
+/*
+ * What the clients of a place submitted was longer than the deadline of another
+ * one bears: that is void, and they get no grant until it is paid.
+ */
+TRACE_EVENT(loga_turn_exceed,
+	TP_PROTO(u32 gpu, u32 place, u64 used_ns, u64 bears_ns),
+	TP_ARGS(gpu, place, used_ns, bears_ns),
+	TP_STRUCT__entry(
+		__field(u64, used_ns)
+		__field(u64, bears_ns)
+		__field(u32, gpu)
+		__field(u32, place)
+	),
+	TP_fast_assign(
+		__entry->used_ns = used_ns;
+		__entry->bears_ns = bears_ns;
+		__entry->gpu = gpu;
+		__entry->place = place;
+	),
+	TP_printk("gpu=%u place=%u used_ns=%llu bears_ns=%llu",
+		__entry->gpu, __entry->place, __entry->used_ns, __entry->bears_ns)
 );
 
 /* Why a missed deadline was not promised, if it was not. */

@@ -9,6 +9,8 @@ use crate::limits::within;
 use crate::load::Load;
 use crate::specs::{cleared, firm, on_all, prio, reserve, set, specs, EDF};
 use crate::stage::{client_of, Stage, EXACT, FINE, LAZY};
+use crate::tracefs::Trace;
+use crate::tracing::named;
 use crate::truth;
 use crate::truth::Truth;
 use loga::uapi;
@@ -269,6 +271,7 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     }
     ensure!(missed(&listed()?) == (0, 0), "{:?}", listed()?);
     // Its deadline bears 15.3 ms beside what is promised to it.
+    let trace = Trace::of(&["loga"], "mono")?;
     long.ask("launch 60000")?;
     std::thread::sleep(Duration::from_millis(5));
     short.ask("store 500")?;
@@ -281,6 +284,23 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     }
     println!("# {spec:?}");
     ensure!(missed(&spec) == (0, 1), "{spec:?}");
+    let events = trace.read()?;
+    let exceeds: Vec<_> = named(&events, "loga_turn_exceed").collect();
+    let [exceed] = exceeds[..] else {
+        return Err(format!("{} submissions were too long", exceeds.len()));
+    };
+    let (used, bears) = (exceed.count("used_ns")?, exceed.count("bears_ns")?);
+    println!("# {used} ns, its deadline bears {bears} ns");
+    // From the window to the read that shows the end: a quarter of a millisecond at most.
+    within("ns of the long one", used, 60_000_000..60_250_000)?;
+    // 90 % of 20 ms, less 2 ms and 11 times 60 us.
+    within("ns that it bears", bears, 15_339_000..=15_340_000)?;
+    // Its client waits until four fifths and a half of the time have paid for that.
+    let begin = Instant::now();
+    long.ask("launch 100")?;
+    let waited = begin.elapsed();
+    println!("# the long one waited {waited:?}");
+    within("ms until its next turn", waited.as_millis(), 20..60)?;
     let stat = stage.stat()?;
     ensure!((stat.missed, stat.void_foreign) == (0, 1), "{stat:?}");
     let client = client_of(&stat, short.pid());
