@@ -3,7 +3,8 @@
 //! What admission promises is kept: random sets of reserves, on the module's own code, with clients
 //! that keep their word and others that do not, and with changes meanwhile. A failing set is shrunk.
 //!
-//! `PROPTEST_CASES=100000 cargo test --release -p loga --test promises` searches longer.
+//! `PROPTEST_CASES=300000 PROPTEST_RNG_SEED=2 cargo test --release -p loga --test promises` searches
+//! among others.
 
 use loga::engaged::{
     reserve_of, Client, Kind, Mode, Prio, Record, Row, Setting, Spec, Specs, Step, Terms, Turns,
@@ -14,9 +15,13 @@ use loga::share::Subject;
 use loga::units::Ns;
 use loga::Vectors;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Longest period of a reserve.
 const MOST_PERIOD: Ns = Ns::from_ms(60);
+
+/// Events between two changes that are simulated.
+const MOST_EVENTS: u32 = 20_000;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -458,8 +463,12 @@ impl World {
         for (ms, at, clears, pct) in changes.into_iter().chain([(400, 0, false, 0)]) {
             let until = Ns::from_ms(ms).min(end);
             let mut events = 0;
-            while self.fault.is_none() && events < 20_000 && self.advance(until) {
+            while self.fault.is_none() && events < MOST_EVENTS && self.advance(until) {
                 events += 1;
+            }
+            if events == MOST_EVENTS {
+                // Commands of a microsecond: what was seen counts.
+                break;
             }
             self.now = self.now.max(until);
             let at = at % set.members.len();
@@ -554,7 +563,7 @@ fn set() -> impl Strategy<Value = Set> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn deadlines_that_are_promised_are_kept_or_void(set in set()) {

@@ -105,7 +105,7 @@ impl Keeper for Apriori {
         self.left = self.left.saturating_sub(signed(used)).max(least);
     }
 
-    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+    fn resize(&mut self, before: &Terms, now: Ns) {
         *self = self.at(before, now);
     }
 

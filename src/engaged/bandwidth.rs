@@ -71,6 +71,13 @@ impl Bandwidth {
         }
     }
 
+    /// It was late by its own fault: nothing of that is caught up.
+    pub(super) fn forget_late(&mut self, terms: &Terms, now: Ns) {
+        if self.virtual_time(terms) < now {
+            *self = Self::after(now);
+        }
+    }
+
     /// What it has been late with for longer than its period, and [`LATE`] if it is not firm, is lost.
     fn caught_up(&self, terms: &Terms, now: Ns) -> Self {
         let most = match terms.is_firm() {
@@ -153,7 +160,7 @@ impl Keeper for Bandwidth {
         self.left = left.max(least);
     }
 
-    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+    fn resize(&mut self, before: &Terms, now: Ns) {
         *self = Self::after(self.virtual_time(before).max(now));
     }
 

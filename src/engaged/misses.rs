@@ -9,7 +9,7 @@
 //! otherwise: LoGA, or its admission, is at fault.
 //!
 //! A reserve that is not firm promises no deadline ([`Terms::is_firm`](super::Terms::is_firm)). One
-//! that a foreign command disturbs stays so while any client with a promise runs, or is ready and
+//! that a foreign command disturbs stays so while any client of a firm one runs, or is ready and
 //! waits: what has queued up meanwhile delays others after it.
 //!
 //! A client with a command that was longer than a deadline of another one bears, and that was not
@@ -18,7 +18,7 @@
 
 use super::client::Flight;
 use super::turns::Turns;
-use super::{Record, Void, BACKGROUND, MAX_DEBT};
+use super::{Record, Void, BACKGROUND, CROWD, MAX_DEBT, STARVED};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -29,6 +29,13 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if let Some(Some(reserve)) = self.reserves.get_mut(at) {
             reserve.bound = bound;
         }
+    }
+
+    /// Whether deadlines are promised to a client.
+    pub(super) fn is_firm(&self, at: usize) -> bool {
+        let reserve = self.client(at).map(|client| client.setting.reserve);
+        let reserve = reserve.and_then(|reserve| self.reserve(reserve));
+        reserve.is_some_and(|reserve| reserve.terms().is_firm())
     }
 
     /// Whether a client has a reserve of its own.
@@ -67,12 +74,14 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let bears = most?;
         self.counters.exceeded = self.counters.exceeded.saturating_add(1);
         let debt = self.time_unpromised(together.saturating_sub(bears));
-        let until = now.saturating_add(debt.min(MAX_DEBT));
+        // Users that share the place of all do not stop each other for long.
+        let most = if at == CROWD { STARVED } else { MAX_DEBT };
+        let until = now.saturating_add(debt.min(most));
         // A firm reserve owes it.
         if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {
             client.owed.barred = client.owed.barred.max(until);
         }
-        most
+        Some(bears)
     }
 
     /// Notes for all reserves that a condition of theirs is broken.
@@ -81,10 +90,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         reserves.for_each(|reserve| reserve.disturbed = Some(why));
     }
 
-    /// `promised`: a client with a promise is ready and waits. If none does, nothing is left of what
-    /// has disturbed reserves before.
-    pub(super) fn note_backlog(&mut self, now: Ns, promised: bool) {
-        if !promised {
+    /// `firm`: a client with a promised deadline has the turn, or is ready and waits. If none is,
+    /// nothing is left of what has disturbed reserves before.
+    pub(super) fn note_backlog(&mut self, now: Ns, firm: bool) {
+        if !firm {
             let reserves = self.reserves.iter_mut().flatten();
             reserves.for_each(|reserve| reserve.disturbed = None);
         } else if self.shield.is_shut(now) {

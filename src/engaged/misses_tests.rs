@@ -3,10 +3,14 @@
 //! [double] Tests of deadlines that are missed.
 
 use super::turns_tests::{granted, prt, turns, US};
-use super::{Kind, Miss, Mode, Setting, Step, Terms, Turns, Void, MAX_GRANT};
+use super::{
+    Client, Kind, Miss, Mode, Owed, Record, Setting, Step, Terms, Turns, Void, CROWD, MAX_GRANT,
+    RECORDS,
+};
 use crate::policies::dispatch::DispatcherKind;
 use crate::units::Ns;
 use crate::Vectors;
+use std::vec;
 
 /// Client 0 with 2 ms in 10 ms, and a longest command if it is declared; client 1 without a reserve.
 fn promised(dispatcher: DispatcherKind, kind: Kind, longest: Option<Ns>) -> Turns<Vectors> {
@@ -120,6 +124,44 @@ fn miss_behind_a_command_longer_than_its_deadline_bears_is_void() {
         turns.completed(US(from + 11_500), 0, US(500)).miss
     };
     assert_eq!(void(late(50_000)), None);
+}
+
+#[test]
+fn client_without_promised_deadlines_keeps_none_void() {
+    let mut turns = edf(Kind::Cbs);
+    turns.set_bound(1, Some(US(5_000)));
+    let terms = Terms::new(Kind::Pe, US(1_000), US(10_000)).unwrap();
+    let soft = Terms {
+        hard: false,
+        ..terms
+    };
+    let reserve = turns.promise(US(0), soft).unwrap();
+    turns.join(Setting { reserve, ..prt(1) }).unwrap();
+    turns.arrive(US(0), 1);
+    turns.arrive(US(0), 2);
+    // Too long; then the soft one goes on without a pause.
+    assert_eq!(granted(turns.completed(US(6_000), 1, US(6_000))), Some(2));
+    turns.arrive(US(6_000), 2);
+    assert_eq!(turns.reserve(1).unwrap().disturbed, None);
+}
+
+#[test]
+fn client_of_the_place_of_all_users_waits_for_a_second_at_most() {
+    for (at, most) in [(1, 100_000), (CROWD, 1_000)] {
+        let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
+        let clients = (0..=CROWD).map(|_| vacant()).collect();
+        let mut turns = Turns::<Vectors>::new(DispatcherKind::Edf, clients, vec![None; 3]);
+        let terms = Terms::new(Kind::Cbs, US(9_000), US(10_000)).unwrap();
+        turns.promise(US(0), terms).unwrap();
+        turns.set_bound(1, Some(US(100)));
+        turns.join_at(at, prt(1), Owed::default());
+        turns.arrive(US(0), at);
+        turns.completed(US(1_900_000), at, US(1_900_000));
+        let step = turns.arrive(US(1_900_000), at);
+        let waits = step.timer.unwrap().saturating_sub(US(1_900_000));
+        assert!(waits >= US(1_000_000), "{at}: {waits:?}");
+        assert!(waits <= Ns::from_ms(most), "{at}: {waits:?}");
+    }
 }
 
 #[test]

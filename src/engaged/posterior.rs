@@ -104,7 +104,7 @@ impl Keeper for Posterior {
         *self = self.at(terms, now);
     }
 
-    fn resize(&mut self, before: &Terms, _: &Terms, now: Ns) {
+    fn resize(&mut self, before: &Terms, now: Ns) {
         *self = self.at(before, now);
     }
 

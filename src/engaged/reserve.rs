@@ -135,8 +135,15 @@ impl Reserve {
 
     /// Promises something else from now on, kept the same way. What is owed stays.
     pub(super) fn resize(&mut self, now: Ns, terms: Terms) {
-        self.state.keeper_mut().resize(&self.terms, &terms, now);
+        self.state.keeper_mut().resize(&self.terms, now);
         self.terms = terms;
+    }
+
+    /// Its client got no grant for what it owes: it does not catch that up.
+    pub(super) fn forget_late(&mut self, now: Ns) {
+        if let State::Cbs(state) = &mut self.state {
+            state.forget_late(&self.terms, now);
+        }
     }
 
     /// Up to when what it has used is paid for, if that is known.
@@ -189,23 +196,26 @@ impl Reserve {
             };
         }
         if self.terms.hard {
-            return Offer { promised, ..offer };
+            return Offer {
+                promised: None,
+                ..offer
+            };
         }
         let spare = offer.from > now;
         Offer {
             from: now,
             deadline: offer.deadline.filter(|_| !spare),
-            promised,
+            promised: None,
             spare,
         }
     }
 
     /// What a command that starts now is charged beside what it uses.
     fn fee(&self, now: Ns, cost: Ns) -> Ns {
-        match self.counts(now, cost) {
-            Some(_) => Ns::ZERO,
-            None => self.terms.submission,
+        if self.terms.submission.is_zero() || self.counts(now, cost).is_some() {
+            return Ns::ZERO;
         }
+        self.terms.submission
     }
 
     /// Up to when the commands are counted if one starts now that costs nothing beside what it uses;
@@ -226,8 +236,12 @@ impl Reserve {
 
     /// A command starts. Returns what it is charged beside what it uses.
     pub fn start(&mut self, now: Ns, cost: Ns) -> Ns {
-        let fee = self.fee(now, cost);
-        self.counted = self.counts(now, cost).unwrap_or(self.counted);
+        let counted = self.counts(now, cost);
+        let fee = match counted {
+            Some(_) => Ns::ZERO,
+            None => self.terms.submission,
+        };
+        self.counted = counted.unwrap_or(self.counted);
         self.in_flight = self.in_flight.saturating_add(1);
         let cost = cost.saturating_add(fee);
         self.state.keeper_mut().start(&self.terms, now, cost);

@@ -151,6 +151,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 .longest
                 .map_or(charged, |longest| longest.min(charged));
             flight.bond.due = candidate.offer.promised;
+            if waiting.owed {
+                reserve.forget_late(now);
+            }
             flight.fee = reserve.start(now, cost);
             flight.charged = cost.saturating_add(flight.fee);
             let order = (self.dispatcher == DispatcherKind::Prio).then_some(Void::Order);

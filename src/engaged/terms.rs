@@ -118,7 +118,7 @@ pub(super) trait Keeper {
     /// It has ended.
     fn end(&mut self, terms: &Terms, now: Ns, cost: Ns, used: Ns);
     /// Promises something else from now on.
-    fn resize(&mut self, before: &Terms, terms: &Terms, now: Ns);
+    fn resize(&mut self, before: &Terms, now: Ns);
     /// What is left, negative for a debt.
     fn left(&self, terms: &Terms, now: Ns) -> i64;
 }

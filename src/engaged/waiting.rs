@@ -12,13 +12,13 @@ use crate::units::Ns;
 impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// Books for what clients have waited until now, and notes for what they do from now on.
     pub(super) fn note_waits(&mut self, now: Ns) {
-        let mut promised = self.holder().is_some_and(|at| self.is_promised(at));
+        let mut firm = self.holder().is_some_and(|at| self.is_firm(at));
         for at in self.positions() {
             let Some((candidate, _)) = self.candidate(now, at) else {
                 continue;
             };
             let from = candidate.offer.from;
-            promised |= from <= now && self.is_promised(at);
+            firm |= from <= now && self.is_firm(at);
             let Some(waiting) = self.clients.get(at).and_then(|client| client.waiting) else {
                 continue;
             };
@@ -33,7 +33,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 waiting.held.go_on(now, from, cause);
             }
         }
-        self.note_backlog(now, promised);
+        self.note_backlog(now, firm);
     }
 
     /// Adds what a client has waited since it was booked to its sums and to those of all.
