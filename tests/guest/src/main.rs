@@ -15,7 +15,7 @@
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
-//! | [`tools`] | tests of the `loga` command |
+//! | [`tools`], [`settings`] | tests of the `loga` command |
 //! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
@@ -55,6 +55,7 @@ mod protected;
 mod reserve_sets;
 mod reserves;
 mod screen;
+mod settings;
 mod sharing;
 mod sparse;
 mod specs;
@@ -183,6 +184,7 @@ fn tests() -> Vec<Test> {
         placing::TESTS,
         tools::TESTS,
         screen::TESTS,
+        settings::TESTS,
         faults::TESTS,
     ]
     .concat();

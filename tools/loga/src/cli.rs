@@ -9,7 +9,10 @@ mod place;
 mod refusals;
 mod slurm;
 
-pub use engaged::{Agent, AgentKind, Apply, Focus, Reserve, Serve, Spec, Whom};
+pub use engaged::{
+    Agent, AgentKind, Apply, Config, ConfigCheck, ConfigKind, ConfigShow, Focus, Reserve, Serve,
+    Spec, Whom,
+};
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
 pub use refusals::{one_line, refusal};
@@ -92,6 +95,8 @@ pub enum Command {
     /// does not exist is reported and skipped. Exits with 0 if everything is set, 1 if nothing is,
     /// 3 if cgroups were skipped. docs/settings.md describes the files. For root.
     Apply(Apply),
+    /// Check files of settings, or print what is in force and where it comes from
+    Config(Config),
     /// Follow something of the system, or serve figures, until interrupted
     Agent(Agent),
     /// Print what happens, one line per event, until interrupted

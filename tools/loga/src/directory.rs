@@ -181,6 +181,38 @@ impl Directory {
         ))
     }
 
+    /// Numbers and paths of the cgroups that fit a path with `*` in it, in the order of their
+    /// paths. A `*` stands for any bytes but a slash.
+    pub fn cgroups_like(&self, pattern: &Name) -> Vec<(u64, Name)> {
+        let Some(root) = self.cgroups.as_deref() else {
+            return Vec::new();
+        };
+        let mut fit = vec![root.to_path_buf()];
+        let parts = pattern.as_bytes().split(|byte| *byte == b'/');
+        for part in parts.filter(|part| !part.is_empty()) {
+            let inside = fit.iter().flat_map(|folder| match part.contains(&b'*') {
+                true => {
+                    let mut folders = below(folder);
+                    folders.retain(|path| {
+                        path.file_name()
+                            .is_some_and(|name| fits(part, name.as_bytes()))
+                    });
+                    folders.sort();
+                    folders
+                }
+                false => vec![folder.join(OsStr::from_bytes(part))],
+            });
+            fit = inside.take(CGROUPS_MAX).collect();
+        }
+        let numbered = fit.iter().filter_map(|path| {
+            let data = fs::symlink_metadata(path)
+                .ok()
+                .filter(fs::Metadata::is_dir)?;
+            Some((data.ino(), shown(root, path)))
+        });
+        numbered.collect()
+    }
+
     /// Path of every cgroup, by its number.
     pub fn cgroup_paths(&self) -> HashMap<u64, Name> {
         let root = self.cgroups.as_deref();
@@ -195,6 +227,30 @@ impl Directory {
             search(root, CGROUPS_MAX, Some(wanted))
         })
     }
+}
+
+/// Whether a name is what a pattern says: a `*` stands for any bytes.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let mut parts = pattern.split(|byte| *byte == b'*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        // No `*`: all of it.
+        return rest.is_empty();
+    };
+    let Some(middle) = rest.strip_suffix(last) else {
+        return false;
+    };
+    rest = middle;
+    for part in parts.filter(|part| !part.is_empty()) {
+        // The first that fits leaves most for those after it.
+        let Some(at) = rest.windows(part.len()).position(|bytes| bytes == part) else {
+            return false;
+        };
+        rest = rest.get(at + part.len()..).unwrap_or_default();
+    }
+    true
 }
 
 /// A whole number in digits.

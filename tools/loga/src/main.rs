@@ -5,8 +5,8 @@
 use clap::error::ErrorKind;
 use clap::Parser;
 use loga_cli::cli;
-use loga_cli::cli::{Agent, AgentKind, Arguments, Command};
-use loga_cli::commands::apply::Outcome;
+use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Config, ConfigCheck, ConfigKind};
+use loga_cli::commands::apply::{follow, show, Outcome};
 use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
     apply, doctor, events, focus, generate, kube, place, policy, reserve, run, serve, set, slurm,
@@ -85,18 +85,42 @@ fn act(command: &Command) -> Result<(), (u8, Failure)> {
         }));
     }
     if let Command::Apply(arguments) = command {
-        let directory = Directory::of_system();
-        let mut out = io::stdout().lock();
-        let outcome = apply::run(arguments, Device::open, &directory, &mut out);
-        return match outcome.map_err(|failure| (1, failure))? {
-            Outcome::Whole => Ok(()),
-            Outcome::Skipped(count) => {
-                let line = format!("{count} entries for cgroups that do not exist were skipped");
-                Err((SKIPPED, Failure::Said(line)))
-            }
-        };
+        return set_from_files(arguments);
+    }
+    if let Command::Config(Config {
+        what: ConfigKind::Check(ConfigCheck { files }),
+    }) = command
+    {
+        return set_from_files(&cli::Apply {
+            files: files.clone(),
+            check: true,
+            ..cli::Apply::default()
+        });
     }
     ask(command).map_err(|failure| (1, failure))
+}
+
+/// Applies or checks files of settings.
+fn set_from_files(arguments: &cli::Apply) -> Result<(), (u8, Failure)> {
+    let mut out = io::stdout().lock();
+    if arguments.follow {
+        let ready = || {
+            // Without a manager that waits there is nobody to tell.
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        };
+        let (files, directory) = (&arguments.files, Directory::of_system);
+        let followed = follow::run(files, Device::open, directory, ready, &mut out);
+        return followed.map_err(|failure| (1, failure));
+    }
+    let directory = Directory::of_system();
+    let outcome = apply::run(arguments, Device::open, &directory, &mut out);
+    match outcome.map_err(|failure| (1, failure))? {
+        Outcome::Whole => Ok(()),
+        Outcome::Skipped(count) => {
+            let line = format!("{count} entries for cgroups that do not exist were skipped");
+            Err((SKIPPED, Failure::Said(line)))
+        }
+    }
 }
 
 /// What the kernel module says of all GPUs.
@@ -165,6 +189,9 @@ fn ask(command: &Command) -> Result<(), Failure> {
         Command::Place(arguments) => {
             place::run(arguments, &device, &Environment::of_process(), &mut out)
         }
+        Command::Config(Config {
+            what: ConfigKind::Show(arguments),
+        }) => show::run(arguments, &device, &Directory::of_system(), &mut out),
         Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
         Command::Events(arguments) => {
             events::run(arguments, &device, &Processes::default(), &mut out)
@@ -175,6 +202,7 @@ fn ask(command: &Command) -> Result<(), Failure> {
         // Done before.
         Command::Run(_)
         | Command::Apply(_)
+        | Command::Config(_)
         | Command::Doctor(_)
         | Command::Generate(_)
         | Command::Slurm(_)

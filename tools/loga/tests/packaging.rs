@@ -413,7 +413,7 @@ fn example_settings_are_right_when_they_are_uncommented() {
         .and_then(|part| part.split("```").next());
     assert_eq!(
         check("page", &known(block.expect("an example"))),
-        "right: 4 knobs, 3 shares\n"
+        "right: 4 knobs, 4 shares\n"
     );
 }
 

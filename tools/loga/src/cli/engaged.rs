@@ -109,6 +109,47 @@ pub struct Apply {
     /// Only say whether the files are right; needs no privilege and no kernel module
     #[arg(long)]
     pub check: bool,
+    /// Go on: apply files that change, and all of them to GPUs, cgroups and users that appear
+    #[arg(long, conflicts_with = "check")]
+    pub follow: bool,
+}
+
+/// Arguments of `loga config`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: ConfigKind,
+}
+
+/// What to do with files of settings.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigKind {
+    /// Say whether files of settings are right, as `loga apply --check`
+    Check(ConfigCheck),
+    /// Print what is in force on each GPU, and which file and line it comes from
+    ///
+    /// What no file has was set by hand, or when the module was loaded.
+    Show(ConfigShow),
+}
+
+/// Arguments of `loga config check`.
+#[derive(Args, Clone, Debug)]
+pub struct ConfigCheck {
+    /// The files, in this order [default: /etc/loga/loga.toml, then /etc/loga/loga.toml.d/*.toml by name]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Arguments of `loga config show`.
+#[derive(Args, Clone, Debug)]
+pub struct ConfigShow {
+    /// The files, in this order [default: /etc/loga/loga.toml, then /etc/loga/loga.toml.d/*.toml by name]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print objects for programs, one for each GPU
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `loga agent`.
@@ -136,6 +177,7 @@ pub enum AgentKind {
     /// GET /metrics; docs/monitoring.md describes the metrics. Without the kernel module it answers
     /// too, and tries again every second. With CAP_PERFMON it exports all users and cgroups, else
     /// its own user only. Whoever can connect reads all that it exports.
+    #[command(visible_alias = "run")]
     Serve(Serve),
     /// Give the pods of a node their weights, from their claims or their annotation loga/weight
     ///

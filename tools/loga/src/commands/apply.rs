@@ -3,6 +3,8 @@
 //! [tool] `loga apply`: the settings of this machine, from files.
 
 mod file;
+pub mod follow;
+pub mod show;
 
 use self::file::{At, Entry, Settings, Whom};
 use super::subject::Subject;
@@ -59,17 +61,23 @@ pub fn run<C: Calls>(
         return Ok(Outcome::Whole);
     }
     let settings = read(&files)?;
-    let (subjects, skipped) = find(&settings.shares, directory)?;
+    let (subjects, missing) = find(&settings.shares, directory);
+    // Unlike a cgroup, a user does not come and go.
+    if let Some(user) = missing.iter().find(|one| one.is_user) {
+        return Err(Failure::Said(user.why.clone()));
+    }
     if arguments.check {
         let (knobs, shares) = (settings.knobs.len(), settings.shares.len());
         writeln!(out, "right: {knobs} knobs, {shares} shares")?;
         return Ok(Outcome::Whole);
     }
-    apply(&settings, &subjects, &open()?, out)?;
-    for why in &skipped {
-        writeln!(out, "{why}; skipped")?;
+    for line in apply(&settings, &subjects, &open()?)? {
+        writeln!(out, "{line}")?;
     }
-    Ok(match skipped.len() {
+    for one in &missing {
+        writeln!(out, "{}; skipped", one.why)?;
+    }
+    Ok(match missing.len() {
         0 => Outcome::Whole,
         count => Outcome::Skipped(count),
     })
@@ -86,41 +94,60 @@ fn default_files(file: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     };
     files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    if file.exists() {
+    // One that may not be read is no reason to go on without it.
+    let there = file.try_exists();
+    if there.map_err(|error| Failure::Said(format!("{}: {error}", Name::from(file))))? {
         files.insert(0, file.to_path_buf());
     }
     Ok(files)
 }
 
-fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
-    let mut settings = Settings::default();
-    for path in files {
+/// A file, and what it said.
+type Text = (PathBuf, String);
+
+fn texts(files: &[PathBuf]) -> Result<Vec<Text>, Failure> {
+    let read = |path: &PathBuf| {
         let said = |error| Failure::Said(format!("{}: {error}", Name::from(path.as_path())));
-        let text = fs::read_to_string(path).map_err(said)?;
-        settings.merge(file::parse(path, &text).map_err(Failure::Said)?);
+        Ok((path.clone(), fs::read_to_string(path).map_err(said)?))
+    };
+    files.iter().map(read).collect()
+}
+
+fn parse(texts: &[Text]) -> Result<Settings, Failure> {
+    let mut settings = Settings::default();
+    for (path, text) in texts {
+        settings.merge(file::parse(path, text).map_err(Failure::Said)?);
     }
     Ok(settings)
+}
+
+fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
+    parse(&texts(files)?)
 }
 
 /// An entry and its subject.
 type Found<'a> = (&'a Entry, Subject);
 
-/// The subjects that exist, and why those of other entries do not.
-///
-/// # Errors
-///
-/// [`Failure::Said`] for a user that does not exist.
-fn find<'a>(
-    entries: &'a [Entry],
-    directory: &Directory,
-) -> Result<(Vec<Found<'a>>, Vec<String>), Failure> {
-    let (mut found, mut skipped) = (Vec::new(), Vec::new());
+/// Why an entry has no subject.
+struct Missing {
+    why: String,
+    is_user: bool,
+}
+
+/// The subjects that exist, and why those of other entries do not. A pattern has as many as there
+/// are, and none that an entry names without one, or an earlier pattern.
+fn find<'a>(entries: &'a [Entry], directory: &Directory) -> (Vec<Found<'a>>, Vec<Missing>) {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    let mut patterns = Vec::new();
     for entry in entries {
         let (kind, id) = match &entry.whom {
             Whom::User(name) => {
                 let id = directory.user_id(name).map(u64::from);
-                let wrong = |why| Failure::Said(format!("{}: {why}", entry.at));
-                (uapi::SUBJECT_USER, Ok(id.map_err(wrong)?))
+                (uapi::SUBJECT_USER, id)
+            }
+            Whom::Cgroup(path) if path.as_bytes().contains(&b'*') => {
+                patterns.push((entry, path));
+                continue;
             }
             Whom::Cgroup(path) => (uapi::SUBJECT_CGROUP, directory.cgroup_id(path)),
             Whom::Unit(name) => (uapi::SUBJECT_CGROUP, directory.unit_id(name)),
@@ -130,10 +157,27 @@ fn find<'a>(
                 let name = entry.whom.name().clone();
                 found.push((entry, Subject { kind, id, name }));
             }
-            Err(why) => skipped.push(format!("{}: {why}", entry.at)),
+            Err(why) => missing.push(Missing {
+                why: format!("{}: {why}", entry.at),
+                is_user: kind == uapi::SUBJECT_USER,
+            }),
         }
     }
-    Ok((found, skipped))
+    // First, so that one for all GPUs does not take back what is set for one.
+    let mut matched: Vec<Found<'a>> = Vec::new();
+    for (entry, pattern) in patterns {
+        for (id, name) in directory.cgroups_like(pattern) {
+            let kind = uapi::SUBJECT_CGROUP;
+            let is_it = |(other, subject): &&Found<'_>| {
+                (subject.kind, subject.id, other.set.gpu) == (kind, id, entry.set.gpu)
+            };
+            if !matched.iter().chain(&found).any(|one| is_it(&one)) {
+                matched.push((entry, Subject { kind, id, name }));
+            }
+        }
+    }
+    matched.append(&mut found);
+    (matched, missing)
 }
 
 /// What a GPU had before.
@@ -143,13 +187,12 @@ struct Before {
     shares: Vec<uapi::Share>,
 }
 
-/// Applies everything, or nothing.
+/// Applies everything, or nothing. Returns what was set, in words.
 fn apply(
     settings: &Settings,
     subjects: &[Found<'_>],
     control: &Control<impl Calls>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let snapshots = control.all()?;
     check_gpus(settings, snapshots.len())?;
     let mut before = Vec::new();
@@ -173,10 +216,7 @@ fn apply(
         };
         return Err(Failure::Said(format!("{failure}; {applied}")));
     }
-    for line in lines {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    Ok(lines)
 }
 
 /// Whether all GPUs that are named exist.
@@ -255,7 +295,11 @@ fn set_shares(
                 ..entry.set
             };
             match control.set_share(&set) {
-                Ok(()) => lines.push(format!("{}: set, from {}", entry.whom, entry.at)),
+                Ok(()) => lines.push(format!(
+                    "{}: set, from {}",
+                    called(entry, subject),
+                    entry.at
+                )),
                 Err(error) => {
                     let depends = matches!(&error, Error::Refused(refusal) if DEPENDENT.contains(&refusal.code));
                     let said = subject.explain(error, "loga set --list");
@@ -274,6 +318,16 @@ fn set_shares(
         }
     }
     Ok(())
+}
+
+/// What a subject is called: of a pattern, the one that it found.
+fn called(entry: &Entry, subject: &Subject) -> String {
+    let kind = match &entry.whom {
+        Whom::User(_) => "user",
+        Whom::Cgroup(_) => "cgroup",
+        Whom::Unit(_) => "unit",
+    };
+    format!("{kind} {}", subject.name)
 }
 
 /// Sets what was set before. Returns what cannot be set again.
@@ -339,9 +393,9 @@ fn restore_shares(
             ..clear(subject)
         })
     };
-    let mut left: Vec<(&Entry, uapi::SetShare)> = subjects
+    let mut left: Vec<(&Found<'_>, uapi::SetShare)> = subjects
         .iter()
-        .filter_map(|(entry, subject)| Some((*entry, old(subject)?)))
+        .filter_map(|found| Some((found, old(&found.1)?)))
         .collect();
     loop {
         let count = left.len();
@@ -351,7 +405,7 @@ fn restore_shares(
         }
     }
     let lost = left.iter();
-    lost.map(|(entry, _)| format!("{} on GPU {}", entry.whom, before.gpu))
+    lost.map(|((entry, subject), _)| format!("{} on GPU {}", called(entry, subject), before.gpu))
         .collect()
 }
 

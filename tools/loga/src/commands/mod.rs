@@ -13,7 +13,7 @@
 //! | [`focus`] | the program whose window has the focus |
 //! | [`serve`] | figures for monitoring systems |
 //! | [`policy`] | the policy, and the knobs |
-//! | [`apply`] | knobs and shares from files |
+//! | [`apply`] | knobs and shares from files, and where what is in force comes from |
 //! | [`doctor`] | what LoGA needs of this machine |
 //! | [`events`] | what happens |
 //! | [`place`] | on which GPU a program would run |

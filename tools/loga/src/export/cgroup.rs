@@ -4,7 +4,8 @@
 //!
 //! A tenant names the cgroups below its own as it likes, so only the components that the node's
 //! agents make are believed: the first match from the root counts, the tree of Kubernetes or Slurm
-//! begins at the first or second level, and nothing of it is below `user.slice`.
+//! begins at the first or second level, a container outside of Kubernetes has only slices around it
+//! or is at the first or second level, and nothing of it is below `user.slice`.
 
 use crate::names::Name;
 use std::borrow::Cow;
@@ -58,12 +59,21 @@ impl Names {
         } else if early(&of_slurm) {
             names.slurm_job = first(&parts, job).map(|(_, job)| job).unwrap_or_default();
         } else {
-            names.container_id = first(&parts, container)
-                .map(|(_, id)| id)
-                .unwrap_or_default();
+            names.container_id = outside_of_kubernetes(&parts).unwrap_or_default();
         }
         names
     }
+}
+
+/// The number of a container of Docker, Podman or containerd: of the first cgroup that is no slice,
+/// or of the one in a folder such as `/docker`. A service names what is below it as it likes.
+fn outside_of_kubernetes(parts: &[&str]) -> Option<String> {
+    let slices = parts.iter().take_while(|part| part.ends_with(".slice"));
+    let at = slices.count();
+    let outermost = parts.get(at)?;
+    let is_unit = UNITS.iter().any(|end| outermost.ends_with(end));
+    let inside = parts.get(at + 1).filter(|_| at == 0 && !is_unit);
+    container(outermost).or_else(|| inside.and_then(|part| container(part)))
 }
 
 /// `slurm`, `slurmstepd.scope`, or `NODE_slurmstepd.scope`, where a machine has several slurmd.
@@ -174,7 +184,22 @@ mod tests {
             (names.container_id.as_str(), names.pod_uid.as_str()),
             (ID, "")
         );
-        assert_eq!(Names::of(&format!("/docker/{ID}").into()).container_id, ID);
+        for path in [
+            format!("/docker/{ID}"),
+            format!("/machine.slice/libpod-{ID}.scope/container"),
+            format!("/default/{ID}/init"),
+        ] {
+            assert_eq!(Names::of(&path.as_str().into()).container_id, ID, "{path}");
+        }
+        // A service, or who may make cgroups further inside, is no agent.
+        for path in [
+            format!("/system.slice/render.service/{ID}"),
+            format!("/system.slice/render.service/docker-{ID}.scope"),
+            format!("/render/jobs/{ID}"),
+            format!("/render.scope/{ID}"),
+        ] {
+            assert_eq!(Names::of(&path.as_str().into()).container_id, "", "{path}");
+        }
     }
 
     #[test]

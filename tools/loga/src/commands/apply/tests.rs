@@ -2,6 +2,8 @@
 
 //! [tool] What files set, and that those that are wrong set nothing.
 
+mod patterns;
+
 use super::*;
 use crate::fake::FakeKernel;
 use loga::uapi::Refusal;
