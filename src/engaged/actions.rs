@@ -15,7 +15,9 @@
 use super::decider::Decider;
 use super::leftovers::{Doing, Leftovers};
 use super::missed::Miss;
+use super::reports::Report;
 use super::running::Running;
+use super::turns::Turns;
 use super::watch::{Due, Left};
 use super::{Record, HT_DEPTH, MAX_GRANT, PLACES};
 use crate::ids::Chid;
@@ -220,6 +222,9 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         let at = self.turns.as_ref().and_then(|turns| turns.holder())?;
         self.leave_over(now, at, &reading.rest);
         let alone = reading.of.undecided.is_empty() && !ended.beside;
+        let breaches =
+            |turns: Option<&Turns<S>>| turns.map_or(0, |turns| turns.counters().breaches);
+        let before = breaches(self.turns());
         let (mut misses, mut exceeded) = ([None; HT_DEPTH], None);
         for number in 0..ended.count {
             let Some(turns) = self.doubting(now) else {
@@ -236,6 +241,14 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 *miss = step.miss;
             }
         }
+        let broken = breaches(self.turns()).saturating_sub(before);
+        let mut report = Report {
+            exceeded: exceeded.is_some().into(),
+            breached: u32::try_from(broken).unwrap_or(u32::MAX),
+            ..Report::default()
+        };
+        misses.iter().flatten().for_each(|miss| report.miss(miss));
+        self.reports.add(at, &report);
         Some(TurnEnd {
             at,
             count: ended.count,

@@ -17,6 +17,7 @@ use super::leftovers::Leftovers;
 use super::missed::Misses;
 use super::places::{Places, CROWD, PLACES};
 use super::protected::Protected;
+use super::reports::{Report, Reports};
 use super::running::Running;
 use super::specs::{reserve_of, Row, Specs, SPECS};
 use super::turns::{Step, Turns, BACKGROUND};
@@ -78,6 +79,8 @@ pub struct Decider<S: Storage<Of<Record>: 'static>> {
     /// Clients passed without being decided on: all entries have to go.
     pub(super) leaked: bool,
     pub(super) wakes: Wakes,
+    /// What has happened to clients, until it is told.
+    pub(super) reports: Reports,
 }
 
 impl<S: Storage<Of<Record>: 'static>> Default for Decider<S> {
@@ -97,6 +100,7 @@ impl<S: Storage<Of<Record>: 'static>> Default for Decider<S> {
             timer: None,
             leaked: false,
             wakes: Wakes::default(),
+            reports: Reports::NONE,
         }
     }
 }
@@ -155,6 +159,16 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Whose threads have to be woken. The caller does so once it has released its lock.
     pub fn take_wakes(&mut self) -> Wakes {
         core::mem::take(&mut self.wakes)
+    }
+
+    /// What there is to tell of the clients at a place, from this one on; it is told once.
+    pub fn take_report(&mut self, from: usize) -> Option<(usize, Report)> {
+        self.reports.take(from)
+    }
+
+    /// Whether all clients had to pass since that was told last.
+    pub fn take_opened(&mut self) -> bool {
+        self.reports.take_opened()
     }
 
     /// When the watcher has to run, if nothing else happens before.
@@ -381,6 +395,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     pub(super) fn carry_out(&mut self, now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
+            self.reports.note_open();
             // That of the turn waits for its end.
             let holder = self.turns.as_ref().and_then(Turns::holder);
             self.wakes.add_all(holder);

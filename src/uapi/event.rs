@@ -60,8 +60,18 @@ pub const EVENT_EVASION: u32 = 9;
 /// A client appeared whose process has claimed other GPUs and not this one; `value` is the index of
 /// one of those.
 pub const EVENT_ELSEWHERE: u32 = 10;
+/// Submissions of a client ended after deadlines that were promised; `value` is how many since the
+/// last event of this kind. This and the three kinds below come at most once in a polling period.
+pub const EVENT_MISSED: u32 = 11;
+/// The same for deadlines that were not promised any more, since their conditions had been broken.
+pub const EVENT_VOID: u32 = 12;
+/// Submissions of a client were longer than a deadline of another client bears, and were not
+/// declared; `value` is how many.
+pub const EVENT_EXCEEDED: u32 = 13;
+/// Submissions of a client were longer than its reserve declares; `value` is how many.
+pub const EVENT_BREACHED: u32 = 14;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 11;
+pub const EVENT_KINDS: u32 = 15;
 
 /// The policy broke its contract.
 pub const FALLBACK_CONTRACT: u64 = 0;
@@ -71,6 +81,8 @@ pub const FALLBACK_LATE: u64 = 1;
 pub const FALLBACK_IDLE_THROTTLE: u64 = 2;
 /// A client was throttled for longer than its gate allows.
 pub const FALLBACK_OVERRUN: u64 = 3;
+/// A submission that was decided on did not end in time: the others pass until it has.
+pub const FALLBACK_SUBMISSION: u64 = 4;
 
 /// Argument of [`super::IOC_SUBSCRIBE`]: replaces what the file subscribed to before.
 #[repr(C)]

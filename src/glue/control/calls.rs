@@ -6,7 +6,7 @@
 //! locked.
 
 use super::chosen::Chosen;
-use super::events::Listener;
+use super::listeners::Listener;
 use super::permission::{may_change, may_lower, require_change, Reader};
 use super::refused::Refused;
 use super::snapshot::Tables;

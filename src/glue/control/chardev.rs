@@ -7,7 +7,7 @@
 
 use super::calls;
 use super::claim;
-use super::events::{batch, Listener};
+use super::listeners::{batch, Listener};
 use super::refused::Refused;
 use super::specs;
 use super::wire::{put, Wire};
@@ -31,11 +31,11 @@ impl ControlDevice {
     ///
     /// Those of `misc_register`.
     pub(crate) fn register() -> Result<Self> {
-        super::events::prepare()?;
+        super::listeners::prepare()?;
         // SAFETY: Called once, at load; `drop` takes it back.
         let registered = to_result(unsafe { ffi::loga_control_register() });
         if registered.is_err() {
-            super::events::finish();
+            super::listeners::finish();
         }
         registered.map(|()| Self(()))
     }
@@ -45,7 +45,7 @@ impl Drop for ControlDevice {
     fn drop(&mut self) {
         // SAFETY: Registered by `register`; open files hold the module, so there are none.
         unsafe { ffi::loga_control_deregister() };
-        super::events::finish();
+        super::listeners::finish();
     }
 }
 

@@ -10,7 +10,8 @@
 //! | `chosen` | the subject that a caller means by a number |
 //! | `permission` | what each caller may read and change |
 //! | `snapshot`, `describe` | the books of a GPU as it shows them |
-//! | `events` | subscribers to events, and their queues |
+//! | `events` | what is told to those who listen |
+//! | `listeners` | files that listen, and their queues |
 //! | `sysfs` | knobs as files |
 //! | `params` | module parameters |
 //! | `modinfo` | their names and descriptions |
@@ -23,6 +24,7 @@ mod claim;
 pub(crate) mod debugfs;
 mod describe;
 pub(crate) mod events;
+pub(crate) mod listeners;
 mod modinfo;
 pub(crate) mod params;
 pub(super) mod permission;

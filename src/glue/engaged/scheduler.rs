@@ -18,7 +18,8 @@ use super::place::Place;
 pub(crate) use super::state::{EngagedRoom, PlaceFigures};
 use super::state::{Entry, State};
 use crate::engaged::{
-    reserve_of, Counters, Misses, Reserve, Row, Specs, Waits, CROWD, HEARTBEAT, PLACES, SPECS,
+    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, CROWD, HEARTBEAT, PLACES,
+    SPECS,
 };
 use crate::glue::gpu::bar::Window;
 use crate::glue::gpu::device::Device;
@@ -109,6 +110,16 @@ impl Engaged {
     /// What clients waited, and what was missed, since the module was loaded.
     pub(crate) fn sums(&self) -> (Waits, Misses) {
         self.state.lock().decider.sums()
+    }
+
+    /// What there is to tell of the clients at a place, from this one on.
+    pub(crate) fn take_report(&self, from: usize) -> Option<(usize, Report)> {
+        self.state.lock().decider.take_report(from)
+    }
+
+    /// Whether all clients had to pass since that was asked last.
+    pub(crate) fn take_opened(&self) -> bool {
+        self.state.lock().decider.take_opened()
     }
 
     /// Decides on each submission from now on. The caller gives clients their places.

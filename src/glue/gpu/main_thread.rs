@@ -197,6 +197,7 @@ impl Books {
         self.report_fallback(decision.fallback);
         let period = decision.period;
         self.report_evasions();
+        self.report_submissions();
         self.trace_decision(period.span);
         if trace::wants_work_periods() {
             let clients = self.state.shares.members();
@@ -253,6 +254,26 @@ impl Books {
                 self.sums.evasions = self.sums.evasions.saturating_add(1);
                 trace::client_evade(self.gpu, member.id().get(), client.tgid, gained.get());
                 events::evaded(self.gpu, &client.about(member), gained);
+            }
+        }
+    }
+
+    /// Tells subscribers of deadlines that were missed or broken since the last time.
+    fn report_submissions(&self) {
+        if !self.engaged.is_on() {
+            return;
+        }
+        if self.engaged.take_opened() {
+            events::overdue(self.gpu);
+        }
+        let mut from = 0;
+        while let Some((place, report)) = self.engaged.take_report(from) {
+            from = place.saturating_add(1);
+            let clients = self.state.shares.members().iter().zip(self.clients.iter());
+            // Those at one place are of one user, or follow one spec.
+            let mut there = clients.filter(|(_, client)| client.place == Some(place));
+            if let Some((member, client)) = there.next() {
+                events::submissions(self.gpu, &client.about(member), &report);
             }
         }
     }

@@ -272,6 +272,17 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     ensure!(missed(&listed()?) == (0, 0), "{:?}", listed()?);
     // Its deadline bears 15.3 ms beside what is promised to it.
     let trace = Trace::of(&["loga"], "mono")?;
+    let listener = Calls::open()?;
+    let kinds = [
+        uapi::EVENT_MISSED,
+        uapi::EVENT_VOID,
+        uapi::EVENT_EXCEEDED,
+        uapi::EVENT_BREACHED,
+    ];
+    let mask = kinds.iter().fold(0, |mask, kind| mask | 1 << kind);
+    listener
+        .subscribe(mask)
+        .map_err(|errno| errno.to_string())?;
     long.ask("launch 60000")?;
     std::thread::sleep(Duration::from_millis(5));
     short.ask("store 500")?;
@@ -306,6 +317,25 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
         waited.as_micros() as u64,
         20_000..60_000,
     )?;
+    // Told with the next polling period.
+    let begin = Instant::now();
+    let mut told = Vec::new();
+    while told.len() < 2 && begin.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(10));
+        told.extend(listener.events()?);
+    }
+    drop(listener);
+    let told: Vec<_> = told
+        .iter()
+        .map(|one| (one.pid.unsigned_abs(), one.kind, one.value))
+        .collect();
+    let void = (short.pid(), uapi::EVENT_VOID, 1);
+    let exceeded = (long.pid(), uapi::EVENT_EXCEEDED, 1);
+    let both = told.contains(&void) && told.contains(&exceeded);
+    ensure!(
+        told.len() == 2 && both,
+        "{told:?}, not {void:?} and {exceeded:?}"
+    );
     let stat = stage.stat()?;
     ensure!((stat.missed, stat.void_foreign) == (0, 1), "{stat:?}");
     let client = client_of(&stat, short.pid());

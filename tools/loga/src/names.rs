@@ -127,6 +127,10 @@ pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
     "unknown",
     "evasion",
     "elsewhere",
+    "missed",
+    "void",
+    "exceeded",
+    "breached",
 ];
 
 /// Kind of an event.
@@ -136,7 +140,7 @@ pub fn event(number: u32) -> String {
 
 /// Why all clients run.
 pub fn fallback(number: u64) -> String {
-    let words = ["contract", "late", "idle-throttle", "overrun"];
+    let words = ["contract", "late", "idle-throttle", "overrun", "submission"];
     word("fallback", &words, number)
 }
 

@@ -21,7 +21,21 @@ const BATCH: usize = 64;
 /// TIMEOUT: longest wait between two checks of the time left; waiting costs nothing.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// One event; an object of `loga events --json`. Which of the last six members there are depends
+/// Kinds of events about submissions that are decided on, and what their count is of.
+const OF_SUBMISSIONS: [(u32, &str); 4] = [
+    (uapi::EVENT_MISSED, "deadlines that were promised"),
+    (
+        uapi::EVENT_VOID,
+        "deadlines whose conditions had been broken",
+    ),
+    (
+        uapi::EVENT_EXCEEDED,
+        "submissions longer than a deadline of another client bears",
+    ),
+    (uapi::EVENT_BREACHED, "submissions longer than declared"),
+];
+
+/// One event; an object of `loga events --json`. Which of the last seven members there are depends
 /// on the kind.
 #[derive(Serialize)]
 struct Line {
@@ -48,6 +62,9 @@ struct Line {
     gained_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_gpu: Option<u64>,
+    /// How many submissions it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submissions: Option<u64>,
 }
 
 /// The client that an event is about.
@@ -91,6 +108,7 @@ impl Line {
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
             gained_ns: value(uapi::EVENT_EVASION),
             claimed_gpu: value(uapi::EVENT_ELSEWHERE),
+            submissions: OF_SUBMISSIONS.iter().find_map(|(kind, _)| value(*kind)),
         }
     }
 
@@ -134,6 +152,11 @@ impl Line {
         }
         if let Some(claimed_gpu) = self.claimed_gpu {
             write!(out, ", it has claimed GPU {claimed_gpu}")?;
+        }
+        if let Some(count) = self.submissions {
+            let of_kind = |(kind, _): &&(u32, _)| names::event(*kind) == self.event;
+            let what = OF_SUBMISSIONS.iter().find(of_kind);
+            write!(out, ", {count} {}", what.map_or("", |(_, what)| what))?;
         }
         writeln!(out)
     }
@@ -262,8 +285,10 @@ mod tests {
             event(2, uapi::EVENT_RELEASED, 12_300_000),
             event(3, uapi::EVENT_EXITED, 45_600_000),
             event(4, uapi::EVENT_ELSEWHERE, 1),
+            event(5, uapi::EVENT_MISSED, 3),
+            event(6, uapi::EVENT_BREACHED, 2),
         ]);
-        let text = events(&fake, "--times 5");
+        let text = events(&fake, "--times 7");
         let at = "[   12.345678] GPU 0: 432 throttle:";
         let said = [
             "appeared",
@@ -271,6 +296,8 @@ mod tests {
             "released after 12.3 ms",
             "exited with 45.6 ms of GPU time",
             "elsewhere, it has claimed GPU 1",
+            "missed, 3 deadlines that were promised",
+            "breached, 2 submissions longer than declared",
         ];
         let lines: Vec<String> = said.iter().map(|said| format!("{at} {said}\n")).collect();
         let expected = lines.concat();

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [pure] What those who listen are told of submissions that are decided on: how often it happened
+//! to a client since they were told last. The caller asks once in a while, so that a client that
+//! misses each deadline fills no queue.
+
+use super::missed::Miss;
+use super::places::PLACES;
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Deadlines were missed that were promised.
+    pub missed: u32,
+    /// Deadlines were missed whose conditions had been broken.
+    pub void: u32,
+    /// Commands were longer than a deadline of another client bears, and were not declared.
+    pub exceeded: u32,
+    /// Commands were longer than declared.
+    pub breached: u32,
+}
+
+impl Report {
+    const NONE: Self = Self {
+        missed: 0,
+        void: 0,
+        exceeded: 0,
+        breached: 0,
+    };
+
+    fn add(&mut self, more: &Self) {
+        for (sum, more) in [
+            (&mut self.missed, more.missed),
+            (&mut self.void, more.void),
+            (&mut self.exceeded, more.exceeded),
+            (&mut self.breached, more.breached),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Counts a deadline that was missed.
+    pub(super) fn miss(&mut self, miss: &Miss) {
+        let sum = match miss.void {
+            Some(_) => &mut self.void,
+            None => &mut self.missed,
+        };
+        *sum = sum.saturating_add(1);
+    }
+}
+
+/// What has not been told yet, by place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reports {
+    of: [Report; PLACES],
+    /// Whether all clients had to pass.
+    opened: bool,
+}
+
+impl Reports {
+    pub(super) const NONE: Self = Self {
+        of: [Report::NONE; PLACES],
+        opened: false,
+    };
+
+    /// Adds what has happened to the clients at a place.
+    pub(super) fn add(&mut self, at: usize, report: &Report) {
+        if let Some(sum) = self.of.get_mut(at) {
+            sum.add(report);
+        }
+    }
+
+    /// What there is to tell of the clients at a place, from this one on; it is told once.
+    pub(super) fn take(&mut self, from: usize) -> Option<(usize, Report)> {
+        let mut all = self.of.iter_mut().enumerate().skip(from);
+        let (at, report) = all.find(|(_, report)| **report != Report::NONE)?;
+        Some((at, core::mem::take(report)))
+    }
+
+    /// Whether all clients had to pass; it is told once.
+    pub(super) fn take_opened(&mut self) -> bool {
+        core::mem::take(&mut self.opened)
+    }
+
+    /// Notes that all clients have to pass.
+    pub(super) fn note_open(&mut self) {
+        self.opened = true;
+    }
+}
+
+#[cfg(any(test, loga_kunit))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_reports))]
+mod tests {
+    use super::super::Void;
+    use super::*;
+    use crate::units::Ns;
+
+    #[test]
+    fn what_happens_adds_up_until_it_is_told() {
+        let mut report = Report {
+            exceeded: 1,
+            breached: 2,
+            ..Report::NONE
+        };
+        for void in [None, Some(Void::Own), None] {
+            report.miss(&Miss {
+                client: 3,
+                late: Ns::from_us(1),
+                void,
+            });
+        }
+        let mut reports = Reports::NONE;
+        reports.add(3, &report);
+        reports.add(3, &report);
+        reports.add(7, &report);
+        reports.add(PLACES, &report);
+        let expected = Report {
+            missed: 4,
+            void: 2,
+            exceeded: 2,
+            breached: 4,
+        };
+        assert!(reports.take(0) == Some((3, expected)));
+        assert!(reports.take(4) == Some((7, report)));
+        assert!(reports.take(0).is_none());
+        reports.note_open();
+        assert!(reports.take_opened() && !reports.take_opened());
+    }
+}
