@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The documents name every knob with its values, its default and what it sets, and explain each word
-//! once.
+//! once. Their links lead somewhere, and the index answers questions (`links`).
+
+#[path = "documents/links.rs"]
+mod links;
+#[path = "documents/pages.rs"]
+mod pages;
 
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
