@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The documents name every knob with its values, its default and what it sets, and explain each word
-//! once. Their links lead somewhere, and the index answers questions (`links`).
+//! once. Their links lead somewhere, and the index answers questions (`links`); the commits that they cite are
+//! in the history (`commits`).
 
+#[path = "documents/commits.rs"]
+mod commits;
 #[path = "documents/links.rs"]
 mod links;
 #[path = "documents/pages.rs"]
