@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The documents name every knob with its values, its default and what it sets, and explain each word
-//! once. Their links lead somewhere, and the index answers questions (`links`); the commits that they cite are
-//! in the history (`commits`).
+//! once. Their links lead somewhere, and the index answers questions (`links`); the commits that they
+//! cite are in the history (`commits`), and the files that they name exist (`paths`).
 
 #[path = "documents/commits.rs"]
 mod commits;
@@ -10,6 +10,8 @@ mod commits;
 mod links;
 #[path = "documents/pages.rs"]
 mod pages;
+#[path = "documents/paths.rs"]
+mod paths;
 
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;
