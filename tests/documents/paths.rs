@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files and functions that the documents name exist.
+//! Files, functions, tests and commands that the documents name exist.
 
 use super::pages::{pages, root};
 use std::fs;
@@ -21,7 +21,11 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// What stands for any name, or is a name of another program.
-const EXAMPLES: &[&str] = &["tests/fuzz/corpus/TARGET.tar", "VLLM::EngineCor"];
+const EXAMPLES: &[&str] = &[
+    "jump_label_del_module",
+    "tests/fuzz/corpus/TARGET.tar",
+    "VLLM::EngineCor",
+];
 
 /// All files and folders at or below `path`, by their paths below the root.
 fn collect(path: &Path, found: &mut Vec<String>) {
@@ -34,10 +38,20 @@ fn collect(path: &Path, found: &mut Vec<String>) {
     }
 }
 
+/// Pieces of code in a line.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
 /// First words of the pieces of code in a line.
 fn code(line: &str) -> impl Iterator<Item = &str> {
-    let pieces = line.split('`').skip(1).step_by(2);
-    pieces.filter_map(|piece| piece.split(' ').next())
+    pieces(line).filter_map(|piece| piece.split(' ').next())
+}
+
+/// Whether a word of code is the name of a test, a metric or the like.
+fn is_long_name(word: &str) -> bool {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    word.chars().all(lower) && word.matches('_').count() >= 3 && !EXAMPLES.contains(&word)
 }
 
 /// The file that a word of code names, and what it says is in it; nothing if it names none.
@@ -110,6 +124,9 @@ fn files_functions_and_members_that_are_named_exist() {
                 (None, Some((of, member))) => {
                     sources.iter().any(|text| has_member(text, of, member))
                 }
+                (None, None) if is_long_name(word) => {
+                    sources.iter().any(|text| text.contains(word))
+                }
                 (None, None) => continue,
             };
             seen += 1;
@@ -120,4 +137,26 @@ fn files_functions_and_members_that_are_named_exist() {
     }
     assert!(seen > 100, "{seen} names");
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn commands_of_make_exist() {
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("a makefile");
+    let mut missing = Vec::new();
+    for page in pages() {
+        let shown = |line: &&str| line.starts_with("    make ");
+        let shown = page.text.lines().filter(shown).map(str::trim);
+        for line in page.text.lines().flat_map(code_of_make).chain(shown) {
+            let target = line.split([' ', '`']).nth(1).unwrap_or_default();
+            if !makefile.contains(&format!("\n{target}:")) {
+                missing.push(format!("{}: {line}", page.path));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Pieces of code in a line that call make.
+fn code_of_make(line: &str) -> impl Iterator<Item = &str> {
+    pieces(line).filter(|piece| piece.starts_with("make "))
 }
