@@ -20,6 +20,9 @@ const FOLDERS: &[&str] = &[
     "tools",
 ];
 
+/// Folders that are named without the ones that they are in.
+const NESTED: &[&str] = &["faults", "hostile"];
+
 /// What stands for any name, or is a name of another program.
 const EXAMPLES: &[&str] = &[
     "jump_label_del_module",
@@ -61,7 +64,7 @@ fn named(word: &str) -> Option<(&str, Option<&str>)> {
         None => (word, None),
     };
     let first = file.split('/').next().unwrap_or_default();
-    let by_path = file.contains('/') && FOLDERS.contains(&first);
+    let by_path = file.contains('/') && (FOLDERS.contains(&first) || NESTED.contains(&first));
     let source = file.ends_with(".rs") && !file.starts_with('*');
     let pattern = file.contains('*') || EXAMPLES.contains(&file);
     ((by_path || source) && !pattern).then_some((file.trim_end_matches('/'), function))
