@@ -53,7 +53,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     (
         "How do I reserve GPU time, or put one program before others?",
         "engaged.md#how-to-use-it",
-        "loga reserve --pid 432 --kind",
+        "loga reserve --pid 432 --capacity-us",
     ),
     (
         "On which GPU does a program start, and how do I choose?",
