@@ -3,6 +3,7 @@
 //! Files, functions, tests and commands that the documents name exist.
 
 use super::pages::{pages, root};
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -115,6 +116,11 @@ fn files_functions_and_members_that_are_named_exist() {
     let read = |path: &String| fs::read_to_string(root().join(path)).unwrap_or_default();
     let sources = there.iter().filter(|path| path.ends_with(".rs"));
     let sources: Vec<String> = sources.map(read).collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names: HashSet<&str> = sources
+        .iter()
+        .flat_map(|text| text.split(|c| !is_name(c)))
+        .collect();
     let mut missing = Vec::new();
     let mut seen = 0;
     for page in pages() {
@@ -127,9 +133,7 @@ fn files_functions_and_members_that_are_named_exist() {
                 (None, Some((of, member))) => {
                     sources.iter().any(|text| has_member(text, of, member))
                 }
-                (None, None) if is_long_name(word) => {
-                    sources.iter().any(|text| text.contains(word))
-                }
+                (None, None) if is_long_name(word) => names.contains(word),
                 (None, None) => continue,
             };
             seen += 1;
@@ -139,6 +143,50 @@ fn files_functions_and_members_that_are_named_exist() {
         }
     }
     assert!(seen > 100, "{seen} names");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Names of pages of `docs` in a text.
+fn named_pages(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("docs/").filter_map(|(at, _)| {
+        let rest = &text[at..];
+        let in_name = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+        let end = rest.find(|c| !in_name(c)).unwrap_or(rest.len());
+        Some(rest[..end].trim_end_matches('.')).filter(|name| name.ends_with(".md"))
+    })
+}
+
+#[test]
+fn pages_that_sources_name_exist() {
+    let mut there = Vec::new();
+    for folder in FOLDERS {
+        collect(&root().join(folder), &mut there);
+    }
+    let kinds = [
+        ".rs",
+        ".toml",
+        ".yaml",
+        ".yml",
+        ".service",
+        ".modprobe",
+        ".c",
+        ".h",
+    ];
+    let sources = there
+        .iter()
+        .filter(|path| kinds.iter().any(|kind| path.ends_with(kind)));
+    let mut missing = Vec::new();
+    let mut seen = 0;
+    for path in sources {
+        let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+        for page in named_pages(&text) {
+            seen += 1;
+            if !there.iter().any(|path| path == page) {
+                missing.push(format!("{path}: {page}"));
+            }
+        }
+    }
+    assert!(seen > 50, "{seen} names");
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
