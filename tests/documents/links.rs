@@ -122,6 +122,11 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
         "`policies!`",
     ),
     (
+        "How do I run one test?",
+        "testing.md#one-test",
+        "make test ONLY=",
+    ),
+    (
         "Where are the figures of the LoGA paper?",
         "eval.md#the-papers-experiments",
         "make eval",
