@@ -52,9 +52,8 @@ fn unknown_history() -> Option<&'static str> {
         return Some("there is no .git");
     }
     match git(&["rev-parse", "--is-shallow-repository"]) {
-        None => Some("git does not run"),
         Some((true, answer)) if answer == "true" => Some("the clone is shallow"),
-        Some(_) => None,
+        _ => None,
     }
 }
 
