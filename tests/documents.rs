@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The documents name every knob with its values, its default and what it sets, and explain each word
-//! once.
+//! once. Their links lead somewhere, and the index answers questions (`links`); the commits that they
+//! cite are in the history (`commits`), and the files that they name exist (`paths`).
+
+#[path = "documents/commits.rs"]
+mod commits;
+#[path = "documents/links.rs"]
+mod links;
+#[path = "documents/pages.rs"]
+mod pages;
+#[path = "documents/paths.rs"]
+mod paths;
 
 use loga::knobs::{Knob, KNOBS};
 use loga::names::Kind;

@@ -50,7 +50,7 @@
 //! | nothing that is not decided on | no deadline beside protected clients ([`Why::Protected`]); what passes while all do is void (`Fallback`) |
 //! | no submission of a firm reserve longer than declared | one that is makes the deadlines of all others void (`Foreign`); it is paid before the next start |
 //! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid |
-//! | `delta` | measured: `SUBMISSION`, see `docs/engaged.md`; nothing enforces it |
+//! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it |
 //! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each |
 //! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before |
 //!

@@ -56,7 +56,7 @@
 //! | `missed`, `misses` | deadlines that were missed; when one is, and why |
 //!
 //! Source: Kato and others, TimeGraph, USENIX ATC 2011, for PRT, HT, PE, AE and prediction;
-//! `docs/engaged.md` names what differs and why.
+//! `docs/engaged-design.md` names what differs and why.
 
 mod account;
 mod actions;

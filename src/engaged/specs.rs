@@ -21,7 +21,7 @@ use core::ops::DerefMut;
 pub const SPECS: usize = 32;
 /// Most that is promised, in percent of a GPU.
 pub const PROMISED_PCT: u64 = 90;
-/// What a submission costs beside its commands: see `docs/engaged.md`.
+/// What a submission costs beside its commands: see `docs/engaged-figures.md`.
 pub const SUBMISSION: Ns = Ns::from_us(60);
 /// For how long a client has the engine that does not use its grant.
 const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
