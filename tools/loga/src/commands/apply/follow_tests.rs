@@ -274,3 +274,48 @@ fn what_a_file_no_longer_has_is_taken_back() {
     machine.tick(&mut follower, 8);
     assert_eq!((set(0), set(1)), (vec![], vec![]));
 }
+
+#[test]
+fn thousand_changes_are_applied_whole_whatever_is_read_of_them() {
+    let machine = Machine::new(ANN);
+    let sysfs = machine.path("sysfs");
+    let mut follower = machine.follower(&sysfs);
+    machine.tick(&mut follower, 0);
+    // Both shares of a file have the same weight.
+    let text = |weight: u32| {
+        let jobs = "[[share]]\ncgroup = '/jobs'\nweight = ";
+        format!(
+            "{}{jobs}{weight}\n",
+            ANN.replace("300", &weight.to_string())
+        )
+    };
+    let mut random = loga::random::XorShift::new(1);
+    let mut last = 300;
+    for change in 1..=1000u32 {
+        let whole = text(change);
+        // What a reader finds of a file that is being written.
+        let cut = random.bits16() as usize % whole.len();
+        machine.write(&whole[..cut]);
+        let second = u64::from(change) * 10;
+        machine.tick(&mut follower, second);
+        let weights: Vec<u32> = machine
+            .weights()
+            .iter()
+            .map(|(_, weight)| *weight)
+            .collect();
+        assert!(
+            weights.iter().all(|weight| *weight == last),
+            "{weights:?} at {change}, cut at {cut}"
+        );
+        machine.write(&whole);
+        machine.tick(&mut follower, second + 2);
+        machine.tick(&mut follower, second + 4);
+        let weights: Vec<u32> = machine
+            .weights()
+            .iter()
+            .map(|(_, weight)| *weight)
+            .collect();
+        assert_eq!(weights, [change, change], "cut at {cut}");
+        last = change;
+    }
+}

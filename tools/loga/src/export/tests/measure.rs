@@ -46,22 +46,25 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-#[test]
-fn scrape_of_64_clients_takes_little() {
+/// Readings and scrapes of 64 processes, users and cgroups on each of so many GPUs: the times of each,
+/// the text's length, and how much memory they took after as many to warm up.
+fn measure(gpus: usize, rounds: usize) -> (Duration, Duration, u64, u64) {
     let fake = kernel();
     for id in 0..63 {
         fake.add_client(0, 100 + id, 1000 + id as u32);
         fake.add_total(0, uapi::SUBJECT_USER, 2000 + id, id + 1);
         fake.add_total(0, uapi::SUBJECT_CGROUP, 5000 + id, id + 1);
     }
+    let one = fake.gpus.borrow()[0].clone();
+    fake.gpus.borrow_mut().resize(gpus, one);
     let folder = tempfile::tempdir().expect("a folder");
     let (mut keeper, _) = Keeper::new(folder.path(), Path::new("/proc"));
     let open = || Ok(Control::over(&fake));
     let mut sampler = sampler(Some(64));
     let (mut seconds, mut scrapes, mut bytes) = (Vec::new(), Vec::new(), 0);
     let mut memory = 0;
-    for round in 0..2 * ROUNDS {
-        if round == ROUNDS {
+    for round in 0..2 * rounds {
+        if round == rounds {
             memory = resident();
             (seconds, scrapes) = (Vec::new(), Vec::new());
         }
@@ -80,14 +83,30 @@ fn scrape_of_64_clients_takes_little() {
     let grown = resident().saturating_sub(memory);
     let (second, scrape) = (median(seconds), median(scrapes));
     println!(
-        "64 processes, users and cgroups: {} us a second, scrape {} us, {} KiB of text; {} KiB more after {ROUNDS} rounds",
+        "64 processes, users and cgroups on each of {gpus} GPUs: {} us a second, scrape {} us, {} KiB of text; {} KiB more after {rounds} rounds",
         second.as_micros(),
         scrape.as_micros(),
         bytes >> 10,
         grown >> 10,
     );
+    (second, scrape, bytes, grown)
+}
+
+#[test]
+fn scrape_of_64_clients_takes_little() {
+    let (second, scrape, bytes, _) = measure(1, ROUNDS);
     assert!(scrape < SCRAPE * SLOWER, "{scrape:?}");
     assert!(second < SECOND * SLOWER, "{second:?}");
     // Memory is printed only: other tests of this process take some at the same time.
     assert!(bytes < MEMORY, "{bytes}");
+}
+
+#[test]
+#[ignore = "a minute: cargo test --release -p loga-cli --lib -- --ignored --nocapture ten_thousand"]
+fn ten_thousand_scrapes_of_eight_gpus_take_little_and_leave_nothing() {
+    let (second, scrape, bytes, grown) = measure(8, 5_000);
+    assert!(scrape < SCRAPE && second < SECOND, "{scrape:?}, {second:?}");
+    assert!(bytes < MEMORY, "{bytes}");
+    // A page here and there; one byte lost in each would be more.
+    assert!(grown < 64 << 10, "{grown}");
 }
