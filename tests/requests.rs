@@ -141,7 +141,7 @@ proptest! {
                 if let Some(terms) = spec.reserve {
                     prop_assert!(Terms::new(terms.kind, terms.capacity, terms.period).is_ok());
                     prop_assert!((1..=10_000).contains(&terms.commands));
-                    prop_assert!(spec.mode != Mode::Free);
+                    prop_assert!(spec.mode != Mode::Protected);
                     prop_assert_eq!(terms.hard, words[16] / 2 == 0);
                 }
             }

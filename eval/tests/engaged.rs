@@ -218,7 +218,7 @@ fn protected_client_is_never_stopped_and_the_others_use_its_pauses() {
 name = "prio"
 [[client]]
 name = "protected"
-sched = "free"
+sched = "protected"
 [[client.phase]]
 cpu_us = 4000
 [[client.phase]]
@@ -253,7 +253,7 @@ name = "prio"
 {linger}
 [[client]]
 name = "protected"
-sched = "free"
+sched = "protected"
 [[client.phase]]
 cpu_us = {pause_us}
 [[client.phase]]

@@ -21,7 +21,7 @@ pub enum Mode {
     /// for [`HT_SLICE`](super::HT_SLICE) while an equal one is.
     Ht,
     /// Protected: it is never stopped, see `shield`. If it arrives all the same, as under PRT.
-    Free,
+    Protected,
 }
 
 impl Mode {
@@ -30,7 +30,7 @@ impl Mode {
         match self {
             // CAST: a small number.
             Self::Ht => HT_DEPTH as u64,
-            Self::Prt | Self::Free => 1,
+            Self::Prt | Self::Protected => 1,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 //! [pure] Shield: what keeps the others from the engine while a protected client uses it.
 //!
-//! A protected client ([`Mode::Free`](super::Mode::Free)) is not stopped: its submissions cost it
+//! A protected client ([`Mode::Protected`](super::Mode::Protected)) is not stopped: its submissions cost it
 //! nothing. The caller says when work of such clients is there and when it has ended. The others
 //! pass only while none is there, and not before [`Linger`] has passed since the last one ended, in
 //! case more is on its way. If that adapts, one whose next command is expected to last no longer

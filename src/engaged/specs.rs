@@ -105,7 +105,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
 
     /// Whether one protects clients.
     pub fn any_protected(&self) -> bool {
-        self.all().any(|(_, row)| row.spec.mode == Mode::Free)
+        self.all().any(|(_, row)| row.spec.mode == Mode::Protected)
     }
 
     /// Position of the spec of a subject.
@@ -187,8 +187,8 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         let spec = self.get(own).map(|row| row.spec).unwrap_or_default();
         let is_firm = |spec: &Spec| spec.reserve.is_some_and(|terms| terms.is_firm());
         let excludes = |other: &Spec| match spec.mode {
-            Mode::Free => is_firm(other),
-            Mode::Prt | Mode::Ht => is_firm(&spec) && other.mode == Mode::Free,
+            Mode::Protected => is_firm(other),
+            Mode::Prt | Mode::Ht => is_firm(&spec) && other.mode == Mode::Protected,
         };
         if let Some((of, _)) = self.all().find(|(_, row)| excludes(&row.spec)) {
             return Err(Refusal {

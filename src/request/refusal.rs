@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
-    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FREE, REFUSED_FULL,
-    REFUSED_INHERITED, REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER,
-    REFUSED_NOT_OWN, REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES,
-    REFUSED_PROTECTED, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
+    REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_INHERITED,
+    REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN,
+    REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_PROTECTED,
+    REFUSED_PROTECTED_RESERVE, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
     REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
@@ -198,11 +198,11 @@ impl fmt::Display for Refusal {
                 f.write_str("so many submissions would cost too much")?;
                 self.fits(f)
             }
-            REFUSED_FREE => f.write_str(
+            REFUSED_PROTECTED_RESERVE => f.write_str(
                 "a reserve for a protected client: nothing stops it, so that none can be kept; want mode prt or ht, or no reserve",
             ),
             REFUSED_PROTECTED => f.write_str(
-                "no deadline can be promised beside a protected client (mode free), which nothing stops: clear the one or the other; a reserve without --longest-us promises a part of the GPU only",
+                "no deadline can be promised beside a protected client (mode protected), which nothing stops: clear the one or the other; a reserve without --longest-us promises a part of the GPU only",
             ),
             code => write!(f, "refused for reason {code}"),
         }

@@ -7,8 +7,9 @@ use super::share::{named, Named};
 use crate::engaged::{Kind, Mode, Prio, Spec, Terms};
 use crate::error::in_range;
 use crate::uapi::{
-    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MAX_LEASE_MS, MODE_FREE, MODE_HT, MODE_PRT,
-    PRIO_BY_NICE, REFUSED_FREE, RESERVE_AE, RESERVE_CBS, RESERVE_NONE, RESERVE_PE, SPEC_SOFT,
+    self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MAX_LEASE_MS, MODE_HT, MODE_PROTECTED,
+    MODE_PRT, PRIO_BY_NICE, REFUSED_PROTECTED_RESERVE, RESERVE_AE, RESERVE_CBS, RESERVE_NONE,
+    RESERVE_PE, SPEC_SOFT,
 };
 use crate::units::Ns;
 
@@ -54,9 +55,14 @@ impl SetSpec {
 
 impl uapi::Spec {
     fn read(&self) -> Result<Spec, Refusal> {
-        in_range("mode", self.mode.into(), MODE_PRT.into(), MODE_FREE.into())?;
-        if self.mode == MODE_FREE && self.kind != RESERVE_NONE {
-            return Err(Refusal::of(REFUSED_FREE));
+        in_range(
+            "mode",
+            self.mode.into(),
+            MODE_PRT.into(),
+            MODE_PROTECTED.into(),
+        )?;
+        if self.mode == MODE_PROTECTED && self.kind != RESERVE_NONE {
+            return Err(Refusal::of(REFUSED_PROTECTED_RESERVE));
         }
         Ok(Spec {
             prio: match self.prio {
@@ -65,7 +71,7 @@ impl uapi::Spec {
             },
             mode: match self.mode {
                 MODE_HT => Mode::Ht,
-                MODE_FREE => Mode::Free,
+                MODE_PROTECTED => Mode::Protected,
                 _ => Mode::Prt,
             },
             reserve: self.reserve()?,

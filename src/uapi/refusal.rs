@@ -75,7 +75,7 @@ pub const REFUSED_PROCESS: u32 = 23;
 /// A process that uses the GPU through pages of another one, which has ended; `value` is that one.
 pub const REFUSED_INHERITED: u32 = 24;
 /// A reserve for a protected client, which nothing stops.
-pub const REFUSED_FREE: u32 = 25;
+pub const REFUSED_PROTECTED_RESERVE: u32 = 25;
 /// A promised deadline beside a protected client, or a client to protect beside a promised deadline.
 pub const REFUSED_PROTECTED: u32 = 26;
 

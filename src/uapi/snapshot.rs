@@ -173,17 +173,17 @@ pub struct Gpu {
     pub copy_idle_ns: u64,
     /// * Part of `copy_polled_ns` in which channels without a known owner were on it.
     pub copy_unknown_ns: u64,
-    /// * Time that all clients together waited for their turns while submissions were decided on.
-    pub turns_waits: TurnWaits,
+    /// * Time that the submissions of all clients together waited while they were decided on.
+    pub submission_waits: SubmissionWaits,
     /// * Deadlines of all reserves that were missed.
     pub misses: Misses,
 }
 
-/// Time from the arrivals of submissions to their turns, by what they waited for. While a reserve
+/// Time from the arrivals of submissions to their grants, by what they waited for. While a reserve
 /// does not let its client start, only that counts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TurnWaits {
+pub struct SubmissionWaits {
     /// For submissions that were on the engine before, the client's own too, and for work of
     /// protected clients.
     pub running_ns: u64,
@@ -195,7 +195,7 @@ pub struct TurnWaits {
     pub linger_ns: u64,
 }
 
-impl TurnWaits {
+impl SubmissionWaits {
     /// All of it.
     pub const fn total_ns(&self) -> u64 {
         self.running_ns
@@ -314,11 +314,11 @@ pub struct Client {
     pub reserve: u32,
     /// Submissions that were decided on and have completed. This and the fields below are of all
     /// clients of its user that share its place, and zero without a place.
-    pub turns: u64,
-    /// Time that they waited for their turns.
-    pub turns_waits: TurnWaits,
+    pub submissions: u64,
+    /// Time that they waited for their grants.
+    pub submission_waits: SubmissionWaits,
     /// The longest of them.
-    pub turns_longest_ns: u64,
+    pub longest_submission_wait_ns: u64,
     /// Part of the time for which it had the GPU, in millionths: a mean of what is added to
     /// `gpu_time_ns`, which fades with a time constant of 2 s, or is over the life of a younger
     /// client. It changes when a period is booked, and fades without one.

@@ -65,7 +65,7 @@ pub const MODE_PRT: u32 = 0;
 pub const MODE_HT: u32 = 1;
 
 /// Protected: its submissions are not stopped, and the others wait for them.
-pub const MODE_FREE: u32 = 2;
+pub const MODE_PROTECTED: u32 = 2;
 
 /// Nothing is promised.
 pub const RESERVE_NONE: u32 = 0;

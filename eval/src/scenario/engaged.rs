@@ -62,7 +62,7 @@ pub(super) fn engagement(
         mode: match one.sched {
             Sched::Prt => Mode::Prt,
             Sched::Ht => Mode::Ht,
-            Sched::Free => Mode::Free,
+            Sched::Protected => Mode::Protected,
         },
         promise,
     })

@@ -437,5 +437,5 @@ pub(super) enum Sched {
     #[default]
     Prt,
     Ht,
-    Free,
+    Protected,
 }

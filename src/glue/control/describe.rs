@@ -82,7 +82,7 @@ pub(super) fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         copy_polled_ns: sums.copies.polled.get(),
         copy_idle_ns: sums.copies.idle.get(),
         copy_unknown_ns: sums.copies.unknown.get(),
-        turns_waits: wait_numbers(&waits),
+        submission_waits: wait_numbers(&waits),
         misses: miss_numbers(&misses),
     };
     shown.note(config);

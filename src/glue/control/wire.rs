@@ -61,8 +61,8 @@ where
 }
 
 /// What clients waited for, as the interface has it.
-pub(super) fn wait_numbers(waits: &Waits) -> uapi::TurnWaits {
-    uapi::TurnWaits {
+pub(super) fn wait_numbers(waits: &Waits) -> uapi::SubmissionWaits {
+    uapi::SubmissionWaits {
         running_ns: waits.of(Cause::Running).get(),
         budget_ns: waits.of(Cause::Budget).get(),
         order_ns: waits.of(Cause::Order).get(),
@@ -110,7 +110,7 @@ pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
         mode: match row.spec.mode {
             Mode::Ht => uapi::MODE_HT,
             Mode::Prt => uapi::MODE_PRT,
-            Mode::Free => uapi::MODE_FREE,
+            Mode::Protected => uapi::MODE_PROTECTED,
         },
         id,
         prio: row

@@ -268,7 +268,7 @@ impl Engaged {
             Entry::Opens => {}
         }
         // CAST: few places.
-        trace::turn_begin(device.number(), gate.client(), at as u32);
+        trace::submission_begin(device.number(), gate.client(), at as u32);
         let puts = self.read_puts(device, gate);
         let mut state = self.state.lock();
         state.decider.entered(ffi::now(), at, puts.is_some());

@@ -43,7 +43,7 @@ impl Books {
             let computes = page.gate().is_some_and(|gate| gate.computes());
             computes
                 && client.is_some_and(|client| client.place.is_some())
-                && row.is_some_and(|row| row.spec.mode == Mode::Free)
+                && row.is_some_and(|row| row.spec.mode == Mode::Protected)
         };
         let mut protected = self.engaged.protected_pages.lock();
         protected.clear();

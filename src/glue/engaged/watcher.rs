@@ -201,10 +201,10 @@ impl Engaged {
         if let Some(ended) = ended {
             let gpu = gpu.device.number();
             // CAST: few places.
-            trace::turn_end(gpu, ended.at as u32, ended.count, ended.used.get());
+            trace::submission_end(gpu, ended.at as u32, ended.count, ended.used.get());
             if let Some(bears) = ended.exceeded {
                 // CAST: few places.
-                trace::turn_exceed(gpu, ended.at as u32, ended.used.get(), bears.get());
+                trace::submission_exceed(gpu, ended.at as u32, ended.used.get(), bears.get());
             }
             let misses = ended.misses.iter().flatten();
             misses.for_each(|miss| trace::reserve_miss(gpu, miss));

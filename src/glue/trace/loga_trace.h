@@ -24,8 +24,8 @@
  * - loga_time_unknown
  *
  * The others (loga_phase_begin, loga_decision_make, loga_client_decide,
- * loga_fault_wait_begin, loga_fault_wait_end, loga_turn_begin, loga_turn_end,
- * loga_turn_exceed, loga_reserve_miss)
+ * loga_fault_wait_begin, loga_fault_wait_end, loga_submission_begin, loga_submission_end,
+ * loga_submission_exceed, loga_reserve_miss)
  * show how LoGA works inside and may change with it.
  */
 #undef TRACE_SYSTEM
@@ -358,7 +358,7 @@ TRACE_EVENT(loga_gpu_fallback,
 );
 
 /* Submissions are decided on, and a client stores to a page in its turn. */
-TRACE_EVENT(loga_turn_begin,
+TRACE_EVENT(loga_submission_begin,
 	TP_PROTO(u32 gpu, u64 client, u32 place),
 	TP_ARGS(gpu, client, place),
 	TP_STRUCT__entry(
@@ -376,7 +376,7 @@ TRACE_EVENT(loga_turn_begin,
 );
 
 /* What the clients of a place submitted in their turn has ended. */
-TRACE_EVENT(loga_turn_end,
+TRACE_EVENT(loga_submission_end,
 	TP_PROTO(u32 gpu, u32 place, u32 submissions, u64 used_ns),
 	TP_ARGS(gpu, place, submissions, used_ns),
 	TP_STRUCT__entry(
@@ -399,7 +399,7 @@ TRACE_EVENT(loga_turn_end,
  * What the clients of a place submitted was longer than the deadline of another
  * one bears: that is void, and they get no grant until it is paid.
  */
-TRACE_EVENT(loga_turn_exceed,
+TRACE_EVENT(loga_submission_exceed,
 	TP_PROTO(u32 gpu, u32 place, u64 used_ns, u64 bears_ns),
 	TP_ARGS(gpu, place, used_ns, bears_ns),
 	TP_STRUCT__entry(

@@ -81,11 +81,11 @@ events! {
     pub(crate) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
     /// A client stores to a page in its turn. The place is that of the client.
-    pub(crate) fn turn_begin = loga_turn_begin(gpu: u32, client: u64, place: u32);
+    pub(crate) fn submission_begin = loga_submission_begin(gpu: u32, client: u64, place: u32);
     /// What was submitted in a turn has ended.
-    pub(crate) fn turn_end = loga_turn_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);
+    pub(crate) fn submission_end = loga_submission_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);
     /// What was submitted in a turn was longer than a deadline of another client bears.
-    pub(crate) fn turn_exceed = loga_turn_exceed(gpu: u32, place: u32, used_ns: u64, bears_ns: u64);
+    pub(crate) fn submission_exceed = loga_submission_exceed(gpu: u32, place: u32, used_ns: u64, bears_ns: u64);
     fn raw_reserve_miss = loga_reserve_miss(gpu: u32, place: u32, why: u32, late_ns: u64);
     /// A channel that no client owns was on the engine.
     pub(crate) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);

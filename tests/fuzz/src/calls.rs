@@ -200,7 +200,7 @@ fn set_spec(input: &mut Input<'_>) {
                     assert!(terms.capacity <= terms.period.saturating_add(Ns::from_us(1)));
                     assert_eq!(terms.capacity.get(), set.spec.capacity_ns);
                     assert_eq!(terms.commands, u64::from(set.spec.commands));
-                    assert!(set.spec.mode != uapi::MODE_FREE);
+                    assert!(set.spec.mode != uapi::MODE_PROTECTED);
                 }
             }
         }

@@ -386,10 +386,10 @@ fn trace_has_each_turn_with_what_it_used() -> Verdict {
     for ((client, load), kernel_us) in clients.into_iter().zip([&long, &short]).zip([3_000, 500]) {
         let client = client?.id;
         let own = |event: &&Event| event.count("client") == Ok(client);
-        let turns = named(&events, "loga_turn_begin").filter(own);
+        let turns = named(&events, "loga_submission_begin").filter(own);
         let turns: Vec<&Event> = turns.collect();
         let place = turns.first().ok_or("no turn")?.count("place")?;
-        let ends = named(&events, "loga_turn_end");
+        let ends = named(&events, "loga_submission_end");
         let ends = ends.filter(|event| event.count("place") == Ok(place));
         let used = ends.map(|event| Ok((event.at_ns, event.count("used_ns")?)));
         let used: Result<Vec<(u64, u64)>, String> = used.collect();
@@ -437,8 +437,11 @@ fn length_beside_work_from_before_dispatch_is_not_learned() -> Verdict {
     std::thread::sleep(Duration::from_secs(1));
     for bomb in &bombs {
         let client = stage.wait_until_measured(bomb.pid())?;
-        let longest_us = client.turns_longest_ns / 1_000;
-        println!("# {} turns, the longest {longest_us} us", client.turns);
+        let longest_us = client.longest_submission_wait_ns / 1_000;
+        println!(
+            "# {} submissions, the longest {longest_us} us",
+            client.submissions
+        );
         within("longest us", longest_us, 5_000..7_000)?;
     }
     Load::stop_all(bombs)?;

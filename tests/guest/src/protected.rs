@@ -32,7 +32,7 @@ fn frames_of_a_protected_client_wait_for_one_submission_of_another() -> Verdict 
         set(uapi::Spec {
             subject: uapi::SUBJECT_USER,
             id: 1000,
-            ..prio(0, 39, uapi::MODE_FREE)
+            ..prio(0, 39, uapi::MODE_PROTECTED)
         })?;
         // A frame takes 2 ms of every 6.
         let frames = "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 6000 --wait block";
@@ -66,7 +66,7 @@ fn beside_bombs(linger: &str, load: &str) -> Result<(f64, f64), String> {
     let bombs: Vec<Load> = bombs.into_iter().collect::<Result<_, _>>()?;
     stage.wait_until_all_measured(&bombs)?;
     let load = Load::start(&format!("{load} --wait block"))?;
-    set(prio(load.pid(), 39, uapi::MODE_FREE))?;
+    set(prio(load.pid(), 39, uapi::MODE_PROTECTED))?;
     stage.wait_until_measured(load.pid())?;
     let pids = [load.pid(), bombs[0].pid(), bombs[1].pid(), bombs[2].pid()];
     let shares = truth::shares(pids, 500, 2_000)?;
@@ -103,7 +103,7 @@ fn protected_client_is_stopped_no_more_than_without_dispatch() -> Verdict {
         let stage = Stage::set(FINE, &format!("policy=none dispatch={dispatch} {EXACT}"))?;
         // Between its processor and the next one a kernel differs by 4 us, which is not LoGA's.
         let load = Load::start_on(0, "--kernel-us 100 --wait block")?;
-        set(prio(load.pid(), 39, uapi::MODE_FREE))?;
+        set(prio(load.pid(), 39, uapi::MODE_PROTECTED))?;
         std::thread::sleep(Duration::from_secs(3));
         let summary = load.stop()?.summary;
         *mean = summary.turnaround_mean_us;
@@ -118,7 +118,7 @@ fn client_beside_protected_work_without_end_passes_once_a_second() -> Verdict {
     let stage = Stage::set(FINE, &format!("{EDF} {EXACT}"))?;
     let hog = Load::start("--kernel-us 2000 --depth 4 --wait block")?;
     stage.wait_until_measured(hog.pid())?;
-    set(prio(hog.pid(), 39, uapi::MODE_FREE))?;
+    set(prio(hog.pid(), 39, uapi::MODE_PROTECTED))?;
     let mut other = Caller::with_channels(1)?;
     // The first waits for as long.
     for _ in 0..4 {
@@ -143,7 +143,7 @@ fn protection_that_ends_has_its_stores_decided_on_again() -> Verdict {
     let stage = Stage::set(LAZY, EDF)?;
     let mut caller = Caller::with_channels(1)?;
     let mut other = Caller::with_channels(1)?;
-    let free = prio(caller.pid(), 39, uapi::MODE_FREE);
+    let free = prio(caller.pid(), 39, uapi::MODE_PROTECTED);
     for clear in [true, false] {
         other.ask("store 1000")?;
         set(free)?;

@@ -106,14 +106,14 @@ fn frames_of_a_set(random: &mut Random) -> Result<Option<(u64, u64)>, String> {
     let stat = stage.stat()?;
     for client in &stat.clients {
         let waits = [
-            client.turns_budget_ns,
-            client.turns_order_ns,
-            client.turns_running_ns,
+            client.submission_wait_budget_ns,
+            client.submission_wait_order_ns,
+            client.submission_wait_running_ns,
         ];
         let [budget, order, running] = waits.map(|ns| ns / 1_000);
         println!(
             "# uid {}: {} turns, waited {budget} us for its budget, {order} for others, {running} for what ran",
-            client.uid, client.turns
+            client.uid, client.submissions
         );
     }
     let (mut count, mut late) = (0, 0);

@@ -296,7 +296,7 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     println!("# {spec:?}");
     ensure!(missed(&spec) == (0, 1), "{spec:?}");
     let events = trace.read()?;
-    let exceeds: Vec<_> = named(&events, "loga_turn_exceed").collect();
+    let exceeds: Vec<_> = named(&events, "loga_submission_exceed").collect();
     let [exceed] = exceeds[..] else {
         return Err(format!("{} submissions were too long", exceeds.len()));
     };
@@ -342,9 +342,9 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     let client = client.ok_or("no client")?;
     println!("# {client:?}");
     // It waited for what was on the engine before.
-    let running_ms = client.turns_running_ns / 1_000_000;
+    let running_ms = client.submission_wait_running_ns / 1_000_000;
     within("running ms", running_ms, 50..80)?;
-    let budget_ms = client.turns_budget_ns / 1_000_000;
+    let budget_ms = client.submission_wait_budget_ns / 1_000_000;
     // And now for its reserve: 2 ms are left in 20 ms, and each of 12 takes 620 us at most.
     for _ in 0..12 {
         short.ask("store 500")?;
@@ -353,11 +353,11 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     let client = client_of(&stat, short.pid());
     let client = client.ok_or("no client")?;
     println!("# {client:?}");
-    let more_ms = client.turns_budget_ns / 1_000_000 - budget_ms;
+    let more_ms = client.submission_wait_budget_ns / 1_000_000 - budget_ms;
     within("budget ms", more_ms, 15..75)?;
-    let parts = client.turns_running_ns + client.turns_budget_ns;
-    let parts = parts + client.turns_order_ns + client.turns_linger_ns;
-    ensure!(parts == client.turns_waited_ns, "{client:?}");
+    let parts = client.submission_wait_running_ns + client.submission_wait_budget_ns;
+    let parts = parts + client.submission_wait_order_ns + client.submission_wait_linger_ns;
+    ensure!(parts == client.submission_wait_ns, "{client:?}");
     drop((long, short));
     stage.teardown()
 }

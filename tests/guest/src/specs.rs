@@ -207,7 +207,10 @@ fn clients_show_what_they_follow_and_how_long_they_waited() -> Verdict {
     ensure!(stat.dispatch == "prio", "{}", stat.dispatch);
     for load in &loads {
         let client = client_of(&stat, load.pid()).ok_or("no client")?;
-        let (turns, waited) = (client.turns as f64, client.turns_waited_ns as f64 / 1e6);
+        let (turns, waited) = (
+            client.submissions as f64,
+            client.submission_wait_ns as f64 / 1e6,
+        );
         println!("# {turns} submissions, waited {waited:.0} ms, {client:?}");
         // Each has half of the GPU, and waits while the other has it.
         ensure!(
@@ -216,7 +219,7 @@ fn clients_show_what_they_follow_and_how_long_they_waited() -> Verdict {
         );
         within("submissions", turns, 1_200.0..1_500.0)?;
         within("waited ms", waited, 1_200.0..1_700.0)?;
-        let longest_us = client.turns_longest_ns / 1_000;
+        let longest_us = client.longest_submission_wait_ns / 1_000;
         within("longest us", longest_us, 1_000..5_000)?;
     }
     Load::stop_all(loads)?;

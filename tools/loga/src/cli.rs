@@ -83,7 +83,7 @@ pub enum Command {
     /// Check a file of reserves and priorities, and set what it says
     ///
     /// A line is name:sched:resv:prio:C:T. name is that of a process, or exe=PATH, @user=NAME or
-    /// @cgroup=PATH; a name with a colon is in double quotes, such as exe="/opt/a:b"; sched is PRT, HT or FREE; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
+    /// @cgroup=PATH; a name with a colon is in double quotes, such as exe="/opt/a:b"; sched is PRT, HT or PROTECTED; resv is PE, AE, CBS or `-` for none; prio is 0 to 39, or
     /// `-` for nice; C of GPU time in every T, in microseconds, `-` without a reserve. Empty lines
     /// and those that begin with # are skipped. A line that is wrong refuses the whole file. A
     /// line that no process matches fails --apply without --follow, once the others are set.

@@ -84,7 +84,7 @@ pub fn subject(number: u32) -> String {
 }
 
 /// Modes of engaged scheduling, in the order of `MODE_*`.
-pub const MODES: [&str; 3] = ["prt", "ht", "free"];
+pub const MODES: [&str; 3] = ["prt", "ht", "protected"];
 
 /// Mode of a client.
 pub fn mode(number: u32) -> String {

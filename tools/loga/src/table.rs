@@ -86,7 +86,7 @@ const GROUP_DISPENSABLE: [&str; 9] = [
 ];
 
 /// Column titles of clients while submissions are decided on.
-const TURN_TITLES: [&str; 13] = [
+const SUBMISSION_TITLES: [&str; 13] = [
     "PID",
     "COMMAND",
     "SPEC",
@@ -103,10 +103,10 @@ const TURN_TITLES: [&str; 13] = [
 ];
 
 /// Columns of it that begin at the left.
-const TURN_LEFT: [&str; 4] = ["COMMAND", "SPEC", "MODE", "RESERVE"];
+const SUBMISSION_LEFT: [&str; 4] = ["COMMAND", "SPEC", "MODE", "RESERVE"];
 
 /// Columns of it that a narrow terminal does without.
-const TURN_DISPENSABLE: [&str; 10] = [
+const SUBMISSION_DISPENSABLE: [&str; 10] = [
     "LINGER",
     "ORDER",
     "BUDGET",
@@ -161,8 +161,14 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>, width: Option<usize>) -> 
     let mut titles = GROUP_TITLES;
     titles[0] = &kind;
     let turns = stat.clients.iter().filter(|_| stat.dispatch != "none");
-    let turns = turns.map(turn_row).collect();
-    let turns = grid_within(&TURN_TITLES, &TURN_LEFT, &TURN_DISPENSABLE, turns, width);
+    let turns = turns.map(submission_row).collect();
+    let turns = grid_within(
+        &SUBMISSION_TITLES,
+        &SUBMISSION_LEFT,
+        &SUBMISSION_DISPENSABLE,
+        turns,
+        width,
+    );
     let groups = grid_within(&titles, &[], &GROUP_DISPENSABLE, rows, width);
     for more in turns.into_iter().chain(groups) {
         clients.push('\n');
@@ -218,7 +224,7 @@ fn client_row(client: &Client) -> Vec<String> {
     ]
 }
 
-fn turn_row(client: &Client) -> Vec<String> {
+fn submission_row(client: &Client) -> Vec<String> {
     let or_none = |word: &str| match word {
         "none" => "-".to_string(),
         word => word.to_string(),
@@ -230,13 +236,13 @@ fn turn_row(client: &Client) -> Vec<String> {
         client.prio.map_or("-".to_string(), |prio| prio.to_string()),
         client.mode.clone(),
         or_none(&client.reserve),
-        client.turns.to_string(),
-        ms(client.turns_waited_ns),
-        ms(client.turns_running_ns),
-        ms(client.turns_budget_ns),
-        ms(client.turns_order_ns),
-        ms(client.turns_linger_ns),
-        ms(client.turns_longest_ns),
+        client.submissions.to_string(),
+        ms(client.submission_wait_ns),
+        ms(client.submission_wait_running_ns),
+        ms(client.submission_wait_budget_ns),
+        ms(client.submission_wait_order_ns),
+        ms(client.submission_wait_linger_ns),
+        ms(client.longest_submission_wait_ns),
     ]
 }
 

@@ -152,7 +152,7 @@ impl Engaged {
     /// Sees whether work of protected clients is there.
     fn scan_protected(&mut self, machine: &mut Machine) {
         let works = |(client, place): (usize, &Place)| {
-            place.setting.mode == Mode::Free && machine.board.work(client).pending()
+            place.setting.mode == Mode::Protected && machine.board.work(client).pending()
         };
         let busy = self.places.iter().enumerate().any(works);
         if busy != self.protected {
@@ -193,7 +193,7 @@ impl Control for Engaged {
         if engine != GR {
             return Verdict::Now;
         }
-        if place.setting.mode == Mode::Free {
+        if place.setting.mode == Mode::Protected {
             self.scan_later(machine);
             return Verdict::Now;
         }
@@ -234,7 +234,7 @@ impl Control for Engaged {
         let place = &mut self.places[client];
         let used = usage.run + usage.switch - place.used;
         place.used += used;
-        if place.setting.mode == Mode::Free {
+        if place.setting.mode == Mode::Protected {
             return self.scan_later(machine);
         }
         let looked = match self.tick {

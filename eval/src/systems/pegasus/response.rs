@@ -55,7 +55,7 @@ pub(super) fn short_calls(length: Length) -> Lines {
     let [none, ..] = within(Policy::of(Kind::Hardware), Mode::Prt)?;
     let [turns, _, longest] = within(loga(PolicyKind::Credit), Mode::Prt)?;
     let [prio, of_long, _] = within(lingers(Ns::ZERO), Mode::Prt)?;
-    let [shield, left, _] = within(lingers(Ns::from_us(200)), Mode::Free)?;
+    let [shield, left, _] = within(lingers(Ns::from_us(200)), Mode::Protected)?;
     Ok(vec![
         Line::new("alone", "-", alone, "ms", Any),
         Line::new("no scheduler", "most", none, "ms", Any),

@@ -70,7 +70,7 @@ pub(super) fn overhead(length: Length) -> Lines {
         let others = bombs()
             .into_iter()
             .map(|one| of(Prio::NORMAL, Mode::Prt, one));
-        let clients = [of(Prio::HIGHEST, Mode::Free, game())]
+        let clients = [of(Prio::HIGHEST, Mode::Protected, game())]
             .into_iter()
             .chain(others);
         let policy = Policy {
@@ -104,7 +104,7 @@ pub(super) fn overhead(length: Length) -> Lines {
         Line::new(
             "lost under shield",
             "-",
-            lost(Mode::Free)?,
+            lost(Mode::Protected)?,
             "%",
             Criterion::AtMost(0.5),
         ),

@@ -66,7 +66,7 @@ pub struct Reserve {
     #[arg(long, value_name = "N", value_parser = whole(0..=39u32))]
     pub prio: Option<u32>,
     /// prt: a submission waits until the ones before it have completed; ht: up to four are in flight;
-    /// free: protected, its submissions are not stopped and the others wait for them [default: prt]
+    /// protected: its submissions are not stopped and the others wait for them [default: prt]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: Option<String>,
     /// It ends after this many seconds, 0.001 to 86400, unless it is set again [default: when it is cleared]

@@ -63,14 +63,14 @@ fn turns(info: &uapi::Gpu, gpu: &Labels, rows: &mut Rows) {
         let own = [(name, value.to_string())];
         gpu.iter().cloned().chain(own).collect()
     };
-    let waits = &info.turns_waits;
+    let waits = &info.submission_waits;
     for (cause, ns) in [
         ("running", waits.running_ns),
         ("budget", waits.budget_ns),
         ("order", waits.order_ns),
         ("linger", waits.linger_ns),
     ] {
-        rows.seconds(Id::TurnsWaited, &with("cause", cause), ns);
+        rows.seconds(Id::SubmissionWait, &with("cause", cause), ns);
     }
     let misses = &info.misses;
     for (why, count) in [

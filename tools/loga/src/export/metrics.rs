@@ -122,7 +122,7 @@ metrics! {
     OverdueDrains: Counter of Gpu, "loga_overdue_drains_total", "", "Times that a channel did not run empty within the bound of a policy that waits for it.";
     Decisions: Counter of Gpu, "loga_decisions_total", "", "Decisions of the policy.";
     Switches: Counter of Gpu, "loga_gpu_switches_total", "", "Changes of the engine's occupant that were seen.";
-    TurnsWaited: Counter of Gpu, "loga_gpu_turns_waited_seconds_total", "cause", "Time that processes waited for their turns while submissions were decided on.";
+    SubmissionWait: Counter of Gpu, "loga_gpu_submission_wait_seconds_total", "cause", "Time that submissions waited for their grants while they were decided on.";
     ReserveMisses: Counter of Gpu, "loga_reserve_misses_total", "why", "Submissions that ended after the deadline of their reserve; why=promised: although all conditions of the promise held.";
     GpuTime: Counter of Owner, "loga_gpu_time_seconds_total", "", "GPU time of all its processes, those that exited included.";
     CopyTime: Counter of Owner, "loga_copy_time_seconds_total", "", "Time of all its processes on the copy engine; absent where copies are not measured.";

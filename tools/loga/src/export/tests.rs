@@ -64,7 +64,7 @@ pub(super) fn kernel() -> FakeKernel {
         fallbacks: 3,
         evasions: 4,
         unmanaged_mappings: 5,
-        turns_waits: uapi::TurnWaits {
+        submission_waits: uapi::SubmissionWaits {
             running_ns: 1_000_000_000,
             budget_ns: 2_000_000_000,
             order_ns: 3_000_000_000,
@@ -131,12 +131,12 @@ fn figures_of_the_kernel_module_are_those_of_the_scrape() {
     ];
     for (name, label, wanted) in [
         (
-            "loga_gpu_turns_waited_seconds_total",
+            "loga_gpu_submission_wait_seconds_total",
             ("cause", "running"),
             1.0,
         ),
         (
-            "loga_gpu_turns_waited_seconds_total",
+            "loga_gpu_submission_wait_seconds_total",
             ("cause", "linger"),
             4.0,
         ),

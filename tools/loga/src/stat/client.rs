@@ -94,7 +94,7 @@ pub struct Client {
     /// Priority of its submissions, if it is known.
     #[serde(default)]
     pub prio: Option<u32>,
-    /// When it may submit: `prt`, `ht` or `free`.
+    /// When it may submit: `prt`, `ht` or `protected`.
     #[serde(default)]
     pub mode: String,
     /// Kind of its reserve: `none`, `pe`, `ae` or `cbs`.
@@ -103,26 +103,26 @@ pub struct Client {
     /// Submissions that were decided on and have completed; this and the next six of all clients
     /// of its user at its place.
     #[serde(default)]
-    pub turns: u64,
-    /// Time that they waited for their turns, also for the end of their own submissions before.
+    pub submissions: u64,
+    /// Time that they waited for their grants, also for the end of their own submissions before.
     #[serde(default)]
-    pub turns_waited_ns: u64,
+    pub submission_wait_ns: u64,
     /// Part of it for submissions that were on the engine before, their own too, and for work of
     /// protected clients.
     #[serde(default)]
-    pub turns_running_ns: u64,
+    pub submission_wait_running_ns: u64,
     /// Part of it for their reserve to let them start.
     #[serde(default)]
-    pub turns_budget_ns: u64,
+    pub submission_wait_budget_ns: u64,
     /// Part of it for clients that passed before although they were ready.
     #[serde(default)]
-    pub turns_order_ns: u64,
+    pub submission_wait_order_ns: u64,
     /// Part of it while the engine was kept free after work of protected clients.
     #[serde(default)]
-    pub turns_linger_ns: u64,
+    pub submission_wait_linger_ns: u64,
     /// The longest of them since the first.
     #[serde(default)]
-    pub turns_longest_ns: u64,
+    pub longest_submission_wait_ns: u64,
     /// Part of the time for which it had the GPU: a mean that fades with a time constant of 2 s.
     #[serde(default)]
     pub busy_2s: f64,
@@ -220,13 +220,13 @@ impl Client {
             prio: (now.prio != uapi::PRIO_BY_NICE).then_some(now.prio),
             mode: names::mode(now.mode),
             reserve: names::reserve(now.reserve),
-            turns: since(|client| client.turns),
-            turns_waited_ns: since(|client| client.turns_waits.total_ns()),
-            turns_running_ns: since(|client| client.turns_waits.running_ns),
-            turns_budget_ns: since(|client| client.turns_waits.budget_ns),
-            turns_order_ns: since(|client| client.turns_waits.order_ns),
-            turns_linger_ns: since(|client| client.turns_waits.linger_ns),
-            turns_longest_ns: now.turns_longest_ns,
+            submissions: since(|client| client.submissions),
+            submission_wait_ns: since(|client| client.submission_waits.total_ns()),
+            submission_wait_running_ns: since(|client| client.submission_waits.running_ns),
+            submission_wait_budget_ns: since(|client| client.submission_waits.budget_ns),
+            submission_wait_order_ns: since(|client| client.submission_waits.order_ns),
+            submission_wait_linger_ns: since(|client| client.submission_waits.linger_ns),
+            longest_submission_wait_ns: now.longest_submission_wait_ns,
             busy_2s: part(means.busy_2s),
             busy_30s: part(means.busy_30s),
             waited_2s: part(means.waited_2s),

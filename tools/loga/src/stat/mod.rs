@@ -26,7 +26,7 @@ use loga::uapi;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Members that only callers get that may see figures of the whole GPU.
 const WITHHELD: [&str; 34] = [
@@ -55,10 +55,10 @@ const WITHHELD: [&str; 34] = [
     "copy_busy",
     "copy_idle",
     "copy_unknown",
-    "turns_running_ns",
-    "turns_budget_ns",
-    "turns_order_ns",
-    "turns_linger_ns",
+    "submission_wait_running_ns",
+    "submission_wait_budget_ns",
+    "submission_wait_order_ns",
+    "submission_wait_linger_ns",
     "missed",
     "void_own",
     "void_foreign",
@@ -212,13 +212,13 @@ pub struct Stat {
     pub mps_servers: Vec<i32>,
     /// Time that all clients waited for submissions that were on the engine before, and for work of
     /// protected clients.
-    pub turns_running_ns: u64,
+    pub submission_wait_running_ns: u64,
     /// Time that they waited for their reserves to let them start.
-    pub turns_budget_ns: u64,
+    pub submission_wait_budget_ns: u64,
     /// Time that they waited for clients that passed before although they were ready.
-    pub turns_order_ns: u64,
+    pub submission_wait_order_ns: u64,
     /// Time that they waited while the engine was kept free after work of protected clients.
-    pub turns_linger_ns: u64,
+    pub submission_wait_linger_ns: u64,
     /// Deadlines of reserves that were missed although all conditions of the promise held.
     pub missed: u64,
     /// Those that were missed and void: the client used more than it had left or declared.
@@ -363,10 +363,10 @@ impl Stat {
             copy_2s: copies.then(|| part(info.copy_2s_pct)),
             copy_30s: copies.then(|| part(info.copy_30s_pct)),
             mps_servers: Vec::new(),
-            turns_running_ns: since(|gpu| gpu.turns_waits.running_ns),
-            turns_budget_ns: since(|gpu| gpu.turns_waits.budget_ns),
-            turns_order_ns: since(|gpu| gpu.turns_waits.order_ns),
-            turns_linger_ns: since(|gpu| gpu.turns_waits.linger_ns),
+            submission_wait_running_ns: since(|gpu| gpu.submission_waits.running_ns),
+            submission_wait_budget_ns: since(|gpu| gpu.submission_waits.budget_ns),
+            submission_wait_order_ns: since(|gpu| gpu.submission_waits.order_ns),
+            submission_wait_linger_ns: since(|gpu| gpu.submission_waits.linger_ns),
             missed: since(|gpu| gpu.misses.promised),
             void_own: since(|gpu| gpu.misses.own),
             void_foreign: since(|gpu| gpu.misses.foreign),

@@ -64,14 +64,14 @@ fn clients_have_a_second_row_while_submissions_are_decided_on() {
         prio: 30,
         mode: uapi::MODE_HT,
         reserve: uapi::RESERVE_PE,
-        turns: 7,
-        turns_waits: uapi::TurnWaits {
+        submissions: 7,
+        submission_waits: uapi::SubmissionWaits {
             running_ns: 5_000_000,
             budget_ns: 4_000_000,
             order_ns: 3_000_000,
             linger_ns: 300_000,
         },
-        turns_longest_ns: 900_000,
+        longest_submission_wait_ns: 900_000,
         ..now.clients[1]
     };
     let text = render(&Stat::new(&now, None));

@@ -64,7 +64,7 @@ fn measure(stage: &Stage, name: &str, pid: u32) -> Result<Got, String> {
     let frames = start_nice(-10, FRAMES)?;
     std::thread::sleep(WARM_UP);
     let kernels = Truth::read()?.usage(pid).commands;
-    let submissions = stage.client(pid)?.map_or(0, |client| client.turns);
+    let submissions = stage.client(pid)?.map_or(0, |client| client.submissions);
     let first = frames.stop()?.summary.frames.ok_or("no frames")?;
     let grants = counters()?;
     Truth::reset()?;

@@ -107,12 +107,12 @@ fn clients_of_other_users_and_those_with_a_spec_stay_as_they_are() {
         clients[0].uid = 7;
         clients[1].spec = uapi::SUBJECT_CGROUP;
     }
-    let arguments = arguments("--prio 30 --mode free");
+    let arguments = arguments("--prio 30 --mode protected");
     let mut focus = Focus::new(&arguments, USER);
     let (_, ids) = follow(&mut focus, &fake, Some(101));
     assert_eq!(ids, [103]);
     let spec = fake.gpus.borrow()[0].specs[0].spec;
-    assert_eq!((spec.prio, spec.mode), (30, uapi::MODE_FREE));
+    assert_eq!((spec.prio, spec.mode), (30, uapi::MODE_PROTECTED));
     // An administrator sets something else for it, of the same priority: that stays.
     {
         let gpu = &mut fake.gpus.borrow_mut()[0];

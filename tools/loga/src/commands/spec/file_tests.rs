@@ -49,7 +49,7 @@ fn wrong_lines_are_refused_with_line_and_column() {
         ),
         (
             "\na:FIFO:PE:20:2500:25000",
-            "2:3: want one of PRT, HT, FREE, not 'FIFO'",
+            "2:3: want one of PRT, HT, PROTECTED, not 'FIFO'",
         ),
         (
             "a:HT:BE:20:2500:25000",
@@ -194,7 +194,7 @@ fn wrong_quotes_are_refused_with_line_and_column() {
         ),
         (
             "a:H\u{1b}T:-:1:-:-",
-            "1:3: want one of PRT, HT, FREE, not 'H\\x1bT'",
+            "1:3: want one of PRT, HT, PROTECTED, not 'H\\x1bT'",
         ),
         (
             "\"a\":HT:-:1:-:-\na:HT:-:2:-:-",
