@@ -27,14 +27,14 @@ help:
 	@echo 'make soak             mixed load for SOAK seconds (3600); memory must come back'
 	@echo "make vm RUN='...'     boot, load the modules, run a shell line (TIME=exact|fast)"
 	@echo 'make shell            the same with a shell on this terminal: try "loga top"'
-	@echo 'make module KDIR=...  build loga.ko against a configured kernel tree, into out/'
+	@echo 'make module           build loga.ko for the running kernel, into out/; KDIR= for another one'
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
 	@echo 'make papers           figures of TimeGraph, Pegasus, Strings and GViM, simulated, into out/papers.html'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
 	@echo 'make install          programs, units, man pages: DESTDIR=, PREFIX=/usr/local; make uninstall'
-	@echo 'make install-module KDIR=...  out/loga.ko into /lib/modules of that kernel'
+	@echo 'make install-module   out/loga.ko into /lib/modules of the same kernel'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -103,9 +103,10 @@ shell: kernel
 	@tests/vm/build all
 	@tests/vm/vm shell --time fast --timeout 86400 --load loga_model --load loga
 
-# With KDIR given, nothing of the virtual machine is needed.
-module: $(if $(KDIR),,kernel)
-	@tests/vm/build module
+# Nothing of the virtual machine is needed: headers and their compiler are.
+running := /lib/modules/$(shell uname -r)/build
+module:
+	@KDIR='$(or $(KDIR),$(running))' tests/vm/build module
 
 bench: kernel
 	@tests/vm/build all
@@ -141,7 +142,7 @@ uninstall:
 	@packaging/install uninstall
 
 install-module:
-	@packaging/install module out/loga.ko "$(KDIR)"
+	@packaging/install module out/loga.ko '$(or $(KDIR),$(running))'
 
 test-nvidia: kernel
 	@tests/vm/build all

@@ -229,6 +229,12 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         self.all().iter().flat_map(of)
     }
 
+    /// How many channels there are. Symbols of a longer chain are too long for objtool.
+    pub fn channel_count(&self) -> usize {
+        let counts = self.all().iter().map(|page| page.channels().count());
+        counts.fold(0, usize::saturating_add)
+    }
+
     /// Channels that phases count.
     pub fn allocated(&self) -> u32 {
         let counts = self.all().iter().map(Page::allocated);

@@ -75,6 +75,7 @@ mod tests {
             .channels()
             .map(|(chid, _, seen)| (chid.get(), seen.runs));
         assert!(seen.eq([(47, 1)]));
+        assert_eq!(pages.channel_count(), 1);
     }
 
     // Regression: a queue that was submitted before the page was unmapped was charged to no client.
@@ -84,7 +85,7 @@ mod tests {
         let mut pages = Few::new(&mut store[..]);
         assert!(pages.map(5, &claim(1, true), 7).is_some());
         pages.set_live(5, 0b11, |_, _, _, _| ());
-        assert_eq!(pages.allocated(), 2);
+        assert_eq!((pages.allocated(), pages.channel_count()), (2, 2));
         assert!(pages.unmap(5));
         assert_eq!(pages.doubtful(), Some(5));
         let mut gone = 0;

@@ -241,7 +241,7 @@ impl Tables {
                 books.forget_settings();
             }
             let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
-            let channels = books.pages.channels().count();
+            let channels = books.pages.channel_count();
             drop(books);
             if reader.all {
                 gpu.turn_gates();
@@ -277,7 +277,7 @@ impl Tables {
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),
-                books.pages.channels().count(),
+                books.pages.channel_count(),
             );
             if there.0 <= clients && there.1 <= groups && there.2 <= channels {
                 snapshot.info = describe(&books, gpu);

@@ -269,10 +269,23 @@ bool loga_hide(struct vm_area_struct *vma)
 	return true;
 }
 
-/* Restores the access of a hidden area; bits that the driver added stay. */
+/*
+ * @prot with the access that @flags give; bits that the driver added stay. Like pgprot_modify(), which
+ * a module cannot use: it reads cc_mask, which kernels with encrypted memory do not export.
+ */
+static pgprot_t with_access(pgprot_t prot, vm_flags_t flags)
+{
+	const pgprotval_t access = _PAGE_PRESENT | _PAGE_PROTNONE | _PAGE_RW | _PAGE_USER |
+				   _PAGE_NX | _PAGE_PKEY_MASK;
+
+	return __pgprot((pgprot_val(prot) & ~access) |
+			(pgprot_val(vm_get_page_prot(flags)) & access));
+}
+
+/* Restores the access of a hidden area. */
 void loga_unhide(struct vm_area_struct *vma)
 {
-	vma->vm_page_prot = pgprot_modify(vma->vm_page_prot, vm_get_page_prot(vma->vm_flags));
+	vma->vm_page_prot = with_access(vma->vm_page_prot, vma->vm_flags);
 }
 
 /*
@@ -348,7 +361,7 @@ int loga_refill(struct vm_area_struct *vma)
 void loga_set_writable(struct vm_area_struct *vma, bool writable)
 {
 	vm_flags_t flags = writable ? vma->vm_flags : vma->vm_flags & ~VM_SHARED;
-	pgprot_t prot = pgprot_modify(vma->vm_page_prot, vm_get_page_prot(flags));
+	pgprot_t prot = with_access(vma->vm_page_prot, flags);
 
 	if (pgprot_val(prot) != pgprot_val(vma->vm_page_prot))
 		WRITE_ONCE(vma->vm_page_prot, prot);
