@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
--- Chooses the node and the GPU of a job that asks for shards, when it is submitted, from the
--- table that `loga slurm table` writes. Called from the site's job_submit.lua:
+-- Chooses the node and the GPU of a job that asks for shards, or for a GPU, when it is submitted,
+-- from the table that `loga slurm table` writes. Called from the site's job_submit.lua:
 --
 --     local loga = dofile("/etc/slurm/loga.lua")
 --     ... loga.place(job_desc, part_list, submit_uid) ...
@@ -13,6 +13,10 @@
 -- Lua cannot tell the owner of a file: the folder of the table has to be one that only root or
 -- the user of slurmctld can write.
 
+-- Reads loga_table.lua beside this file.
+local folder = debug.getinfo(1, "S").source:match("^@(.*/)") or ""
+local tables = dofile(folder .. "loga_table.lua")
+
 local loga = {
 	-- The table.
 	path = "/run/loga-slurm/table",
@@ -20,24 +24,36 @@ local loga = {
 	max_age = 30,
 	-- How long a choice counts as load, in seconds: the table shows it by then.
 	claim = 60,
+	-- How long it counts before Slurm shows its job, in seconds: Slurm may refuse the job after this
+	-- script has run, and shows one that was submitted in the same second a second later or more.
+	confirm = 10,
 	-- Jobs that wait for longer than this, in seconds, make the queue a long one.
 	patience = 60,
 }
 
-local MAX_TABLE = 512 * 1024
-local MAX_ROWS = 4096
+-- Rows without room that are looked at, best first.
+local MAX_LOOKED = 1000
 local MAX_CLAIMS = 4096
+-- Choices of a user, of the last `claim` seconds, whose jobs Slurm has not shown.
+local MAX_UNSEEN = 32
 local MAX_JOBS = 10000
 local MAX_TEXT = 4096
 -- What a newcomer of which nothing is known is taken to add: half a GPU.
 local CLAIMED = 0.5
+-- More shards than any GPU has: all of a GPU.
+local WHOLE = 1e9
+
+-- The mark of a choice in the AdminComment of its job.
+local MARK = "loga: chose [%w%.%-_]+ g%d+ %((%d+%-%d+)%)"
 
 -- Choices of the last `claim` seconds, oldest first. They live as long as the controller's
 -- process has this script loaded.
 local claims = {}
--- The table that was read last, by its first line.
-local known_header, known_rows
+-- Choices so far.
+local serial = 0
 local complained = 0
+-- Jobs since the last report, by what became of them, and when that was.
+local outcomes, reported = {}, nil
 
 -- A number from the API that is set: unset ones are the largest of `bits` bits, or one less.
 local function number(value, bits)
@@ -54,154 +70,32 @@ local function text(value)
 	return nil
 end
 
--- One element of a list such as n[1-3,07]: whether it names the node. With more than one pair of
--- brackets: no.
-local function element_names(element, node)
-	local before, ranges, after = element:match("^([^%[%]]*)%[([%d,%-]+)%]([^%[%]]*)$")
-	if not before then
-		return element == node
-	end
-	if #node <= #before + #after or node:sub(1, #before) ~= before or
-		(#after > 0 and node:sub(-#after) ~= after) then
-		return false
-	end
-	local digits = node:sub(#before + 1, #node - #after)
-	if #digits > 9 or not digits:match("^%d+$") then
-		return false
-	end
-	for range in ranges:gmatch("[^,]+") do
-		local first, last = range:match("^(%d+)%-(%d+)$")
-		first = first or range:match("^%d+$")
-		last = last or first
-		-- As wide as written: n[01-10] has no n1.
-		local wide = first and (#digits == #first or (#digits > #first and digits:sub(1, 1) ~= "0"))
-		if wide and tonumber(digits) >= tonumber(first) and tonumber(digits) <= tonumber(last) then
-			return true
-		end
-	end
-	return false
-end
-
--- Whether a list such as "a,n[1-3]" names the node.
-function loga.names(list, node)
-	local depth, start = 0, 1
-	for at = 1, #list + 1 do
-		local letter = list:sub(at, at)
-		if letter == "[" then
-			depth = depth + 1
-		elseif letter == "]" then
-			depth = depth - 1
-		elseif letter == "" or (letter == "," and depth == 0) then
-			if element_names(list:sub(start, at - 1), node) then
-				return true
-			end
-			start = at + 1
-		end
-	end
-	return false
-end
-
--- "NODE GPU SCORE AGE SHARDS CPUS MEMORY"; nothing for a GPU of which the controller knows too
--- little. A false line makes the whole table useless.
-local function parse_row(line)
-	local node, gpu, score, age, shards, cpus, memory =
-		line:match("^(%w[%w%.%-_]*) (%d+) (%d%.%d+) (%d+) (%S+) (%S+) (%S+)$")
-	if not node or #node > 64 or #gpu > 2 or #age > 5 then
-		error("false line")
-	end
-	if shards == "-" then
-		return nil
-	end
-	for _, digits in ipairs({ shards, cpus, memory }) do
-		if not digits:match("^%d+$") or #digits > 15 then
-			error("false line")
-		end
-	end
-	score = tonumber(score)
-	if score > 1 then
-		error("false line")
-	end
-	return {
-		node = node,
-		gpu = tonumber(gpu),
-		-- How much longer a newcomer takes; the score is this over one plus this.
-		slowdown = score / (1.001 - score),
-		age = tonumber(age),
-		shards = tonumber(shards),
-		cpus = tonumber(cpus),
-		memory = tonumber(memory),
-	}
-end
-
-local function parse(content)
-	local rows = {}
-	local count = 0
-	for line in content:gmatch("([^\n]*)\n") do
-		count = count + 1
-		if count > MAX_ROWS + 1 then
-			error("too many lines")
-		end
-		if count > 1 then
-			rows[#rows + 1] = parse_row(line)
-		end
-	end
-	return rows
-end
-
--- The rows of the table, or nothing if it is absent or old.
-local function read_table(now)
-	local file = io.open(loga.path, "r")
-	if not file then
-		return nil, "no table"
-	end
-	-- Never more than this, whatever the file is.
-	local content = file:read(MAX_TABLE + 1)
-	file:close()
-	if not content or #content > MAX_TABLE or content:sub(-1) ~= "\n" then
-		error("empty, cut off or too long")
-	end
-	local header = content:match("^[^\n]*")
-	local time = header:match("^# loga%-slurm%-table 1 (%d+)$")
-	if not time or #time > 12 then
-		error("not a table of version 1")
-	end
-	local age = now - tonumber(time)
-	if age > loga.max_age or age < -loga.max_age then
-		return nil, "old table"
-	end
-	if header ~= known_header or #content ~= known_rows.size then
-		local rows = parse(content)
-		rows.size = #content
-		known_header, known_rows = header, rows
-	end
-	return known_rows, nil, age
-end
-
--- How many shards of no type a job asks for on a node, and the text before the number.
-local function wanted_shards(asked)
+-- What a job asks for on a node, if that is shards or GPUs of no type: how many, of what, and the
+-- text before the number.
+local function wanted(asked)
 	if #asked > 64 then
 		return nil
 	end
-	local prefix, count = asked:match("^(gres[:/]shard):?(%d*)$")
-	if not prefix or #count > 4 then
+	local prefix, kind, count = asked:match("^(gres[:/](%l+)):?(%d*)$")
+	if not prefix or (kind ~= "shard" and kind ~= "gpu") or #count > 4 then
 		return nil
 	end
 	count = count == "" and 1 or tonumber(count)
 	if count < 1 then
 		return nil
 	end
-	return count, prefix
+	return count, kind, prefix
 end
 
 -- What the job needs on one node, or nothing and why it is left alone.
 local function needs(job)
 	local asked = text(job.tres_per_node)
 	if not asked then
-		return nil, "no shards"
+		return nil, "no GPU"
 	end
-	local shards, prefix = wanted_shards(asked)
-	if not shards then
-		return nil, "not plainly shards"
+	local count, kind, prefix = wanted(asked)
+	if not count or (kind == "gpu" and count > 1) then
+		return nil, "not plainly shards or one GPU"
 	end
 	-- A list of nodes may be at odds with each of these.
 	for _, field in ipairs({
@@ -224,7 +118,7 @@ local function needs(job)
 	local cpus = math.max(number(job.min_cpus) or 1,
 		(number(job.num_tasks) or 1) * (number(job.cpus_per_task, 16) or 1))
 	local memory = number(job.min_mem_per_node) or (number(job.min_mem_per_cpu) or 0) * cpus
-	return { shards = shards, prefix = prefix, cpus = cpus, memory = memory }
+	return { kind = kind, count = count, prefix = prefix, cpus = cpus, memory = memory }
 end
 
 -- The partition of the job: its name and its nodes.
@@ -241,91 +135,164 @@ local function partition_of(job, part_list)
 	return nil
 end
 
--- Shards that jobs have on nodes: of a GPU by "node gpu", of an unknown GPU by node. Or nothing
--- and why, if jobs that want GPUs wait in this partition for longer than the patience.
-local function taken(partition, now)
-	local used, count = {}, 0
-	for _, other in pairs(slurm.jobs or {}) do
+-- Adds what a job that runs has on a node: by "node gpu", or by node if Slurm does not say the GPU.
+local function add_used(used, node, job, asked)
+	local given = text(job.gres_used) or asked
+	local said = false
+	for kind, gpu, count in given:sub(1, MAX_TEXT):gmatch("(%l+):g(%d+):(%d+)") do
+		said = said or kind == "gpu" or kind == "shard"
+		local shards = kind == "shard" and tonumber(count) or kind == "gpu" and tonumber(count) * WHOLE
+		if shards then
+			local key = node .. " " .. gpu
+			used[key] = (used[key] or 0) + shards
+		end
+	end
+	local count, kind = wanted(asked)
+	if count and not said then
+		used[node] = (used[node] or 0) + (kind == "shard" and count or 0)
+	end
+end
+
+-- The jobs of Slurm: their marks, and whether each waits or runs; and the ones that run somewhere. Or
+-- nothing and why, if jobs that want the same kind wait in this partition for longer than the
+-- patience.
+local function jobs_of(partition, kind, now)
+	local marks, running, count = {}, {}, 0
+	for _, job in pairs(slurm.jobs or {}) do
 		count = count + 1
 		if count > MAX_JOBS then
 			return nil, "too many jobs"
 		end
-		local asked = text(other.tres_per_node)
-		local gpu, shards
+		local asked = text(job.tres_per_node)
+		-- Flags, such as those of a Prolog that runs, are above.
+		local state = (number(job.job_state) or 0) % 256
 		if asked and #asked <= 64 then
-			gpu, shards = asked:match("^gres[:/]shard:g(%d+):(%d+)$")
-			if not gpu then
-				shards = wanted_shards(asked)
+			local mark = (text(job.admin_comment) or ""):sub(1, MAX_TEXT):match(MARK)
+			if mark then
+				marks[mark] = state <= 1
 			end
-		end
-		local since = now - (number(other.submit_time) or now)
-		if shards and other.job_state == 0 and since > loga.patience and
-			number(other.priority) ~= 0 then
-			for name in (text(other.partition) or ""):gmatch("[^,]+") do
-				if name == partition then
-					return nil, "a long queue"
+			local node = text(job.nodes)
+			if state == 1 and node then
+				running[#running + 1] = { node = node, job = job, asked = asked, mark = mark }
+			end
+			local since = now - (number(job.submit_time) or now)
+			if state == 0 and since > loga.patience and number(job.priority) ~= 0 and
+				asked:match("^gres[:/](%l+)") == kind then
+				for name in (text(job.partition) or ""):gmatch("[^,]+") do
+					if name == partition then
+						return nil, "a long queue"
+					end
 				end
 			end
 		end
-		local node = text(other.nodes)
-		-- Younger ones of ours are claims.
-		if shards and other.job_state == 1 and node and (since > loga.claim or not gpu) then
-			local key = gpu and (node .. " " .. gpu) or node
-			used[key] = (used[key] or 0) + tonumber(shards)
-		end
 	end
-	return used
+	return marks, running
 end
 
--- Adds up the choices of the last seconds, and forgets older ones.
-local function claimed(now)
-	local kept, sums = {}, {}
+-- Whether a choice counts as load, by the marks of the jobs that there are. One whose job Slurm has
+-- refused, or which has ended, does not.
+local function counts(claim, marks, now)
+	local lives = marks[claim.mark]
+	if lives ~= nil then
+		claim.seen = true
+		return lives
+	end
+	-- A Slurm that shows no jobs shows no ends.
+	return not slurm.jobs or (not claim.seen and now - claim.time < loga.confirm)
+end
+
+-- Adds up the choices of the last seconds, and forgets older ones. Also how many of this user Slurm
+-- has not shown.
+local function claimed(now, marks, user)
+	local kept, sums, active, unseen = {}, {}, {}, 0
 	for _, claim in ipairs(claims) do
 		-- A clock that was set back must not keep a claim for ever.
 		if now - claim.time < loga.claim and now >= claim.time then
 			kept[#kept + 1] = claim
-			for _, key in ipairs({ claim.node .. " " .. claim.gpu, claim.node }) do
-				local sum = sums[key] or { count = 0, shards = 0, cpus = 0, memory = 0 }
-				sum.count = sum.count + 1
-				sum.shards = sum.shards + claim.shards
-				sum.cpus = sum.cpus + claim.cpus
-				sum.memory = sum.memory + claim.memory
-				sums[key] = sum
+			if counts(claim, marks, now) then
+				active[claim.mark] = true
+				for _, key in ipairs({ claim.key, claim.node }) do
+					local sum = sums[key] or { count = 0, shards = 0, cpus = 0, memory = 0 }
+					sum.count = sum.count + 1
+					sum.shards = sum.shards + claim.shards
+					sum.cpus = sum.cpus + claim.cpus
+					sum.memory = sum.memory + claim.memory
+					sums[key] = sum
+				end
+			end
+			if claim.user == user and not claim.seen then
+				unseen = unseen + 1
 			end
 		end
 	end
 	claims = kept
-	return sums
+	return sums, active, unseen
 end
 
 local NOTHING = { count = 0, shards = 0, cpus = 0, memory = 0 }
 
--- The row of the least expected slowdown that has room.
+-- Whether a row has room, by the shards that are taken there.
+local function has_room(row, age, need, taken, on_node)
+	local shards = need.kind == "shard" and taken + need.count <= row.shards
+	local whole = need.kind == "gpu" and taken == 0
+	return (shards or whole) and row.age + age <= loga.max_age
+		and on_node.cpus + need.cpus <= row.cpus
+		and on_node.memory + need.memory <= row.memory
+end
+
+-- The row of the least expected slowdown that has room, in a table whose best rows come first.
 local function choose(rows, age, need, nodes, used, sums)
-	local best, least
-	for _, row in ipairs(rows) do
-		local on_gpu = sums[row.node .. " " .. row.gpu] or NOTHING
-		local on_node = sums[row.node] or NOTHING
-		local shards = (used[row.node .. " " .. row.gpu] or 0) + (used[row.node] or 0) + on_gpu.shards
-		local fits = row.age + age <= loga.max_age
-			and shards + need.shards <= row.shards
-			and on_node.cpus + need.cpus <= row.cpus
-			and on_node.memory + need.memory <= row.memory
-		local cost = row.slowdown + CLAIMED * on_gpu.count
-		if fits and (not least or cost < least) and loga.names(nodes, row.node) then
-			best, least = row, cost
+	local best, least, at, looked, last = nil, nil, 0, 0, 0
+	while looked < MAX_LOOKED do
+		local node
+		at, node = tables.next(rows, nodes, at)
+		if not at then
+			break
+		end
+		local row = tables.row(rows, at)
+		if row then
+			if row.slowdown < last then
+				error("the table is not in order")
+			end
+			last = row.slowdown
+			if least and row.slowdown >= least then
+				break
+			end
+			looked = looked + 1
+			local on_gpu = sums[row.key] or NOTHING
+			local taken = (used[row.key] or 0) + (used[node] or 0) + on_gpu.shards
+			local cost = row.slowdown + CLAIMED * on_gpu.count
+			if has_room(row, age, need, taken, sums[node] or NOTHING) and (not least or cost < least) then
+				best, least = row, cost
+			end
 		end
 	end
 	return best
 end
 
-local function place(job, part_list)
+-- Binds the job to a row, with a mark by which its record is known. All or nothing.
+local function bind(job, need, row, mark)
+	local asked, noted = job.tres_per_node, text(job.admin_comment)
+	local text_of = string.format("loga: chose %s g%d (%s)", row.node, row.gpu, mark)
+	local set = pcall(function()
+		job.tres_per_node = string.format("%s:g%d:%d", need.prefix, row.gpu, need.count)
+		job.admin_comment = noted and noted .. "; " .. text_of or text_of
+		job.req_nodes = row.node
+	end)
+	if not set then
+		job.tres_per_node = asked
+		pcall(function() job.admin_comment = noted end)
+		error("the job's nodes cannot be set")
+	end
+end
+
+local function place(job, part_list, user)
 	local need, why = needs(job)
 	if not need then
 		return nil, why
 	end
 	local now = os.time()
-	local rows, missing, age = read_table(now)
+	local rows, missing, age = tables.read(loga.path, loga.max_age, now)
 	if not rows then
 		return nil, missing
 	end
@@ -333,29 +300,31 @@ local function place(job, part_list)
 	if not partition then
 		return nil, "no single partition"
 	end
-	local sums = claimed(now)
-	if #claims >= MAX_CLAIMS then
+	local marks, running = jobs_of(partition, need.kind, now)
+	if not marks then
+		return nil, running
+	end
+	local sums, active, unseen = claimed(now, marks, user)
+	if #claims >= MAX_CLAIMS or unseen >= MAX_UNSEEN then
 		return nil, "too many claims"
 	end
-	local used, long = taken(partition, now)
-	if not used then
-		return nil, long
+	local used = {}
+	for _, other in ipairs(running) do
+		-- The others are claims.
+		if not active[other.mark] then
+			add_used(used, other.node, other.job, other.asked)
+		end
 	end
-	local row = choose(rows, math.max(age, 0), need, nodes, used, sums)
+	local row = choose(rows, math.max(age, 0), need, tables.list(nodes), used, sums)
 	if not row then
 		return nil, "no GPU with room"
 	end
-	local asked = job.tres_per_node
-	job.tres_per_node = string.format("%s:g%d:%d", need.prefix, row.gpu, need.shards)
-	local set = pcall(function() job.req_nodes = row.node end)
-	if not set then
-		-- Both or none.
-		job.tres_per_node = asked
-		error("req_nodes cannot be set")
-	end
+	local mark = string.format("%d-%d", now, serial)
+	serial = serial + 1
+	bind(job, need, row, mark)
 	claims[#claims + 1] = {
-		time = now, node = row.node, gpu = row.gpu,
-		shards = need.shards, cpus = need.cpus, memory = need.memory,
+		time = now, user = user, mark = mark, seen = false, node = row.node, key = row.key,
+		shards = need.kind == "shard" and need.count or WHOLE, cpus = need.cpus, memory = need.memory,
 	}
 	return row
 end
@@ -369,13 +338,41 @@ local function complain(what)
 	end
 end
 
+-- Says once a minute how many jobs were placed, and why others were left alone.
+local function report()
+	local now = os.time()
+	reported = reported or now
+	if now - reported < 60 and now >= reported then
+		return
+	end
+	local said = {}
+	for outcome, count in pairs(outcomes) do
+		said[#said + 1] = count .. " " .. outcome
+	end
+	table.sort(said)
+	if #said > 0 then
+		slurm.log_info("%s", "loga: in " .. now - reported .. " s: " .. table.concat(said, ", "))
+	end
+	outcomes, reported = {}, now
+end
+
+-- Counts what became of a job. There are some twenty outcomes.
+local function count(outcome)
+	-- Jobs without GPUs are none of ours.
+	if outcome ~= "left alone (no GPU)" then
+		outcomes[outcome] = (outcomes[outcome] or 0) + 1
+	end
+	report()
+end
+
 -- Places a job, or leaves it as it is. The node and the number of the GPU, or nothing and why.
 function loga.place(job_desc, part_list, submit_uid)
 	local ran, row, why = pcall(place, job_desc, part_list, submit_uid)
 	if not ran then
 		pcall(complain, row)
-		return nil, "error"
+		row, why = nil, "error"
 	end
+	pcall(count, row and "placed" or "left alone (" .. why .. ")")
 	if not row then
 		return nil, why
 	end

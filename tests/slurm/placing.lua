@@ -7,7 +7,12 @@ local script, folder = arg[1], arg[2]
 local clock = 1700000000
 local logged = 0
 os.time = function() return clock end
-slurm = { jobs = {}, log_error = function() logged = logged + 1 end }
+local informed = {}
+slurm = {
+	jobs = {},
+	log_error = function() logged = logged + 1 end,
+	log_info = function(_, line) informed[#informed + 1] = line end,
+}
 
 local loga
 
@@ -30,10 +35,10 @@ local function fresh(content)
 end
 
 local function table_of(rows, time)
-	return "# loga-slurm-table 1 " .. (time or clock) .. "\n" .. rows
+	return "# loga-slurm-table 2 " .. (time or clock) .. "\n" .. rows
 end
 
-local ROWS = "n1 0 0.500 1 4 8 1000\nn1 1 0.100 1 4 8 1000\nn2 0 0.300 1 4 8 1000\nx9 0 0.000 1 4 8 1000\n"
+local ROWS = "x9 0 0.000 1 4 8 1000\nn1 1 0.100 1 4 8 1000\nn2 0 0.300 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n"
 local PARTS = {
 	main = { nodes = "n[1-3]", flag_default = 1 },
 	wide = { nodes = "x[1-9],n1", flag_default = 0 },
@@ -55,13 +60,28 @@ local function check(what, holds)
 	print((holds and "ok   slurm script: " or "FAIL slurm script: ") .. what)
 end
 
+-- Slurm takes a job, which waits, and shows it from then on.
+local jobs = 0
+local function accept(one)
+	jobs = jobs + 1
+	local record = {
+		tres_per_node = one.tres_per_node, admin_comment = one.admin_comment, job_state = 0,
+		submit_time = clock, partition = one.partition or "main", priority = 5,
+	}
+	slurm.jobs[jobs] = record
+	return record
+end
+
 -- Whether a job with these fields goes to a node and a GPU; to none if node is absent.
 local function goes(fields, node, gpu, parts)
 	local one = job(fields)
 	local before = job(fields)
 	local got, at = loga.place(one, parts or PARTS, 1000)
 	if node then
-		local wanted = before.tres_per_node:match("^gres.shard") .. ":g" .. gpu .. ":"
+		local wanted = before.tres_per_node:match("^gres.%l+") .. ":g" .. gpu .. ":"
+		if slurm.jobs then
+			accept(one)
+		end
 		return got == node and at == gpu and one.req_nodes == node and
 			one.tres_per_node:sub(1, #wanted) == wanted
 	end
@@ -98,9 +118,9 @@ check("claims last a minute", held and goes({}, "n1", 1))
 clock = clock + 61
 fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
 slurm.jobs = {
-	[7] = { tres_per_node = "gres:shard:g1:2", nodes = "n1", job_state = 1, submit_time = clock - 900 },
-	[8] = { tres_per_node = "gres:shard:1", nodes = "n1", job_state = 1, submit_time = clock - 2 },
-	[9] = { tres_per_node = "gres:shard:g1:4", nodes = "n1", job_state = 3, submit_time = clock - 900 },
+	[-7] = { tres_per_node = "gres:shard:g1:2", nodes = "n1", job_state = 1, submit_time = clock - 900 },
+	[-8] = { tres_per_node = "gres:shard:1", nodes = "n1", job_state = 1, submit_time = clock - 2 },
+	[-9] = { tres_per_node = "gres:shard:g1:4", nodes = "n1", job_state = 3, submit_time = clock - 900 },
 }
 check("jobs that run take shards", goes({ tres_per_node = "gres:shard:2" }) and goes({}, "n1", 1))
 
@@ -122,7 +142,7 @@ for name, value in pairs(fields) do
 end
 
 local asked = {
-	"gres:gpu:1", "gres:shard:g0:1", "gres:shard:0", "gres:shard:-1", "gres:shard:99999",
+	"gres:gpu:2", "gres:gpu:g0:1", "gres:shard:g0:1", "gres:shard:0", "gres:shard:-1", "gres:shard:99999",
 	"gres:shard:1,gres:gpu:1", "gres:shard:1;os.exit(1)", "gres:shard:1\n", "gres:shard:%d",
 	"shard:1", "", ("gres:shard:1"):rep(10000), "gres:shard:1e1", 7, true,
 }
@@ -155,17 +175,18 @@ check("senseless fields raise nothing", ran)
 local false_tables = {
 	["an empty table"] = "",
 	["a table without an end"] = table_of(ROWS):sub(1, -2),
-	["a table of another version"] = (table_of(ROWS):gsub("table 1", "table 2")),
+	["a table of another version"] = (table_of(ROWS):gsub("table 2", "table 1")),
 	["a row too short"] = table_of("n1 0 0.5 1\n"),
 	["a row too long"] = table_of("n1 0 0.5 1 4 8 1000 7\n"),
-	["a row with a command"] = table_of("$(reboot) 0 0.5 1 4 8 1000\n"),
+	["a row with a command"] = table_of("n1 $(reboot) 0.5 1 4 8 1000\n"),
 	["a score above one"] = table_of("n1 0 1.500 1 4 8 1000\n"),
 	["a score that is no number"] = table_of("n1 0 nan 1 4 8 1000\n"),
 	["a negative number of shards"] = table_of("n1 0 0.500 1 -4 8 1000\n"),
-	["too many rows"] = table_of(("n1 0 0.5 1 4 8 1\n"):rep(4097)),
-	["a table of a megabyte"] = table_of(("x"):rep(1024 * 1024) .. "\n"),
+	["too many rows"] = table_of(("y1 0 0.5 1 4 8 1\n"):rep(16385)),
+	["a table of three megabytes"] = table_of(("x"):rep(3 * 1024 * 1024) .. "\n"),
+	["a table that is not in order"] = table_of("n1 0 0.900 1 4 0 0\nn1 1 0.100 1 4 8 1000\n"),
 	["bytes"] = ("\0\255\n"):rep(100),
-	["a sound row and a false one"] = table_of(ROWS .. "\n"),
+	["a full row and a false one"] = table_of("n1 0 0.100 1 4 0 0\nn1 1\n"),
 }
 for what, content in pairs(false_tables) do
 	fresh(content)
@@ -177,10 +198,10 @@ local function padded(size)
 	local shell = #table_of("n1 0 0. 1 4 8 1000\n")
 	return table_of("n1 0 0." .. ("0"):rep(size - shell) .. " 1 4 8 1000\n")
 end
-fresh(padded(512 * 1024))
+fresh(padded(2 * 1024 * 1024))
 local whole = goes({}, "n1", 0)
-fresh(padded(512 * 1024 + 1))
-check("no more than 512 KiB are read", whole and goes({}) and logged == 1)
+fresh(padded(2 * 1024 * 1024 + 1))
+check("no more than 2 MiB are read", whole and goes({}) and logged == 1)
 
 fresh()
 check("absent table changes nothing", goes({}) and logged == 0)
@@ -202,7 +223,7 @@ check("folder in place of the table changes nothing", goes({}))
 
 fresh(table_of(ROWS))
 local late = { tres_per_node = "gres:shard:1", job_state = 0, submit_time = clock - 61, partition = "main", priority = 5 }
-slurm.jobs = { [1] = late }
+slurm.jobs = { [-1] = late }
 check("long queue of the partition turns placing off", goes({}) and goes({ partition = "wide" }, "x9", 0))
 late.submit_time = clock - 59
 check("short queue does not", goes({}, "n1", 1))
@@ -247,8 +268,9 @@ local lists = {
 	{ "n[1-3]", "n", false }, { "n[1-3]", "n1x", false }, { "n[--]", "n1", false },
 }
 local right = true
+local tables = dofile((script:gsub("loga%.lua$", "loga_table.lua")))
 for _, case in ipairs(lists) do
-	if loga.names(case[1], case[2]) ~= case[3] then
+	if tables.names(tables.list(case[1]), case[2]) ~= case[3] then
 		right = false
 		print("     " .. case[1] .. " and " .. case[2])
 	end
@@ -269,3 +291,121 @@ for _ = 1, 24 do
 	most = math.max(most, counts[key])
 end
 check("jobs at once spread evenly", most == 4)
+
+-- Choices whose jobs Slurm has refused.
+local ONE_ROW = "n1 1 0.100 1 40 99 9999\n"
+local function choose_only(user)
+	local node, why = loga.place(job(), PARTS, user)
+	return node ~= nil, why
+end
+local function later(seconds, rows)
+	clock = clock + seconds
+	write(table_of(rows))
+end
+fresh(table_of("n1 1 0.100 1 1 8 1000\n"))
+local first, second = choose_only(1), choose_only(2)
+later(10, "n1 1 0.100 1 1 8 1000\n")
+check("choice of a job that Slurm refused ends after ten seconds", first and not second and choose_only(2))
+fresh(table_of(ONE_ROW))
+local chosen, reason = 0, nil
+for _ = 1, 40 do
+	local took, why = choose_only(1)
+	chosen, reason = chosen + (took and 1 or 0), why
+end
+check("user whose jobs are refused has 32 choices a minute", chosen == 32
+	and reason == "too many claims" and choose_only(2))
+later(59, ONE_ROW)
+local still = choose_only(1)
+later(1, ONE_ROW)
+check("and is placed again after it", not still and choose_only(1))
+fresh(table_of(ONE_ROW))
+local all = true
+for _ = 1, 40 do
+	all = all and goes({}, "n1", 1)
+end
+check("user whose jobs are taken has no such limit", all)
+
+-- Jobs that end: cancelled, failed, completed, gone.
+for what, ends in pairs({
+	["was cancelled"] = function(record) record.job_state = 4 end,
+	["failed"] = function(record) record.job_state = 5 end,
+	["completes"] = function(record) record.job_state = 3 + 32768 end,
+	["is gone"] = function() slurm.jobs = {} end,
+}) do
+	fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+	local one = job({ tres_per_node = "gres:shard:4" })
+	loga.place(one, PARTS, 1)
+	local record = accept(one)
+	local full = goes({})
+	-- A Prolog that runs.
+	record.job_state, record.nodes, record.gres_used = 1 + 16384, "n1", "shard:g0:0,shard:g1:4"
+	full = full and goes({})
+	ends(record)
+	local gone = goes({}, "n1", 1)
+	-- Before Slurm shows it.
+	fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+	one = job({ tres_per_node = "gres:shard:4" })
+	loga.place(one, PARTS, 1)
+	ends(accept(one))
+	check("job that " .. what .. " leaves no claim", full and gone and
+		(what == "is gone" or goes({}, "n1", 1)))
+end
+fresh(table_of("n1 1 0.100 1 4 8 1000\n"))
+local marked = job({ admin_comment = "from the site" })
+loga.place(marked, PARTS, 1)
+check("AdminComment of the site stays", marked.admin_comment:match("^from the site; loga: chose n1 g1 %(%d+%-%d+%)$"))
+
+-- Where jobs of no type run, Slurm says.
+fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n"))
+slurm.jobs = { [-1] = {
+	tres_per_node = "gres:shard:4", gres_used = "shard:g0:0,shard:g1:4", nodes = "n1", job_state = 1,
+	submit_time = clock - 5,
+} }
+check("shards of no type are counted where they are", goes({}, "n1", 0))
+
+-- Whole GPUs.
+local GPU = { tres_per_node = "gres:gpu:1" }
+fresh(table_of(ROWS))
+check("job that asks for a GPU goes to the least score", goes(GPU, "n1", 1))
+check("and has all of it", goes({}, "n2", 0) and goes(GPU, "n1", 0) and goes(GPU))
+fresh(table_of("n1 1 0.100 1 0 8 1000\n"))
+check("GPU without shards is chosen for such jobs alone", goes({}) and goes(GPU, "n1", 1))
+fresh(table_of(ROWS))
+slurm.jobs = {
+	[-1] = { tres_per_node = "gres:shard:1", gres_used = "shard:g1:1", nodes = "n1", job_state = 1 },
+	[-2] = { tres_per_node = "gres:gpu:1", gres_used = "gpu:g0:1,gpu:g1:0", nodes = "n2", job_state = 1 },
+}
+check("GPU of which shards are taken is not", goes(GPU, "n1", 0))
+slurm.jobs[-3] = { tres_per_node = "gres:gpu:1", job_state = 0, submit_time = clock - 61, partition = "main", priority = 5 }
+check("jobs that wait for GPUs are no queue for shards", goes(GPU) and goes({}, "n1", 1))
+
+-- Two tables of one second and one size.
+fresh(table_of("n1 0 0.100 1 4 8 1000\nn1 1 0.900 1 4 8 1000\n"))
+local before = goes({}, "n1", 0)
+loga.path = folder .. "/table"
+write(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.900 1 4 8 1000\n"))
+check("table of the same second and size is read anew", before and goes({}, "n1", 1))
+
+-- 1,250 nodes of eight GPUs, the last of which has another partition.
+local wide = {}
+for at = 0, 9999 do
+	wide[#wide + 1] = string.format("m%04d %d %.3f 1 4 64 512000\n", math.floor(at / 8) + 1, at % 8, at / 10000)
+end
+wide = table.concat(wide)
+local CLUSTER = {
+	all = { nodes = "m[0001-1250]", flag_default = 1 }, last = { nodes = "m1250", flag_default = 0 },
+}
+fresh(table_of(wide))
+check("best of ten thousand rows is chosen", goes({}, "m0001", 0, CLUSTER))
+check("last of ten thousand rows is chosen", goes({ partition = "last" }, "m1250", 0, CLUSTER))
+
+-- What became of jobs is said once a minute.
+fresh(table_of(ROWS))
+informed = {}
+goes({})
+goes({ tres_per_node = "" })
+goes({ features = "a" })
+later(60, ROWS)
+goes({ features = "a" })
+check("reasons are counted and said once a minute", #informed == 1
+	and informed[1] == "loga: in 60 s: 1 placed, 2 left alone (features)")

@@ -2,6 +2,7 @@
 
 //! [tool] The checks, one after the other on one cluster.
 
+use crate::binding_checks::{ended_early, freed};
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
 use crate::table::exporter;
@@ -12,7 +13,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// TIMEOUT: a table waits two seconds for an exporter; the rest is for a busy machine.
-const LATE: Duration = Duration::from_secs(6);
+pub(crate) const LATE: Duration = Duration::from_secs(6);
 /// A job that asks for one shard.
 const ONE: [&str; 1] = ["--gres=shard:1"];
 
@@ -32,6 +33,14 @@ pub(crate) const CHECKS: &[(&str, Check<Cluster>)] = &[
     ("a drained node is not in the table", drained),
     ("a job that names a node or a type keeps it", named),
     ("a job of another partition stays in it", partition),
+    (
+        "a job is bound to a node no longer than that is of use",
+        freed,
+    ),
+    (
+        "jobs that were cancelled or failed leave nothing",
+        ended_early,
+    ),
     ("hostile job fields do nothing but to their job", hostile),
     ("thirty jobs at once spread", spread),
     ("GPU seconds come into the job's record", seconds),
@@ -71,7 +80,7 @@ pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
 }
 
 /// That a job was put on a node and a GPU.
-fn placed(job: &Job, node: &str, gpu: u32, count: u32) -> Result<(), String> {
+pub(crate) fn placed(job: &Job, node: &str, gpu: u32, count: u32) -> Result<(), String> {
     same("state", job.state.as_str(), "COMPLETED")?;
     same(
         "where it ran",
@@ -129,14 +138,14 @@ fn stale(cluster: &Cluster) -> Result<(), String> {
 fn broken(cluster: &Cluster) -> Result<(), String> {
     cluster.write_table(&[])?;
     let whole = cluster.table()?;
-    let huge = whole.repeat(10_000);
+    let huge = whole.repeat(100_000);
     let tables: [&[u8]; 7] = [
         b"",
         whole.trim_end().as_bytes(),
         &whole.as_bytes()[..whole.len() / 2],
         b"\x00\xff\x00\n",
         huge.as_bytes(),
-        b"# loga-slurm-table 1 9999999999999999999999\n",
+        b"# loga-slurm-table 2 9999999999999999999999\n",
         b"return os.execute('touch executed')\n",
     ];
     let mut ids = Vec::new();
@@ -231,10 +240,12 @@ fn named(cluster: &Cluster) -> Result<(), String> {
     let jobs = ids.iter().map(|id| cluster.ended(id));
     let jobs: Vec<Job> = jobs.collect::<Result<_, _>>()?;
     let nodes: Vec<&str> = jobs.iter().map(|job| job.nodes.as_str()).collect();
-    same("nodes", nodes, vec!["n2", "(null)", "(null)", "(null)"])?;
+    same("nodes", nodes, vec!["n2", "(null)", "n1", "(null)"])?;
     let saw = |at: usize, word: usize| jobs.get(at).and_then(|job| job.saw.split(' ').nth(word));
     same("node", saw(0, 0), Some("n2"))?;
-    same("GPU", saw(1, 1), Some("1"))
+    same("GPU", saw(1, 1), Some("1"))?;
+    let whole = jobs.get(2).map(|job| job.shards.as_str());
+    same("a whole GPU", whole, Some("gres:gpu:g0:1"))
 }
 
 fn partition(cluster: &Cluster) -> Result<(), String> {
@@ -327,8 +338,11 @@ fn seconds(cluster: &Cluster) -> Result<(), String> {
     let read = |name: &str| fs::read_to_string(cluster.folder.join(name)).unwrap_or_default();
     let line = format!("loga-epilog: job {id}: loga: 2.500 GPU s on n1");
     same(&line, read("logged").contains(&line), true)?;
-    let line = format!("where jobid={id} set AdminComment=loga: 2.500 GPU s on n1\n");
-    same(&line, read("sacctmgr").contains(&line), true)?;
+    let said = read("sacctmgr");
+    let mark = format!("where jobid={id} set AdminComment=loga: chose n1 g0 (");
+    let line = said.lines().find(|line| line.contains(&mark));
+    let whole = line.is_some_and(|line| line.ends_with("); loga: 2.500 GPU s on n1"));
+    same(&said, whole, true)?;
     let job = cluster.run(&[])?;
     same("comment without GPUs", job.comment.as_str(), "(null)")
 }

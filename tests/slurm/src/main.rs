@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binding_checks;
 mod checks;
 mod cleaning;
 mod cluster;

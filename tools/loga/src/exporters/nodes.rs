@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Most nodes.
-pub const MAX_NODES: usize = 1024;
+pub const MAX_NODES: usize = 2048;
 /// Longest name of a node.
 const MAX_NAME: usize = 64;
 /// The exporters' port.

@@ -109,7 +109,7 @@ fn read_beside(at: usize, source: Source, agent: &Agent, sender: &Sender<(usize,
 fn over_http(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
     let told = |error: ureq::Error| format!("{url}: {error}");
     let mut response = agent.get(url).call().map_err(told)?;
-    // CAST: a megabyte.
+    // CAST: four megabytes.
     let body = response.body_mut().with_config().limit(MAX_TEXT as u64);
     body.read_to_vec().map_err(told)
 }
@@ -117,7 +117,7 @@ fn over_http(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
 fn of_file(path: &Path) -> Result<Vec<u8>, String> {
     let told = |error| format!("{}: {error}", Name::from(path));
     let mut text = Vec::new();
-    // CAST: a megabyte.
+    // CAST: four megabytes.
     let mut file = File::open(path).map_err(told)?.take(MAX_TEXT as u64 + 1);
     file.read_to_end(&mut text).map_err(told)?;
     Ok(text)

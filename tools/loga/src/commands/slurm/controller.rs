@@ -41,6 +41,15 @@ impl Managed {
     }
 }
 
+impl Known {
+    /// Shards of a GPU that Slurm hands out, by its number; none if it is handed out as a whole only.
+    pub fn shards_of(&self, gpu: u32) -> Option<u32> {
+        let shards = self.shards.iter().find(|one| one.0 == gpu);
+        let is_whole = matches!(&self.gpus, Managed::Numbered(gpus) if gpus.contains(&gpu));
+        shards.map(|one| one.1).or(is_whole.then_some(0))
+    }
+}
+
 /// States of nodes on which jobs can start.
 const USABLE: [&str; 3] = ["IDLE", "MIXED", "ALLOCATED"];
 
@@ -180,6 +189,21 @@ mod tests {
         }
         assert!(numbered(&[1]).has(1, 9) && !numbered(&[1]).has(0, 1));
         assert!(Managed::Counted(2).has(7, 2) && !Managed::Counted(2).has(0, 3));
+    }
+
+    #[test]
+    fn gpu_that_is_handed_out_as_a_whole_has_no_shards() {
+        let gres = LINE.replace("shard:g1:2(S:1)", "gpu:a100:1");
+        let node = &known(&gres)["n1"];
+        assert_eq!(
+            [0, 1, 2].map(|gpu| node.shards_of(gpu)),
+            [Some(4), Some(0), None]
+        );
+        let counted = LINE.replace(
+            "gpu:g0:1(S:0),gpu:g1:1(S:1),shard:g0:4(S:0,1),shard:g1:2(S:1)",
+            "gpu:2",
+        );
+        assert_eq!(known(&counted)["n1"].shards_of(0), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`table`] | the agent beside the controller |
 //! | [`weights`] | weights of nodes |
+//! | [`waiting`] | jobs that wait for a node without need |
 //! | [`controller`] | what `scontrol` says of nodes |
 //! | [`job`] | Prolog, TaskEpilog and Epilog |
 //! | [`task`] | TaskProlog |
@@ -18,6 +19,7 @@ pub mod job;
 pub mod program;
 pub mod table;
 pub mod task;
+pub mod waiting;
 pub mod weights;
 
 use super::Failure;

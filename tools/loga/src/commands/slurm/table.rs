@@ -2,19 +2,21 @@
 
 //! [tool] `loga slurm table`: the table of GPUs, and weights of nodes, once in some seconds.
 //!
-//! The table has a line `# loga-slurm-table 1 TIME`, with the seconds since 1970, and a line
-//! `NODE GPU SCORE AGE SHARDS CPUS MEMORY` for each GPU that may be chosen: the score from 0 (free)
-//! to 1 (full), the age of the figures in seconds, the shards that the GPU has in all, CPUs and
-//! memory in MiB that are not allocated on the node. The last three are `-` if the controller does
-//! not say. It holds no names of users.
+//! The table has a line `# loga-slurm-table 2 TIME`, with the seconds since 1970, and a line
+//! `NODE GPU SCORE AGE SHARDS CPUS MEMORY` for each GPU that may be chosen, the best first: the score
+//! from 0 (free) to 1 (full), the age of the figures in seconds, the shards that the GPU has in all,
+//! CPUs and memory in MiB that are not allocated on the node. The last three are `-` if the
+//! controller does not say. It holds no names of users.
 
 use super::super::Failure;
 use super::controller::{known, Known};
 use super::program::ask;
+use super::waiting;
 use super::weights::Weights;
 use crate::cli;
 use crate::exporters::heard::Heard;
 use crate::exporters::nodes::nodes;
+use crate::exporters::opinion::Scored;
 use crate::exporters::reading::{Answer, Reader};
 use crate::names::{harmless, Name};
 use crate::replace::{replace, New};
@@ -25,8 +27,8 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io, thread};
 
-/// Most lines of a table. `packaging/slurm/loga.lua` reads no more than 512 KiB.
-const MAX_ROWS: usize = 4096;
+/// Most GPUs in a table. `packaging/slurm/loga_table.lua` reads no more than this, nor than 2 MiB.
+const MAX_ROWS: usize = 16_384;
 
 /// Writes tables, and sets weights, until interrupted.
 ///
@@ -48,13 +50,22 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
         });
         let known = known(&text);
         let table = agent.table(&known, seconds_since_1970());
+        if let Some(line) = agent.complaint(&table) {
+            eprintln!("loga: {line}");
+        }
         if arguments.out == Path::new("-") {
-            out.write_all(table.as_bytes())?;
+            out.write_all(table.text.as_bytes())?;
             out.flush()?;
         } else {
-            write(&arguments.out, &table).map_err(|error| {
+            write(&arguments.out, &table.text).map_err(|error| {
                 Failure::Said(format!("{}: {error}", Name::from(&arguments.out)))
             })?;
+        }
+        // On a terminal nothing is changed.
+        if arguments.out != Path::new("-") {
+            for line in waiting::free(&known, ask) {
+                eprintln!("loga: {}", harmless(&line));
+            }
         }
         if !arguments.no_weights {
             for (weight, nodes) in agent.changes(&known) {
@@ -95,6 +106,13 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     replace(path, &new, text.as_bytes())
 }
 
+/// What is written for the script.
+struct Table {
+    text: String,
+    /// GPUs that found no room in it.
+    left_out: usize,
+}
+
 /// What the agent remembers.
 struct Agent {
     reader: Reader,
@@ -102,6 +120,8 @@ struct Agent {
     /// The last answer of each node, and what was said of it.
     heard: Vec<Heard>,
     weights: Weights,
+    /// Whether it was said that the table has no room for all.
+    said_full: bool,
 }
 
 impl Agent {
@@ -112,6 +132,7 @@ impl Agent {
             start: Instant::now(),
             heard,
             weights: Weights::default(),
+            said_full: false,
         }
     }
 
@@ -132,28 +153,43 @@ impl Agent {
         names.zip(&self.heard)
     }
 
-    fn table(&self, known: &HashMap<String, Known>, time: u64) -> String {
+    fn table(&self, known: &HashMap<String, Known>, time: u64) -> Table {
         let now = Instant::now();
-        let mut text = format!("# loga-slurm-table 1 {time}\n");
-        let rows = self.heard().flat_map(|(name, heard)| {
+        let may_be = |name: &str| known.get(name).is_none_or(|node| node.usable);
+        let heard = self.heard().filter(|(name, _)| may_be(name));
+        let rows = heard.flat_map(|(name, heard)| {
             let gpus = heard.gpus(now);
             gpus.map(move |(gpu, age)| (name, gpu, age))
         });
-        let may_be = |name: &str| known.get(name).is_none_or(|node| node.usable);
-        let rows = rows.filter(|(name, ..)| may_be(name));
-        for (name, gpu, age) in rows.take(MAX_ROWS) {
+        let mut rows: Vec<(&str, Scored, u64)> = rows.collect();
+        // The script reads no further than it has to.
+        rows.sort_by_key(|(_, gpu, _)| gpu.ppm);
+        let left_out = rows.len().saturating_sub(MAX_ROWS);
+        let mut text = format!("# loga-slurm-table 2 {time}\n");
+        for (name, gpu, age) in rows.into_iter().take(MAX_ROWS) {
             // CAST: at most a million.
             let score = gpu.ppm as f64 / 1e6;
             let node = known.get(name);
-            let of_gpu = |node: &Known| node.shards.iter().find(|one| one.0 == gpu.gpu).copied();
-            let room = match node.and_then(|node| Some((node, of_gpu(node)?.1))) {
+            let room = match node.and_then(|node| Some((node, node.shards_of(gpu.gpu)?))) {
                 Some((node, shards)) => format!("{shards} {} {}", node.cpus, node.memory_mib),
                 None => "- - -".to_string(),
             };
             // Writing to a string does not fail.
             let _ = writeln!(text, "{name} {} {score:.3} {age} {room}", gpu.gpu);
         }
-        text
+        Table { text, left_out }
+    }
+
+    /// What to say of GPUs that found no room in the table, if that is new.
+    fn complaint(&mut self, table: &Table) -> Option<String> {
+        let was = std::mem::replace(&mut self.said_full, table.left_out != 0);
+        (table.left_out != 0 && !was).then(|| {
+            format!(
+                "the table has room for {MAX_ROWS} GPUs: the busiest {} are left out, and no job is \
+                 placed there",
+                table.left_out
+            )
+        })
     }
 
     /// Weights to set now, each with its nodes.

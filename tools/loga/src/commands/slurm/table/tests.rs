@@ -51,17 +51,17 @@ fn table_has_a_line_for_each_gpu_that_may_be_chosen() {
         silent(),
         said(vec![gpu(0, 999_999, 0)], 0),
     ]);
-    let table = agent.table(&known(KNOWN), 77);
+    let table = agent.table(&known(KNOWN), 77).text;
     // Type g1 is not in the node's Gres; n2 is drained; n4 is not known.
     let wanted =
-        "# loga-slurm-table 1 77\nn1 0 0.250 1 4 6 1000\nn1 1 0.000 1 - - -\nn4 0 1.000 1 - - -\n";
+        "# loga-slurm-table 2 77\nn1 1 0.000 1 - - -\nn1 0 0.250 1 4 6 1000\nn4 0 1.000 1 - - -\n";
     assert_eq!(table, wanted);
 }
 
 #[test]
 fn answer_ages_until_it_says_nothing() {
     let mut agent = agent("n1");
-    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).lines().count() - 1;
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).text.lines().count() - 1;
     agent.take(vec![said(vec![gpu(0, 0, 0)], 29)]);
     assert_eq!(rows(&agent), 1);
     // Not answered in time: the last answer counts.
@@ -77,7 +77,7 @@ fn answer_ages_until_it_says_nothing() {
 #[test]
 fn gpu_that_fell_back_says_nothing_for_a_while() {
     let mut agent = agent("n1");
-    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).lines().count() - 1;
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).text.lines().count() - 1;
     let both = |first, ago| vec![said(vec![gpu(0, 0, first), gpu(1, 0, 9)], ago)];
     agent.take(both(5, 25));
     assert_eq!(rows(&agent), 2);
@@ -145,7 +145,23 @@ fn table_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn largest_table_is_not_larger_than_what_the_script_reads() {
+fn table_of_a_large_cluster_is_whole_and_the_best_come_first() {
+    let names: Vec<String> = (0..1250).map(|at| format!("n{at}")).collect();
+    let mut agent = agent(&names.join(","));
+    let answer = |at: u64| said((0..8).map(|of| gpu(of, 999_999 - at * 8, 0)).collect(), 0);
+    agent.take((0..1250).map(answer).collect());
+    let table = agent.table(&HashMap::new(), 0);
+    assert_eq!((table.text.lines().count(), table.left_out), (10_001, 0));
+    assert!(table
+        .text
+        .lines()
+        .nth(1)
+        .is_some_and(|line| line.starts_with("n1249 0 ")));
+    assert_eq!(agent.complaint(&table), None);
+}
+
+#[test]
+fn largest_table_is_not_larger_than_what_the_script_reads_and_the_rest_is_said_once() {
     let long = "n".repeat(60);
     let names: Vec<String> = (0..1024).map(|at| format!("{long}{at:04}")).collect();
     let mut agent = agent(&names.join(","));
@@ -157,6 +173,15 @@ fn largest_table_is_not_larger_than_what_the_script_reads() {
     };
     let text: String = names.iter().map(of).collect();
     let table = agent.table(&known(&text), u64::MAX);
-    assert_eq!(table.lines().count(), 1 + MAX_ROWS);
-    assert!(table.len() < 512 << 10, "{}", table.len());
+    assert_eq!(table.text.lines().count(), 1 + MAX_ROWS);
+    assert!(table.text.len() < 2 << 20, "{}", table.text.len());
+    let said = agent.complaint(&table).expect("said");
+    assert!(said.contains("the busiest 49152 are left out"), "{said}");
+    assert_eq!(agent.complaint(&table), None);
+    let small = Table {
+        text: String::new(),
+        left_out: 0,
+    };
+    assert_eq!(agent.complaint(&small), None);
+    assert!(agent.complaint(&table).is_some(), "again after it had room");
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [tool] Checks of what binds a job to a node, and of what is left of it.
+
+use crate::checks::{placed, same, LATE};
+use crate::cluster::{until, Cluster, Job};
+use std::fs;
+use std::time::Duration;
+
+/// Slurm shows a job to its script in the second after the one in which it came.
+const SHOWN: Duration = Duration::from_millis(1100);
+
+/// A job bound to n1, which then takes no more jobs, is bound no longer, and runs elsewhere.
+pub(crate) fn freed(cluster: &Cluster) -> Result<(), String> {
+    cluster.scores([[0.1, 0.9], [0.9, 0.9], [0.9, 0.9]])?;
+    cluster.forget()?;
+    cluster.write_table(&[])?;
+    let began = cluster.folder.join("began");
+    let then = format!("[ -e {0} ] || {{ touch {0}; sleep 60; }}", began.display());
+    let id = cluster.submit(&["--gres=shard:1", "--requeue"], &then)?;
+    until(LATE, || began.exists()).map_err(|()| "the job does not start".to_string())?;
+    cluster.ask("scontrol", &["requeue", &id])?;
+    cluster.idle("n1")?;
+    let drain = ["update", "NodeName=n1", "State=DRAIN", "Reason=test"];
+    cluster.ask("scontrol", &drain)?;
+    // A job that never ran.
+    let second = cluster.submit(&["--gres=shard:1"], "true")?;
+    let output = cluster.write_table(&[])?;
+    let job = format!("JobId={id}");
+    // Slurm would wait for two minutes.
+    let now = cluster.ask("scontrol", &["update", &job, "StartTime=now"]);
+    let ended = now.and_then(|_| Ok([cluster.ended(&id)?, cluster.ended(&second)?]));
+    cluster.ask("scontrol", &["update", "NodeName=n1", "State=RESUME"])?;
+    cluster.idle("n1")?;
+    for job in ended? {
+        let said = String::from_utf8_lossy(&output.stderr);
+        same(&said, job.state.as_str(), "COMPLETED")?;
+        same("nodes", job.nodes.as_str(), "(null)")?;
+        same("shards", job.shards.as_str(), "gres:shard:g0:1")?;
+        let node = job
+            .saw
+            .lines()
+            .last()
+            .and_then(|line| line.split(' ').next());
+        same("not on n1", node.is_some_and(|node| node != "n1"), true)?;
+    }
+    cluster.write_table(&[]).map(drop)
+}
+
+/// Jobs that are refused, cancelled or failed leave no claim: more of them than a GPU has shards, and
+/// the next job goes where they would have.
+pub(crate) fn ended_early(cluster: &Cluster) -> Result<(), String> {
+    cluster.scores([[0.9, 0.9], [0.0, 0.95], [0.9, 0.9]])?;
+    cluster.forget()?;
+    cluster.write_table(&[])?;
+    for _ in 0..2 {
+        let id = cluster.submit(&["--gres=shard:4"], "sleep 60")?;
+        std::thread::sleep(SHOWN);
+        cluster.ask("scancel", &[&id])?;
+        let job = cluster.ended(&id)?;
+        same("cancelled on", job.nodes.as_str(), "n2")?;
+        let id = cluster.submit(&["--gres=shard:4"], "sleep 1.1; exit 3")?;
+        let job = cluster.ended(&id)?;
+        same("state", job.state.as_str(), "FAILED")?;
+        placed(
+            &Job {
+                state: "COMPLETED".to_string(),
+                ..job
+            },
+            "n2",
+            0,
+            4,
+        )?;
+    }
+    let notes = fs::read_dir(cluster.folder.join("notes")).map_err(|error| error.to_string())?;
+    let names = notes
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let of_jobs = names.filter(|name| !name.ends_with(".last"));
+    same("notes", of_jobs.collect(), Vec::<String>::new())
+}
