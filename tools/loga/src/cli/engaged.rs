@@ -225,7 +225,7 @@ pub struct Focus {
     /// Priority, 0 to 39; programs without nice have 19
     #[arg(long, value_name = "N", default_value = "20", value_parser = whole(0..=39u32))]
     pub prio: u32,
-    /// prt, ht, or free (protected): as of `loga reserve`
+    /// prt, ht or protected: as of `loga reserve`
     #[arg(long, value_name = "MODE", default_value = "prt", value_parser = PossibleValuesParser::new(names::MODES))]
     pub mode: String,
     /// Only processes of this user, by name or number [default: the one that called, also by sudo]
