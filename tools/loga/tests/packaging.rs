@@ -96,6 +96,7 @@ const FILES: &[&str] = &[
     "/usr/lib/modprobe.d/loga.conf",
     "/usr/lib/systemd/system/loga-agent.service",
     "/usr/lib/systemd/system/loga-settings.service",
+    "/usr/lib/systemd/system/loga-specs.service",
     "/usr/lib/systemd/system/loga.service",
     "/usr/lib/sysusers.d/loga.conf",
     "/usr/share/bash-completion/completions/loga",
@@ -155,7 +156,7 @@ fn units_name_the_program_where_it_is_and_systemd_takes_them() {
     tree.act("install", "/usr/local");
     let folder = tree.path("into/usr/local/lib/systemd/system");
     let mut units = Vec::new();
-    for name in ["loga", "loga-agent", "loga-settings"] {
+    for name in ["loga", "loga-agent", "loga-settings", "loga-specs"] {
         let path = folder.join(format!("{name}.service"));
         let unit = fs::read_to_string(&path).expect(name);
         assert!(!unit.contains("@BINDIR@"), "{name}");
