@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Slurm's Prolog. Before a job with GPUs: gives its cgroup the weight of its shards.
+# Slurm's Prolog. Before a job with GPUs: gives its cgroup the weight of its shards. With
+# --max-weight 400 jobs may ask for another one in their comments, with --limits for a limit.
 # Slurm gives no PATH, and drains the node if this fails or takes long: it does neither.
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

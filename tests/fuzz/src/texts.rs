@@ -6,7 +6,7 @@ use clap::Parser;
 use loga::policies::NAMES;
 use loga_cli::commands::slurm::controller::known;
 use loga_cli::commands::spec;
-use loga_cli::exporters::opinion::{opinion, MAX_AGE_S, MAX_GPUS};
+use loga_cli::exporters::opinion::{opinion, Times, MAX_AGE_S, MAX_GPUS};
 use loga_cli::history::keeper::{Answers, Peer};
 use loga_cli::history::table::{KEYS_MAX, KEYS_OF_USER_MAX};
 use loga_cli::history::{checked_name, file};
@@ -121,7 +121,7 @@ pub fn run_replay(data: &[u8]) {
 ///
 /// A GPU has no valid number or score, comes twice, or old figures count; or a refusal says nothing.
 pub fn run_exporter(data: &[u8]) {
-    match opinion(data) {
+    match opinion(data, &Times::default()) {
         Ok(opinion) => {
             assert!(opinion.age_s <= MAX_AGE_S, "{opinion:?}");
             let gpus = &opinion.gpus;

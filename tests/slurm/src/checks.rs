@@ -343,6 +343,14 @@ fn seconds(cluster: &Cluster) -> Result<(), String> {
     let line = said.lines().find(|line| line.contains(&mark));
     let whole = line.is_some_and(|line| line.ends_with("); loga: 2.500 GPU s on n1"));
     same(&said, whole, true)?;
+    let twice = cluster.submit(&["--gres=shard:1", "-N", "2"], "srun true")?;
+    let job = cluster.ended(&twice)?;
+    same("state", job.state.as_str(), "COMPLETED")?;
+    let mut parts: Vec<&str> = job.comment.split("; ").collect();
+    parts.sort_unstable();
+    let seconds = |part: &&str| part.starts_with("loga: 0.000 GPU s on n");
+    let whole = parts.len() == 2 && parts.iter().all(seconds) && parts[0] != parts[1];
+    same(&job.comment, whole, true)?;
     let job = cluster.run(&[])?;
     same("comment without GPUs", job.comment.as_str(), "(null)")
 }
@@ -354,9 +362,10 @@ fn weighed(cluster: &Cluster) -> Result<(), String> {
     let id = cluster.submit(&["--gres=shard:2"], "true")?;
     same("state", cluster.ended(&id)?.state.as_str(), "COMPLETED")?;
     let path = format!("cgroups/system.slice/slurmstepd.scope/job_{id}");
-    let cgroup = fs::metadata(cluster.folder.join(path)).map_err(|error| error.to_string())?;
-    let number = std::os::unix::fs::MetadataExt::ino(&cgroup);
+    let left = cluster.folder.join(path).exists();
+    same("the cgroup, in which no step has run, is left", left, false)?;
     let asked = fs::read_to_string(&set).unwrap_or_default();
+    let number = asked.split(' ').nth(2).unwrap_or_default().to_string();
     let wanted = format!("set --cgroup {number} --weight 200\nset --cgroup {number} --clear\n");
     same("what was set", asked, wanted)
 }

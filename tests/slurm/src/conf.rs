@@ -103,14 +103,19 @@ impl Setting<'_> {
         // munged wants a folder that only its user writes, and a key of its user alone.
         mode(&folder.join("munge"), 0o755)?;
         self.file("slurm.conf", &self.slurm_conf())?;
-        self.file("gres.conf", &self.gres_conf())?;
-        let cgroup = match self.behind {
+        self.file("gres.conf", &self.gres_conf()?)?;
+        let more = match self.behind {
             // There is no systemd in the virtual machine.
-            Behind::Module => "IgnoreSystemd=yes\nConstrainDevices=yes\n",
+            Behind::Module => "IgnoreSystemd=yes\n",
             Behind::StandIns if self.version >= (24, 5) => "CgroupPlugin=disabled\n",
             Behind::StandIns => "",
         };
-        self.file("cgroup.conf", cgroup)?;
+        let cgroup = shipped(
+            "cgroup.conf",
+            "ConstrainDevices=yes\n",
+            "ConstrainDevices=yes\n",
+        )?;
+        self.file("cgroup.conf", &(cgroup + more))?;
         self.lua()?;
         self.programs()?;
         match self.behind {
@@ -178,14 +183,15 @@ impl Setting<'_> {
         text
     }
 
-    fn gres_conf(&self) -> String {
-        let at = match self.behind {
-            Behind::StandIns => self.folder,
-            Behind::Module => Path::new("/"),
-        };
+    /// The example of a node's file, which is that of all of them; in the virtual machine each has GPUs
+    /// of its own.
+    fn gres_conf(&self) -> Result<String, String> {
+        if self.behind == Behind::StandIns {
+            let nodes = format!("{}/dev/nvidia", self.folder.display());
+            return shipped("gres.conf", "/dev/nvidia", &nodes);
+        }
         let lines = |(name, gpu)| {
-            let file = at.join(format!("dev/nvidia{gpu}"));
-            let file = file.display();
+            let file = format!("/dev/nvidia{gpu}");
             format!(
                 "NodeName={name} Name=gpu Type=g{gpu} File={file} Flags=nvidia_gpu_env\n\
                  NodeName={name} Name=shard Type=g{gpu} Count={SHARDS} File={file}\n"
@@ -193,7 +199,7 @@ impl Setting<'_> {
         };
         let nodes = NODES.iter().enumerate();
         let all = nodes.flat_map(|(node, name)| self.behind.gpus(node).map(|gpu| (name, gpu)));
-        all.map(lines).collect()
+        Ok(all.map(lines).collect())
     }
 
     /// The example of a site's script, and between it and ours one that forgets claims when asked.

@@ -16,7 +16,7 @@ pub use engaged::{
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
 pub use refusals::{one_line, refusal};
-pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
+pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmProlog, SlurmTable, SlurmTask};
 
 use crate::names;
 use crate::names::Name;

@@ -2,8 +2,9 @@
 
 //! [tool] The arguments of `loga slurm`.
 
-use super::numbers::whole_seconds;
+use super::numbers::{whole, whole_seconds};
 use clap::{Args, Subcommand};
+use loga::units::Weight;
 use std::path::PathBuf;
 
 /// Arguments of `loga slurm`.
@@ -27,9 +28,11 @@ pub enum SlurmKind {
     Table(SlurmTable),
     /// Before a job: give its cgroup the weight of its shards, for Slurm's Prolog
     ///
-    /// Called by packaging/slurm/prolog.sh, with the environment that slurmd gives to it. Never
-    /// fails, since Slurm would drain the node.
-    Prolog(SlurmJob),
+    /// Called by packaging/slurm/prolog.sh, with the environment that slurmd gives to it. With
+    /// --max-weight a job may have another weight by words in its comment: sbatch
+    /// --comment=loga:weight=300; with --limits, a hard limit in percent of a GPU: loga:limit=40. What
+    /// is not allowed is said, and changes nothing. Never fails, since Slurm would drain the node.
+    Prolog(SlurmProlog),
     /// Before a task: the environment that makes it see its GPUs, for Slurm's TaskProlog
     ///
     /// Runs as the job's user, and prints lines `export NAME=VALUE` that Slurm takes into the task's
@@ -39,8 +42,8 @@ pub enum SlurmKind {
     TaskProlog(SlurmTask),
     /// At the end of a job's tasks: note its GPU time in its Comment, for Slurm's TaskEpilog
     ///
-    /// Runs as the job's user, and appends the GPU time that this user got on this node since the
-    /// job's Prolog. Never fails.
+    /// Runs as the job's user, and adds the GPU time that the job got on this node: that of its cgroup,
+    /// or of its user since the job's Prolog where Slurm makes no cgroups. Never fails.
     TaskEpilog(SlurmJob),
     /// After a job: note its GPU time in its AdminComment, for Slurm's Epilog
     ///
@@ -85,6 +88,20 @@ pub struct SlurmTask {
     /// nothing where Slurm constrains devices.
     #[arg(long)]
     pub any_gpu: bool,
+}
+
+/// Arguments of `loga slurm prolog`.
+#[derive(Args, Clone, Debug)]
+pub struct SlurmProlog {
+    /// Those of all of them.
+    #[command(flatten)]
+    pub job: SlurmJob,
+    /// Largest weight that a job may give itself by its comment, 1 to 10000 [default: none]
+    #[arg(long, value_name = "WEIGHT", value_parser = whole(Weight::MIN..=Weight::MAX))]
+    pub max_weight: Option<u32>,
+    /// Let a job limit itself by its comment
+    #[arg(long)]
+    pub limits: bool,
 }
 
 /// Arguments of `loga slurm prolog`, `task-epilog` and `epilog`.

@@ -158,6 +158,22 @@ pub(super) fn gpu_time_of(text: &str, id: u64) -> Result<u64, String> {
     Ok(sum)
 }
 
+/// GPU time on all GPUs of the cgroups or users that found no room, in what `loga totals --json`
+/// printed.
+///
+/// # Errors
+///
+/// The text is something else.
+pub(super) fn gpu_time_of_others(text: &str) -> Result<u64, String> {
+    let mut sum = 0u64;
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).map_err(|error| format!("totals: {error}"))?;
+        let others = line.totals.iter().filter(|total| total.id.is_none());
+        sum = others.fold(sum, |sum, total| sum.saturating_add(total.gpu_time_ns));
+    }
+    Ok(sum)
+}
+
 fn describe(total: &uapi::Total, kind: u32, listed: &Listed<'_>) -> Total {
     let others = total.flags & uapi::TOTAL_OTHERS != 0;
     let (name, mut shown) = match others {
@@ -268,6 +284,20 @@ pub(super) mod tests {
         totals(&fake, "--json").expect("prints")
     }
 
+    /// What is printed for cgroups that found no room.
+    pub(in crate::commands) fn json_of_others(gpu_time_ns: u64) -> String {
+        let fake = FakeKernel::new(1);
+        let total = uapi::Total {
+            flags: uapi::TOTAL_OTHERS,
+            gpu_time_ns,
+            ..Default::default()
+        };
+        fake.gpus.borrow_mut()[0]
+            .totals
+            .push((uapi::SUBJECT_CGROUP, total));
+        totals(&fake, "--by cgroup --json").expect("prints")
+    }
+
     // The test of `loga slurm` with Slurm's daemons answers with this file.
     #[test]
     fn totals_of_the_test_with_slurm_are_what_is_printed() {
@@ -282,6 +312,9 @@ pub(super) mod tests {
         assert_eq!(gpu_time_of(&text.repeat(2), 1001), Ok(10));
         assert_eq!(gpu_time_of(&text, 0), Ok(0));
         assert!(gpu_time_of("{}", 0).is_err());
+        assert_eq!(gpu_time_of_others(&text), Ok(0));
+        assert_eq!(gpu_time_of_others(&json_of_others(7).repeat(2)), Ok(14));
+        assert!(gpu_time_of_others("{}").is_err());
     }
 
     fn kernel() -> FakeKernel {

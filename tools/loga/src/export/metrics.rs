@@ -96,6 +96,7 @@ macro_rules! metrics {
 metrics! {
     Up: Gauge of Exporter, "loga_up", "", "1 if the kernel module answered the last time it was asked.";
     Age: Gauge of Exporter, "loga_snapshot_age_seconds", "", "Time since the kernel module answered last.";
+    Answered: Gauge of Exporter, "loga_snapshot_timestamp_seconds", "", "When the kernel module answered last, in seconds since 1970; grows old in a file that nobody writes any more.";
     Build: Gauge of Exporter, "loga_build_info", "version, abi", "Version of the exporter, and of /dev/loga that it speaks; always 1.";
     Info: Gauge of Gpu, "loga_gpu_info", "chip, policy, accounting, group_by", "What the GPU is, and how it is divided; always 1.";
     Lost: Gauge of Gpu, "loga_gpu_lost", "", "1 if the GPU stopped answering; nothing is throttled then.";

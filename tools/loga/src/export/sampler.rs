@@ -18,15 +18,15 @@ use crate::processes::Processes;
 use loga::uapi;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What the last reading gave.
 #[derive(Clone, Debug, Default)]
 struct Published {
     /// Nothing while the kernel module does not answer.
     rows: Option<Arc<Rows>>,
-    /// When it answered last.
-    at: Option<Instant>,
+    /// When it answered last, and what the clock said then.
+    at: Option<(Instant, SystemTime)>,
 }
 
 /// What was read last, for all threads.
@@ -49,8 +49,10 @@ impl Latest {
         let mut own = Rows::default();
         let none: Labels = Arc::new([]);
         own.count(Id::Up, &none, u64::from(published.rows.is_some()));
-        if let Some(at) = published.at {
+        if let Some((at, clock)) = published.at {
             own.ratio(Id::Age, &none, at.elapsed().as_secs_f64());
+            let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default();
+            own.ratio(Id::Answered, &none, since.as_secs_f64());
         }
         let build: Labels = Arc::new([
             ("version", env!("CARGO_PKG_VERSION").to_string()),
@@ -69,7 +71,7 @@ impl Latest {
     fn publish(&self, rows: Option<Arc<Rows>>) {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rows.is_some() {
-            published.at = Some(Instant::now());
+            published.at = Some((Instant::now(), SystemTime::now()));
         }
         published.rows = rows;
     }

@@ -18,7 +18,7 @@ use crate::cli;
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::exporters::opinion::opinion;
+use crate::exporters::opinion::{opinion, Times};
 use crate::fake::FakeKernel;
 use crate::placing::{Pool, Wish};
 use loga::uapi;
@@ -208,6 +208,9 @@ fn figures_of_the_kernel_module_are_those_of_the_scrape() {
     }
     assert_eq!(page.value("loga_up", &[]), 1.0);
     assert!(page.value("loga_snapshot_age_seconds", &[]) < 60.0);
+    let clock = std::time::UNIX_EPOCH.elapsed().expect("after 1970");
+    let since = clock.as_secs_f64() - page.value("loga_snapshot_timestamp_seconds", &[]);
+    assert!((0.0..60.0).contains(&since), "{since}");
     assert!(!page.has("loga_process_busy_ratio"));
 }
 
@@ -236,7 +239,9 @@ fn score_of_a_gpu_is_what_loga_place_expects_there() {
     enforcing(&fake);
     read(&mut sampler, &fake);
     let text = sampler.latest().text(Format::Prometheus).expect("text");
-    let scored = opinion(text.as_bytes()).expect("an opinion").gpus[0];
+    let scored = opinion(text.as_bytes(), &Times::default())
+        .expect("an opinion")
+        .gpus[0];
     assert_eq!(scored.ppm, (expected - 1_000_000) * 1_000_000 / expected);
     let free = FakeKernel::new(1);
     let page = read(&mut sampler, &free);

@@ -56,12 +56,21 @@ struct Figures {
     minor: Option<u32>,
 }
 
+/// When a text was read, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// By the clock of this machine.
+    pub now_s: Option<f64>,
+    /// When it was written, if it is a file.
+    pub written_s: Option<f64>,
+}
+
 /// What the text of an exporter says.
 ///
 /// # Errors
 ///
 /// Why it says nothing: it is malformed, or too old, or LoGA is not there.
-pub fn opinion(text: &[u8]) -> Result<Opinion, String> {
+pub fn opinion(text: &[u8], times: &Times) -> Result<Opinion, String> {
     let samples = samples(text)?;
     let single = |name: &str| {
         let found = samples.iter().find(|sample| sample.name == name);
@@ -72,7 +81,15 @@ pub fn opinion(text: &[u8]) -> Result<Opinion, String> {
     }
     let age = single("loga_snapshot_age_seconds").ok_or("no loga_snapshot_age_seconds")?;
     let age = ppm(age).ok_or("loga_snapshot_age_seconds is no time")?;
-    let age_s = age.div_ceil(PPM);
+    // In a file that nobody writes any more, the age stays what it was. A node exporter that hands out
+    // the file says what the clock of its node is: that is then the one which made the timestamp.
+    let clock = single("node_time_seconds").or(times.now_s);
+    let written = single("loga_snapshot_timestamp_seconds").or(times.written_s);
+    let by_clock = match clock.zip(written) {
+        Some((clock, written)) => by_clock(clock - written)?,
+        None => 0,
+    };
+    let age_s = age.max(by_clock).div_ceil(PPM);
     if age_s > MAX_AGE_S {
         return Err(format!("its figures are {age_s} s old"));
     }
@@ -169,6 +186,20 @@ fn slowdown(want: u64, clients: usize) -> u64 {
     expected(&gpu, &Newcomer::UNKNOWN).saturating_sub(PPM)
 }
 
+/// The age of figures by the clock, in millionths of a second.
+///
+/// # Errors
+///
+/// It is senseless, or the clock that made them is far ahead: then nobody can tell how old they are.
+fn by_clock(age: f64) -> Result<u64, String> {
+    // CAST: exact for such a small number.
+    if age < -(MAX_AGE_S as f64) {
+        return Err(format!("its clock is {:.0} s ahead of the one here", -age));
+    }
+    let age = if age < 0.0 { 0.0 } else { age };
+    ppm(age).ok_or_else(|| "loga_snapshot_timestamp_seconds is no time".to_string())
+}
+
 /// A value in millionths, if it is a number from 0 to a million million.
 fn ppm(value: f64) -> Option<u64> {
     // CAST: at most 1e18, and not negative.
@@ -184,7 +215,7 @@ mod tests {
     const HEAD: &str = "loga_up 1\nloga_snapshot_age_seconds 1.2\n";
 
     fn read(lines: &str) -> Result<Opinion, String> {
-        opinion(format!("{HEAD}{lines}").as_bytes())
+        opinion(format!("{HEAD}{lines}").as_bytes(), &Times::default())
     }
 
     fn scores(lines: &str) -> Vec<(u32, u64)> {
@@ -259,9 +290,38 @@ mod tests {
             "loga_up 1\nloga_snapshot_age_seconds -1\n",
         ] {
             assert!(
-                opinion(format!("{head}{place}").as_bytes()).is_err(),
+                opinion(format!("{head}{place}").as_bytes(), &Times::default()).is_err(),
                 "{head}"
             );
+        }
+    }
+
+    #[test]
+    fn age_in_a_file_that_nobody_writes_any_more_grows() {
+        let at = |lines: &str, now_s, written_s| {
+            let text = format!("{HEAD}{lines}");
+            let times = Times { now_s, written_s };
+            opinion(text.as_bytes(), &times).map(|opinion| opinion.age_s)
+        };
+        let stamp = "loga_snapshot_timestamp_seconds 1700000000.5\n";
+        assert_eq!(at(stamp, Some(1_700_000_020.0), None), Ok(20));
+        // What the exporter says itself, if that is more.
+        assert_eq!(at(stamp, Some(1_700_000_001.0), None), Ok(2));
+        let old = at(stamp, Some(1_700_000_040.0), None).expect_err("old");
+        assert_eq!(old, "its figures are 40 s old");
+        // The clock of its node, by the node exporter that hands the file out.
+        let with = |clock: f64| format!("{stamp}node_time_seconds {clock}\n");
+        assert_eq!(at(&with(1.700_000_004e9), Some(1.8e9), None), Ok(4));
+        assert!(at(&with(1.700_003_6e9), Some(1.700_000_001e9), None).is_err());
+        // A file of an exporter that writes no timestamp: when it was written.
+        assert_eq!(at("", Some(1_000.0), Some(990.0)), Ok(10));
+        assert!(at("", Some(1_000.0), Some(960.0)).is_err());
+        assert_eq!(at("", Some(1_000.0), None), Ok(2));
+        let ahead = at(stamp, Some(1_699_999_000.0), None).expect_err("ahead");
+        assert!(ahead.contains("its clock is 1000 s ahead"), "{ahead}");
+        for value in ["NaN", "+Inf", "-Inf", "1e300"] {
+            let stamp = format!("loga_snapshot_timestamp_seconds {value}\n");
+            assert!(at(&stamp, Some(1_000.0), None).is_err(), "{value}");
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::metrics::MAX_TEXT;
 use super::nodes::{Node, Source};
-use super::opinion::{opinion, Opinion};
+use super::opinion::{opinion, Opinion, Times};
 use crate::names::Name;
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ureq::Agent;
 
 /// TIMEOUT: an exporter answers from memory; one that takes longer is as good as dead.
@@ -95,10 +95,16 @@ fn read_beside(at: usize, source: Source, agent: &Agent, sender: &Sender<(usize,
     let (agent, sender) = (agent.clone(), sender.clone());
     let work = move || {
         let text = match &source {
-            Source::Http(url) => over_http(&agent, url),
+            Source::Http(url) => over_http(&agent, url).map(|text| (text, None)),
             Source::File(path) => of_file(path),
         };
-        let said = text.and_then(|text| opinion(&text));
+        let said = text.and_then(|(text, written)| {
+            let times = Times {
+                now_s: since_1970(SystemTime::now()),
+                written_s: written.and_then(since_1970),
+            };
+            opinion(&text, &times)
+        });
         let read = Instant::now();
         // The receiver is gone when the agent ends.
         let _ = sender.send((at, Answer { said, read }));
@@ -114,13 +120,20 @@ fn over_http(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
     body.read_to_vec().map_err(told)
 }
 
-fn of_file(path: &Path) -> Result<Vec<u8>, String> {
+fn since_1970(time: SystemTime) -> Option<f64> {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.ok().map(|since| since.as_secs_f64())
+}
+
+/// The text of a file, and when it was written.
+fn of_file(path: &Path) -> Result<(Vec<u8>, Option<SystemTime>), String> {
     let told = |error| format!("{}: {error}", Name::from(path));
     let mut text = Vec::new();
     // CAST: four megabytes.
     let mut file = File::open(path).map_err(told)?.take(MAX_TEXT as u64 + 1);
     file.read_to_end(&mut text).map_err(told)?;
-    Ok(text)
+    let data = file.get_ref().metadata().map_err(told)?;
+    Ok((text, data.modified().ok()))
 }
 
 #[cfg(test)]
@@ -176,6 +189,24 @@ mod tests {
             let said = answer.expect("answers").said.expect("an opinion");
             assert_eq!(said.gpus[0].ppm, 500_000);
         }
+    }
+
+    #[test]
+    fn file_whose_writer_died_says_nothing_after_half_a_minute() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("n1");
+        std::fs::write(&path, TEXT).expect("written");
+        let age = |seconds| {
+            let file = File::options().append(true).open(&path).expect("there");
+            let then = SystemTime::now() - Duration::from_secs(seconds);
+            file.set_modified(then).expect("set");
+            let source = Source::File(path.clone());
+            let mut reader = Reader::new(vec![node("n1", source)]);
+            let answer = reader.round().remove(0).expect("answers");
+            answer.said.map(|opinion| opinion.age_s)
+        };
+        assert!(age(20).is_ok_and(|age| (20..30).contains(&age)));
+        assert!(age(40).expect_err("old").contains("s old"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ use std::io::Write;
 pub fn run(arguments: &Slurm, out: &mut impl Write) -> Result<(), Failure> {
     match &arguments.what {
         SlurmKind::Table(arguments) => table::run(arguments, out),
-        SlurmKind::Prolog(arguments) => job::run(arguments, job::Stage::Prolog, out),
+        SlurmKind::Prolog(options) => job::run(&options.job, job::Stage::Prolog(options), out),
         SlurmKind::TaskProlog(arguments) => task_prolog(arguments, out),
         SlurmKind::TaskEpilog(arguments) => job::run(arguments, job::Stage::TaskEpilog, out),
         SlurmKind::Epilog(arguments) => job::run(arguments, job::Stage::Epilog, out),

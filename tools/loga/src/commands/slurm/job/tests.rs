@@ -2,9 +2,13 @@
 
 //! [tool] Tests of Prolog and Epilog against programs that remember what they were asked.
 
+mod cgroups;
+
+use super::record::MAX_COMMENT;
 use super::*;
 use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// The user of the job: only root may leave notes for others.
 fn uid() -> u32 {
@@ -15,7 +19,10 @@ fn uid() -> u32 {
 #[derive(Default)]
 struct Fake {
     asked: RefCell<Vec<String>>,
+    /// What the user got, the job's cgroup, and those of which the module has no names.
     used_ns: RefCell<u64>,
+    own_ns: RefCell<u64>,
+    others_ns: RefCell<u64>,
     comment: RefCell<String>,
     /// No program works.
     dead: bool,
@@ -31,6 +38,13 @@ impl Fake {
             return Err(format!("{program}: dead"));
         }
         Ok(match program {
+            "loga" if line.contains("--within") => {
+                let number = arguments[2].parse().expect("a cgroup");
+                totals::tests::json_of_users(&[(number, *self.own_ns.borrow())])
+            }
+            "loga" if line.contains("--by cgroup") => {
+                totals::tests::json_of_others(*self.others_ns.borrow())
+            }
             "loga" if arguments[0] == "totals" => totals::tests::json_of_users(&[
                 (u64::from(uid()), *self.used_ns.borrow()),
                 (u64::from(uid()) + 1, 5),
@@ -42,8 +56,10 @@ impl Fake {
             }
             "scontrol" if self.closed => return Err("scontrol: closed".to_string()),
             "sacctmgr" => String::new(),
-            "squeue" if line.contains("comment") => self.comment.borrow().clone(),
-            "squeue" => "gres:shard:g1:3      \n".to_string(),
+            "squeue" if line.contains("tres-per-node") => {
+                format!("{:<128}{}\n", "gres:shard:g1:3", self.comment.borrow())
+            }
+            "squeue" => self.comment.borrow().clone(),
             "scontrol" => {
                 let (_, comment) = arguments[2].split_once('=').expect("a comment");
                 *self.comment.borrow_mut() = comment.to_string();
@@ -65,6 +81,15 @@ fn folder() -> (tempfile::TempDir, cli::SlurmJob) {
         cgroups: folder.path().join("cgroups"),
     };
     (folder, arguments)
+}
+
+/// A Prolog whose operator allows nothing.
+fn options(arguments: &cli::SlurmJob) -> cli::SlurmProlog {
+    cli::SlurmProlog {
+        job: arguments.clone(),
+        max_weight: None,
+        limits: false,
+    }
 }
 
 fn place(arguments: &cli::SlurmJob, id: u32) -> Place<'_> {
@@ -95,7 +120,9 @@ fn gpu_time_between_prolog_and_epilog_comes_into_the_comment() {
     let place = place(&arguments, 7);
     *fake.used_ns.borrow_mut() = 1_000_000_000;
     // No cgroups here; the rest is done.
-    let said = place.prolog(&ask).expect_err("no weight");
+    let said = place
+        .prolog(&options(&arguments), &ask)
+        .expect_err("no weight");
     assert!(said.contains("no cgroups"), "{said}");
     *fake.used_ns.borrow_mut() = 3_500_000_000;
     assert_eq!(
@@ -118,7 +145,7 @@ fn record_that_is_closed_is_written_in_the_database() {
     };
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     assert!(place.task_epilog(&ask).is_err(), "a user has no database");
     assert!(place.epilog(&ask).is_ok());
     let wanted = "sacctmgr -i modify job where jobid=7 set AdminComment=loga: 0.000 GPU s on n1";
@@ -132,7 +159,7 @@ fn user_cannot_change_what_the_epilog_reads() {
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
     *fake.used_ns.borrow_mut() = 2_000_000_000;
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     let note = Note {
         uid: uid(),
         before_ns: Some(0),
@@ -157,7 +184,7 @@ fn notes_are_not_left_where_others_can_write() {
     let notes = &arguments.notes;
     let place = place(&arguments, 7);
     let refused = |what: &str| {
-        let said = place.prolog(&ask).expect_err(what);
+        let said = place.prolog(&options(&arguments), &ask).expect_err(what);
         assert!(said.contains("want a folder that only"), "{what}: {said}");
         assert_eq!(fs::read_dir(notes).expect(what).count(), 0, "{what}");
         assert!(fake.asked.borrow().is_empty(), "{what}");
@@ -173,7 +200,7 @@ fn notes_are_not_left_where_others_can_write() {
     std::os::unix::fs::symlink(&other, notes).expect("a link");
     refused("a link");
     fs::remove_file(notes).expect("removed");
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     assert_eq!(fs::read_dir(notes).expect("made").count(), 3);
 }
 
@@ -198,7 +225,7 @@ fn notes_are_below_no_runtime_directory_of_a_unit() {
                 if let Some(name) = line.strip_prefix("RuntimeDirectory=") {
                     count += 1;
                     let theirs = Path::new("/run").join(name);
-                    assert!(!arguments.notes.starts_with(&theirs), "{name}");
+                    assert!(!arguments.job.notes.starts_with(&theirs), "{name}");
                 }
             }
         }
@@ -213,7 +240,7 @@ fn totals_that_were_reset_count_from_the_reset() {
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
     *fake.used_ns.borrow_mut() = 9_000_000_000;
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     *fake.used_ns.borrow_mut() = 2_000_000_000;
     assert_eq!(
         place.epilog(&ask),
@@ -222,19 +249,25 @@ fn totals_that_were_reset_count_from_the_reset() {
 }
 
 #[test]
-fn cgroup_of_the_job_gets_the_weight_of_its_shards_until_its_end() {
+fn first_task_of_each_node_writes() {
+    assert!(is_first(Some("0".to_string())) && is_first(None));
+    assert!(!is_first(Some("1".to_string())));
+}
+
+#[test]
+fn later_step_replaces_what_an_earlier_one_wrote_and_no_other_node() {
     let (_folder, arguments) = folder();
-    let scope = arguments.cgroups.join("system.slice/n1_slurmstepd.scope");
-    fs::create_dir_all(&scope).expect("made");
     let fake = Fake::default();
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
-    let place = place(&arguments, 8);
-    let said = place.prolog(&ask).expect("a weight");
-    let number = fs::metadata(scope.join("job_8")).expect("made").ino();
-    assert_eq!(said, format!("weight 300 for cgroup {number}"));
-    assert!(fake.has_asked(&format!("loga set --cgroup {number} --weight 300")));
-    place.epilog(&ask).expect("noted");
-    assert!(fake.has_asked(&format!("loga set --cgroup {number} --clear")));
+    let old =
+        "mine; loga: 1.000 GPU s on n1; loga: 7.000 GPU s on n10; loga: 9 GPU s on n1 (with x)";
+    *fake.comment.borrow_mut() = old.to_string();
+    let place = place(&arguments, 7);
+    let _ = place.prolog(&options(&arguments), &ask);
+    *fake.used_ns.borrow_mut() = 2_000_000_000;
+    let _ = place.task_epilog(&ask);
+    let wanted = "mine; loga: 7.000 GPU s on n10; loga: 2.000 GPU s on n1";
+    assert_eq!(*fake.comment.borrow(), wanted);
 }
 
 #[test]
@@ -244,7 +277,7 @@ fn jobs_of_one_user_at_the_same_time_are_marked() {
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let both = [place(&arguments, 7), place(&arguments, 8)];
     for place in &both {
-        let _ = place.prolog(&ask);
+        let _ = place.prolog(&options(&arguments), &ask);
     }
     for place in &both {
         assert!(place
@@ -253,7 +286,7 @@ fn jobs_of_one_user_at_the_same_time_are_marked() {
             .ends_with("(with other jobs of the user)"));
     }
     let alone = place(&arguments, 9);
-    let _ = alone.prolog(&ask);
+    let _ = alone.prolog(&options(&arguments), &ask);
     assert!(alone.epilog(&ask).expect("noted").ends_with("on n1"));
 }
 
@@ -266,7 +299,10 @@ fn programs_that_are_dead_are_said_and_nothing_else() {
     };
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
-    assert_eq!(place.prolog(&ask), Err("loga: dead".to_string()));
+    assert_eq!(
+        place.prolog(&options(&arguments), &ask),
+        Err("loga: dead".to_string())
+    );
     assert!(place.epilog(&ask).expect_err("none").contains("Prolog"));
 }
 
@@ -292,24 +328,13 @@ fn environment_that_is_senseless_is_refused() {
 }
 
 #[test]
-fn shards_are_counted_in_both_spellings() {
-    assert_eq!(shards("gres:shard:g1:2   \n"), Some(2));
-    assert_eq!(shards("gres/shard:3"), Some(3));
-    assert_eq!(shards("gres:shard"), Some(1));
-    assert_eq!(shards("gres:craynetwork:1,gres:shard:4"), Some(4));
-    assert_eq!(shards("gres:gpu:2"), None);
-    assert_eq!(shards("N/A"), None);
-    assert_eq!(shards("gres:shard:g1:x"), None);
-}
-
-#[test]
 fn comment_that_is_full_stays() {
     let (_folder, arguments) = folder();
     let fake = Fake::default();
     *fake.comment.borrow_mut() = "x".repeat(MAX_COMMENT + 1);
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     assert!(place.epilog(&ask).expect_err("full").contains("full"));
     assert!(!fake.has_asked("scontrol update"));
 }
@@ -320,7 +345,7 @@ fn prolog_notes_the_gpus_of_the_node_and_whether_a_type_binds_the_job() {
     let fake = Fake::default();
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
     let place = place(&arguments, 7);
-    let _ = place.prolog(&ask);
+    let _ = place.prolog(&options(&arguments), &ask);
     let note = note_for_user(&arguments.notes, &place.job).expect("a note");
     assert_eq!((note.gpus, note.loose), (vec![1, 3], false));
     // That of an earlier version has neither.
@@ -329,15 +354,4 @@ fn prolog_notes_the_gpus_of_the_node_and_whether_a_type_binds_the_job() {
     fs::write(&path, old).expect("written");
     let note = note_for_user(&arguments.notes, &place.job).expect("a note");
     assert_eq!((note.gpus, note.loose), (Vec::new(), false));
-    for (text, loose) in [
-        ("gres:shard:2  ", true),
-        ("gres/shard", true),
-        ("gres:shard:g1:2", false),
-        ("gres:shard:g1", false),
-        ("gres:gpu:1", false),
-        ("gres:shard:1,gres:gpu:1", false),
-        ("(null)", false),
-    ] {
-        assert_eq!(is_loose(text), loose, "{text}");
-    }
 }
