@@ -167,15 +167,17 @@ local function jobs_of(partition, kind, now)
 		-- Flags, such as those of a Prolog that runs, are above.
 		local state = (number(job.job_state) or 0) % 256
 		if asked and #asked <= 64 then
-			local mark = (text(job.admin_comment) or ""):sub(1, MAX_TEXT):match(MARK)
+			local since = now - (number(job.submit_time) or now)
+			-- Jobs that are older have no choice that counts. Each field takes Slurm a moment.
+			local comment = since <= loga.claim and text(job.admin_comment)
+			local mark = comment and comment:sub(1, MAX_TEXT):match(MARK)
 			if mark then
 				marks[mark] = state <= 1
 			end
-			local node = text(job.nodes)
-			if state == 1 and node then
+			local node = state == 1 and text(job.nodes)
+			if node then
 				running[#running + 1] = { node = node, job = job, asked = asked, mark = mark }
 			end
-			local since = now - (number(job.submit_time) or now)
 			if state == 0 and since > loga.patience and number(job.priority) ~= 0 and
 				asked:match("^gres[:/](%l+)") == kind then
 				for name in (text(job.partition) or ""):gmatch("[^,]+") do
