@@ -101,6 +101,8 @@ local function needs(job)
 	for _, field in ipairs({
 		"req_nodes", "exc_nodes", "features", "reservation", "array_inx", "dependency",
 		"tres_per_job", "tres_per_socket", "tres_per_task", "clusters", "burst_buffer",
+		-- CPUs and memory that we do not add up.
+		"cpus_per_tres", "mem_per_tres",
 	}) do
 		if text(job[field]) then
 			return nil, field
@@ -108,6 +110,10 @@ local function needs(job)
 	end
 	if (number(job.min_nodes) or 1) > 1 then
 		return nil, "several nodes"
+	end
+	-- 1 is --oversubscribe; the others want a node without jobs of others, which the table does not show.
+	if (number(job.shared, 16) or 1) ~= 1 then
+		return nil, "exclusive"
 	end
 	if (number(job.begin_time) or 0) > 0 or number(job.priority) == 0 then
 		return nil, "not to start now"
