@@ -101,6 +101,8 @@ local function needs(job)
 	for _, field in ipairs({
 		"req_nodes", "exc_nodes", "features", "reservation", "array_inx", "dependency",
 		"tres_per_job", "tres_per_socket", "tres_per_task", "clusters", "burst_buffer",
+		-- CPUs and memory that we do not add up.
+		"cpus_per_tres", "mem_per_tres",
 	}) do
 		if text(job[field]) then
 			return nil, field
@@ -108,6 +110,10 @@ local function needs(job)
 	end
 	if (number(job.min_nodes) or 1) > 1 then
 		return nil, "several nodes"
+	end
+	-- 1 is --oversubscribe; the others want a node without jobs of others, which the table does not show.
+	if (number(job.shared, 16) or 1) ~= 1 then
+		return nil, "exclusive"
 	end
 	if (number(job.begin_time) or 0) > 0 or number(job.priority) == 0 then
 		return nil, "not to start now"
@@ -167,15 +173,17 @@ local function jobs_of(partition, kind, now)
 		-- Flags, such as those of a Prolog that runs, are above.
 		local state = (number(job.job_state) or 0) % 256
 		if asked and #asked <= 64 then
-			local mark = (text(job.admin_comment) or ""):sub(1, MAX_TEXT):match(MARK)
+			local since = now - (number(job.submit_time) or now)
+			-- Jobs that are older have no choice that counts. Each field takes Slurm a moment.
+			local comment = since <= loga.claim and text(job.admin_comment)
+			local mark = comment and comment:sub(1, MAX_TEXT):match(MARK)
 			if mark then
 				marks[mark] = state <= 1
 			end
-			local node = text(job.nodes)
-			if state == 1 and node then
+			local node = state == 1 and text(job.nodes)
+			if node then
 				running[#running + 1] = { node = node, job = job, asked = asked, mark = mark }
 			end
-			local since = now - (number(job.submit_time) or now)
 			if state == 0 and since > loga.patience and number(job.priority) ~= 0 and
 				asked:match("^gres[:/](%l+)") == kind then
 				for name in (text(job.partition) or ""):gmatch("[^,]+") do

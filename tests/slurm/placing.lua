@@ -134,7 +134,8 @@ local fields = {
 	req_nodes = "n3", exc_nodes = "n1", features = "a", reservation = "r", array_inx = "1-5",
 	dependency = "afterok:1", tres_per_job = "gres:gpu:1", tres_per_task = "gres:gpu:1",
 	tres_per_socket = "gres:gpu:1", min_nodes = 2, begin_time = clock + 100, priority = 0,
-	het_job_offset = 1, partition = "main,wide", clusters = "b",
+	het_job_offset = 1, partition = "main,wide", clusters = "b", cpus_per_tres = "gres:gpu:2",
+	mem_per_tres = "gres:gpu:100", shared = 0,
 }
 for name, value in pairs(fields) do
 	fresh(table_of(ROWS))

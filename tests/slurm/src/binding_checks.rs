@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Checks of what binds a job to a node, and of what is left of it.
+//! [tool] Checks of what binds a job to a node, of what is left of it, and of wishes in comments.
 
 use crate::checks::{placed, same, LATE};
 use crate::cluster::{until, Cluster, Job};
@@ -78,4 +78,50 @@ pub(crate) fn ended_early(cluster: &Cluster) -> Result<(), String> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let of_jobs = names.filter(|name| !name.ends_with(".last"));
     same("notes", of_jobs.collect(), Vec::<String>::new())
+}
+
+/// The Prolog of this cluster allows weights up to 400.
+pub(crate) fn commented(cluster: &Cluster) -> Result<(), String> {
+    cluster.forget()?;
+    let set = cluster.folder.join("set");
+    for (comment, weight, said) in [
+        ("of mine, loga:weight=300", 300, "weight 300 for cgroup"),
+        (
+            "loga:weight=401",
+            200,
+            "refused of its comment: loga:weight=401: at most 400",
+        ),
+        (
+            "loga:weight=300;loga:limit=50",
+            200,
+            "refused of its comment: loga:limit is not allowed",
+        ),
+        (
+            "loga:weight=$(reboot)",
+            200,
+            "want loga:weight=N with 1 to 10000",
+        ),
+    ] {
+        // Of jobs before.
+        let _ = fs::remove_file(&set);
+        let option = format!("--comment={comment}");
+        let id = cluster.submit(&["--gres=shard:2", &option], "true")?;
+        let job = cluster.ended(&id)?;
+        same("state", job.state.as_str(), "COMPLETED")?;
+        let asked = fs::read_to_string(&set).unwrap_or_default();
+        let line = asked.lines().next().unwrap_or_default();
+        let wanted = format!(" --weight {weight}");
+        same(&asked, line.ends_with(&wanted), true)?;
+        let logged = fs::read_to_string(cluster.folder.join("logged")).unwrap_or_default();
+        let begin = format!("loga-prolog: job {id}: ");
+        let line = logged.lines().find(|line| line.starts_with(&begin));
+        same(
+            &format!("{line:?}"),
+            line.is_some_and(|line| line.contains(said)),
+            true,
+        )?;
+        // What the user wrote stays.
+        same(&job.comment, job.comment.starts_with(comment), true)?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 //! [tool] The checks, one after the other on one cluster.
 
-use crate::binding_checks::{ended_early, freed};
+use crate::binding_checks::{commented, ended_early, freed};
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
 use crate::table::exporter;
@@ -47,6 +47,10 @@ pub(crate) const CHECKS: &[(&str, Check<Cluster>)] = &[
     (
         "the job's cgroup gets the weight of its shards, and loses it",
         weighed,
+    ),
+    (
+        "a comment gives the weight that the operator allows",
+        commented,
     ),
     ("a task has the environment of its TaskProlog", told),
     ("a job runs and its node stays when loga is dead", dead_loga),

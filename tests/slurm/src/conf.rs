@@ -259,6 +259,7 @@ impl Setting<'_> {
             "#!/bin/sh\n\
              [ \"$2\" = task-prolog ] && [ -e {at}/told ] && exec cat {at}/told\n\
              [ \"$2\" = task-prolog ] && exec {0} \"$@\" --notes {at}/notes\n\
+             [ \"$2\" = prolog ] && set -- \"$@\" --max-weight 400\n\
              [ \"$1\" = slurm ] && exec {0} \"$@\" --notes {at}/notes --cgroups {at}/cgroups\n\
              [ -e {at}/dead ] && exit 1\n\
              case $1 in\n\

@@ -26,20 +26,22 @@ impl Sample<'_> {
     }
 }
 
-/// All samples of a text.
+/// The samples of a text whose names are wanted. All of its lines are looked at; what is not wanted
+/// takes no memory, since a controller reads the texts of a thousand nodes at the same time.
 ///
 /// # Errors
 ///
 /// What is wrong with the first line that is no comment and no sample, or with the whole.
-pub fn samples(text: &[u8]) -> Result<Vec<Sample<'_>>, String> {
+pub fn samples(text: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample<'_>>, String> {
     if text.len() > MAX_TEXT {
         return Err(format!("more than {MAX_TEXT} bytes"));
     }
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8".to_string())?;
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    lines
-        .map(|(number, line)| sample(line).ok_or_else(|| format!("line {number} is no sample")))
+    let read = lines
+        .map(|(number, line)| sample(line).ok_or_else(|| format!("line {number} is no sample")));
+    read.filter(|read| read.as_ref().map_or(true, |sample| is_wanted(sample.name)))
         .collect()
 }
 
@@ -159,18 +161,27 @@ mod tests {
         ] {
             assert_eq!(one(line), None, "{line}");
         }
-        let said = samples(b"# HELP x\n\nx 1\nx oops\n").expect_err("refused");
-        assert_eq!(said, "line 4 is no sample");
-        assert_eq!(samples(b"x 1\n\xff 2"), Err("not UTF-8".to_string()));
+        // Also where it would not be wanted.
+        for wanted in [true, false] {
+            let read = |text: &'static [u8]| samples(text, |_| wanted);
+            let said = read(b"# HELP x\n\nx 1\nx oops\n").expect_err("refused");
+            assert_eq!(said, "line 4 is no sample");
+            assert_eq!(read(b"x 1\n\xff 2"), Err("not UTF-8".to_string()));
+        }
+        let read = samples(b"x 1\ny 2\nx 3\n", |name| name == "x").expect("samples");
+        assert_eq!(
+            read.iter().map(|one| one.value).collect::<Vec<_>>(),
+            [1.0, 3.0]
+        );
     }
 
     #[test]
     fn long_texts_and_many_labels_are_refused() {
-        assert!(samples(&vec![b'\n'; MAX_TEXT + 1]).is_err());
-        assert!(samples(&vec![b'\n'; MAX_TEXT]).is_ok());
+        assert!(samples(&vec![b'\n'; MAX_TEXT + 1], |_| true).is_err());
+        assert!(samples(&vec![b'\n'; MAX_TEXT], |_| true).is_ok());
         // Eight GPUs with 64 programs each.
         let page = "loga_client_gpu_seconds_total{gpu=\"0\",user=\"1000\"} 1.5\n".repeat(40_000);
-        assert!(page.len() > 2 << 20 && samples(page.as_bytes()).is_ok());
+        assert!(page.len() > 2 << 20 && samples(page.as_bytes(), |_| true).is_ok());
         let labels = |count| format!("x{{{}}} 1", "a=\"b\",".repeat(count));
         assert!(one(&labels(MAX_LABELS)).is_some());
         assert_eq!(one(&labels(MAX_LABELS + 1)), None);

@@ -18,6 +18,21 @@ const MAX_CLIENTS: usize = 64;
 /// The window over which a GPU's load is judged.
 const WINDOW: &str = "30s";
 
+/// What is read of a text.
+const WANTED: [&str; 11] = [
+    "loga_up",
+    "loga_snapshot_age_seconds",
+    "loga_snapshot_timestamp_seconds",
+    "node_time_seconds",
+    "loga_gpu_want_ratio",
+    "loga_gpu_waited_ratio",
+    "loga_gpu_place_score",
+    "loga_gpu_clients",
+    "loga_gpu_lost",
+    "loga_gpu_enforcing",
+    "loga_fallbacks_total",
+];
+
 /// A GPU of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scored {
@@ -71,7 +86,7 @@ pub struct Times {
 ///
 /// Why it says nothing: it is malformed, or too old, or LoGA is not there.
 pub fn opinion(text: &[u8], times: &Times) -> Result<Opinion, String> {
-    let samples = samples(text)?;
+    let samples = samples(text, |name| WANTED.contains(&name))?;
     let single = |name: &str| {
         let found = samples.iter().find(|sample| sample.name == name);
         found.map(|sample| sample.value)
