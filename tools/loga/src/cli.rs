@@ -6,6 +6,7 @@ mod engaged;
 mod kube;
 mod numbers;
 mod place;
+mod record;
 mod refusals;
 mod slurm;
 
@@ -15,6 +16,7 @@ pub use engaged::{
 };
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
+pub use record::Record;
 pub use refusals::{one_line, refusal};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
@@ -125,6 +127,13 @@ pub enum Command {
     /// Users see their own total; a caller with CAP_PERFMON sees all of them, and root may reset
     /// them.
     Totals(Totals),
+    /// Write what every client, user and cgroup gets to a file, until interrupted
+    ///
+    /// The file has one JSON object per line: a header, then for each GPU and interval what happened
+    /// since the last one, and events as they come. It is closed to other users. While the kernel
+    /// module does not answer there is a gap. docs/recording.md describes the lines. Exits with 1 if
+    /// the file cannot be written; what is in it stays readable.
+    Record(Record),
     /// Let Slurm place jobs by what LoGA measures
     Slurm(Slurm),
     /// Let Kubernetes place pods by what LoGA measures

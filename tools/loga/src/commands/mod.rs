@@ -18,6 +18,7 @@
 //! | [`events`] | what happens |
 //! | [`place`] | on which GPU a program would run |
 //! | [`run`] | a command with a setting and a GPU of its own |
+//! | [`record`] | a file of what everybody gets |
 //! | [`top`] | the terminal user interface |
 //! | [`slurm`] | what Slurm needs to place jobs |
 //! | [`kube`] | what Kubernetes needs to place pods |
@@ -32,6 +33,7 @@ pub mod generate;
 pub mod kube;
 pub mod place;
 pub mod policy;
+pub mod record;
 pub mod reserve;
 pub mod run;
 pub mod serve;
