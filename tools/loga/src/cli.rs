@@ -16,7 +16,7 @@ pub use engaged::{
 };
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
-pub use record::Record;
+pub use record::{Export, ExportFormat, Record, Report};
 pub use refusals::{one_line, refusal};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmTable, SlurmTask};
 
@@ -134,6 +134,15 @@ pub enum Command {
     /// module does not answer there is a gap. docs/recording.md describes the lines. Exits with 1 if
     /// the file cannot be written; what is in it stays readable.
     Record(Record),
+    /// Convert a recording to CSV, a list in JSON, or a trace for Perfetto
+    ///
+    /// A last line that was cut is left out, with a note. Another line that is wrong ends it: what is
+    /// before it is exported, and it exits with 1. Needs no kernel module.
+    Export(Export),
+    /// Make a page of a recording, with pictures, that a browser shows
+    ///
+    /// It needs no network. Times throttled, totals and events are on it, too. Needs no kernel module.
+    Report(Report),
     /// Let Slurm place jobs by what LoGA measures
     Slurm(Slurm),
     /// Let Kubernetes place pods by what LoGA measures

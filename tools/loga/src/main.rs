@@ -9,8 +9,8 @@ use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Config, ConfigCheck, C
 use loga_cli::commands::apply::{follow, show, Outcome};
 use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
-    apply, doctor, events, focus, generate, kube, place, policy, record, reserve, run, serve, set,
-    slurm, spec, stat, top, totals, Failure,
+    apply, doctor, events, export, focus, generate, kube, place, policy, record, report, reserve,
+    run, serve, set, slurm, spec, stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
@@ -76,6 +76,11 @@ fn main() -> ExitCode {
 /// A line for whoever reads the errors, if there still is anyone.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "loga: {}", harmless(line));
+}
+
+/// What is to be said of something that was done, if anything is.
+fn say_all(note: Option<String>) {
+    note.iter().for_each(|line| say(line));
 }
 
 /// Runs a command; says its exit status if it failed.
@@ -169,6 +174,12 @@ fn ask(command: &Command) -> Result<(), Failure> {
             &mut out,
         );
     }
+    if let Command::Export(arguments) = command {
+        return export::run(arguments, &mut out).map(say_all);
+    }
+    if let Command::Report(arguments) = command {
+        return report::run(arguments).map(say_all);
+    }
     if let Command::Doctor(arguments) = command {
         return doctor::run(arguments, &Machine::this(), &snapshots(), &mut out);
     }
@@ -230,6 +241,8 @@ fn ask(command: &Command) -> Result<(), Failure> {
         | Command::Generate(_)
         | Command::Slurm(_)
         | Command::Record(_)
+        | Command::Export(_)
+        | Command::Report(_)
         | Command::Kube(_)
         | Command::Agent(Agent {
             what: AgentKind::Serve(_) | AgentKind::Pods(_),
