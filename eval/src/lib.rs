@@ -22,7 +22,6 @@ pub mod arrivals;
 pub mod compare;
 pub mod control;
 pub mod convergence;
-pub mod draw;
 pub mod findings;
 pub mod ideal;
 pub mod mixes;
@@ -44,5 +43,6 @@ pub mod systems;
 pub mod together;
 pub mod world;
 
+pub use loga_draw as draw;
 pub use loga_results as results;
 pub use loga_results::whole;

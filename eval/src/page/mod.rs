@@ -7,12 +7,12 @@ mod agreement;
 mod figure;
 mod summary;
 
-use crate::draw::picture;
+use crate::draw::{document, picture};
 use crate::findings::{judge, Judged, Verdict};
 // In the simulator, what is compared with the virtual machine: no result of its own.
 use crate::results::reduced::SETTING as MACHINE;
 use crate::results::{Experiment, Origin, FIGURES};
-use maud::{html, Markup, PreEscaped, DOCTYPE};
+use maud::{html, Markup};
 use std::error::Error;
 
 /// Results of one place with one setting.
@@ -60,28 +60,6 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
         (agreement::section(results))
     };
     Ok(document("LoGA: the paper's experiments", &body))
-}
-
-/// A whole page.
-pub(crate) fn document(title: &str, body: &Markup) -> String {
-    let style = PreEscaped(include_str!("style.css"));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                style { (style) }
-            }
-            body {
-                h1 { (title) }
-                (body)
-            }
-        }
-    };
-    // A number stays with its sign.
-    page.into_string().replace(" %", "\u{a0}%")
 }
 
 /// The places, simulator first, each with its verdicts.

@@ -4,8 +4,7 @@
 
 use super::timegraph::tasks::{Judged, Report};
 use super::{Figure, Line};
-use crate::draw::picture;
-use crate::page::document;
+use crate::draw::{document, picture};
 use crate::results::{Axis, Experiment, Origin, Point, Series, VERSION};
 use maud::{html, Markup, PreEscaped};
 use std::error::Error;

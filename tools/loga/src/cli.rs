@@ -6,6 +6,7 @@ mod engaged;
 mod kube;
 mod numbers;
 mod place;
+mod record;
 mod refusals;
 mod slurm;
 
@@ -15,6 +16,7 @@ pub use engaged::{
 };
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};
+pub use record::{Export, ExportFormat, Record, Report};
 pub use refusals::{one_line, refusal};
 pub use slurm::{Slurm, SlurmJob, SlurmKind, SlurmProlog, SlurmTable, SlurmTask};
 
@@ -125,6 +127,22 @@ pub enum Command {
     /// Users see their own total; a caller with CAP_PERFMON sees all of them, and root may reset
     /// them.
     Totals(Totals),
+    /// Write what every client, user and cgroup gets to a file, until interrupted
+    ///
+    /// The file has one JSON object per line: a header, then for each GPU and interval what happened
+    /// since the last one, and events as they come. It is closed to other users. While the kernel
+    /// module does not answer there is a gap. docs/recording.md describes the lines. Exits with 1 if
+    /// the file cannot be written; what is in it stays readable.
+    Record(Record),
+    /// Convert a recording to CSV, a list in JSON, or a trace for Perfetto
+    ///
+    /// A last line that was cut is left out, with a note. Another line that is wrong ends it: what is
+    /// before it is exported, and it exits with 1. Needs no kernel module.
+    Export(Export),
+    /// Make a page of a recording, with pictures, that a browser shows
+    ///
+    /// It needs no network. Times throttled, totals and events are on it, too. Needs no kernel module.
+    Report(Report),
     /// Let Slurm place jobs by what LoGA measures
     Slurm(Slurm),
     /// Let Kubernetes place pods by what LoGA measures

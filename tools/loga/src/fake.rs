@@ -84,9 +84,9 @@ impl FakeKernel {
         self.privileged.set(false);
     }
 
-    /// From now on every call fails.
-    pub(crate) fn fail(&self, errno: i32) {
-        self.errno.set(Some(errno));
+    /// From now on every call fails, or none does.
+    pub(crate) fn fail(&self, errno: impl Into<Option<i32>>) {
+        self.errno.set(errno.into());
     }
 
     /// From now on the kernel is of another version.

@@ -17,6 +17,7 @@
 //! | [`mps`] | clients that are servers of NVIDIA's MPS |
 //! | [`placing`] | the GPU of a program that starts |
 //! | [`processes`] | names and executables of processes |
+//! | [`recording`] | files of what everybody got, written over time and read again |
 //! | [`replace`](mod@replace) | files that are replaced as a whole |
 //! | [`stat`] | one GPU's figures, over all time or between two snapshots; the JSON layout |
 //! | [`table`] | the same as a table |
@@ -42,6 +43,7 @@ pub mod mps;
 pub mod names;
 pub mod placing;
 pub mod processes;
+pub mod recording;
 pub mod replace;
 pub mod stat;
 pub mod table;

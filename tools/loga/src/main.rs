@@ -9,8 +9,8 @@ use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Config, ConfigCheck, C
 use loga_cli::commands::apply::{follow, show, Outcome};
 use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
-    apply, doctor, events, focus, generate, kube, place, policy, reserve, run, serve, set, slurm,
-    spec, stat, top, totals, Failure,
+    apply, doctor, events, export, focus, generate, kube, place, policy, record, report, reserve,
+    run, serve, set, slurm, spec, stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
@@ -20,13 +20,16 @@ use loga_cli::names::harmless;
 use loga_cli::placing::visible::Environment;
 use loga_cli::processes::Processes;
 use loga_cli::terminal::Terminal;
-use signal_hook::consts::SIGPIPE;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::flag;
 use signal_hook::low_level::emulate_default_handler;
 use std::ffi::OsString;
 use std::io;
 use std::io::{IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 /// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;
@@ -73,6 +76,11 @@ fn main() -> ExitCode {
 /// A line for whoever reads the errors, if there still is anyone.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "loga: {}", harmless(line));
+}
+
+/// What is to be said of something that was done, if anything is.
+fn say_all(note: Option<String>) {
+    note.iter().for_each(|line| say(line));
 }
 
 /// Runs a command; says its exit status if it failed.
@@ -128,6 +136,16 @@ fn snapshots() -> Answer {
     Device::open().and_then(|device| device.chosen(None))
 }
 
+/// Becomes true when the caller, the system or the closed terminal wants an end.
+fn stop() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let registered = flag::register(signal, Arc::clone(&stop));
+        registered.map_err(|error| Failure::Said(format!("cannot wait for signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
 fn ask(command: &Command) -> Result<(), Failure> {
     let terminal = Terminal::of_stdout();
     let mut out = io::stdout().lock();
@@ -145,6 +163,22 @@ fn ask(command: &Command) -> Result<(), Failure> {
     }) = command
     {
         return weights::run(arguments, Device::open, &mut out);
+    }
+    if let Command::Record(arguments) = command {
+        let stop = stop()?;
+        return record::run(
+            arguments,
+            Device::open,
+            Directory::of_system,
+            &stop,
+            &mut out,
+        );
+    }
+    if let Command::Export(arguments) = command {
+        return export::run(arguments, &mut out).map(say_all);
+    }
+    if let Command::Report(arguments) = command {
+        return report::run(arguments).map(say_all);
     }
     if let Command::Doctor(arguments) = command {
         return doctor::run(arguments, &Machine::this(), &snapshots(), &mut out);
@@ -206,6 +240,9 @@ fn ask(command: &Command) -> Result<(), Failure> {
         | Command::Doctor(_)
         | Command::Generate(_)
         | Command::Slurm(_)
+        | Command::Record(_)
+        | Command::Export(_)
+        | Command::Report(_)
         | Command::Kube(_)
         | Command::Agent(Agent {
             what: AgentKind::Serve(_) | AgentKind::Pods(_),

@@ -14,6 +14,9 @@ const INTERVAL: RangeInclusive<f64> = 0.05..=3600.0;
 /// Seconds for which something lasts, a day at most; leases are kept in milliseconds.
 const SPAN: RangeInclusive<f64> = 0.001..=86_400.0;
 
+/// Seconds of a recording, a year at most.
+const RECORDING: RangeInclusive<f64> = 0.1..=31_536_000.0;
+
 /// What a number is, and what it may be.
 pub(super) trait Whole:
     FromStr + PartialOrd + Display + Copy + Send + Sync + 'static
@@ -34,6 +37,13 @@ pub(super) fn micros(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| within(text, &range, "whole microseconds")
+}
+
+/// The same, of milliseconds.
+pub(super) fn millis(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| within(text, &range, "whole milliseconds").map(Duration::from_millis)
 }
 
 /// The same, of seconds.
@@ -64,6 +74,11 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
 /// Seconds for which something lasts.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     within(text, &SPAN, "seconds").map(Duration::from_secs_f64)
+}
+
+/// Seconds for which is recorded.
+pub(super) fn recording(text: &str) -> Result<Duration, String> {
+    within(text, &RECORDING, "seconds").map(Duration::from_secs_f64)
 }
 
 fn within<T: Whole>(text: &str, range: &RangeInclusive<T>, what: &str) -> Result<T, String> {

@@ -163,3 +163,22 @@ fn set_wants_exactly_one_subject() {
     assert!(refused("loga policy set").contains("--poll-ms"));
     assert!(refused("loga run --weight 3").contains("<COMMAND>"));
 }
+
+#[test]
+fn recordings_are_refused_with_the_range_and_the_formats() {
+    for text in ["99", "-1", "1.5", "soon", "3600001"] {
+        let said = refused(&format!("loga record --interval {text} file"));
+        let range = "want whole milliseconds from 100 to 3600000";
+        assert_eq!(said, format!("--interval {text}: {range}"));
+    }
+    let said = refused("loga record --duration -1 file");
+    assert_eq!(said, "--duration -1: want seconds from 0.1 to 31536000");
+    assert!(refused("loga record").contains("<FILE>"));
+    let said = refused("loga export file --format xml");
+    assert!(
+        said.contains("[possible values: csv, json, perfetto]"),
+        "{said}"
+    );
+    assert!(refused("loga export file").contains("--format <FORMAT>"));
+    assert!(refused("loga report file").contains("--out <OUT>"));
+}

@@ -10,7 +10,7 @@ use crate::{cli, names};
 use loga::uapi;
 use loga::uapi::Event;
 use nix::time::{clock_gettime, ClockId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -37,51 +37,51 @@ const OF_SUBMISSIONS: [(u32, &str); 4] = [
 
 /// One event; an object of `loga events --json`. Which of the last seven members there are depends
 /// on the kind.
-#[derive(Serialize)]
-struct Line {
-    version: u32,
-    time_ns: u64,
-    sequence: u64,
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Line {
+    pub(crate) version: u32,
+    pub(crate) time_ns: u64,
+    pub(crate) sequence: u64,
     /// Events that were lost just before this one.
-    lost: u64,
-    event: String,
-    gpu: u32,
+    pub(crate) lost: u64,
+    pub(crate) event: String,
+    pub(crate) gpu: u32,
     #[serde(flatten)]
-    client: Option<Client>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttled_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttled_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu_time_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fallback: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<Name>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gained_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    claimed_gpu: Option<u64>,
+    pub(crate) client: Option<Client>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) throttled_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) throttled_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gpu_time_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fallback: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<Name>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gained_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) claimed_gpu: Option<u64>,
     /// How many submissions it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submissions: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) submissions: Option<u64>,
 }
 
 /// The client that an event is about.
-#[derive(Serialize)]
-struct Client {
-    client: u64,
-    pid: i32,
-    uid: u32,
-    comm: Name,
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Client {
+    pub(crate) client: u64,
+    pub(crate) pid: i32,
+    pub(crate) uid: u32,
+    pub(crate) comm: Name,
     /// Its bytes in hexadecimal digits, if they are no UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comm_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) comm_hex: Option<String>,
 }
 
 impl Line {
     /// `now_ns` is the time of the reading.
-    fn new(event: &Event, lost: u64, processes: &Processes, now_ns: u64) -> Self {
+    pub(crate) fn new(event: &Event, lost: u64, processes: &Processes, now_ns: u64) -> Self {
         let client = || {
             let comm = processes.present(event.pid, &event.name, event.time_ns, now_ns);
             Client {
@@ -214,7 +214,7 @@ pub fn run(
 }
 
 /// CLOCK_MONOTONIC, as of the events.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }

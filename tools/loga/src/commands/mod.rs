@@ -18,6 +18,8 @@
 //! | [`events`] | what happens |
 //! | [`place`] | on which GPU a program would run |
 //! | [`run`] | a command with a setting and a GPU of its own |
+//! | [`record`] | a file of what everybody gets |
+//! | [`export`], [`report`] | such a file in other layouts, and as a page |
 //! | [`top`] | the terminal user interface |
 //! | [`slurm`] | what Slurm needs to place jobs |
 //! | [`kube`] | what Kubernetes needs to place pods |
@@ -27,11 +29,14 @@
 pub mod apply;
 pub mod doctor;
 pub mod events;
+pub mod export;
 pub mod focus;
 pub mod generate;
 pub mod kube;
 pub mod place;
 pub mod policy;
+pub mod record;
+pub mod report;
 pub mod reserve;
 pub mod run;
 pub mod serve;

@@ -18,7 +18,7 @@ const REST: u32 = 20;
 /// Names of users and cgroups. A cgroup that is gone keeps its name as long as it has a total.
 pub struct Owners {
     load: Box<dyn Fn() -> Directory + Send>,
-    users: BTreeMap<u32, String>,
+    users: BTreeMap<u32, Name>,
     /// Paths; empty for those that were searched and not found.
     paths: HashMap<u64, Name>,
     /// Not before this is anything searched.
@@ -61,7 +61,7 @@ impl Owners {
             if self.users.contains_key(&uid) {
                 continue;
             }
-            let name = printable(&directory.user(uid));
+            let name = directory.user(uid);
             // One of a name service that is too slow now may come later.
             if directory.answers() {
                 self.users.insert(uid, name);
@@ -82,13 +82,23 @@ impl Owners {
         self.next = Instant::now().checked_add(took.saturating_mul(REST));
     }
 
+    /// The name of a user, if it is known.
+    pub fn user_name(&self, uid: u32) -> Option<&Name> {
+        self.users.get(&uid)
+    }
+
+    /// The path of a cgroup, if it is known.
+    pub fn cgroup_path(&self, id: u64) -> Option<&Name> {
+        let path = self.paths.get(&id);
+        path.filter(|path| !path.as_bytes().is_empty())
+    }
+
     /// The labels of a user on a GPU.
     fn user(&self, gpu: &[Label], uid: u32) -> Labels {
         let name = self
             .users
             .get(&uid)
-            .cloned()
-            .unwrap_or_else(|| uid.to_string());
+            .map_or_else(|| uid.to_string(), printable);
         with(
             gpu,
             [

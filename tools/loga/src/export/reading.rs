@@ -36,7 +36,27 @@ impl Reading {
             .collect()
     }
 
-    fn of(control: &Control<impl Calls>, mut snapshot: Snapshot) -> Result<Self, Error> {
+    fn of(control: &Control<impl Calls>, snapshot: Snapshot) -> Result<Self, Error> {
+        let gpu = snapshot.gpu;
+        let mut reading = Self::without_shares(control, snapshot)?;
+        let mut shares = control.shares(gpu)?;
+        shares.retain(|share| share.subject != uapi::SUBJECT_PROCESS);
+        shares.sort_by_key(|share| (share.subject, share.id));
+        shares.dedup_by_key(|share| (share.subject, share.id));
+        shares.truncate(ROWS_MAX);
+        reading.shares = shares;
+        Ok(reading)
+    }
+
+    /// One GPU, without what is set for users and cgroups.
+    ///
+    /// # Errors
+    ///
+    /// Those of the calls.
+    pub fn without_shares(
+        control: &Control<impl Calls>,
+        mut snapshot: Snapshot,
+    ) -> Result<Self, Error> {
         let gpu = snapshot.gpu;
         let totals = |kind| {
             let mut totals = control.totals(gpu, kind, false)?;
@@ -45,18 +65,13 @@ impl Reading {
         };
         let users = totals(uapi::SUBJECT_USER)?;
         let cgroups = totals(uapi::SUBJECT_CGROUP)?;
-        let mut shares = control.shares(gpu)?;
-        shares.retain(|share| share.subject != uapi::SUBJECT_PROCESS);
-        shares.sort_by_key(|share| (share.subject, share.id));
-        shares.dedup_by_key(|share| (share.subject, share.id));
-        shares.truncate(ROWS_MAX);
         // They take most of the room.
         snapshot.channels = Vec::new();
         Ok(Self {
             snapshot,
             users,
             cgroups,
-            shares,
+            shares: Vec::new(),
         })
     }
 

@@ -427,7 +427,7 @@ impl Phases {
 /// Length of the phases that are in the clients' figures.
 ///
 /// The polling phase under way is not; the non-polling phase before it is in `unpolled_ns` already.
-fn booked_ns(gpu: &uapi::Gpu) -> u64 {
+pub(crate) fn booked_ns(gpu: &uapi::Gpu) -> u64 {
     let early_ns = if gpu.flags & uapi::GPU_POLLING != 0 {
         gpu.last_nonpoll_ns
     } else {

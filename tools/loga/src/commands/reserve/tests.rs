@@ -131,7 +131,10 @@ fn refusals_name_the_option_and_what_would_be_right() {
             "--pid 100 --prio 40",
             "--prio 40: want a whole number from 0 to 39",
         ),
-        ("--pid 100 --mode rt", "[possible values: prt, ht, protected]"),
+        (
+            "--pid 100 --mode rt",
+            "[possible values: prt, ht, protected]",
+        ),
         ("--pid 100 --kind none", "'none'"),
         (
             "--capacity-us 5 --period-us 10000",

@@ -4,7 +4,7 @@
 
 use super::marks::GRID;
 use super::{number, style, title, whisker, Chart, Drawn};
-use crate::results::At;
+use loga_results::At;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -13,7 +13,7 @@ const LEFT: u32 = 58;
 const BOTTOM: u32 = 44;
 
 /// Draws the series as lines with a mark and an error bar at each point.
-pub(super) fn draw(chart: &Chart) -> Drawn {
+pub(crate) fn draw(chart: &Chart) -> Drawn {
     let points = chart.series.iter().flat_map(|series| &series.points);
     let values: Vec<f64> = points.filter_map(|point| value(&point.at)).collect();
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -8,14 +8,14 @@ use plotters::prelude::*;
 use std::error::Error;
 
 /// Where a chart is drawn.
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// What the plotting library says.
-pub(super) type Drawn = Result<(), Box<dyn Error>>;
+pub(crate) type Drawn = Result<(), Box<dyn Error>>;
 
 /// Colour of text and error bars.
-pub(super) const TEXT: RGBColor = RGBColor(40, 40, 40);
+pub(crate) const TEXT: RGBColor = RGBColor(40, 40, 40);
 /// Colour of the lines behind the data.
-pub(super) const GRID: RGBColor = RGBColor(225, 225, 225);
+pub(crate) const GRID: RGBColor = RGBColor(225, 225, 225);
 /// Radius of a mark in pixels.
 const RADIUS: i32 = 4;
 
@@ -52,10 +52,10 @@ pub fn label(name: &str) -> &str {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Style {
-    pub(super) colour: RGBColor,
+pub(crate) struct Style {
+    pub(crate) colour: RGBColor,
     /// Dashed where it is drawn as a line: what was asked for, not measured.
-    pub(super) dashed: bool,
+    pub(crate) dashed: bool,
     /// Number of the shape of its marks.
     shape: usize,
     /// Larger and empty, so that what lies over it can be seen.
@@ -64,7 +64,7 @@ pub(super) struct Style {
 
 impl Style {
     /// Of the series with this name, the `at`th of its figure.
-    pub(super) fn of(name: &str, at: usize) -> Self {
+    pub(crate) fn of(name: &str, at: usize) -> Self {
         let known = SERIES.iter().find(|known| known.0 == name);
         Self {
             colour: known.map_or(OTHERS[at % OTHERS.len()], |known| known.2),
@@ -75,7 +75,7 @@ impl Style {
     }
 
     /// Draws the mark of a point.
-    pub(super) fn mark(self, area: &Area, place: (i32, i32)) -> Drawn {
+    pub(crate) fn mark(self, area: &Area, place: (i32, i32)) -> Drawn {
         let (x, y) = place;
         let (line, full) = (self.colour.stroke_width(2), self.colour.filled());
         if self.hollow {
@@ -96,7 +96,7 @@ impl Style {
 }
 
 /// Draws the mark of a number that the paper gives: a diamond with a white edge.
-pub(super) fn paper(area: &Area, place: (i32, i32)) -> Drawn {
+pub(crate) fn paper(area: &Area, place: (i32, i32)) -> Drawn {
     let (x, y) = place;
     for (size, colour) in [(RADIUS + 3, WHITE), (RADIUS + 1, BLACK)] {
         let corners = [(x, y - size), (x + size, y), (x, y + size), (x - size, y)];

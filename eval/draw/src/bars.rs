@@ -4,7 +4,7 @@
 
 use super::marks::{self, GRID, TEXT};
 use super::{number, style, title, whisker, Chart, Drawn};
-use crate::results::{At, GEOMETRIC_MEAN};
+use loga_results::{At, GEOMETRIC_MEAN};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -17,7 +17,7 @@ const BAR: f64 = 0.22;
 const SHORT: usize = 14;
 
 /// Draws a group of bars for each name, one bar for each series that has a point there.
-pub(super) fn draw(chart: &Chart) -> Drawn {
+pub(crate) fn draw(chart: &Chart) -> Drawn {
     let groups = groups(chart);
     let upright = groups.len() > 6 || groups.iter().any(|name| name.to_string().len() > SHORT);
     let longest = groups

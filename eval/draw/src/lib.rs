@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Results as pictures, drawn like the paper's: grouped bars over names, lines over values, both
-//! with the standard deviation as error bars.
+//! [tool] Results as pictures, drawn like the paper's: grouped bars over names, lines over values, both
+//! with the standard deviation as error bars. And what happened over [`time`]; [`document`] makes
+//! pages of them.
 
 mod bars;
+mod document;
 mod lines;
 mod marks;
+pub mod time;
 
+pub use document::document;
 pub use marks::label;
 
-use crate::results::{At, Axis, Experiment, Series};
+use loga_results::{At, Axis, Experiment, Series};
 use marks::{Area, Drawn, Style, TEXT};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
