@@ -15,7 +15,7 @@
 //! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
-//! | [`tools`], [`settings`] | tests of the `loga` command |
+//! | [`tools`], [`settings`], [`recording`] | tests of the `loga` command |
 //! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
@@ -52,6 +52,7 @@ mod multi_gpu;
 mod placing;
 mod policies;
 mod protected;
+mod recording;
 mod reserve_sets;
 mod reserves;
 mod screen;
@@ -185,6 +186,7 @@ fn tests() -> Vec<Test> {
         tools::TESTS,
         screen::TESTS,
         settings::TESTS,
+        recording::TESTS,
         faults::TESTS,
     ]
     .concat();
