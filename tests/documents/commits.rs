@@ -47,7 +47,7 @@ fn git(arguments: &[&str]) -> Option<(bool, String)> {
 }
 
 /// Why the history cannot be looked at, if it cannot.
-fn unknown_history() -> Option<&'static str> {
+pub(crate) fn unknown_history() -> Option<&'static str> {
     if !root().join(".git").exists() {
         return Some("there is no .git");
     }
@@ -57,7 +57,8 @@ fn unknown_history() -> Option<&'static str> {
     }
 }
 
-fn is_in_history(commit: &str) -> bool {
+/// Whether a commit is there, and before the one that is checked out.
+pub(crate) fn is_in_history(commit: &str) -> bool {
     let there = git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]);
     let before = git(&["merge-base", "--is-ancestor", commit, "HEAD"]);
     matches!((there, before), (Some((true, _)), Some((true, _))))
