@@ -97,8 +97,12 @@ fn digit_that_is_changed_is_seen() {
             };
             let changed = format!("{}{other}{}", &row[..digit], &row[digit + 1..]);
             let changed = format!("{before}{marker}{}", table.replacen(row, &changed, 1));
-            assert_ne!(changed, page.text);
-            assert_eq!(fill(&changed, &tables, &measured).as_ref(), Ok(&page.text));
+            let [is, wanted] = [&changed, &page.text].map(|text| fill(text, &tables, &measured));
+            assert!(
+                changed != page.text && is == wanted,
+                "{}: {name}",
+                page.path
+            );
         }
     }
 }

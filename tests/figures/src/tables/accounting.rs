@@ -5,9 +5,9 @@
 use super::{at_least, at_most, checked, CHECKED};
 use crate::table::{Row, Table};
 
-/// Accounting, enforcing and their costs.
+/// Accounting: its error.
 pub(super) fn accounting() -> Table {
-    let mut rows = vec![
+    let rows = vec![
         checked(
             "kernel-length",
             "mean kernel length, 100 to 1000 us back to back, polled always: error",
@@ -37,15 +37,6 @@ pub(super) fn accounting() -> Table {
             &[(-2.0, 2.0)],
         ),
     ];
-    rows.extend(enforcing());
-    rows.extend(slow_down(
-        "overhead",
-        "kernels",
-        at_most(0.5),
-        "at most +0.5 %",
-    ));
-    rows.extend(slow_down("copies", "copies", (-0.5, 0.5), "within 0.5 %"));
-    rows.extend(costs());
     Table {
         name: "accounting",
         head: CHECKED,
@@ -53,7 +44,8 @@ pub(super) fn accounting() -> Table {
     }
 }
 
-fn enforcing() -> Vec<Row> {
+/// Enforcing: shares.
+pub(super) fn enforcing() -> Table {
     let shares = |mix: &str, how: &str| {
         format!(
             "{{1 {mix}, {how}: share of client 0}}, then 3 x \
@@ -106,7 +98,22 @@ fn enforcing() -> Vec<Row> {
         "at least 20",
         &[at_least(20.0), at_least(20.0)],
     ));
-    rows
+    Table {
+        name: "enforcing",
+        head: CHECKED,
+        rows,
+    }
+}
+
+/// What clients lose by accounting.
+pub(super) fn overhead() -> Table {
+    let kernels = slow_down("overhead", "kernels", at_most(0.5), "at most +0.5 %");
+    let copies = slow_down("copies", "copies", (-0.5, 0.5), "within 0.5 %");
+    Table {
+        name: "overhead",
+        head: CHECKED,
+        rows: kernels.into_iter().chain(copies).collect(),
+    }
 }
 
 fn slow_down(scenario: &'static str, of: &str, limit: (f64, f64), wanted: &str) -> [Row; 4] {
@@ -148,11 +155,12 @@ fn slow_down(scenario: &'static str, of: &str, limit: (f64, f64), wanted: &str) 
     ]
 }
 
-fn costs() -> Vec<Row> {
+/// Costs of polling and throttling, and memory.
+pub(super) fn costs() -> Table {
     let row = |figure: &str, measured: &str, wanted: &str, limits: &[(f64, f64)]| {
         checked("costs", figure, measured, wanted, limits)
     };
-    vec![
+    let rows = vec![
         row(
             "polls in 1 s, before a GPU file is opened and after the last is closed",
             "{0 polls in 1 s before a GPU file is opened}, \
@@ -192,5 +200,10 @@ fn costs() -> Vec<Row> {
             "",
             &[],
         ),
-    ]
+    ];
+    Table {
+        name: "costs",
+        head: CHECKED,
+        rows,
+    }
 }

@@ -18,7 +18,12 @@ const CHECKED: &[&str] = &["scenario", "figure", "measured", "wanted", ""];
 pub fn all() -> Vec<Table> {
     vec![
         accounting::accounting(),
-        sharing::sharing(),
+        accounting::enforcing(),
+        accounting::overhead(),
+        accounting::costs(),
+        sharing::weights(),
+        sharing::policies(),
+        sharing::pauses(),
         decision::decision(),
         decision::of_all(),
         decision::clients(),

@@ -3,13 +3,11 @@
 //! Weights, limits, policies, six GPUs, pauses, sampling.
 
 use super::{at_least, at_most, checked, CHECKED};
-use crate::table::{Row, Table};
+use crate::table::Table;
 
-/// Weights, limits, policies, six GPUs, pauses, sampling.
-pub(super) fn sharing() -> Table {
-    let mut rows = weights();
-    rows.extend(policies());
-    rows.push(checked(
+/// Six GPUs, pauses, sampling.
+pub(super) fn pauses() -> Table {
+    let mut rows = vec![checked(
         "gpus",
         "error of two clients: a GPU by itself; the first of six on one poller",
         "{+2 first of 1, poller=per-gpu: error of client 0}, \
@@ -18,7 +16,7 @@ pub(super) fn sharing() -> Table {
          {+2 first of 6, poller=shared: error of client 1} points",
         "within 2",
         &[(-2.0, 2.0); 4],
-    ));
+    )];
     for (ratio, most) in [(5, 17.17), (20, 5.26), (100, 1.49)] {
         rows.push(checked(
             "burst",
@@ -53,13 +51,14 @@ pub(super) fn sharing() -> Table {
         ));
     }
     Table {
-        name: "sharing",
+        name: "pauses",
         head: CHECKED,
         rows,
     }
 }
 
-fn weights() -> Vec<Row> {
+/// Weights and limits.
+pub(super) fn weights() -> Table {
     let mut rows = Vec::new();
     for (phases, seconds, about) in [
         (
@@ -97,10 +96,15 @@ fn weights() -> Vec<Row> {
             &[at_most(most); 2],
         ));
     }
-    rows
+    Table {
+        name: "weights",
+        head: CHECKED,
+        rows,
+    }
 }
 
-fn policies() -> Vec<Row> {
+/// Policies that use the time differently.
+pub(super) fn policies() -> Table {
     let shares = |mix: &str, policy: &str| {
         format!(
             "{{1 {mix}, {policy}: share of client 0}}, 3 x \
@@ -113,7 +117,7 @@ fn policies() -> Vec<Row> {
     let mix = "200/0 and 3 of 100/900";
     let timeslices = "the same with timeslices";
     let used = |mix: &str, policy: &str| format!("{{1 {mix}, {policy}: utilisation}} %");
-    vec![
+    let rows = vec![
         row(
             "`maxmin`, 200/0 (two queued) and three of 100/900, switch after each command",
             &shares(mix, "maxmin"),
@@ -157,5 +161,10 @@ fn policies() -> Vec<Row> {
             "at least 90",
             &[at_least(90.0)],
         ),
-    ]
+    ];
+    Table {
+        name: "policies",
+        head: CHECKED,
+        rows,
+    }
 }
