@@ -24,6 +24,7 @@ pub fn all() -> Vec<Table> {
         sharing::weights(),
         sharing::policies(),
         sharing::pauses(),
+        sharing::sparse(),
         decision::decision(),
         decision::of_all(),
         decision::clients(),

@@ -2,7 +2,7 @@
 
 //! Weights, limits, policies, six GPUs, pauses, sampling.
 
-use super::{at_least, at_most, checked, CHECKED};
+use super::{at_least, at_most, checked, plain, CHECKED};
 use crate::table::Table;
 
 /// Six GPUs, pauses, sampling.
@@ -136,20 +136,22 @@ pub(super) fn policies() -> Table {
             &[at_least(90.0)],
         ),
         row(
-            "`maxmin`, the same mix with timeslices; with `none`",
+            "`maxmin`, the same mix with timeslices; with `event`, `none`",
             &format!(
-                "{}; {}",
+                "{}; {}; {}",
                 shares(timeslices, "maxmin"),
+                shares(timeslices, "event"),
                 shares(timeslices, "none")
             ),
             "",
             &[],
         ),
         row(
-            "the same: utilisation; with `none`",
+            "the same: utilisation; with `event`, `none`",
             &format!(
-                "{}; {}",
+                "{}; {}, {}",
                 used(timeslices, "maxmin"),
+                used(timeslices, "event"),
                 used(timeslices, "none")
             ),
             "at least 90",
@@ -165,6 +167,53 @@ pub(super) fn policies() -> Table {
     Table {
         name: "policies",
         head: CHECKED,
+        rows,
+    }
+}
+
+/// Cost and error of sparse accounting.
+pub(super) fn sparse() -> Table {
+    let mut rows = Vec::new();
+    for (scenario, mix, about, alone) in [
+        (
+            "sparse-demo",
+            "demo",
+            "1000/0 and three of 200/800",
+            "1000/0 alone",
+        ),
+        (
+            "sparse-small",
+            "ten of 10/1000",
+            "ten of 10/1000",
+            "10/1000 alone",
+        ),
+    ] {
+        let cells = [
+            about.to_owned(),
+            format!("{{0 {mix}: samples per second}}"),
+            format!("{{2 {mix}: CPU time, sparse}}"),
+            format!("{{2 {mix}, sparse: error of the share, 95 % of 20 windows}}"),
+            format!("{{2 {mix}, sparse: mean error of that client}}"),
+            format!("{{2 {mix}, sparse: its stated bound}}"),
+            format!("{{0 {mix}, sparse: shares within their bound}} %"),
+        ];
+        rows.push(plain(scenario, cells.into()));
+        let cost = format!("{{2 {mix}, the first alone: CPU time, sparse}}");
+        let mut cells = vec![alone.to_owned(), String::new(), cost];
+        cells.resize(7, String::new());
+        rows.push(plain(scenario, cells));
+    }
+    Table {
+        name: "sparse",
+        head: &[
+            "mix",
+            "samples/s",
+            "CPU %",
+            "95 % error, 20 windows",
+            "mean error of that client",
+            "stated bound",
+            "within it",
+        ],
         rows,
     }
 }
