@@ -171,7 +171,7 @@ pub(super) fn costs() -> Table {
         row(
             "register reads per poll, each eighth of which reads the copy engine too",
             "{3 register reads per poll}",
-            "1.125",
+            "1.125 to 1.135",
             &[(1.125, 1.135)],
         ),
         row(
@@ -182,15 +182,15 @@ pub(super) fn costs() -> Table {
         ),
         row(
             "revoke of a client with 12 channels: mean, p99",
-            "{1/1000 revoke, 12 channels: mean}, {1/1000 revoke, 12 channels: p99} us of \
-             {0 revoke, 12 channels: samples}",
+            "{1/1000 revoke, 12 channels: mean}, {1/1000 revoke, 12 channels: p99} us \
+             ({0 revoke, 12 channels: samples} times)",
             "",
             &[],
         ),
         row(
             "restore of a client with 12 channels: mean, p99",
-            "{1/1000 restore, 12 channels: mean}, {1/1000 restore, 12 channels: p99} us of \
-             {0 restore, 12 channels: samples}",
+            "{1/1000 restore, 12 channels: mean}, {1/1000 restore, 12 channels: p99} us \
+             ({0 restore, 12 channels: samples} times)",
             "",
             &[],
         ),
