@@ -5,8 +5,8 @@
 use super::{at_least, at_most, checked, CHECKED};
 use crate::table::{Row, Table};
 
-/// Accounting: its error.
-pub(super) fn accounting() -> Table {
+/// Accounting while polled always: its error.
+pub(super) fn polled() -> Table {
     let rows = vec![
         checked(
             "kernel-length",
@@ -22,6 +22,17 @@ pub(super) fn accounting() -> Table {
             "within 0.5",
             &[(-0.5, 0.5)],
         ),
+    ];
+    Table {
+        name: "polled",
+        head: CHECKED,
+        rows,
+    }
+}
+
+/// Accounting as the module does without parameters: its error.
+pub(super) fn duty() -> Table {
+    let rows = vec![
         checked(
             "duty",
             "share of each client over 10 s, mix of the demo: error",
@@ -38,7 +49,7 @@ pub(super) fn accounting() -> Table {
         ),
     ];
     Table {
-        name: "accounting",
+        name: "duty",
         head: CHECKED,
         rows,
     }

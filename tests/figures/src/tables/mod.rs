@@ -17,7 +17,8 @@ const CHECKED: &[&str] = &["scenario", "figure", "measured", "wanted", ""];
 #[must_use]
 pub fn all() -> Vec<Table> {
     vec![
-        accounting::accounting(),
+        accounting::polled(),
+        accounting::duty(),
         accounting::enforcing(),
         accounting::overhead(),
         accounting::costs(),
