@@ -29,6 +29,7 @@ help:
 	@echo 'make shell            the same with a shell on this terminal: try "loga top"'
 	@echo 'make module           build loga.ko for the running kernel, into out/; KDIR= for another one'
 	@echo 'make bench            measure, write out/bench.json'
+	@echo 'make figures          tables of the documents from out/bench.json, which stays in docs/measured'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
 	@echo 'make papers           figures of TimeGraph, Pegasus, Strings and GViM, simulated, into out/papers.html'
@@ -112,6 +113,12 @@ bench: kernel
 	@tests/vm/build all
 	@tests/bench/run
 
+# Measures nothing: takes over what make bench left, if it was of a commit alone. Needs a compiler only,
+# as bench-host.
+figures:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
+		"$$CARGO" run --locked --quiet -p loga-figures -- . out/bench.json
+
 # Needs a compiler only, so it runs without the set-up.
 bench-host:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
@@ -151,4 +158,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host eval papers manuals install uninstall install-module test-nvidia clean

@@ -2,10 +2,13 @@
 
 //! The documents name every knob with its values, its default and what it sets, and explain each word
 //! once. Their links lead somewhere, and the index answers questions (`links`); the commits that they
-//! cite are in the history (`commits`), and the files that they name exist (`paths`).
+//! cite are in the history (`commits`), the files that they name exist (`paths`), and tables of figures are
+//! those of the last committed measurement (`figures`).
 
 #[path = "documents/commits.rs"]
 mod commits;
+#[path = "documents/figures.rs"]
+mod figures;
 #[path = "documents/links.rs"]
 mod links;
 #[path = "documents/pages.rs"]

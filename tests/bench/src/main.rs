@@ -56,15 +56,14 @@ struct Arguments {
     /// Less of the experiments of the paper: shows that they work
     #[arg(long)]
     quick: bool,
-    /// Put together what the scenarios left in FOLDER/SCENARIO, instead of measuring
+    /// Put together what runs, each SCENARIO-SEED, left in FOLDER/SCENARIO-SEED, instead of measuring
     #[arg(long, value_name = "FOLDER")]
     report: Option<PathBuf>,
     /// Where the report goes
     #[arg(long, value_name = "FILE", default_value = "bench.json")]
     json: PathBuf,
-    /// What was measured, for the report
-    #[arg(long, default_value = "unknown")]
-    commit: String,
+    #[command(flatten)]
+    source: report::Source,
 }
 
 fn main() -> ExitCode {
@@ -79,6 +78,14 @@ fn main() -> ExitCode {
         paper.for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
+    if let Some(folder) = &arguments.report {
+        return finish(report::run(
+            folder,
+            &arguments.scenarios,
+            &arguments.json,
+            &arguments.source,
+        ));
+    }
     let names: Vec<&str> = known.chain(paper).collect();
     if let Some(unknown) = arguments
         .scenarios
@@ -90,14 +97,6 @@ fn main() -> ExitCode {
             names.join(" ")
         );
         return ExitCode::from(2);
-    }
-    if let Some(folder) = &arguments.report {
-        return finish(report::run(
-            folder,
-            &arguments.scenarios,
-            &arguments.json,
-            &arguments.commit,
-        ));
     }
     finish(measure(&arguments.scenarios, arguments.quick))
 }

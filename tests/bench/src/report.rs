@@ -3,7 +3,6 @@
 //! All scenarios together: a table for people, a file for programs.
 
 use crate::figure::{Figure, Findings};
-use crate::scenarios;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -11,48 +10,83 @@ use std::fs;
 use std::path::Path;
 
 /// Version of the layout of the file.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// How time passed.
 const CLOCK: &str =
-    "virtual: QEMU -icount shift=0,sleep=off -seed 1 -rtc clock=vm, 2 processors; 1 instruction is 1 ns";
+    "virtual: QEMU -icount shift=0,sleep=off -rtc clock=vm, 2 processors; 1 instruction is 1 ns";
 
-const TITLES: [&str; 5] = ["SCENARIO", "FIGURE", "MEASURED", "TARGET", "VERDICT"];
+const TITLES: [&str; 6] = [
+    "SCENARIO", "SEED", "FIGURE", "MEASURED", "TARGET", "VERDICT",
+];
+
+/// What a scenario found in a machine with this seed.
+#[derive(Serialize)]
+struct Run {
+    seed: u64,
+    #[serde(flatten)]
+    findings: Findings,
+}
+
+impl Run {
+    fn name(&self) -> String {
+        format!("{} (seed {})", self.findings.scenario, self.seed)
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.findings.figures.iter()
+    }
+}
+
+/// What was measured, and when.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+pub(crate) struct Source {
+    /// What was measured, for the report
+    #[arg(long, default_value = "unknown")]
+    commit: String,
+    /// Whether it was the commit alone, clean, or changed, for the report
+    #[arg(long, default_value = "changed")]
+    tree: String,
+    /// When the measurement began, in UTC, for the report
+    #[arg(long, default_value = "unknown")]
+    date: String,
+}
 
 #[derive(Serialize)]
 struct Report {
     version: u32,
-    commit: String,
+    #[serde(flatten)]
+    source: Source,
     clock: &'static str,
     figures: usize,
     targets: usize,
     missed: Vec<String>,
     failed: Vec<String>,
-    scenarios: Vec<Findings>,
+    scenarios: Vec<Run>,
 }
 
-/// Reads what the scenarios (all, if none is named) left in `folder`, prints the table and writes `json`; false if a
-/// scenario was not carried out.
+/// Reads what the runs, each SCENARIO-SEED, left in `folder`, prints the table and writes `json`; false if a
+/// run was not carried out.
 pub(crate) fn run(
     folder: &Path,
-    names: &[String],
+    runs: &[String],
     json: &Path,
-    commit: &str,
+    source: &Source,
 ) -> Result<bool, String> {
-    let scenarios: Vec<Findings> = scenarios::ALL
-        .iter()
-        .filter(|(name, _)| names.is_empty() || names.iter().any(|one| one == name))
-        .map(|(name, _)| read(folder, name))
-        .collect();
-    let report = summarise(scenarios, commit);
+    let scenarios = runs.iter().map(|run| read(folder, run));
+    let report = summarise(scenarios.collect::<Result<_, _>>()?, source);
     let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
     fs::write(json, text).map_err(|error| format!("{}: {error}", json.display()))?;
     println!("{}", render(&report));
     Ok(report.failed.is_empty())
 }
 
-fn read(folder: &Path, name: &str) -> Findings {
-    let path = folder.join(name).join(format!("bench-{name}.json"));
-    fs::read_to_string(&path)
+fn read(folder: &Path, run: &str) -> Result<Run, String> {
+    let parts = run
+        .rsplit_once('-')
+        .and_then(|(name, seed)| Some((name, seed.parse().ok()?)));
+    let (name, seed) = parts.ok_or_else(|| format!("{run} is no SCENARIO-SEED"))?;
+    let path = folder.join(run).join(format!("bench-{name}.json"));
+    let findings = fs::read_to_string(&path)
         .map_err(|error| format!("{}: {error}", path.display()))
         .and_then(|text| {
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -61,27 +95,27 @@ fn read(folder: &Path, name: &str) -> Findings {
             let mut findings = Findings::new(name);
             findings.fail(error);
             findings
-        })
+        });
+    Ok(Run { seed, findings })
 }
 
-fn summarise(scenarios: Vec<Findings>, commit: &str) -> Report {
+fn summarise(scenarios: Vec<Run>, source: &Source) -> Report {
     let all = || {
-        scenarios
-            .iter()
-            .flat_map(|one| one.figures.iter().map(|figure| (&one.scenario, figure)))
+        let figures = |run| Run::figures(run).map(move |figure| (run.name(), figure));
+        scenarios.iter().flat_map(figures)
     };
     let targets = all().filter(|(_, figure)| figure.met().is_some()).count();
     let missed = all()
         .filter(|(_, figure)| figure.met() == Some(false))
-        .map(|(scenario, figure)| format!("{scenario}: {}", figure.name))
+        .map(|(run, figure)| format!("{run}: {}", figure.name))
         .collect();
     let failed = scenarios
         .iter()
-        .filter_map(|one| Some(format!("{}: {}", one.scenario, one.error.as_ref()?)))
+        .filter_map(|run| Some(format!("{}: {}", run.name(), run.findings.error.as_ref()?)))
         .collect();
     Report {
         version: VERSION,
-        commit: commit.to_owned(),
+        source: source.clone(),
         clock: CLOCK,
         figures: all().count(),
         targets,
@@ -94,12 +128,12 @@ fn summarise(scenarios: Vec<Findings>, commit: &str) -> Report {
 fn render(report: &Report) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING).set_header(TITLES);
-    for scenario in &report.scenarios {
-        for figure in &scenario.figures {
-            table.add_row(row(&scenario.scenario, figure));
+    for run in &report.scenarios {
+        for figure in run.figures() {
+            table.add_row(row(run, figure));
         }
     }
-    if let Some(column) = table.column_mut(2) {
+    if let Some(column) = table.column_mut(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut lines: Vec<String> = table
@@ -118,7 +152,7 @@ fn render(report: &Report) -> String {
     lines.join("\n")
 }
 
-fn row(scenario: &str, figure: &Figure) -> [String; 5] {
+fn row(run: &Run, figure: &Figure) -> [String; 6] {
     let verdict = match figure.met() {
         Some(true) => "met",
         Some(false) => "MISSED",
@@ -128,7 +162,8 @@ fn row(scenario: &str, figure: &Figure) -> [String; 5] {
         .value
         .map_or("no number".to_owned(), |value| format!("{value:.2}"));
     [
-        scenario.to_owned(),
+        run.findings.scenario.clone(),
+        run.seed.to_string(),
         figure.name.clone(),
         format!("{value} {}", figure.unit).trim_end().to_owned(),
         figure
@@ -149,15 +184,37 @@ mod tests {
         good.check("error", 2.0, "%", -1.0..=1.0);
         let mut bad = Findings::new("two");
         bad.fail("no machine".to_owned());
-        let report = summarise(vec![good, bad], "abc");
+        let runs = [(good, 1), (bad, 3)].map(|(findings, seed)| Run { seed, findings });
+        let source = Source {
+            commit: "abc".to_owned(),
+            tree: "clean".to_owned(),
+            date: "2026-11-26T00:00:00Z".to_owned(),
+        };
+        let report = summarise(Vec::from(runs), &source);
         assert_eq!((report.figures, report.targets), (2, 2));
-        assert_eq!(report.missed, ["one: error"]);
-        assert_eq!(report.failed, ["two: no machine"]);
+        assert_eq!(report.missed, ["one (seed 1): error"]);
+        assert_eq!(report.failed, ["two (seed 3): no machine"]);
         let text = render(&report);
         assert!(text.contains("26.50 %"), "{text}");
         assert!(
-            text.ends_with("missed  one: error\nFAILED  two: no machine"),
+            text.ends_with("missed  one (seed 1): error\nFAILED  two (seed 3): no machine"),
             "{text}"
         );
+        let json = serde_json::to_value(&report).expect("json");
+        assert_eq!(
+            (&json["commit"], &json["tree"]),
+            (&"abc".into(), &"clean".into())
+        );
+        assert_eq!(json["scenarios"][1]["seed"], 3);
+        assert_eq!(json["scenarios"][1]["scenario"], "two");
+    }
+
+    #[test]
+    fn run_without_a_seed_is_refused_and_one_without_a_result_has_failed() {
+        let nowhere = Path::new("/nowhere");
+        assert!(read(nowhere, "duty").is_err());
+        let run = read(nowhere, "sparse-demo-2").expect("a name and a seed");
+        assert_eq!(run.name(), "sparse-demo (seed 2)");
+        assert!(run.findings.error.is_some());
     }
 }
