@@ -36,6 +36,7 @@ help:
 	@echo 'make install          programs, units, man pages: DESTDIR=, PREFIX=/usr/local; make uninstall'
 	@echo 'make install-module   out/loga.ko into /lib/modules of the same kernel'
 	@echo 'make package          Debian packages loga and loga-dkms, into out/packages'
+	@echo 'make test-package     packages, DKMS and the unmodified kernel of Debian 13 backports in a clean root'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -149,6 +150,9 @@ install-module:
 package:
 	@packaging/package
 
+test-package: kernel
+	@tests/vm/package
+
 test-nvidia: kernel
 	@tests/vm/build all
 	@tests/vm/nvidia
@@ -156,4 +160,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module package test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench bench-host eval papers manuals install uninstall install-module package test-package test-nvidia clean
