@@ -36,6 +36,8 @@ help:
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
 	@echo 'make install          programs, units, man pages: DESTDIR=, PREFIX=/usr/local; make uninstall'
 	@echo 'make install-module   out/loga.ko into /lib/modules of the same kernel'
+	@echo 'make package          Debian packages loga and loga-dkms, into out/packages'
+	@echo 'make test-package     packages, DKMS and the unmodified kernel of Debian 13 backports in a clean root'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
 	@echo 'make clean            remove what was built from this checkout'
@@ -151,6 +153,13 @@ uninstall:
 install-module:
 	@packaging/install module out/loga.ko '$(or $(KDIR),$(running))'
 
+# Programs as for install; no kernel is built.
+package:
+	@packaging/package
+
+test-package: kernel
+	@tests/vm/package
+
 test-nvidia: kernel
 	@tests/vm/build all
 	@tests/vm/nvidia
@@ -158,4 +167,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host eval papers manuals install uninstall install-module test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host eval papers manuals install uninstall install-module package test-package test-nvidia clean

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `packaging/module`: what it says about a kernel for which the module cannot be built, in one line
-//! that says what to do. The headers here are made up.
+//! that says what to do. The headers here are made up; `make test-package` has real ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
