@@ -6,16 +6,6 @@ use super::pages::{pages, root};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Commits that are not in the history, and the pages that cite them and say so. The list may only
-/// become shorter.
-const LOST: &[(&str, &str)] = &[
-    ("c19313a", "docs/security-figures.md"),
-    ("c2b35af", "docs/security-figures.md"),
-];
-
-/// Longest [`LOST`].
-const LOST_MAX: usize = 2;
-
 /// Words of a text that are short names of commits: 7 to 12 hexadecimal digits, of which some are
 /// letters and some are not.
 fn cited(text: &str) -> BTreeSet<&str> {
@@ -71,12 +61,9 @@ fn cited_commits_are_in_the_history() {
     let mut known = 0;
     for page in pages() {
         for commit in cited(&page.text) {
-            let lost = LOST.contains(&(commit, page.path.as_str()));
-            match (is_in_history(commit), lost) {
-                (true, false) => known += 1,
-                (false, true) => {}
-                (true, true) => wrong.push(format!("{commit} is there: take it off the list")),
-                (false, false) => wrong.push(format!("{}: {commit}", page.path)),
+            match is_in_history(commit) {
+                true => known += 1,
+                false => wrong.push(format!("{}: {commit}", page.path)),
             }
         }
     }
@@ -86,27 +73,6 @@ fn cited_commits_are_in_the_history() {
         "not in the history:\n{}",
         wrong.join("\n")
     );
-}
-
-#[test]
-fn commits_that_are_lost_are_cited_and_said_to_be() {
-    assert!(LOST.len() <= LOST_MAX);
-    let pages = pages();
-    for (commit, path) in LOST {
-        let page = pages.iter().find(|page| page.path == *path);
-        let text = page.map_or("", |page| page.text.as_str());
-        assert!(
-            cited(text).contains(commit),
-            "{path} no longer cites {commit}"
-        );
-        let said = text.lines().any(|line| {
-            line.contains(commit) && line.contains("not in the history of this repository")
-        });
-        assert!(
-            said,
-            "{path} does not say that {commit} is not in the history"
-        );
-    }
 }
 
 #[test]
