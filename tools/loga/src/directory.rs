@@ -42,6 +42,16 @@ impl Directory {
         }
     }
 
+    /// As the system is now. Users that the name service has named stay: it may be away for a while.
+    #[must_use]
+    pub fn again(self) -> Self {
+        let now = Self::of_system();
+        Directory {
+            service: self.service.map(Service::again).or(now.service),
+            ..now
+        }
+    }
+
     /// The cgroups below a folder, and no users.
     pub fn below(cgroups: &Path) -> Self {
         Directory {
@@ -182,8 +192,8 @@ impl Directory {
     }
 
     /// Numbers and paths of the cgroups that fit a path with `*` in it, in the order of their
-    /// paths. A `*` stands for any bytes but a slash.
-    pub fn cgroups_like(&self, pattern: &Name) -> Vec<(u64, Name)> {
+    /// paths, the first of them. A `*` stands for any bytes but a slash.
+    pub fn cgroups_like(&self, pattern: &Name, most: usize) -> Vec<(u64, Name)> {
         let Some(root) = self.cgroups.as_deref() else {
             return Vec::new();
         };
@@ -210,7 +220,7 @@ impl Directory {
                 .filter(fs::Metadata::is_dir)?;
             Some((data.ino(), shown(root, path)))
         });
-        numbered.collect()
+        numbered.take(most).collect()
     }
 
     /// Path of every cgroup, by its number.

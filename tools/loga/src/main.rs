@@ -116,7 +116,7 @@ fn set_from_files(arguments: &cli::Apply) -> Result<(), (u8, Failure)> {
             // Without a manager that waits there is nobody to tell.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         };
-        let (files, directory) = (&arguments.files, Directory::of_system);
+        let (files, directory) = (&arguments.files, Directory::of_system());
         let followed = follow::run(files, Device::open, directory, ready, &mut out);
         return followed.map_err(|failure| (1, failure));
     }
@@ -125,7 +125,9 @@ fn set_from_files(arguments: &cli::Apply) -> Result<(), (u8, Failure)> {
     match outcome.map_err(|failure| (1, failure))? {
         Outcome::Whole => Ok(()),
         Outcome::Skipped(count) => {
-            let line = format!("{count} entries for cgroups that do not exist were skipped");
+            let line = format!(
+                "{count} entries or cgroups were skipped: they do not exist, or were refused"
+            );
             Err((SKIPPED, Failure::Said(line)))
         }
     }

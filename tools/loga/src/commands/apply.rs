@@ -32,12 +32,16 @@ const DEPENDENT: [u32; 3] = [
     uapi::REFUSED_TARGETS,
 ];
 
+/// Most cgroups that are set by patterns: half of what the module has room for. Whoever makes more of
+/// them takes no room from what files name.
+const MAX_MATCHED: usize = 256;
+
 /// How much has been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Everything.
     Whole,
-    /// Everything but entries of cgroups that do not exist.
+    /// Everything but cgroups that do not exist, and those of patterns that were refused.
     Skipped(usize),
 }
 
@@ -61,9 +65,9 @@ pub fn run<C: Calls>(
         return Ok(Outcome::Whole);
     }
     let settings = read(&files)?;
-    let (subjects, missing) = find(&settings.shares, directory);
+    let subjects = find(&settings.shares, directory);
     // Unlike a cgroup, a user does not come and go.
-    if let Some(user) = missing.iter().find(|one| one.is_user) {
+    if let Some(user) = subjects.missing.iter().find(|one| one.is_user) {
         return Err(Failure::Said(user.why.clone()));
     }
     if arguments.check {
@@ -71,13 +75,16 @@ pub fn run<C: Calls>(
         writeln!(out, "right: {knobs} knobs, {shares} shares")?;
         return Ok(Outcome::Whole);
     }
-    for line in apply(&settings, &subjects, &open()?)? {
+    let control = open()?;
+    let mut lines = apply(&settings, &subjects.named, &control)?;
+    let refused = set_each(&subjects.matched, &control, &mut lines);
+    for line in lines {
         writeln!(out, "{line}")?;
     }
-    for one in &missing {
+    for one in &subjects.missing {
         writeln!(out, "{}; skipped", one.why)?;
     }
-    Ok(match missing.len() {
+    Ok(match subjects.missing.len() + refused {
         0 => Outcome::Whole,
         count => Outcome::Skipped(count),
     })
@@ -134,10 +141,19 @@ struct Missing {
     is_user: bool,
 }
 
-/// The subjects that exist, and why those of other entries do not. A pattern has as many as there
-/// are, and none that an entry names without one, or an earlier pattern.
-fn find<'a>(entries: &'a [Entry], directory: &Directory) -> (Vec<Found<'a>>, Vec<Missing>) {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
+/// The subjects of entries.
+#[derive(Default)]
+struct Subjects<'a> {
+    /// Those that entries name.
+    named: Vec<Found<'a>>,
+    /// Cgroups that fit patterns, and that no entry names.
+    matched: Vec<Found<'a>>,
+    missing: Vec<Missing>,
+}
+
+/// The subjects that exist, and why those of other entries do not.
+fn find<'a>(entries: &'a [Entry], directory: &Directory) -> Subjects<'a> {
+    let mut subjects = Subjects::default();
     let mut patterns = Vec::new();
     for entry in entries {
         let (kind, id) = match &entry.whom {
@@ -155,29 +171,50 @@ fn find<'a>(entries: &'a [Entry], directory: &Directory) -> (Vec<Found<'a>>, Vec
         match id {
             Ok(id) => {
                 let name = entry.whom.name().clone();
-                found.push((entry, Subject { kind, id, name }));
+                subjects.named.push((entry, Subject { kind, id, name }));
             }
-            Err(why) => missing.push(Missing {
+            Err(why) => subjects.missing.push(Missing {
                 why: format!("{}: {why}", entry.at),
                 is_user: kind == uapi::SUBJECT_USER,
             }),
         }
     }
-    // First, so that one for all GPUs does not take back what is set for one.
-    let mut matched: Vec<Found<'a>> = Vec::new();
     for (entry, pattern) in patterns {
-        for (id, name) in directory.cgroups_like(pattern) {
-            let kind = uapi::SUBJECT_CGROUP;
-            let is_it = |(other, subject): &&Found<'_>| {
-                (subject.kind, subject.id, other.set.gpu) == (kind, id, entry.set.gpu)
-            };
-            if !matched.iter().chain(&found).any(|one| is_it(&one)) {
-                matched.push((entry, Subject { kind, id, name }));
+        subjects.add_matching(entry, &directory.cgroups_like(pattern, MAX_MATCHED + 1));
+    }
+    subjects
+}
+
+impl<'a> Subjects<'a> {
+    /// Adds the cgroups that fit the pattern of an entry, but for those that an entry names, and those
+    /// of an earlier pattern for the same GPU.
+    fn add_matching(&mut self, entry: &'a Entry, fit: &[(u64, Name)]) {
+        let kind = uapi::SUBJECT_CGROUP;
+        for (id, name) in fit {
+            let is_it = |subject: &Subject| (subject.kind, subject.id) == (kind, *id);
+            let earlier =
+                |(other, subject): &Found<'_>| is_it(subject) && other.set.gpu == entry.set.gpu;
+            if self.named.iter().any(|(_, subject)| is_it(subject))
+                || self.matched.iter().any(earlier)
+            {
+                continue;
             }
+            if self.matched.len() == MAX_MATCHED {
+                let why = format!("{}: more than {MAX_MATCHED} cgroups fit patterns", entry.at);
+                self.missing.push(Missing {
+                    why,
+                    is_user: false,
+                });
+                return;
+            }
+            let (id, name) = (*id, name.clone());
+            self.matched.push((entry, Subject { kind, id, name }));
         }
     }
-    matched.append(&mut found);
-    (matched, missing)
+
+    fn all(&self) -> impl Iterator<Item = &Found<'a>> {
+        self.named.iter().chain(&self.matched)
+    }
 }
 
 /// What a GPU had before.
@@ -320,14 +357,25 @@ fn set_shares(
     Ok(())
 }
 
+/// Sets each share that can be set, and says why others cannot. Returns how many cannot.
+fn set_each(
+    subjects: &[Found<'_>],
+    control: &Control<impl Calls>,
+    lines: &mut Vec<String>,
+) -> usize {
+    let mut refused = 0;
+    for one in subjects {
+        if let Err(failure) = set_shares(std::slice::from_ref(one), control, lines) {
+            lines.push(failure.to_string());
+            refused += 1;
+        }
+    }
+    refused
+}
+
 /// What a subject is called: of a pattern, the one that it found.
 fn called(entry: &Entry, subject: &Subject) -> String {
-    let kind = match &entry.whom {
-        Whom::User(_) => "user",
-        Whom::Cgroup(_) => "cgroup",
-        Whom::Unit(_) => "unit",
-    };
-    format!("{kind} {}", subject.name)
+    format!("{} {}", entry.whom.kind(), subject.name)
 }
 
 /// Sets what was set before. Returns what cannot be set again.

@@ -165,6 +165,33 @@ fn users_of_a_directory_in_the_network_have_names_both_ways() {
 }
 
 #[test]
+fn user_that_was_named_once_stays_while_the_name_service_is_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gone = folder.path().join("gone");
+    let script = format!("[ ! -e {} ] || exec sleep 60\n{LDAP}", gone.display());
+    let directory = directory(None).asking(&service(folder.path(), &script));
+    let (alice, eve) = ("alice".into(), "DOM\\eve".into());
+    assert_eq!(directory.user_id(&alice), Ok(4242));
+    assert!(directory.user_id(&"nobody-yet".into()).is_err());
+    fs::write(&gone, "").expect("a file");
+    let directory = directory.again();
+    assert!(directory.user_id(&eve).is_err() && !directory.answers());
+    assert_eq!(directory.user_id(&alice), Ok(4242));
+    fs::remove_file(&gone).expect("back");
+    // It was silent: it is asked again with the next reading.
+    assert!(directory.user_id(&eve).is_err());
+    let directory = directory.again();
+    assert_eq!(directory.user_id(&eve), Ok(4244));
+    // And asked once for each.
+    let before = asked(folder.path());
+    assert_eq!(
+        (directory.user_id(&alice), directory.user_id(&eve)),
+        (Ok(4242), Ok(4244))
+    );
+    assert_eq!(asked(folder.path()), before);
+}
+
+#[test]
 fn name_service_that_does_not_answer_is_asked_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = directory(None).asking(&service(folder.path(), "exec sleep 60"));

@@ -29,6 +29,8 @@ pub(super) struct Service {
     program: PathBuf,
     /// Names by number; nothing for users without one.
     known: RefCell<BTreeMap<u32, Option<Name>>>,
+    /// Numbers by name; nothing for names without one.
+    numbers: RefCell<BTreeMap<Name, Option<u32>>>,
     /// Whether it was too slow once.
     silent: Cell<bool>,
 }
@@ -39,6 +41,7 @@ impl Service {
         Self {
             program: program.to_path_buf(),
             known: RefCell::default(),
+            numbers: RefCell::default(),
             silent: Cell::new(false),
         }
     }
@@ -48,9 +51,22 @@ impl Service {
         !self.silent.get()
     }
 
-    /// Number of the user of this name.
+    /// Number of the user of this name. It is asked once.
     pub(super) fn number(&self, name: &Name) -> Option<u32> {
-        self.ask(name.as_os_str()).map(|(uid, _)| uid)
+        if let Some(known) = self.numbers.borrow().get(name) {
+            return *known;
+        }
+        let number = self.ask(name.as_os_str()).map(|(uid, _)| uid);
+        self.numbers.borrow_mut().insert(name.clone(), number);
+        number
+    }
+
+    /// The same, which asks once more for what it did not find.
+    pub(super) fn again(mut self) -> Self {
+        self.silent.set(false);
+        self.known.get_mut().retain(|_, name| name.is_some());
+        self.numbers.get_mut().retain(|_, number| number.is_some());
+        self
     }
 
     /// Name of the user with this number. It is asked once.

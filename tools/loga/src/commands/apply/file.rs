@@ -45,6 +45,15 @@ pub(super) enum Whom {
 }
 
 impl Whom {
+    /// What kind of thing it is.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Whom::User(_) => "user",
+            Whom::Cgroup(_) => "cgroup",
+            Whom::Unit(_) => "unit",
+        }
+    }
+
     /// What it is called.
     pub(super) fn name(&self) -> &Name {
         match self {
@@ -55,11 +64,7 @@ impl Whom {
 
 impl fmt::Display for Whom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Whom::User(name) => write!(f, "user {name}"),
-            Whom::Cgroup(path) => write!(f, "cgroup {path}"),
-            Whom::Unit(name) => write!(f, "unit {name}"),
-        }
+        write!(f, "{} {}", self.kind(), self.name())
     }
 }
 

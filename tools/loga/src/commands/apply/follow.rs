@@ -6,7 +6,9 @@
 //! Files that are wrong or refused change nothing: those that were applied last count until they are
 //! mended. What somebody sets by hand for a cgroup that exists stays.
 
-use super::{apply, default_files, find, parse, texts, Found, Settings, Text, FILE, FOLDER};
+use super::{
+    apply, default_files, find, parse, set_each, texts, Settings, Subjects, Text, FILE, FOLDER,
+};
 use crate::commands::subject::Subject;
 use crate::commands::Failure;
 use crate::control::{Calls, Control};
@@ -24,7 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two comparisons of the files and of the system with what is in force.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Longest time between two attempts at what the kernel module refuses.
+/// Longest time between two attempts at what the kernel module refuses, and between two readings of
+/// the list of users.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Where the kernel module has a folder for each GPU that it manages.
 const GPUS: &str = "/sys/class/misc/loga";
@@ -38,15 +41,19 @@ const GPUS: &str = "/sys/class/misc/loga";
 pub fn run<C: Calls>(
     files: &[PathBuf],
     open: impl Fn() -> Result<Control<C>, Error>,
-    directory: impl Fn() -> Directory,
+    mut directory: Directory,
     ready: impl FnOnce(),
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let mut follower = Follower::new(files, Path::new(GPUS));
     follower.first()?;
     let mut ready = Some(ready);
+    let mut asked = Instant::now();
     loop {
-        for line in follower.tick(&directory(), &open, Instant::now()) {
+        if asked.elapsed() >= PATIENCE {
+            (directory, asked) = (directory.again(), Instant::now());
+        }
+        for line in follower.tick(&directory, &open, Instant::now()) {
             // A log that cannot be written ends nothing.
             let _ = writeln!(out, "{}", harmless(&line)).and_then(|()| out.flush());
         }
@@ -242,27 +249,27 @@ impl<'a> Follower<'a> {
         open: impl Fn() -> Result<Control<C>, Error>,
         lines: &mut Vec<String>,
     ) {
-        let (mut found, _) = find(&self.settings.shares, directory);
-        let there = set_of(&found);
-        found.retain(|(entry, subject)| !self.set.contains_key(&key(subject, entry.set.gpu)));
+        let mut subjects = find(&self.settings.shares, directory);
+        let there = set_of(&subjects);
+        for found in [&mut subjects.named, &mut subjects.matched] {
+            found.retain(|(entry, subject)| !self.set.contains_key(&key(subject, entry.set.gpu)));
+        }
         // What is gone may come back, as another one with the same number.
         self.set = there;
-        if found.is_empty() {
+        if subjects.all().next().is_none() {
             return;
         }
-        let none = Settings::default();
-        let set = |found: &[Found<'_>]| apply(&none, found, &open()?);
-        if let Ok(said) = set(&found) {
-            lines.extend(said);
-            return;
+        let control = match open() {
+            Ok(control) => control,
+            // They are new again when it answers.
+            Err(_) => return self.set.clear(),
+        };
+        // Refusals are said once: again when everything is applied.
+        match apply(&Settings::default(), &subjects.named, &control) {
+            Ok(said) => lines.extend(said),
+            Err(_) => drop(set_each(&subjects.named, &control, lines)),
         }
-        for one in found {
-            match set(&[one]) {
-                Ok(said) => lines.extend(said),
-                // Once: the module says it again when everything is applied.
-                Err(failure) => lines.push(failure.to_string()),
-            }
-        }
+        set_each(&subjects.matched, &control, lines);
     }
 }
 
@@ -285,25 +292,26 @@ fn whole<C: Calls>(
     directory: &Directory,
     open: impl Fn() -> Result<Control<C>, Error>,
 ) -> Result<Done, Failure> {
-    let (found, missing) = find(&settings.shares, directory);
+    let subjects = find(&settings.shares, directory);
     let control = open()?;
-    let mut lines = apply(settings, &found, &control)?;
-    take_back(before, &found, &control, &mut lines)?;
-    let waiting = missing.iter();
+    let mut lines = apply(settings, &subjects.named, &control)?;
+    take_back(before, &subjects, &control, &mut lines)?;
+    set_each(&subjects.matched, &control, &mut lines);
+    let waiting = subjects.missing.iter();
     lines.extend(waiting.map(|one| format!("{}; waits for it", one.why)));
-    Ok((set_of(&found), lines))
+    Ok((set_of(&subjects), lines))
 }
 
-fn set_of(found: &[Found<'_>]) -> Set {
-    let set = found.iter();
+fn set_of(subjects: &Subjects<'_>) -> Set {
+    let set = subjects.all();
     set.map(|(entry, subject)| (key(subject, entry.set.gpu), entry.set.mask))
         .collect()
 }
 
-/// Clears what was set for a subject and is not in `found`. What was set by hand beside it goes too.
+/// Clears what was set for a subject that no entry has any more. What was set by hand beside it goes too.
 fn take_back(
     before: &Set,
-    found: &[Found<'_>],
+    subjects: &Subjects<'_>,
     control: &Control<impl Calls>,
     lines: &mut Vec<String>,
 ) -> Result<(), Failure> {
@@ -311,7 +319,7 @@ fn take_back(
         let of_gpu = |of: u32| of == gpu || of == uapi::ALL_GPUS;
         for ((kind, id, _), old) in before.iter().filter(|((_, _, of), _)| of_gpu(*of)) {
             let wanted = || {
-                found.iter().filter(|(entry, subject)| {
+                subjects.all().filter(|(entry, subject)| {
                     of_gpu(entry.set.gpu) && (subject.kind, subject.id) == (*kind, *id)
                 })
             };

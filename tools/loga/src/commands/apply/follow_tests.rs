@@ -260,7 +260,7 @@ fn what_a_file_no_longer_has_is_taken_back() {
     };
     let both = uapi::SHARE_WEIGHT | uapi::SHARE_LIMIT;
     assert_eq!(set(0), [(1000, both, 300)]);
-    assert_eq!(set(1), [(job, uapi::SHARE_WEIGHT, 50), (1000, both, 300)]);
+    assert_eq!(set(1), [(1000, both, 300), (job, uapi::SHARE_WEIGHT, 50)]);
     machine.write(ANN);
     machine.tick(&mut follower, 2);
     let said = machine.tick(&mut follower, 4);

@@ -3,7 +3,7 @@
 //! [tool] `loga config show`: what is in force on each GPU, and where it comes from.
 
 use super::file::{Entry, Settings};
-use super::{called, default_files, find, read, Found, FILE, FOLDER};
+use super::{called, default_files, find, read, Subjects, FILE, FOLDER};
 use crate::cli;
 use crate::commands::subject::Listed;
 use crate::commands::{print_json, Failure, JSON_VERSION};
@@ -62,12 +62,12 @@ pub fn run(
         files => files.to_vec(),
     };
     let settings = read(&files)?;
-    let (found, missing) = find(&settings.shares, directory);
+    let subjects = find(&settings.shares, directory);
     let mut lines = Vec::new();
     for snapshot in control.all()? {
         let mut rows = knobs(&settings, &snapshot);
         rows.extend(shares(
-            &found,
+            &subjects,
             snapshot.gpu,
             &control.shares(snapshot.gpu)?,
             directory,
@@ -99,7 +99,7 @@ pub fn run(
     });
     let table = grid_within(&titles, &titles[1..], &[], rows.collect(), out.columns());
     writeln!(out, "{}", table.unwrap_or_default())?;
-    for one in missing {
+    for one in &subjects.missing {
         writeln!(out, "{}", one.why)?;
     }
     Ok(())
@@ -144,12 +144,17 @@ fn word(knob: &Knob, number: u32) -> String {
 }
 
 /// The shares that are set on a GPU, and those that a file has and the GPU has not.
-fn shares(found: &[Found<'_>], gpu: u32, set: &[uapi::Share], directory: &Directory) -> Vec<Row> {
+fn shares(
+    subjects: &Subjects<'_>,
+    gpu: u32,
+    set: &[uapi::Share],
+    directory: &Directory,
+) -> Vec<Row> {
     // One for this GPU goes before one for all.
     let of_gpu = |entry: &Entry| entry.set.gpu == gpu || entry.set.gpu == uapi::ALL_GPUS;
     let entry_of = |kind: u32, id: u64| {
-        let of = found
-            .iter()
+        let of = subjects
+            .all()
             .filter(|(entry, subject)| of_gpu(entry) && (subject.kind, subject.id) == (kind, id));
         of.min_by_key(|(entry, _)| entry.set.gpu)
     };
@@ -180,7 +185,7 @@ fn shares(found: &[Found<'_>], gpu: u32, set: &[uapi::Share], directory: &Direct
         });
     }
     let is_set = |subject: (u32, u64)| set.iter().any(|one| (one.subject, one.id) == subject);
-    for (entry, subject) in found {
+    for (entry, subject) in subjects.all() {
         if of_gpu(entry) && !is_set((subject.kind, subject.id)) {
             rows.push(Row {
                 setting: called(entry, subject),

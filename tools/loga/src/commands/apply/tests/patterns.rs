@@ -20,9 +20,9 @@ fn pattern_names_the_cgroups_that_no_other_entry_names() {
     assert_eq!(
         machine.set(0).2,
         [
+            (of("job_2"), 0, 30),
             (of("job_1"), 5, 0),
-            (of("mob_3"), 6, 0),
-            (of("job_2"), 0, 30)
+            (of("mob_3"), 6, 0)
         ]
     );
 }
@@ -87,4 +87,35 @@ fn what_is_in_force_is_shown_with_its_origin() {
         line(1, "user ann"),
         "- 1.toml:10, not in force: `loga apply`"
     );
+}
+
+#[test]
+fn cgroups_that_somebody_makes_take_no_room_from_what_files_name() {
+    let machine = Machine::new();
+    for number in 0..MAX_MATCHED + 44 {
+        let path = format!("cgroup/jobs/job_{number:03}");
+        fs::create_dir_all(machine.folder.path().join(path)).expect("a folder");
+    }
+    let refusal = Refusal {
+        code: uapi::REFUSED_FULL,
+        max: 512,
+        ..Default::default()
+    };
+    machine
+        .fake
+        .refuse_share(machine.cgroup("jobs/job_007"), refusal, u32::MAX);
+    let text = "[[share]]\ncgroup = '/jobs/job_*'\nweight = 5\n\
+        [[share]]\nuser = 'ann'\nlimit = 30\n";
+    let (outcome, said) = machine.apply(&[text], "").expect("applied");
+    assert_eq!(outcome, Outcome::Skipped(2), "{said}");
+    assert!(
+        said.contains("1.toml:1: cgroup /jobs/job_007: no room for another of 512"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1.toml:1: more than 256 cgroups fit patterns; skipped"),
+        "{said}"
+    );
+    let set = machine.set(0).2;
+    assert_eq!((set.len(), set[0]), (MAX_MATCHED, (1000, 0, 30)));
 }
