@@ -148,31 +148,24 @@ impl Before {
 
     fn users(&mut self, now: &[uapi::Total], owners: &Owners) -> Vec<Owner> {
         let got = changes(&mut self.users, self.base_ns, now);
-        let owner = |(id, got): (Key, Amounts)| {
-            let uid = id.and_then(|id| u32::try_from(id).ok());
-            let name = uid.and_then(|uid| owners.user_name(uid)).cloned();
-            Owner {
-                id,
-                name_hex: name.as_ref().and_then(names::Name::hex),
-                name,
-                got,
-            }
-        };
-        got.into_iter().map(owner).collect()
+        let name = |id: u64| owners.user_name(u32::try_from(id).ok()?).cloned();
+        got.into_iter().map(|one| owner(one, name)).collect()
     }
 
     fn cgroups(&mut self, now: &[uapi::Total], owners: &Owners) -> Vec<Owner> {
         let got = changes(&mut self.cgroups, self.base_ns, now);
-        let owner = |(id, got): (Key, Amounts)| {
-            let name = id.and_then(|id| owners.cgroup_path(id)).cloned();
-            Owner {
-                id,
-                name_hex: name.as_ref().and_then(names::Name::hex),
-                name,
-                got,
-            }
-        };
-        got.into_iter().map(owner).collect()
+        let name = |id: u64| owners.cgroup_path(id).cloned();
+        got.into_iter().map(|one| owner(one, name)).collect()
+    }
+}
+
+fn owner((id, got): (Key, Amounts), name: impl Fn(u64) -> Option<names::Name>) -> Owner {
+    let name = id.and_then(name);
+    Owner {
+        id,
+        name_hex: name.as_ref().and_then(names::Name::hex),
+        name,
+        got,
     }
 }
 

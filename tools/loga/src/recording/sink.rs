@@ -4,10 +4,12 @@
 
 use super::layout::Line;
 use crate::names::{json, Name};
-use std::fs::{File, OpenOptions};
+use nix::unistd::geteuid;
+use std::fs;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Closed to other users, whose processes may be named in it.
@@ -39,6 +41,10 @@ impl Sink {
             .open(path);
         let file = match new {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Before it is opened: a pipe would wait for its reader.
+                let there = fs::symlink_metadata(path);
+                let there = there.map_err(|error| format!("cannot write {name}: {error}"))?;
+                check_owner(&there, &name)?;
                 OpenOptions::new().write(true).open(path)
             }
             other => other,
@@ -46,6 +52,9 @@ impl Sink {
         let file = file.map_err(|error| format!("cannot write {name}: {error}"))?;
         let data = file.metadata();
         let data = data.map_err(|error| format!("cannot write {name}: {error}"))?;
+        if data.is_file() {
+            check_owner(&data, &name)?;
+        }
         if data.is_file() && data.len() > 0 {
             return Err(format!(
                 "{name} exists and is not empty: remove it, or name another file"
@@ -95,11 +104,22 @@ impl Sink {
     }
 }
 
+/// Whoever may write into the folder may have made a file or a pipe there to read what is recorded. A
+/// device is the system's, and what a link leads to is looked at once it is open.
+fn check_owner(data: &Metadata, name: &Name) -> Result<(), String> {
+    let kind = data.file_type();
+    if kind.is_symlink() || kind.is_char_device() || data.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} belongs to another user, who could read what is recorded: name a file that does not exist"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::recording::layout::{End, Gap};
-    use std::fs;
 
     fn gap(why: &str) -> Line {
         Line::Gap(Gap {
@@ -130,6 +150,29 @@ mod tests {
             said.ends_with("a\\n\" was removed while it was written"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn file_or_pipe_that_another_user_has_put_there_is_refused() {
+        if !geteuid().is_root() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+        fs::write(&file, "").expect("a file");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        for path in [&file, &pipe] {
+            std::os::unix::fs::chown(path, Some(7), None).expect("given away");
+            // A pipe that were opened would wait for its reader.
+            let said = Sink::create(path).expect_err("refused");
+            assert!(said.contains("belongs to another user"), "{said}");
+        }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        assert!(Sink::create(&link).is_err());
+        std::os::unix::fs::chown(&file, Some(0), None).expect("taken back");
+        assert!(Sink::create(&file).is_ok());
     }
 
     #[test]
