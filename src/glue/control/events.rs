@@ -64,8 +64,9 @@ pub(crate) fn overdue(gpu: u32) {
     publish(gpu, uapi::EVENT_FALLBACK, None, cause, Default::default());
 }
 
-/// Deadlines of a client were missed, or its commands were longer than others count with.
-pub(crate) fn submissions(gpu: u32, about: &About<'_>, report: &Report) {
+/// Deadlines of a client were missed, or its commands were longer than others count with. `about`:
+/// nothing if it is gone, or one of several users.
+pub(crate) fn submissions(gpu: u32, about: Option<&About<'_>>, report: &Report) {
     let Report {
         missed,
         void,
@@ -79,7 +80,8 @@ pub(crate) fn submissions(gpu: u32, about: &About<'_>, report: &Report) {
         (uapi::EVENT_BREACHED, breached),
     ] {
         if count != 0 {
-            publish_about(gpu, kind, about, count.into());
+            let name = about.map_or_else(Default::default, |about| *about.comm);
+            publish(gpu, kind, about, count.into(), name);
         }
     }
 }

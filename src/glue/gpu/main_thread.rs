@@ -10,6 +10,7 @@ use super::phase::Phase;
 use super::Gpu;
 use crate::account::waits::Watched;
 use crate::account::{self, Accounting, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
+use crate::engaged::CROWD;
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
@@ -270,11 +271,12 @@ impl Books {
         while let Some((place, report)) = self.engaged.take_report(from) {
             from = place.saturating_add(1);
             let clients = self.state.shares.members().iter().zip(self.clients.iter());
-            // Those at one place are of one user, or follow one spec.
-            let mut there = clients.filter(|(_, client)| client.place == Some(place));
-            if let Some((member, client)) = there.next() {
-                events::submissions(self.gpu, &client.about(member), &report);
-            }
+            // Those at one place are of one user: the first stands for all. Not where users share one,
+            // of whom none shall be taken for another.
+            let mut there =
+                clients.filter(|(_, client)| place != CROWD && client.place == Some(place));
+            let about = there.next().map(|(member, client)| client.about(member));
+            events::submissions(self.gpu, about.as_ref(), &report);
         }
     }
 
