@@ -7,7 +7,7 @@
 mod common;
 
 use common::{run, Ended};
-use fake_cuda::{CYCLES_PER_US, FIXED_NS, NAME};
+use fake_cuda::{CYCLES_PER_US, FIXED_NS, NAME, ROUNDS_PER_US};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -92,6 +92,21 @@ fn timer_that_does_not_count_nanoseconds_is_replaced_by_the_clock() {
     let device = cuda("--count 10", &[("FAKE_CUDA_TIMER", "1.5")]).device();
     assert_eq!(device.timer, Timer::Clock64);
     assert!(device.check.error_median_percent.abs() < 1.0);
+}
+
+/// A timer would go on while the device runs another client in the middle of the kernel.
+#[test]
+fn device_that_preempts_kernels_runs_a_number_of_rounds() {
+    let preempts = [("FAKE_CUDA_PREEMPTS", "1")];
+    let device = cuda("--count 10", &preempts).device();
+    assert_eq!(device.timer, Timer::Loop);
+    let rounds = ROUNDS_PER_US as f64;
+    assert!((device.units_per_us / rounds - 1.0).abs() < 0.01);
+    assert!(device.check.error_median_percent.abs() < 1.0);
+    // A driver that does not know the attribute has no such device.
+    let unknown = [("FAKE_CUDA_REFUSE", "cuDeviceGetAttribute=1")];
+    let timer = cuda("--count 1", &unknown).device().timer;
+    assert_eq!(timer, Timer::GlobalTimer);
 }
 
 #[test]

@@ -34,13 +34,16 @@ const TIMER_ERROR_MAX: f64 = 0.02;
 /// Fewer than the launches that the driver queues before a launch waits.
 const DEPTH_MAX: u32 = 512;
 
-/// A device and its two ways to spin.
+/// A device and its three ways to spin.
 #[derive(Debug)]
 pub(super) struct Cuda {
     context: Context,
     by_timer: Function,
     by_clock: Function,
+    by_loop: Function,
     timer: Timer,
+    /// Where the loop stores its last value.
+    word: Word,
     /// Pairs of events that no kernel uses at the moment.
     free: Vec<Pair>,
 }
@@ -63,27 +66,33 @@ impl Cuda {
         let module = compile(&context)?;
         let by_timer = context.function(&module, c"spin_timer")?;
         let by_clock = context.function(&module, c"spin_clock")?;
+        let by_loop = context.function(&module, c"spin_loop")?;
         let step = context.function(&module, c"timer_step")?;
         let word = context.word()?;
         let mut cuda = Cuda {
             context,
             by_timer,
             by_clock,
+            by_loop,
             timer: Timer::GlobalTimer,
+            word,
             free: Vec::new(),
         };
-        if !cuda.timer_is_good(step, word, plan.kernel_us.saturating_mul(1000))? {
+        if cuda.context.preempts {
+            // A timer counts the time of other clients in the middle of a kernel as the kernel's.
+            cuda.timer = Timer::Loop;
+        } else if !cuda.timer_is_good(step, plan.kernel_us.saturating_mul(1000))? {
             cuda.timer = Timer::Clock64;
         }
         Ok(cuda)
     }
 
     /// Whether %globaltimer is fine enough for the kernel and counts nanoseconds.
-    fn timer_is_good(&mut self, step: Function, word: Word, kernel_ns: u64) -> Result<bool, Error> {
-        let pair = self.launch_one(step, STEP_READS, Some(word))?;
+    fn timer_is_good(&mut self, step: Function, kernel_ns: u64) -> Result<bool, Error> {
+        let pair = self.launch_one(step, STEP_READS)?;
         self.wait(&pair)?;
         self.free.push(pair);
-        let step_ns = self.context.read(word)?;
+        let step_ns = self.context.read(self.word)?;
         if step_ns > STEP_NS_MAX.min(kernel_ns / STEPS_PER_KERNEL) {
             return Ok(false);
         }
@@ -91,12 +100,7 @@ impl Cuda {
         Ok((found.units_per_us / 1000.0 - 1.0).abs() <= TIMER_ERROR_MAX)
     }
 
-    fn launch_one(
-        &mut self,
-        function: Function,
-        units: u64,
-        word: Option<Word>,
-    ) -> Result<Pair, Error> {
+    fn launch_one(&mut self, function: Function, units: u64) -> Result<Pair, Error> {
         let pair = match self.free.pop() {
             Some(pair) => pair,
             None => Pair {
@@ -105,7 +109,7 @@ impl Cuda {
             },
         };
         self.context.record(pair.start)?;
-        self.context.launch(function, units, word)?;
+        self.context.launch(function, units, self.word)?;
         self.context.record(pair.end)?;
         Ok(pair)
     }
@@ -150,10 +154,11 @@ impl Device for Cuda {
 
     fn launch(&mut self, units: u64) -> Result<Pair, Error> {
         let function = match self.timer {
+            Timer::GlobalTimer => self.by_timer,
             Timer::Clock64 => self.by_clock,
-            _ => self.by_timer,
+            Timer::Loop => self.by_loop,
         };
-        self.launch_one(function, units, None)
+        self.launch_one(function, units)
     }
 
     fn ended(&mut self, kernel: &Pair) -> Result<bool, Error> {

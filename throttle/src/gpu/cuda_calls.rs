@@ -20,6 +20,8 @@ const CONTEXT_FLAGS: [c_uint; 2] = [1, 4];
 /// CU_EVENT_DEFAULT, CU_EVENT_BLOCKING_SYNC.
 const EVENT_FLAGS: [c_uint; 2] = [0, 1];
 const STREAM_NON_BLOCKING: c_uint = 1;
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED.
+const COMPUTE_PREEMPTION_SUPPORTED: c_int = 90;
 const JIT_ERROR_LOG_BUFFER: c_int = 5;
 const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 const LOG_BYTES: usize = 4096;
@@ -36,6 +38,7 @@ calls! {
         cuDeviceGetCount(*mut c_int) -> c_int;
         cuDeviceGet(*mut c_int, c_int) -> c_int;
         cuDeviceGetName(*mut c_char, c_int, c_int) -> c_int;
+        cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
         cuCtxCreate_v2(*mut Handle, c_uint, c_int) -> c_int;
         cuCtxDestroy_v2(Handle) -> c_int;
         cuModuleLoadDataEx(*mut Handle, *const c_void, c_uint, *mut c_int, *mut Handle) -> c_int;
@@ -78,6 +81,8 @@ pub(super) struct Context {
     pub(super) name: String,
     /// CUDA version of the driver, 1000 * major + 10 * minor.
     pub(super) version: i32,
+    /// Whether the device can switch to another client within a kernel.
+    pub(super) preempts: bool,
 }
 
 impl Context {
@@ -109,6 +114,13 @@ impl Context {
         let code = unsafe { (calls.cuDeviceGet)(&mut ordinal, wanted) };
         check(&calls, "cuDeviceGet", code)?;
         let name = device_name(&calls, ordinal)?;
+        let mut preempts = 0;
+        // A driver from before CUDA 8 does not know the attribute, nor such a device.
+        // SAFETY: stores one int, or refuses.
+        let code = unsafe {
+            (calls.cuDeviceGetAttribute)(&mut preempts, COMPUTE_PREEMPTION_SUPPORTED, ordinal)
+        };
+        let preempts = code == SUCCESS && preempts != 0;
         let mut context = null_mut();
         let flags = CONTEXT_FLAGS[usize::from(blocking)];
         // SAFETY: stores one handle; the device is one that the library named.
@@ -121,6 +133,7 @@ impl Context {
             blocking,
             name,
             version,
+            preempts,
         };
         // SAFETY: stores one handle; a context is current.
         let code =
@@ -174,15 +187,14 @@ impl Context {
         Ok(Function(function))
     }
 
-    /// Starts one thread of a function that takes a number, and a word to write to if one is given.
+    /// Starts one thread of a function that takes a number, and a word that it may write to.
     pub(super) fn launch(
         &self,
         function: Function,
         mut units: u64,
-        word: Option<Word>,
+        mut word: Word,
     ) -> Result<(), Error> {
-        let mut address = word.map_or(0, |word| word.0);
-        let mut arguments: [*mut c_void; 2] = [(&raw mut units).cast(), (&raw mut address).cast()];
+        let mut arguments: [*mut c_void; 2] = [(&raw mut units).cast(), (&raw mut word.0).cast()];
         // SAFETY: the arguments are 64-bit as the PTX declares them; the library copies as many as
         // the function has before it returns.
         let code = unsafe {

@@ -17,6 +17,7 @@
 //! | `FAKE_CUDA_TIMER=FACTOR` | %globaltimer advances by this factor per ns (1) |
 //! | `FAKE_CUDA_STRETCH=PERCENT` | kernels that wait for another one take longer by this |
 //! | `FAKE_CUDA_TARGET=sm_NN` | the only `.target` that compiles |
+//! | `FAKE_CUDA_PREEMPTS=1` | the device says that it switches between clients within a kernel |
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 pub const FIXED_NS: u64 = 3000;
 /// Cycles of %clock64 in a microsecond.
 pub const CYCLES_PER_US: u64 = 837;
+/// Rounds of the loop in a microsecond.
+pub const ROUNDS_PER_US: u64 = 91;
 /// Name of the devices.
 pub const NAME: &str = "FakeCuda device";
 /// CUDA version that the library claims.
@@ -42,13 +45,17 @@ const INVALID_HANDLE: c_int = 400;
 const NOT_FOUND: c_int = 500;
 const NOT_READY: c_int = 600;
 
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED.
+const PREEMPTS: c_int = 90;
+
 const CONTEXT: usize = 0x10;
 const MODULE: usize = 0x20;
 const STREAM: usize = 0x30;
-const FUNCTIONS: [(usize, &str); 3] = [
+const FUNCTIONS: [(usize, &str); 4] = [
     (0x41, "spin_timer"),
     (0x42, "spin_clock"),
     (0x43, "timer_step"),
+    (0x44, "spin_loop"),
 ];
 const WORD: u64 = 0x5000;
 const EVENTS: usize = 0x1000;
@@ -66,6 +73,18 @@ struct State {
     word: u64,
     /// Events by handle: when they happen, if they are recorded.
     events: BTreeMap<usize, Option<u64>>,
+}
+
+impl State {
+    /// Queues a kernel that spins for this long.
+    fn run(&mut self, spin_ns: u64) -> c_int {
+        let mut length_ns = FIXED_NS + spin_ns;
+        if self.free_ns > now_ns() {
+            length_ns += length_ns * setting("FAKE_CUDA_STRETCH", 0) / 100;
+        }
+        self.free_ns = self.free_ns.max(now_ns()) + length_ns;
+        0
+    }
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -195,6 +214,14 @@ export! {
         })
     }
 
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        call("cuDeviceGetAttribute", |_| match attribute {
+            // SAFETY: the caller's pointer.
+            PREEMPTS => unsafe { store(value, setting("FAKE_CUDA_PREEMPTS", 0)) },
+            _ => INVALID_VALUE,
+        })
+    }
+
     fn cuCtxCreate_v2(context: *mut Handle, _flags: c_uint, _device: c_int) {
         call("cuCtxCreate_v2", |state| {
             state.context = true;
@@ -293,23 +320,21 @@ export! {
                     (units as f64 / setting("FAKE_CUDA_TIMER", 1.0)) as u64
                 }
                 Some((_, "spin_clock")) => units * 1000 / CYCLES_PER_US,
-                Some((_, _)) => {
-                    // SAFETY: this kernel has an address as its second argument.
+                Some((_, name)) => {
+                    // SAFETY: these kernels have an address as their second argument.
                     let address = unsafe { (*arguments.add(1)).cast::<u64>().read() };
                     if address != WORD {
                         return INVALID_VALUE;
+                    }
+                    if *name == "spin_loop" {
+                        return state.run(units * 1000 / ROUNDS_PER_US);
                     }
                     state.word = setting("FAKE_CUDA_STEP_NS", 32);
                     units
                 }
                 None => return INVALID_HANDLE,
             };
-            let mut length_ns = FIXED_NS + spin_ns;
-            if state.free_ns > now_ns() {
-                length_ns += length_ns * setting("FAKE_CUDA_STRETCH", 0) / 100;
-            }
-            state.free_ns = state.free_ns.max(now_ns()) + length_ns;
-            0
+            state.run(spin_ns)
         })
     }
 
