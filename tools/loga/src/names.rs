@@ -99,6 +99,26 @@ pub fn reserve(number: u32) -> String {
     word("reserve", &RESERVES, number.into())
 }
 
+/// What a reserve promises, in a word; nothing for one that promises nothing.
+pub const fn promise(number: u64) -> Option<&'static str> {
+    match number {
+        uapi::PROMISE_DEADLINE => Some("deadline"),
+        uapi::PROMISE_SHARE => Some("share"),
+        _ => None,
+    }
+}
+
+/// Why submissions were late, and how many of them for each cause.
+pub const fn misses(misses: &uapi::Misses) -> [(&'static str, u64); 5] {
+    [
+        ("promised", misses.promised),
+        ("own-overrun", misses.own),
+        ("foreign-command", misses.foreign),
+        ("fallback", misses.fallback),
+        ("order", misses.order),
+    ]
+}
+
 /// Dispatcher of submissions.
 pub fn dispatch(kind: Option<DispatcherKind>) -> String {
     kind.map_or("none", DispatcherKind::name).to_string()

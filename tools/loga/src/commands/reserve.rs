@@ -255,7 +255,7 @@ fn list(
                     served: listed.served,
                     longest_seen_ns: listed.longest_seen_ns,
                     breaches: listed.breaches,
-                    promise: promise(listed.promise),
+                    promise: names::promise(listed.promise),
                     missed: listed.misses.promised,
                     void_own: listed.misses.own,
                     void_foreign: listed.misses.foreign,
@@ -288,15 +288,6 @@ fn list(
         writeln!(out, "{}", grid.unwrap_or("nothing is set".to_string()))?;
     }
     Ok(())
-}
-
-/// What a reserve promises, in a word.
-const fn promise(number: u64) -> Option<&'static str> {
-    match number {
-        uapi::PROMISE_DEADLINE => Some("deadline"),
-        uapi::PROMISE_SHARE => Some("share"),
-        _ => None,
-    }
 }
 
 /// Milliseconds as seconds.
@@ -339,7 +330,7 @@ fn row(line: &Line, subject: String, listed: &uapi::ListedSpec) -> Vec<String> {
         },
         names::mode(spec.mode),
         words,
-        promise(listed.promise).unwrap_or("-").to_string(),
+        names::promise(listed.promise).unwrap_or("-").to_string(),
         of_reserve(format!("{:.3} ms", listed.left_ns as f64 / 1e6)),
         of_reserve(format!("{:.1} ms", listed.used_ns as f64 / 1e6)),
         of_reserve(listed.served.to_string()),

@@ -72,14 +72,7 @@ fn turns(info: &uapi::Gpu, gpu: &Labels, rows: &mut Rows) {
     ] {
         rows.seconds(Id::SubmissionWait, &with("cause", cause), ns);
     }
-    let misses = &info.misses;
-    for (why, count) in [
-        ("promised", misses.promised),
-        ("own-overrun", misses.own),
-        ("foreign-command", misses.foreign),
-        ("fallback", misses.fallback),
-        ("order", misses.order),
-    ] {
+    for (why, count) in names::misses(&info.misses) {
         rows.count(Id::ReserveMisses, &with("why", why), count);
     }
 }

@@ -132,6 +132,8 @@ metrics! {
     Throttled: Counter of Owner, "loga_throttled_seconds_total", "", "Time that its processes spent throttled.";
     Throttles: Counter of Owner, "loga_throttles_total", "", "Times that its processes were throttled.";
     Processes: Counter of Owner, "loga_processes_total", "", "Processes that have begun to use the GPU.";
+    ReserveServed: Counter of Owner, "loga_reserve_submissions_total", "promise", "Submissions that its reserve has served since it was set.";
+    ReserveLate: Counter of Owner, "loga_reserve_late_submissions_total", "why", "Those of them that ended after the deadline; why=promised: although all conditions of the promise held.";
     Weight: Gauge of Owner, "loga_weight", "", "Weight that is set for it.";
     Limit: Gauge of Owner, "loga_limit_ratio", "", "Hard limit that is set for it, as part of the GPU.";
     ProcessBusy: Gauge of Process, "loga_process_busy_ratio", "window", "Part of the window in which the process had the engine.";

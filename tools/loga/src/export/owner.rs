@@ -7,7 +7,7 @@ use super::metrics::Id;
 use super::reading::Reading;
 use super::rows::{printable, Label, Labels, Rows};
 use crate::directory::Directory;
-use crate::names::Name;
+use crate::names::{self, Name};
 use loga::uapi;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -154,12 +154,8 @@ impl Owners {
             totals(total, copies, &labels, rows);
         }
         for share in &reading.shares {
-            let labels = match share.subject {
-                uapi::SUBJECT_CGROUP => self.cgroup(gpu, share.id),
-                _ => match u32::try_from(share.id) {
-                    Ok(uid) => self.user(gpu, uid),
-                    Err(_) => continue,
-                },
+            let Some(labels) = self.subject(gpu, share.subject, share.id) else {
+                continue;
             };
             if share.mask & uapi::SHARE_WEIGHT != 0 {
                 rows.count(Id::Weight, &labels, share.weight.into());
@@ -167,6 +163,19 @@ impl Owners {
             if share.mask & uapi::SHARE_LIMIT != 0 {
                 rows.ratio(Id::Limit, &labels, f64::from(share.limit_pct) / 100.0);
             }
+        }
+        for listed in &reading.reserves {
+            if let Some(labels) = self.subject(gpu, listed.spec.subject, listed.spec.id) {
+                reserve(listed, &labels, rows);
+            }
+        }
+    }
+
+    /// The labels of a user or cgroup on a GPU.
+    fn subject(&self, gpu: &[Label], kind: u32, id: u64) -> Option<Labels> {
+        match kind {
+            uapi::SUBJECT_CGROUP => Some(self.cgroup(gpu, id)),
+            _ => Some(self.user(gpu, u32::try_from(id).ok()?)),
         }
     }
 }
@@ -186,4 +195,15 @@ fn totals(total: &uapi::Total, copies: bool, labels: &Labels, rows: &mut Rows) {
     rows.seconds(Id::Throttled, labels, total.throttled_ns);
     rows.count(Id::Throttles, labels, total.throttled_count);
     rows.count(Id::Processes, labels, total.processes);
+}
+
+/// What a reserve promises, and how it was kept.
+fn reserve(listed: &uapi::ListedSpec, labels: &Labels, rows: &mut Rows) {
+    let own = |name, value: &str| with(labels, [(name, value.to_string())]);
+    let promise = names::promise(listed.promise).unwrap_or("none");
+    let served = own("promise", promise);
+    rows.count(Id::ReserveServed, &served, listed.served);
+    for (why, count) in names::misses(&listed.misses) {
+        rows.count(Id::ReserveLate, &own("why", why), count);
+    }
 }

@@ -21,6 +21,8 @@ pub struct Reading {
     pub cgroups: Vec<uapi::Total>,
     /// What is set for users and cgroups.
     pub shares: Vec<uapi::Share>,
+    /// Reserves of users and cgroups.
+    pub reserves: Vec<uapi::ListedSpec>,
 }
 
 impl Reading {
@@ -45,10 +47,19 @@ impl Reading {
         shares.dedup_by_key(|share| (share.subject, share.id));
         shares.truncate(ROWS_MAX);
         reading.shares = shares;
+        let mut reserves = control.specs(gpu)?;
+        let key = |listed: &uapi::ListedSpec| (listed.spec.subject, listed.spec.id);
+        reserves.retain(|listed| {
+            listed.spec.kind != uapi::RESERVE_NONE && listed.spec.subject != uapi::SUBJECT_PROCESS
+        });
+        reserves.sort_by_key(key);
+        reserves.dedup_by_key(|listed| key(listed));
+        reserves.truncate(ROWS_MAX);
+        reading.reserves = reserves;
         Ok(reading)
     }
 
-    /// One GPU, without what is set for users and cgroups.
+    /// One GPU, without what is set for users and cgroups, and their reserves.
     ///
     /// # Errors
     ///
@@ -72,23 +83,30 @@ impl Reading {
             users,
             cgroups,
             shares: Vec::new(),
+            reserves: Vec::new(),
         })
     }
 
     /// Users in it.
     pub fn uids(&self) -> impl Iterator<Item = u32> + '_ {
         let totals = self.users.iter().map(|total| total.id);
-        let of_kind = |share: &&uapi::Share| share.subject == uapi::SUBJECT_USER;
-        let shares = self.shares.iter().filter(of_kind).map(|share| share.id);
-        totals.chain(shares).filter_map(|id| u32::try_from(id).ok())
+        let set = self.set_for(uapi::SUBJECT_USER);
+        totals.chain(set).filter_map(|id| u32::try_from(id).ok())
     }
 
     /// Cgroups in it.
     pub fn cgroup_ids(&self) -> impl Iterator<Item = u64> + '_ {
         let totals = self.cgroups.iter().map(|total| total.id);
-        let of_kind = |share: &&uapi::Share| share.subject == uapi::SUBJECT_CGROUP;
-        let shares = self.shares.iter().filter(of_kind).map(|share| share.id);
-        totals.chain(shares).filter(|id| *id != 0)
+        let set = self.set_for(uapi::SUBJECT_CGROUP);
+        totals.chain(set).filter(|id| *id != 0)
+    }
+
+    /// Users or cgroups for which a share or a reserve is set.
+    fn set_for(&self, kind: u32) -> impl Iterator<Item = u64> + '_ {
+        let shares = self.shares.iter().map(|share| (share.subject, share.id));
+        let specs = self.reserves.iter().map(|listed| &listed.spec);
+        let set = shares.chain(specs.map(|spec| (spec.subject, spec.id)));
+        set.filter(move |(of, _)| *of == kind).map(|(_, id)| id)
     }
 }
 

@@ -6,6 +6,7 @@ mod documents;
 mod measure;
 mod names;
 mod parse;
+mod reserves;
 mod serving;
 
 use self::parse::{parse, Page};
@@ -113,6 +114,7 @@ pub(super) fn kernel() -> FakeKernel {
             ..Default::default()
         });
     }
+    gpu.specs = reserves::specs();
     drop(gpus);
     // The last claim counts. The number of claims begins at 1.
     for _ in 0..9 {
