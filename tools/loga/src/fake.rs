@@ -362,7 +362,7 @@ impl Calls for &FakeKernel {
         shares: &mut [uapi::Share],
     ) -> io::Result<()> {
         let header = (&mut argument.version, &mut argument.size);
-        self.enter(Call::ListShares, header, true)?;
+        self.enter(Call::ListShares, header, false)?;
         self.with_gpu(argument.gpu, |gpu| {
             argument.count = copy(&gpu.shares, shares, argument.count);
         })

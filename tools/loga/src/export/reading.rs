@@ -47,6 +47,10 @@ impl Reading {
         shares.dedup_by_key(|share| (share.subject, share.id));
         shares.truncate(ROWS_MAX);
         reading.shares = shares;
+        // This caller may not list them.
+        if reading.snapshot.info.flags & uapi::GPU_WITHHELD != 0 {
+            return Ok(reading);
+        }
         let mut reserves = control.specs(gpu)?;
         let key = |listed: &uapi::ListedSpec| (listed.spec.subject, listed.spec.id);
         reserves.retain(|listed| {

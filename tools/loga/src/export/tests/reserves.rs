@@ -69,3 +69,13 @@ fn reserves_of_users_and_cgroups_say_how_they_were_kept() {
     let rows = |name| page.values.keys().filter(|row| row.0 == name).count();
     assert_eq!((rows(served), rows(late)), (2, 10));
 }
+
+#[test]
+fn caller_that_may_not_list_reserves_exports_the_rest() {
+    let fake = kernel();
+    fake.gpus.borrow_mut()[0].info.flags |= uapi::GPU_WITHHELD;
+    fake.drop_privileges();
+    let page = read(&mut sampler(None), &fake);
+    assert_eq!(page.value("loga_up", &[]), 1.0);
+    assert!(page.has("loga_weight") && !page.has("loga_reserve_submissions_total"));
+}
