@@ -144,3 +144,48 @@ fn missing_metadata_is_refused_with_what_to_install() {
     headers.is_refused("Rust metadata of kernel 7.3.4-made-up is ");
     assert!(!headers.folder.join("cache").exists(), "asking made a file");
 }
+
+/// Licences that go with GPL-2.0-only in one program. Apache-2.0 alone is none of them.
+const ALLOWED: [&str; 10] = [
+    "MIT",
+    "MIT-0",
+    "ISC",
+    "Zlib",
+    "Unlicense",
+    "BSL-1.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "Unicode-3.0",
+    "GPL-2.0-only",
+];
+
+/// Whether an SPDX expression leaves a choice that is allowed; a slash is an older way to write `OR`.
+fn is_allowed(expression: &str) -> bool {
+    let expression = expression.replace(['(', ')'], "").replace('/', " OR ");
+    let mut parts = expression.split(" AND ");
+    parts.all(|part| part.split(" OR ").any(|one| ALLOWED.contains(&one.trim())))
+}
+
+#[test]
+fn programs_of_the_package_contain_only_what_their_licence_allows() {
+    assert!(is_allowed("MIT/Apache-2.0") && is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0"));
+    assert!(!is_allowed("Apache-2.0") && !is_allowed("Apache-2.0 AND ISC"));
+    let listed = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--edges", "normal"])
+        .args(["--package", "loga-cli", "--package", "throttle"])
+        .args(["--prefix", "none", "--format", "{p}|{l}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo");
+    let said = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{said}");
+    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
+    let crates = listed.lines().filter_map(|line| line.split_once('|'));
+    let crates: Vec<_> = crates.collect();
+    assert!(crates.len() > 50, "{listed}");
+    for (name, licence) in crates {
+        // One that was listed before has no licence, but a mark.
+        let licence = licence.trim_end_matches(" (*)");
+        assert!(is_allowed(licence), "{name}: {licence}");
+    }
+}

@@ -8,6 +8,7 @@ use loga::track::call::{parse, Call};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 const H100: &str = "h100-580.159.04-cuda.calls";
 
@@ -210,4 +211,34 @@ fn doorbells_are_mapped_in_bar0_and_in_bar1() {
         .iter()
         .filter(|line| line.kind == "left" && line.text("node") == "nvidia0");
     assert_eq!(kept.count(), 2);
+}
+
+/// A program with it runs as without it; where it asks nothing of a GPU, nothing is recorded.
+#[test]
+fn recorder_compiles_without_a_warning_and_disturbs_no_program() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (library, record) = (folder.join("record.so"), folder.join("recording"));
+    let compiled = Command::new("cc")
+        .args([
+            "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
+        ])
+        .arg(&library)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/card/record.c"))
+        .output()
+        .expect("a C compiler");
+    let said = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{said}");
+    let words = Command::new("cat")
+        .arg("/proc/self/comm")
+        .env("LD_PRELOAD", &library)
+        .env("RECORD", &record)
+        .output()
+        .expect("cat");
+    assert_eq!(
+        (words.stdout, words.stderr),
+        (b"cat\n".to_vec(), Vec::new())
+    );
+    let recorded = fs::read_dir(folder).expect("the folder").flatten();
+    let mut names = recorded.map(|entry| entry.file_name());
+    assert!(names.all(|name| !name.to_string_lossy().starts_with("recording.")));
 }
