@@ -85,7 +85,7 @@ pub fn call(stand: &Stand, private: &Private, request: u32, argument: usize) -> 
     }
     let caller = Caller {
         file: private.id,
-        pid: kernel::current!().tgid(),
+        pid: kernel::current!().group_leader().pid(),
     };
     let call = Call {
         stand,

@@ -18,9 +18,14 @@ use crate::rm::submit;
 use crate::truth::{Account, Entry, Truth};
 use kernel::ffi::c_void;
 use kernel::prelude::*;
-use kernel::sync::SpinLockIrq;
 use kernel::types::Opaque;
-use kernel::{bindings, new_spinlock_irq, pr_warn_once};
+use kernel::{bindings, pr_warn_once};
+#[cfg(linux_7_3)]
+use kernel::{new_spinlock_irq as new_listeners_lock, sync::SpinLockIrq as ListenersLock};
+// Before Linux 7.3 the kernel crate has no lock that turns interrupts off; without PREEMPT_RT, whose
+// locks sleep, the raw one is as good.
+#[cfg(not(linux_7_3))]
+use {new_raw_spinlock as new_listeners_lock, RawSpinLock as ListenersLock};
 
 /// Calls of the state machine in one tick for what became due during the tick.
 const CATCH_UPS: u32 = 8;
@@ -35,6 +40,11 @@ const INSTANCES: u64 = 0x100_0000;
 const INSTANCE_SIZE: u64 = 0x1000;
 /// Bytes of a runlist in video memory.
 const RUNLIST_SIZE: u64 = 0x10000;
+
+#[cfg(linux_7_3)]
+const NO_RESTART: bindings::hrtimer_restart = bindings::hrtimer_restart::HRTIMER_NORESTART;
+#[cfg(not(linux_7_3))]
+const NO_RESTART: bindings::hrtimer_restart = bindings::hrtimer_restart_HRTIMER_NORESTART;
 
 /// The state behind the lock.
 pub struct Core {
@@ -55,7 +65,7 @@ pub struct Machine {
     timer: Opaque<bindings::hrtimer>,
     /// The listeners for completions, by address space. Never taken with `core` held.
     #[pin]
-    pub(super) listeners: SpinLockIrq<KVVec<Listeners>>,
+    pub(super) listeners: ListenersLock<KVVec<Listeners>>,
     #[pin]
     pub(super) notices: Opaque<bindings::irq_work>,
     /// Parameters at load.
@@ -104,7 +114,7 @@ impl Machine {
         KBox::pin_init(
             pin_init!(Self {
                 core <- new_raw_spinlock!(core, "loga_model_core"),
-                listeners <- new_spinlock_irq!(listeners, "loga_model_listeners"),
+                listeners <- new_listeners_lock!(listeners, "loga_model_listeners"),
                 notices: Opaque::new(bindings::irq_work {
                     func: Some(deliver),
                     ..Default::default()
@@ -147,7 +157,8 @@ impl Machine {
                 0,
                 Some(kicked),
                 core::ptr::from_ref(self).cast_mut().cast(),
-                true,
+                // A boolean from Linux 7.3 on.
+                true.into(),
             )
         };
         if error != 0 {
@@ -393,7 +404,7 @@ unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer
     };
     machine.tick(false);
     // `tick` started the timer again if there is a next event.
-    bindings::hrtimer_restart::HRTIMER_NORESTART
+    NO_RESTART
 }
 
 /// Runs on CPU 0 on behalf of [`Machine::kick`].

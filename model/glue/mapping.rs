@@ -154,7 +154,7 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
 
 /// What 340 finds at a physical address: USERD pages of the caller, or its system memory.
 fn target_340(stand: &Stand, private: &Private, physical: u64, length: u64) -> Result<Target> {
-    let pid = kernel::current!().tgid();
+    let pid = kernel::current!().group_leader().pid();
     if private.control {
         let mut cards = stand.cards.iter();
         let memory = cards.find_map(|card| card.rm.lock().memory_at(pid, physical));

@@ -105,7 +105,8 @@ void loga_model_set_uncached(struct vm_area_struct *vma)
 
 bool loga_model_is_cow(struct vm_area_struct *vma)
 {
-	return vma_is_cow_mapping(vma);
+	/* As vma_is_cow_mapping(), which is there from Linux 7.3 on. */
+	return (vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE;
 }
 
 /* As rust/helpers/spinlock.c does for locks that may sleep under PREEMPT_RT. */

@@ -305,7 +305,7 @@ fn sleep(gpu: &Gpu, gate: &Gate, place: Option<usize>) {
         None => gate.wait(),
     };
     let waited = ffi::now().saturating_sub(since);
-    if result == ETIME.to_errno() {
+    if result == ffi::TIMED_OUT {
         gpu.overruns.fetch_add(1, Relaxed);
         let reason = trace::Reason::FaultOverrun(waited);
         trace::gpu_fallback(number, &reason);

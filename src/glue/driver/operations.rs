@@ -129,7 +129,7 @@ impl Driver {
             pr_err!(
                 "the driver's file operations are not in its writable data: cannot be hooked\n"
             );
-            return Err(EOPNOTSUPP);
+            return Err(ffi::not_supported());
         }
         // SAFETY: As above. A module that is still being initialised may fail to load.
         if !unsafe { ffi::loga_module_is_live(owner) } {
@@ -139,7 +139,7 @@ impl Driver {
             (ops.open, ops.release, ops.unlocked_ioctl, ops.mmap)
         else {
             pr_err!("the driver lacks open, release, unlocked_ioctl or mmap: cannot be hooked\n");
-            return Err(EOPNOTSUPP);
+            return Err(ffi::not_supported());
         };
         let left = does_nothing();
         let members = Members {

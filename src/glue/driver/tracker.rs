@@ -120,13 +120,13 @@ impl Tracker {
         for found in found {
             match gpus.add(found, settings, &claims) {
                 Ok(()) => {}
-                Err(error) if error == EOPNOTSUPP => refused = refused.saturating_add(1),
+                Err(error) if error == ffi::not_supported() => refused = refused.saturating_add(1),
                 Err(error) => return Err(error),
             }
         }
         if gpus.iter().next().is_none() {
             pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
-            return Err(if refused == 0 { ENODEV } else { EOPNOTSUPP });
+            return Err(if refused == 0 { ENODEV } else { ffi::not_supported() });
         }
         gpus.refused.store(refused, Relaxed);
         Arc::pin_init(
@@ -179,7 +179,7 @@ impl Tracker {
             let index = self.gpus().count();
             if let Err(error) = self.follow_one(found, cards) {
                 // `refuse_chip` has said it.
-                if error != EOPNOTSUPP {
+                if error != ffi::not_supported() {
                     pr_err!("{address}: not followed: {error:?}\n");
                 }
                 refused = refused.saturating_add(1);

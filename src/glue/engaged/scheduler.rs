@@ -308,15 +308,15 @@ impl Engaged {
         let before = self.state.lock().decider.sleepers(at);
         let heartbeat = HEARTBEAT.saturating_add(apart(before));
         let heartbeat = u32::try_from(heartbeat.get() / NS_PER_MS).unwrap_or(500);
-        let mut result = ETIME.to_errno();
+        let mut result = ffi::TIMED_OUT;
         let mut stuck = false;
         let since = ffi::now();
         // TIMEOUT: the watcher, or its silence.
-        while result == ETIME.to_errno() && !stuck {
+        while result == ffi::TIMED_OUT && !stuck {
             result = place.wait(heartbeat);
             let alive = Ns::new(self.alive.load(Relaxed)).max(since);
             let silent = ffi::now().saturating_sub(alive);
-            stuck = result == ETIME.to_errno() && silent > MOST_SILENT;
+            stuck = result == ffi::TIMED_OUT && silent > MOST_SILENT;
         }
         {
             let mut state = self.state.lock();

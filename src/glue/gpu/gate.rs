@@ -334,7 +334,7 @@ impl Gate {
             let left = until.saturating_sub(ffi::now());
             let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
             let result = self.queue.wait(&self.shut, left_ms);
-            if result != ETIME.to_errno() {
+            if result != ffi::TIMED_OUT {
                 return result;
             }
             // A newer decision may have extended the time.
@@ -347,6 +347,6 @@ impl Gate {
             return 0;
         }
         self.turn();
-        ETIME.to_errno()
+        ffi::TIMED_OUT
     }
 }

@@ -48,7 +48,7 @@ impl Gpu {
             }
             Err(cause) => {
                 refuse_chip(&found.address, &cause);
-                return Err(EOPNOTSUPP);
+                return Err(ffi::not_supported());
             }
         };
         let device = Arc::new(Device::new(index, found), GFP_KERNEL)?;

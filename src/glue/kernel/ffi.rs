@@ -9,6 +9,17 @@ use kernel::prelude::*;
 /// Most GPUs that LoGA follows: the length of `loga_poller_cpu` in `shim.c`.
 pub(crate) const MAX_GPUS: usize = 16;
 
+/// The answer of a wait whose time is over. The `kernel` crate names it from Linux 7.3 on only, like
+/// the next.
+// CAST: a small number.
+pub(crate) const TIMED_OUT: c_int = -(bindings::ETIME as c_int);
+
+/// The error of a driver or a GPU that LoGA does not follow.
+pub(crate) fn not_supported() -> Error {
+    // CAST: a small number.
+    Error::from_errno(-(bindings::EOPNOTSUPP as c_int))
+}
+
 /// `unlocked_ioctl` of a driver: `loga_ioctl_t` of `shim.h`.
 pub(crate) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize) -> c_long;
 

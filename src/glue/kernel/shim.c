@@ -263,7 +263,8 @@ int loga_wake_some(wait_queue_head_t *queue, int count)
  */
 bool loga_hide(struct vm_area_struct *vma)
 {
-	if (vma_is_cow_mapping(vma))
+	/* As vma_is_cow_mapping(), which is there from Linux 7.3 on. */
+	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return false;
 	vma->vm_page_prot = vm_get_page_prot(0);
 	return true;
